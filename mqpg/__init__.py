@@ -1,0 +1,1 @@
+"""mqpg: a transactional message queue that lives inside PostgreSQL."""
