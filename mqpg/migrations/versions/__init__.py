@@ -1,0 +1,1 @@
+"""Alembic revisions: one per numbered SQL file."""

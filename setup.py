@@ -1,0 +1,24 @@
+"""Maps the folders of the repository to packages of one import package, `mqpg`; all else is in pyproject.toml."""
+
+from setuptools import find_packages, setup
+
+FOLDERS = {
+    "mqpg": "mqpg",
+    "mqpg.sql": "sql",
+    "mqpg.workers": "workers",
+    "mqpg.spark": "spark",
+    "mqpg.demo": "examples/demo",
+}
+
+
+def packages() -> list[str]:
+    """Every package under the folders, by its installed name."""
+    return [
+        name
+        for package, folder in FOLDERS.items()
+        for name in [package, *(f"{package}.{below}" for below in find_packages(folder))]
+    ]
+
+
+if __name__ == "__main__":
+    setup(packages=packages(), package_dir=FOLDERS)

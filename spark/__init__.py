@@ -1,0 +1,1 @@
+"""The Spark audit of mqpg."""

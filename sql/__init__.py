@@ -1,0 +1,1 @@
+"""The SQL of mqpg: one object per file, numbered migrations beside it."""
