@@ -20,7 +20,18 @@ import sqlalchemy
 
 from mqpg import errors
 
-__all__ = ["Status", "check", "check_connection", "head", "migration", "revisions", "script", "status", "upgrade", "verify"]
+__all__ = [
+    "Status",
+    "check",
+    "check_connection",
+    "head",
+    "migration",
+    "revisions",
+    "script",
+    "status",
+    "upgrade",
+    "verify",
+]
 
 # Concurrent migrators wait for each other on this transaction-level lock.
 LOCK = "select pg_advisory_xact_lock(1836150836, 0)"
@@ -124,7 +135,9 @@ def migration(revision: str) -> str:
         return text
     bundled = (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
     if _BUNDLED_QUOTE in bundled:
-        raise errors.ConfigurationError(f"the SQL of the package pgmq contains {_BUNDLED_QUOTE}: use another release of it")
+        raise errors.ConfigurationError(
+            f"the SQL of the package pgmq contains {_BUNDLED_QUOTE}: use another release of it"
+        )
     return text.replace(_BUNDLED_MARKER, bundled)
 
 

@@ -1,0 +1,82 @@
+"""The command `mqpg`. Results go to stdout, logs and errors to stderr.
+
+Exit status: 0 ok, 1 negative result, 2 usage or something unknown, 3 no connection or the wrong schema.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import psycopg
+import typer
+
+from mqpg import errors
+from mqpg.cli import migrate, names, server
+from mqpg.cli.plugins import PluginGroup, missing_extra
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="mqpg",
+    cls=PluginGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.add_typer(migrate.app, name="migrate")
+app.add_typer(names.topic, name="topic")
+app.add_typer(names.group, name="group")
+app.command("up")(server.up)
+app.command("down")(server.down)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"mqpg {version('mqpg')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Log more; twice: everything.")] = 0,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """A transactional message queue that lives inside PostgreSQL."""
+    level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
+    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def main() -> None:
+    """Entry point: every expected failure is one line on stderr and an exit status."""
+    try:
+        app()
+    except errors.Error as error:
+        _fail(error)
+    except psycopg.Error as error:
+        _fail(errors.translate(error))
+    except ModuleNotFoundError as error:
+        explanation = missing_extra(error)
+        if explanation is None:
+            raise
+        print(f"mqpg: {explanation}", file=sys.stderr)
+        raise SystemExit(2) from error
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _fail(error: errors.Error) -> None:
+    print(f"mqpg: {' '.join(str(error).split())}", file=sys.stderr)
+    raise SystemExit(_status(error)) from error
+
+
+def _status(error: errors.Error) -> int:
+    if isinstance(error, (errors.ConnectionFailed, errors.SchemaError)):
+        return 3
+    if isinstance(error, (errors.ConfigurationError, errors.InvalidArgument, errors.NotFound)):
+        return 2
+    return 1

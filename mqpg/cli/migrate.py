@@ -1,0 +1,44 @@
+"""`mqpg migrate [up|status|sql]`."""
+
+from __future__ import annotations
+
+import typer
+
+from mqpg import dsn as dsns
+from mqpg import migrate
+from mqpg.cli.options import Dsn, Json, print_rows
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Install or upgrade the schema (alone: up).", invoke_without_command=True)
+
+
+@app.callback()
+def _default(context: typer.Context, dsn: Dsn = None) -> None:
+    context.obj = dsn
+    if context.invoked_subcommand is None:
+        up(context, dsn)
+
+
+@app.command()
+def up(context: typer.Context, dsn: Dsn = None) -> None:
+    """Bring the database to this release's schema, in one transaction."""
+    where = dsns.resolve(dsn or context.obj)
+    done = migrate.upgrade(where)
+    typer.echo(f"{dsns.describe(where)}: schema version {done.current}")
+
+
+@app.command()
+def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
+    """Installed version and this release's; exit status 1 unless they are the same."""
+    found = migrate.status(dsns.resolve(dsn or context.obj))
+    row = {"current": found.current, "head": found.head, "up_to_date": found.up_to_date}
+    print_rows([row], list(row), as_json=json)
+    if not found.up_to_date:
+        raise typer.Exit(1)
+
+
+@app.command()
+def sql() -> None:
+    """Print one script for psql that installs everything, for people without Python."""
+    typer.echo(migrate.script(), nl=False)

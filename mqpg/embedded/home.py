@@ -1,0 +1,125 @@
+"""What `mqpg up` keeps in one folder: the cluster, and the workers in the background."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from mqpg import migrate
+from mqpg.embedded.datadir import DataDirectory
+from mqpg.embedded.server import EmbeddedServer
+
+__all__ = ["DATABASE", "Home", "default_directory", "ensure_running", "running_dsn"]
+
+DATABASE = "mqpg"
+_DRAIN_SECONDS = 20.0
+
+logger = logging.getLogger(__name__)
+_starting = threading.Lock()
+
+
+def default_directory() -> Path:
+    """MQPG_HOME, else .mqpg in the current folder."""
+    return Path(os.environ.get("MQPG_HOME") or ".mqpg").absolute()
+
+
+def running_dsn() -> str | None:
+    """DSN of the server that `mqpg up` runs in the default directory; None where it does not run."""
+    directory = default_directory()
+    with suppress(OSError):
+        if DataDirectory(directory).postmaster() is not None:
+            return EmbeddedServer(directory).dsn(DATABASE)
+    return None
+
+
+def ensure_running() -> str:
+    """`running_dsn`, else the DSN of a server started in the default directory, which ends with this process."""
+    with _starting:
+        dsn = running_dsn()
+        if dsn is None:
+            server = EmbeddedServer(default_directory()).start()
+            atexit.register(server.close)
+            dsn = server.create_database(DATABASE)
+            migrate.upgrade(dsn)
+        return dsn
+
+
+class Home:
+    """The folder of `mqpg up`: a detached server, its migrated database, one worker process."""
+
+    def __init__(self, directory: str | Path | None = None, *, port: int | None = None) -> None:
+        self.directory = Path(directory).absolute() if directory is not None else default_directory()
+        self.server = EmbeddedServer(self.directory, port=port, detach=True)
+        self._pid_file = self.directory / "worker.pid"
+
+    def up(self, *, workers: bool = True) -> str:
+        """Start what does not run yet; returns the DSN. Raises ConfigurationError, SchemaTooNew."""
+        self.server.start()
+        dsn = self.server.create_database(DATABASE)
+        migrate.upgrade(dsn)
+        if workers and self.worker_pid() is None:
+            self._start_workers(dsn)
+        return dsn
+
+    def down(self) -> bool:
+        """Stop the workers, then the server; data are kept. False where nothing ran."""
+        pid = self.worker_pid()
+        if pid is not None:
+            _end(pid)
+        self._pid_file.unlink(missing_ok=True)
+        running = self.directory.is_dir() and self.server.is_running()
+        if running:
+            self.server.stop("fast")
+            DataDirectory(self.directory).attach()
+        return running or pid is not None
+
+    def worker_pid(self) -> int | None:
+        """Process id of the background workers, None where they do not run."""
+        try:
+            pid, born = self._pid_file.read_text(encoding="ascii").split()
+        except (OSError, ValueError):
+            return None
+        # The number may have gone to somebody else since: the time of birth tells.
+        return int(pid) if _born(int(pid)) == born else None
+
+    def _start_workers(self, dsn: str) -> None:
+        environment = os.environ | {"MQPG_DATABASE_URL": dsn}
+        with (self.directory / "worker.log").open("ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "mqpg", "worker"],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                start_new_session=True,
+            )
+        self._pid_file.write_text(f"{process.pid} {_born(process.pid)}\n", encoding="ascii")
+        logger.info("workers run as process %d, log in %s", process.pid, self.directory / "worker.log")
+
+
+def _born(pid: int) -> str | None:
+    """Start time of a process in clock ticks; None once it is gone or a zombie."""
+    try:
+        state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if state == "Z" else fields[18]
+
+
+def _end(pid: int) -> None:
+    born, deadline = _born(pid), time.monotonic() + _DRAIN_SECONDS
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+        while _born(pid) == born:
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+                break
+            time.sleep(0.05)

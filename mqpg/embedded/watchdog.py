@@ -1,0 +1,39 @@
+"""Ends an embedded server together with the process that started it, even if that was killed."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from mqpg.embedded.account import Account
+
+__all__ = ["Watchdog"]
+
+# Reads until end of file, which comes when the last holder of the pipe, our process, is gone.
+_SCRIPT = """
+cat > /dev/null
+if [ -e "$1/postmaster.pid" ] && [ ! -e "$1/mqpg.detached" ]; then
+    exec "$0" stop -s -w -m fast -D "$1"
+fi
+"""
+
+
+class Watchdog:
+    """A shell that waits on a pipe, in a session of its own so that Ctrl-C does not reach it."""
+
+    def __init__(self, account: Account, pg_ctl: str, pgdata: Path) -> None:
+        options = account.options() | {"stdin": subprocess.PIPE}
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT, pg_ctl, str(pgdata)],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            **options,
+        )
+
+    def dismiss(self) -> None:
+        """The server was stopped by other means; end the watch."""
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()

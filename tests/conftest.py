@@ -1,0 +1,9 @@
+"""Fixtures of the whole suite; the servers are in tests/fixtures."""
+
+from __future__ import annotations
+
+pytest_plugins = [
+    "tests.fixtures.server",
+    "tests.fixtures.databases",
+    "tests.fixtures.seeds",
+]

@@ -1,0 +1,97 @@
+"""Generate mqpg/_sync from mqpg/_async.
+
+    python tools/async_to_sync.py           write the files
+    python tools/async_to_sync.py --check   exit 1 and name the files that are not up to date
+
+Works on tokens, so comments and layout survive: `async` and `await` go, names of NAMES change (in
+docstrings and other strings too). `_io.py` exists by hand on both sides and holds what differs otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import subprocess
+import sys
+import tokenize
+from pathlib import Path
+
+__all__ = ["convert", "main"]
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE, TARGET = ROOT / "mqpg" / "_async", ROOT / "mqpg" / "_sync"
+BY_HAND = {"_io.py"}
+
+NAMES = {
+    "_async": "_sync",
+    "AsyncClient": "Client",
+    "AsyncConsumer": "Consumer",
+    "AsyncGenerator": "Generator",
+    "AsyncIterator": "Iterator",
+    "AsyncLedger": "Ledger",
+    "AsyncTransactionalProducer": "TransactionalProducer",
+    "__aenter__": "__enter__",
+    "__aexit__": "__exit__",
+    "asynccontextmanager": "contextmanager",
+    "asynchronous": "synchronous",
+    "connect_async": "connect",
+}
+_NAME = re.compile(r"\b(" + "|".join(map(re.escape, NAMES)) + r")\b")
+_AWAIT = re.compile(r"\b(?:await|async) ")
+_STRINGS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
+
+
+def convert(text: str, name: str) -> str:
+    """The synchronous twin of one file's text, not yet formatted."""
+    lines = text.splitlines(keepends=True)
+    edits: list[tuple[tuple[int, int], tuple[int, int], str]] = []
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NAME and token.string in {"async", "await"}:
+            edits.append((token.start, (token.end[0], token.end[1] + 1), ""))
+        elif token.type == tokenize.NAME and token.string in NAMES:
+            edits.append((token.start, token.end, NAMES[token.string]))
+        elif token.type in _STRINGS:
+            changed = _AWAIT.sub("", _NAME.sub(lambda match: NAMES[match[1]], token.string))
+            if changed != token.string:
+                edits.append((token.start, token.end, changed))
+    for start, end, new in reversed(edits):
+        first, last = start[0] - 1, end[0] - 1
+        lines[first : last + 1] = [lines[first][: start[1]] + new + lines[last][end[1] :]]
+    return f"# Generated from mqpg/_async/{name} by tools/async_to_sync.py: change that file.\n{''.join(lines)}"
+
+
+def _ruff(text: str, path: Path) -> str:
+    for command in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"],
+            input=text, capture_output=True, text=True, check=True, cwd=ROOT,
+        )  # fmt: skip
+        text = done.stdout
+    return text
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where a file is not up to date")
+    check = parser.parse_args(argv).check
+    TARGET.mkdir(exist_ok=True)
+    wanted = {path.name for path in SOURCE.glob("*.py")}
+    stale = [path.name for path in TARGET.glob("*.py") if path.name not in wanted]
+    for name in sorted(wanted - BY_HAND):
+        text = _ruff(convert((SOURCE / name).read_text(encoding="utf-8"), name), TARGET / name)
+        target = TARGET / name
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            stale.append(name)
+            if not check:
+                target.write_text(text, encoding="utf-8")
+    for name in stale:
+        if check or name not in wanted:
+            print(
+                f"mqpg/_sync/{name} is not what mqpg/_async gives: run python tools/async_to_sync.py", file=sys.stderr
+            )
+    return 1 if stale and (check or any(name not in wanted for name in stale)) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
