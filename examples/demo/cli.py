@@ -1,0 +1,62 @@
+"""The command `mqpg demo`."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .flights import ALL, JANUARY
+from .orchestrate import Options, run
+from .page import show
+from .progress import Progress
+
+__all__ = ["demo"]
+
+
+def demo(
+    flights: Annotated[int, typer.Option(min=1, max=ALL, help="Replay the first N flights of the file.")] = JANUARY,
+    all_flights: Annotated[bool, typer.Option("--all", help=f"Replay all {ALL:,} flights.")] = False,
+    seed: Annotated[int | None, typer.Option(help="Of the kill schedule; chosen at random where not given.")] = None,
+    chaos: Annotated[bool, typer.Option("--chaos/--no-chaos", help="Kill processes and restart PostgreSQL.")] = True,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep databases and logs, and say where they are.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the result page.")] = False,
+    dsn: Annotated[
+        str | None,
+        typer.Option(
+            envvar=["MQPG_DATABASE_URL", "DATABASE_URL"],
+            show_envvar=True,
+            help="An existing server to use instead of an embedded one; three databases are created there.",
+        ),
+    ] = None,
+) -> None:
+    """Replay real flights as transactions, kill everything meanwhile, and prove that nothing was lost or doubled.
+
+    Exit status 0 only if the audit's verdict is valid and the board equals the file in every cell.
+    """
+    seed = secrets.randbelow(1_000_000) if seed is None else seed
+    options = Options(ALL if all_flights else flights, seed, chaos=chaos, keep=keep, dsn=dsn or None)
+    stderr = Console(stderr=True)
+    with _sigterm_as_ctrl_c(), Progress(stderr, quiet=as_json) as progress:
+        result = run(options, progress)
+    if as_json:
+        sys.stdout.write(json.dumps(result.as_json(), indent=2) + "\n")
+    else:
+        show(result, Console())
+    raise typer.Exit(0 if result.ok else 1)
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,50 @@
+"""What the board must show, computed straight from the file, and the comparison cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .flights import Flight
+
+__all__ = ["Board", "Cell", "Mismatch", "compare", "expected_board"]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Departures and the sum of their delays in minutes (early ones count negative)."""
+
+    departures: int
+    delay: int
+
+
+Board = dict[tuple[str, str], Cell]  # (origin, ISO day) -> cell
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A cell that differs; None where one side has no such row."""
+
+    origin: str
+    day: str
+    expected: Cell | None
+    shown: Cell | None
+
+
+def expected_board(flights: Iterable[Flight]) -> Board:
+    """The sums of all flights that left."""
+    board: Board = {}
+    for flight in flights:
+        if flight.delay is None:
+            continue
+        place = (flight.origin, flight.day)
+        old = board.get(place, Cell(0, 0))
+        board[place] = Cell(old.departures + 1, old.delay + flight.delay)
+    return board
+
+
+def compare(expected: Board, shown: Board) -> list[Mismatch]:
+    """All cells that are not equal, in order of origin and day; empty means equal in every cell."""
+    places = sorted(expected.keys() | shown.keys())
+    pairs = ((place, expected.get(place), shown.get(place)) for place in places)
+    return [Mismatch(*place, left, right) for place, left, right in pairs if left != right]

@@ -1,0 +1,26 @@
+"""An upper bound on the rate of work, shared by the threads of a process."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+__all__ = ["Pace"]
+
+
+class Pace:
+    """Hands out starting times, `rate` a second at most; None is no bound."""
+
+    def __init__(self, rate: float | None) -> None:
+        self._gap = 1.0 / rate if rate else 0.0
+        self._next = 0.0
+        self._lock = threading.Lock()
+
+    def wait(self, stop: threading.Event) -> bool:
+        """Block until the caller may start; False when it was told to stop meanwhile."""
+        if not self._gap:
+            return not stop.is_set()
+        with self._lock:
+            start = max(self._next, time.monotonic())
+            self._next = start + self._gap
+        return not stop.wait(max(0.0, start - time.monotonic()))

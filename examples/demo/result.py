@@ -1,0 +1,96 @@
+"""What a run came to, and whether that is a success."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .expected import Mismatch
+from .measure import Decisions
+
+__all__ = ["Audit", "Result"]
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The audit's own words: `report` is its JSON object."""
+
+    verdict: str  # valid | invalid | unknown
+    anomalies: Mapping[str, int]  # kind -> how many, kinds with none left out
+    report: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Everything the result page and `--json` show."""
+
+    flights: int
+    cancelled: int  # in the file
+    seed: int
+    server: str
+    departed: int  # rows in the airline's table
+    rolled_back: int  # cancelled flights whose transaction and half message were rolled back
+    consumed: int  # departures on the board
+    decisions: Decisions
+    cells: int
+    mismatches: list[Mismatch]
+    audit: Audit
+    kills: Mapping[str, int]
+    restarts: int
+    disconnects: int
+    crashes: int
+    drained: bool
+    seconds: float
+    flying_seconds: float
+    audit_seconds: float
+    kept: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def sums_match(self) -> bool:
+        """The board equals the file in every cell."""
+        return not self.mismatches
+
+    @property
+    def counts_match(self) -> bool:
+        """Every flight ended as the file says, in the airline's database, at the broker and on the board."""
+        due = self.flights - self.cancelled
+        return self.departed == self.decisions.committed == self.consumed == due and self.rolled_back == self.cancelled
+
+    @property
+    def ok(self) -> bool:
+        """The run proved what it claims."""
+        return self.audit.verdict == "valid" and self.sums_match and self.counts_match and self.drained
+
+    def as_json(self) -> dict[str, Any]:
+        """The object that `--json` prints."""
+        return {
+            "flights": self.flights,
+            "committed": self.decisions.committed,
+            "rolled_back": self.rolled_back,
+            "consumed": self.consumed,
+            "kills": dict(self.kills),
+            "restarts": self.restarts,
+            "verdict": self.audit.verdict,
+            "anomalies": dict(self.audit.anomalies),
+            "sums_match": self.sums_match,
+            "seconds": round(self.seconds, 1),
+            "seed": self.seed,
+            "ok": self.ok,
+            "counts_match": self.counts_match,
+            "drained": self.drained,
+            "cells": self.cells,
+            "mismatches": len(self.mismatches),
+            "halves_rolled_back": self.decisions.rolled_back,
+            "check_backs": {
+                "committed": self.decisions.committed_by_check,
+                "rolled_back": self.decisions.rolled_back_by_check,
+            },
+            "disconnects": self.disconnects,
+            "crashes": self.crashes,
+            "flying_seconds": round(self.flying_seconds, 1),
+            "audit_seconds": round(self.audit_seconds, 1),
+            "server": self.server,
+            "audit": dict(self.audit.report),
+            **({"kept": dict(self.kept)} if self.kept else {}),
+        }
