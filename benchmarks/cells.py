@@ -1,0 +1,60 @@
+"""The cells of the benchmark: what is measured, with how many clients, for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+__all__ = ["CELLS", "Cell", "Kind", "choose", "quick"]
+
+
+class Kind(StrEnum):
+    """What the clients of a cell do."""
+
+    SEND = "send"  # producers only
+    RECEIVE = "receive"  # consumers drain a backlog
+    HALF = "half"  # half message and commit, or what stands for it
+    E2E = "e2e"  # producers and consumers at once
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One line of the result; `seconds` is the longest time a run of it is measured."""
+
+    name: str
+    title: str
+    kind: Kind
+    clients: int
+    batch: int
+    seconds: float
+    receive: int = 0  # messages asked for by a receive of an end-to-end cell
+    held: bool = False  # an old transaction holds xmin meanwhile
+    sides: tuple[str, ...] = ("mqpg", "pgmq", "bare")
+
+
+CELLS = (
+    Cell("send-1", "send ×1, 16 clients", Kind.SEND, 16, 1, 4),
+    Cell("send-1000", "send ×1000, 2 clients", Kind.SEND, 2, 1000, 4),
+    Cell("receive-100", "receive+ack ×100, 2 clients", Kind.RECEIVE, 2, 100, 4),
+    Cell("receive-1000", "receive+ack ×1000, 2 clients", Kind.RECEIVE, 2, 1000, 4),
+    Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 4),
+    Cell("half-100", "half+commit ×100, 2 clients", Kind.HALF, 2, 100, 4),
+    Cell("e2e", "end to end 2+2, send ×100, receive ×1000", Kind.E2E, 2, 100, 30, 1000),
+    Cell("e2e-held", "end to end, xmin held", Kind.E2E, 2, 100, 30, 1000, held=True, sides=("mqpg", "pgmq")),
+)
+
+
+def choose(names: Iterable[str]) -> tuple[Cell, ...]:
+    """The cells of these names in the table's order; all of them where no name is given."""
+    wanted = set(names)
+    unknown = wanted - {cell.name for cell in CELLS}
+    if unknown:
+        known = ", ".join(cell.name for cell in CELLS)
+        raise ValueError(f"unknown cell {', '.join(sorted(unknown))}; there are: {known}")
+    return tuple(cell for cell in CELLS if not wanted or cell.name in wanted)
+
+
+def quick(cell: Cell) -> Cell:
+    """The same cell in a fraction of the time."""
+    return replace(cell, seconds=3 if cell.kind is Kind.E2E else 1)

@@ -1,0 +1,83 @@
+"""One database connection of a load client, close to libpq.
+
+Prepared statements and binary results through psycopg's libpq wrapper: the client's own work is small
+and the same for all sides, and rows are fetched whole but decoded only where the protocol needs it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from psycopg import pq
+
+__all__ = ["Link", "Params", "bigint", "bigints", "int4", "int8"]
+
+Params = Sequence[bytes]
+
+_GOOD: Final = (pq.ExecStatus.TUPLES_OK, pq.ExecStatus.COMMAND_OK)
+_BINARY: Final = 1
+
+
+class Link:
+    """A connection in autocommit mode; every parameter and every result column is binary."""
+
+    def __init__(self, dsn: str, name: str = "mqpg-bench") -> None:
+        self._conn = pq.PGconn.connect(dsn.encode())
+        if self._conn.status != pq.ConnStatus.OK:
+            raise ConnectionError(self._conn.error_message.decode(errors="replace").strip())
+        self.execute(f"set application_name = '{name}'")
+        self.execute("set synchronous_commit = on")
+
+    def execute(self, sql: str) -> pq.abc.PGresult:
+        """Run one or several statements without parameters; text results."""
+        return self._checked(self._conn.exec_(sql.encode()))
+
+    def prepare(self, name: str, sql: str) -> None:
+        """Prepare `sql` (with $1, $2, …) under `name`."""
+        self._checked(self._conn.prepare(name.encode(), sql.encode()))
+
+    def run(self, name: bytes, params: Params = ()) -> pq.abc.PGresult:
+        """Execute a prepared statement."""
+        result = self._conn.exec_prepared(name, params, [_BINARY] * len(params), _BINARY)
+        if result.status not in _GOOD:
+            self._checked(result)
+        return result
+
+    def scalar(self, sql: str) -> str:
+        """First column of the first row of a query, as text; '' where it is null or there is no row."""
+        result = self.execute(sql)
+        value = result.get_value(0, 0) if result.ntuples else None
+        return value.decode() if value is not None else ""
+
+    def close(self) -> None:
+        """End the session."""
+        self._conn.finish()
+
+    def _checked(self, result: pq.abc.PGresult) -> pq.abc.PGresult:
+        if result.status not in _GOOD:
+            raise RuntimeError(result.error_message.decode(errors="replace").strip())
+        return result
+
+
+def int8(value: bytes | None) -> int:
+    """A bigint out of a binary result."""
+    return int(struct.unpack("!q", value or b"")[0])
+
+
+def int4(value: bytes | None) -> int:
+    """An int out of a binary result."""
+    return int(struct.unpack("!i", value or b"")[0])
+
+
+def bigint(value: int) -> bytes:
+    """A bigint as binary parameter."""
+    return struct.pack("!q", value)
+
+
+def bigints(values: Sequence[bytes]) -> bytes:
+    """Binary bigints, as they came out of a result, as one bigint[] parameter."""
+    head = struct.pack("!iiIii", 1, 0, 20, len(values), 1)
+    size = struct.pack("!i", 8)
+    return head + b"".join(size + v for v in values)

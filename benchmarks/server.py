@@ -1,0 +1,91 @@
+"""The server under test: an existing one by its DSN, else the embedded one. One throw-away database per run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from .link import Link
+from .sides import SIDES
+
+__all__ = ["Server"]
+
+
+class Server:
+    """Makes databases out of a template in which every side is installed."""
+
+    def __init__(self, dsn: str, sides: Sequence[str] = tuple(SIDES)) -> None:
+        self.dsn = _by_socket(dsn)
+        self._link = Link(self.dsn)
+        self._sides = sides
+        self._template = f"mqpg_bench_{os.getpid()}"
+        self._number = 0
+
+    def __enter__(self) -> Server:
+        self._link.execute(f"create database {self._template}")
+        try:
+            for side in self._sides:
+                SIDES[side].install(self._dsn_of(self._template))
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._drop(self._template)
+        self._link.close()
+
+    @contextmanager
+    def database(self) -> Iterator[str]:
+        """The DSN of a new database, dropped at the end."""
+        self._number += 1
+        name = f"{self._template}_{self._number}"
+        self._link.execute(f"create database {name} template {self._template}")
+        try:
+            yield self._dsn_of(name)
+        finally:
+            self._drop(name)
+
+    def checkpoint(self) -> None:
+        """Begin every run behind a checkpoint; a role that may not do that goes without."""
+        with suppress(RuntimeError):
+            self._link.execute("checkpoint")
+
+    def scalar(self, sql: str) -> str:
+        """One value of one query."""
+        return self._link.scalar(sql)
+
+    def _drop(self, name: str) -> None:
+        self._link.execute(f"drop database if exists {name} with (force)")
+
+    def _dsn_of(self, database: str) -> str:
+        return make_conninfo(self.dsn, dbname=database)
+
+
+def _by_socket(dsn: str) -> str:
+    """The same server through its Unix socket where that is reachable from here, else the DSN unchanged."""
+    link = Link(dsn)
+    try:
+        identity = _identity(link)
+        folder = link.scalar("show unix_socket_directories").partition(",")[0].strip()
+        port = link.scalar("show port")
+    finally:
+        link.close()
+    host = str(conninfo_to_dict(dsn).get("host") or "")
+    if not folder or host.startswith("/") or host not in ("", "localhost", "127.0.0.1", "::1"):
+        return dsn
+    local = make_conninfo(dsn, host=folder, port=port)
+    with suppress(ConnectionError):
+        link = Link(local)
+        try:
+            return local if _identity(link) == identity else dsn
+        finally:
+            link.close()
+    return dsn
+
+
+def _identity(link: Link) -> str:
+    return link.scalar("select pg_postmaster_start_time() || ' ' || current_setting('port')")

@@ -1,0 +1,134 @@
+"""PGMQ, from the SQL that the PyPI package `pgmq` bundles: its own calls, as a user makes them.
+
+Half messages are the MNS scheme on two queues: a delayed message and a delayed op-log entry, then
+visible at once and entry deleted; two transactions, each one statement and one round trip.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from itertools import cycle
+
+from ..cells import Cell, Kind
+from ..link import Link, bigints, int8
+from ..payload import JSONB_OID, array, jsonb
+from .base import Consumer, Producer, Seen, bodies, chunks
+
+__all__ = ["PgmqSide"]
+
+_SEND = "select pgmq.send('bench', $1::jsonb)"
+_SEND_BATCH = "select pgmq.send_batch('bench', $1::jsonb[])"
+_READ = "select * from pgmq.read('bench', 30, {n})"
+_DELETE = "select pgmq.delete('bench', $1::bigint[])"
+
+_PREPARE = """
+with half as materialized (select id from pgmq.send('bench', $1::jsonb, 3600) as id)
+select half.id, pgmq.send('bench_log', jsonb_build_object('handle', half.id), 60) from half"""
+_COMMIT = """
+select visible.msg_id, pgmq.delete('bench_log', $2::bigint)
+from pgmq.set_vt('bench', $1::bigint, 0) as visible"""
+_PREPARE_BATCH = """
+with half as materialized (
+    select array_agg(id) as ids from pgmq.send_batch('bench', $1::jsonb[], 3600) as id)
+select half.ids, array(select pgmq.send_batch('bench_log',
+    array(select jsonb_build_object('handle', id) from unnest(half.ids) as id), 60)) from half"""
+_COMMIT_BATCH = """
+select (select count(*) from pgmq.set_vt('bench', $1::bigint[], 0)),
+    (select count(*) from pgmq.delete('bench_log', $2::bigint[]))"""
+
+
+class PgmqSide:
+    """pgmq: send, read and delete."""
+
+    name = "pgmq"
+    appends = False
+    rereads = False
+
+    def install(self, dsn: str) -> None:
+        """The extension where the server has it, else the bundled SQL; mqpg may have installed it already."""
+        link = Link(dsn)
+        if link.scalar("select 1 from pg_namespace where nspname = 'pgmq'"):
+            pass
+        elif link.scalar("select 1 from pg_available_extensions where name = 'pgmq'"):
+            link.execute("create extension pgmq")
+        else:
+            link.execute((files("pgmq") / "sql" / "pgmq.sql").read_text())
+        link.close()
+
+    def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
+        """A queue, one more for the op log, the backlog in thousands."""
+        link.execute("select pgmq.create('bench')")
+        if cell.kind is Kind.HALF:
+            link.execute("select pgmq.create('bench_log')")
+        link.prepare("fill", _SEND_BATCH)
+        batches = cycle(chunks([jsonb(body) for body in bodies(0)], 1000))
+        for _ in range(backlog // 1000):
+            link.run(b"fill", [array(next(batches), JSONB_OID)])
+
+    def producer(self, link: Link, cell: Cell, index: int) -> Producer:
+        """Sends, or the MNS scheme."""
+        if cell.kind is Kind.HALF:
+            return _Halves(link, cell, index)
+        return _Sends(link, cell, index)
+
+    def consumer(self, link: Link, cell: Cell, index: int) -> Consumer:
+        """Reads a batch and deletes it."""
+        return _Reads(link, cell)
+
+    def stored(self, link: Link, cell: Cell) -> int:
+        """Messages ever sent; of halves the visible ones whose op-log entry is gone."""
+        if cell.kind is Kind.HALF:
+            return int(
+                link.scalar(
+                    "select (select count(*) from pgmq.q_bench where vt <= clock_timestamp())"
+                    " - (select count(*) from pgmq.q_bench_log)"
+                )
+            )
+        return int(link.scalar("select total_messages from pgmq.metrics('bench')"))
+
+
+def _params(cell: Cell, index: int) -> cycle[bytes]:
+    documents = [jsonb(body) for body in bodies(index)]
+    if cell.batch == 1:
+        return cycle(documents)
+    return cycle([array(chunk, JSONB_OID) for chunk in chunks(documents, cell.batch)])
+
+
+class _Sends:
+    def __init__(self, link: Link, cell: Cell, index: int) -> None:
+        link.prepare("send", _SEND if cell.batch == 1 else _SEND_BATCH)
+        self._params = _params(cell, index)
+        self._link, self._batch = link, cell.batch
+
+    def step(self) -> int:
+        self._link.run(b"send", [next(self._params)])
+        return self._batch
+
+
+class _Halves:
+    def __init__(self, link: Link, cell: Cell, index: int) -> None:
+        link.prepare("prepare", _PREPARE if cell.batch == 1 else _PREPARE_BATCH)
+        link.prepare("commit", _COMMIT if cell.batch == 1 else _COMMIT_BATCH)
+        self._params = _params(cell, index)
+        self._link, self._batch = link, cell.batch
+
+    def step(self) -> int:
+        half = self._link.run(b"prepare", [next(self._params)])
+        self._link.run(b"commit", [half.get_value(0, 0) or b"", half.get_value(0, 1) or b""])
+        return self._batch
+
+
+class _Reads:
+    def __init__(self, link: Link, cell: Cell) -> None:
+        link.prepare("read", _READ.format(n=cell.receive or cell.batch))
+        link.prepare("delete", _DELETE)
+        self.seen = Seen()
+        self._link = link
+
+    def step(self) -> int:
+        result = self._link.run(b"read")
+        ids = [result.get_value(row, 0) or b"" for row in range(result.ntuples)]
+        if ids:
+            self._link.run(b"delete", [bigints(ids)])
+            self.seen.ids.extend(map(int8, ids))
+        return len(ids)

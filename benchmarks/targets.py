@@ -1,0 +1,29 @@
+"""What mqpg is meant to reach, as ratios inside one run. A ratio missed is reported, never a failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["TARGETS", "Target"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """`side`'s rate in `cell` over `base_side`'s rate in `base_cell` is to be at least `at_least`."""
+
+    what: str
+    cell: str
+    base_cell: str
+    at_least: float
+    side: str = "mqpg"
+    base_side: str = "pgmq"
+
+
+TARGETS = (
+    Target("send one by one, 16 clients: mqpg / pgmq", "send-1", "send-1", 1.3),
+    Target("send in thousands: mqpg / pgmq", "send-1000", "send-1000", 1.6),
+    Target("receive and ack in hundreds: mqpg / pgmq read and delete", "receive-100", "receive-100", 2.5),
+    Target("receive and ack in thousands: mqpg / pgmq read and delete", "receive-1000", "receive-1000", 6.0),
+    Target("half and commit, 16 clients: mqpg / two-queue MNS scheme on pgmq", "half-1", "half-1", 1.5),
+    Target("end to end with xmin held: mqpg held / mqpg clean", "e2e-held", "e2e", 0.85, base_side="mqpg"),
+)
