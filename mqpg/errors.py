@@ -270,7 +270,9 @@ def _subclasses(cls: type[Error]) -> list[type[Error]]:
     return [cls, *(below for direct in cls.__subclasses__() for below in _subclasses(direct))]
 
 
-_BY_SQLSTATE: dict[str, type[Error]] = {cls.sqlstate: cls for cls in _subclasses(Error) if "sqlstate" in vars(cls) and cls.sqlstate}
+_BY_SQLSTATE: dict[str, type[Error]] = {
+    cls.sqlstate: cls for cls in _subclasses(Error) if "sqlstate" in vars(cls) and cls.sqlstate
+}
 # 40P01 deadlock: the loser may repeat, as after 40001. 3F000: "schema mqpg does not exist".
 _BY_SQLSTATE |= {"40P01": SerializationFailure, "3F000": SchemaMissing}
 
@@ -293,7 +295,7 @@ def translate(error: BaseException) -> Error:
     if isinstance(origin, Error):
         return origin
     if not isinstance(origin, psycopg.Error):
-        return DatabaseError(_one_line(str(origin)))
+        return _foreign(origin)
     cls = by_sqlstate(origin.sqlstate)
     if origin.sqlstate is None and not isinstance(origin, (psycopg.OperationalError, psycopg.InterfaceError)):
         # The driver refused before sending (a value that it cannot adapt, wrong parameters).
@@ -301,6 +303,15 @@ def translate(error: BaseException) -> Error:
     translated = cls(_describe(origin))
     translated.sqlstate = origin.sqlstate or cls.sqlstate
     translated.detail, translated.hint = origin.diag.message_detail, origin.diag.message_hint
+    return translated
+
+
+def _foreign(error: BaseException) -> Error:
+    """Errors of SQLAlchemy itself, and of other drivers, which name the SQLSTATE differently if at all."""
+    sqlstate = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    cls = by_sqlstate(sqlstate) if isinstance(sqlstate, str) else DatabaseError
+    translated = cls(_one_line(str(error)))
+    translated.sqlstate = sqlstate if isinstance(sqlstate, str) else None
     return translated
 
 

@@ -1,0 +1,214 @@
+"""The connections of a client, and how one call runs on them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+import psycopg_pool
+import stamina
+
+from mqpg import _dial
+from mqpg._async._io import PgConnection, Pool, in_thread
+from mqpg._async.caller import Caller, rows_in, rows_on
+from mqpg._sql import Statement
+from mqpg.dsn import describe, resolve
+from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
+from mqpg.message import BrokerInfo
+from mqpg.settings import Settings
+
+__all__ = ["Core"]
+
+logger = logging.getLogger("mqpg")
+
+# The pool tries again in ever longer pauses; asking in slices makes it start anew.
+_SLICE = 5.0
+
+
+class Core:
+    """A pool, opened on demand, of autocommit connections; safe to share."""
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self.dsn = dsn
+        self.settings = settings
+        self._info: BrokerInfo | None = None
+        self._pool = Pool(
+            dsn,
+            kwargs=_dial.options(dsn, settings),
+            min_size=settings.pool_min_size,
+            max_size=max(settings.pool_max_size, settings.pool_min_size),
+            timeout=settings.pool_timeout,
+            reconnect_timeout=_SLICE,
+            configure=_configure,
+            check=_check,
+            open=False,
+            name=settings.application_name,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {describe(self.dsn)}>"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; the client cannot be used after."""
+        await self._pool.close()
+
+    async def info(self) -> BrokerInfo:
+        """Who the broker is; asked when the client connected."""
+        if self._info is None:
+            self._info = await self._verify()
+        return self._info
+
+    async def _open(self) -> None:
+        await self.info()
+        await self._pool.open()
+
+    async def _verify(self) -> BrokerInfo:
+        """One plain connection, so that its failure has a reason and not a time-out of the pool."""
+        try:
+            conn = await PgConnection.connect(self.dsn, **_dial.options(self.dsn, self.settings))
+            async with conn:
+                return await _read_info(conn)
+        except psycopg.Error as error:
+            known = translate(error)
+            if isinstance(known, ConnectionFailed):
+                known = ConnectionFailed(f"cannot connect to {describe(self.dsn)}: {known}")
+            raise known from error
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[PgConnection]:
+        """A transaction on a connection of the client's own, to be given as `conn=` to several calls.
+
+        Commits at the end, rolls back on an exception. Raises ConnectionFailed.
+        """
+        try:
+            async with self._connection() as conn, conn.transaction():
+                yield conn
+        except psycopg.OperationalError as error:
+            known = translate(error)
+            raise (known if isinstance(known, ConnectionFailed) else error) from error
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[PgConnection]:
+        if self._pool.closed:
+            raise ConnectionFailed("this client is closed")
+        give_up = time.monotonic() + self.settings.pool_timeout
+        while True:
+            try:
+                conn = await self._pool.getconn(timeout=min(_SLICE, max(give_up - time.monotonic(), 0.01)))
+                break
+            except psycopg_pool.PoolTimeout:
+                if time.monotonic() >= give_up:
+                    raise ConnectionFailed(
+                        f"no connection to {describe(self.dsn)} within {self.settings.pool_timeout:g} s: "
+                        "the server does not answer, or all connections of this client are in use"
+                    ) from None
+        try:
+            yield conn
+        finally:
+            await self._pool.putconn(conn)
+
+    async def _rows(
+        self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
+    ) -> list[Sequence[Any]]:
+        """Run a call: in the caller's transaction, or on an own autocommit connection.
+
+        `repeat` says that a repetition does no harm where it is unknown whether the first one arrived.
+        """
+        if conn is not None:
+            return await rows_in(conn, statement, values)
+        try:
+            return await self._once(statement, values)
+        except OutcomeUnknown:
+            if not repeat:
+                raise
+        return await self._again(statement, values)
+
+    async def _once(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+        async with self._connection() as conn:
+            try:
+                return await rows_on(conn, statement, values)
+            except psycopg.Error as error:
+                known = translate(error)
+                if isinstance(known, ConnectionFailed):
+                    known = OutcomeUnknown(f"outcome unknown, connection to {describe(self.dsn)} lost: {known}")
+                raise known from error
+
+    async def _again(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+        """Repeat after a lost connection until the server is back, for retry_timeout at most."""
+        timeout = self.settings.retry_timeout
+        retrying = stamina.retry_context(
+            on=ConnectionFailed, attempts=None, timeout=timeout, wait_initial=0.05, wait_max=1.0, wait_jitter=0.2
+        )
+        rows: list[Sequence[Any]] = []
+        async for attempt in retrying:
+            with attempt:
+                try:
+                    rows = await self._once(statement, values)
+                except SpentReceipt:
+                    # The first try did arrive: nothing is left to settle.
+                    return []
+        return rows
+
+    async def _value(
+        self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
+    ) -> Any:
+        rows = await self._rows(statement, values, conn, repeat=repeat)
+        return rows[0][0] if rows else None
+
+
+async def connected(client: Any) -> None:
+    """Open a new client, and close it again if that fails."""
+    try:
+        await client._open()
+    except BaseException:
+        await client.close()
+        raise
+
+
+async def resolve_dsn(dsn: str | None, settings: Settings) -> str:
+    # May start the embedded server, which takes a second.
+    return await in_thread(resolve, dsn, settings)
+
+
+async def _configure(conn: PgConnection) -> None:
+    await conn.execute(_dial.SESSION)
+
+
+async def _check(conn: PgConnection) -> None:
+    if conn.closed or _dial.has_news(conn.fileno()):
+        await Pool.check_connection(conn)
+
+
+async def _read_info(conn: PgConnection) -> BrokerInfo:
+    from mqpg import migrate
+
+    version = await _scalar(conn, "select to_regclass('mqpg.alembic_version')::text")
+    if version is not None:
+        version = await _scalar(conn, "select version_num from mqpg.alembic_version")
+    try:
+        migrate.verify(version)
+    except Error as error:
+        raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None
+    cursor = await conn.execute("select broker_id, incarnation from mqpg.broker")
+    row = await cursor.fetchone()
+    assert row is not None  # the migration put it there
+    return BrokerInfo(row[0], row[1], version)
+
+
+async def _scalar(conn: PgConnection, query: str) -> Any:
+    cursor = await conn.execute(query.encode())
+    row = await cursor.fetchone()
+    return row[0] if row else None

@@ -1,0 +1,42 @@
+"""How a connection to the broker is made and looked after; the same for both libraries."""
+
+from __future__ import annotations
+
+import select
+from typing import Any
+
+from psycopg.conninfo import conninfo_to_dict
+
+from mqpg.settings import Settings
+
+__all__ = ["SESSION", "has_news", "options"]
+
+# Passes (append, keep, …) refuse anything else, whatever the server's default is.
+SESSION = "set session characteristics as transaction isolation level read committed"
+
+# A host that vanished without a word is noticed within half a minute.
+_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+
+
+def options(dsn: str, settings: Settings) -> dict[str, Any]:
+    """Keyword arguments for psycopg.connect; what the DSN says itself wins."""
+    given = conninfo_to_dict(dsn)
+    wanted: dict[str, Any] = {
+        "application_name": settings.application_name,
+        "connect_timeout": settings.connect_timeout,
+        **_KEEPALIVE,
+    }
+    chosen = {name: value for name, value in wanted.items() if name not in given}
+    return chosen | {"autocommit": True, "prepare_threshold": settings.prepare_threshold}
+
+
+def has_news(fd: int) -> bool:
+    """Whether an idle connection has something to read: its end, a farewell, or a mere notice.
+
+    That costs no round trip, so every connection can be looked at before it is used.
+    """
+    if not hasattr(select, "poll"):
+        return True
+    poll = select.poll()
+    poll.register(fd, select.POLLIN | select.POLLHUP | select.POLLERR)
+    return bool(poll.poll(0))

@@ -1,0 +1,51 @@
+"""The calls of the SQL API as statements, built from their signatures.
+
+Every value is cast to the declared type on the server, so that drivers, overloads and nulls need no
+thought, and values cross the wire as text: any SQLAlchemy driver can carry them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlalchemy import TextClause, text
+
+__all__ = ["DELIVERY", "Statement", "function", "statement"]
+
+# What Message.from_row takes, in its order.
+DELIVERY = (
+    "message_id, topic, queue_id, queue_offset, key, tag, cast(headers as text), cast(payload as text), "
+    "born_at, attempt, receipt"
+)
+
+
+@dataclass(frozen=True)
+class Statement:
+    """One statement; parameters are written `%(name)s`."""
+
+    text: str
+
+    @cached_property
+    def query(self) -> bytes:
+        """For psycopg."""
+        return self.text.encode()
+
+    @cached_property
+    def clause(self) -> TextClause:
+        """For SQLAlchemy."""
+        return text(re.sub(r"%\((\w+)\)s", r":\1", self.text))
+
+
+def statement(sql: str) -> Statement:
+    """A statement written out."""
+    return Statement(" ".join(sql.split()))
+
+
+def function(name: str, arguments: str = "", columns: str | None = None) -> Statement:
+    """A call of mqpg.`name`: `arguments` as in the contract ("topic text, queues int"), `columns` for row sets."""
+    pairs = [argument.strip().split(" ", 1) for argument in arguments.split(",")] if arguments else []
+    passed = ", ".join(f"{argument} => cast(%({argument})s as {kind})" for argument, kind in pairs)
+    call = f"mqpg.{name}({passed})"
+    return Statement(f"select {columns} from {call}" if columns else f"select {call}")

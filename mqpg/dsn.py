@@ -1,0 +1,163 @@
+"""Where the broker is: resolution order, and conversions between libpq and SQLAlchemy notation.
+
+Accepted everywhere: libpq URLs (``postgresql://``, ``postgres://``), libpq conninfo strings
+(``host=… dbname=…``) and SQLAlchemy URLs (``postgresql+psycopg://``). Passwords never appear in
+what `describe` returns, which is what messages and logs show.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from sqlalchemy import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from mqpg.errors import ConfigurationError
+from mqpg.settings import Settings
+
+__all__ = ["describe", "resolve", "to_libpq", "to_sqlalchemy"]
+
+_SQLALCHEMY = re.compile(r"^postgres(ql)?\+\w+://")
+_LIBPQ_URL = re.compile(r"^postgres(ql)?://")
+_ANY_URL = re.compile(r"^(\w+)(\+\w+)?:/")
+_LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
+_ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "mysql": "mysql+aiomysql", "mariadb": "mariadb+aiomysql"}
+
+
+def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
+    """The broker's DSN in libpq notation.
+
+    Order: the argument, MQPG_DATABASE_URL, DATABASE_URL, libpq's own PG* variables (an empty
+    conninfo string), else the embedded server, which is started if need be.
+    """
+    chosen = dsn or (settings or Settings()).database_dsn()
+    if chosen:
+        return to_libpq(chosen)
+    if any(os.environ.get(name) for name in _LIBPQ_VARIABLES):
+        return ""
+    return _embedded()
+
+
+def to_libpq(dsn: str | URL) -> str:
+    """Any accepted notation to a libpq URL or conninfo string."""
+    if isinstance(dsn, URL):
+        if dsn.get_backend_name() != "postgresql":
+            raise ConfigurationError(f"not a PostgreSQL URL: {dsn.drivername}://… (want postgresql://…)")
+        return _conninfo(dsn)
+    text = dsn.strip()
+    if _SQLALCHEMY.match(text):
+        return _conninfo(_parse_url(text))
+    if _ANY_URL.match(text) and not _LIBPQ_URL.match(text):
+        raise ConfigurationError(f"not a PostgreSQL DSN: {text.split(':', 1)[0]}://… (want postgresql://…)")
+    _parameters(text)
+    return text
+
+
+def to_sqlalchemy(dsn: str | URL, *, asynchronous: bool = False) -> URL:
+    """Any accepted notation, or any other SQLAlchemy URL, to a SQLAlchemy URL with a usable driver."""
+    if isinstance(dsn, URL):
+        url = dsn
+    elif _ANY_URL.match(dsn.strip()) and not _LIBPQ_URL.match(dsn.strip()):
+        url = _parse_url(dsn.strip())
+    else:
+        url = _from_parameters(_parameters(dsn.strip()))
+    name = url.get_backend_name()
+    if asynchronous and name in _ASYNC_DRIVERS and url.drivername == name:
+        return url.set(drivername=_ASYNC_DRIVERS[name])
+    if not asynchronous and url.drivername in _ASYNC_DRIVERS.values():
+        return url.set(drivername=name)
+    return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
+
+
+def describe(dsn: str | URL) -> str:
+    """Host, port and database of a DSN, for messages; never its password."""
+    if isinstance(dsn, URL) and dsn.get_backend_name() != "postgresql":
+        return dsn.render_as_string(hide_password=True)
+    try:
+        found: Mapping[str, Any] = _parameters(to_libpq(dsn))
+    except ConfigurationError:
+        return "(unreadable DSN)"
+    host = found.get("host") or found.get("hostaddr") or os.environ.get("PGHOST") or "(default socket)"
+    port = found.get("port") or os.environ.get("PGPORT") or "5432"
+    user = found.get("user") or os.environ.get("PGUSER")
+    dbname = found.get("dbname") or os.environ.get("PGDATABASE") or user or "(default)"
+    service = f"service={found['service']} " if found.get("service") else ""
+    return f"{service}host={host} port={port} dbname={dbname}"
+
+
+def _parameters(text: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(text)
+    except psycopg.Error:
+        # libpq's own message may quote the string, password and all.
+        raise ConfigurationError(
+            "unreadable DSN: want a URL postgresql://user@host:port/database or host=… dbname=…"
+        ) from None
+
+
+def _parse_url(text: str) -> URL:
+    try:
+        return make_url(text)
+    except (ArgumentError, ValueError):
+        raise ConfigurationError("unreadable database URL: want driver://user@host:port/database") from None
+
+
+def _conninfo(url: URL) -> str:
+    """SQLAlchemy URL to conninfo; several hosts are `?host=a:1&host=b:2` there, `host=a,b port=1,2` here."""
+    query: dict[str, Any] = {name: value for name, value in url.query.items() if name != "host"}
+    host, port = url.host, query.pop("port", None) or (str(url.port) if url.port else None)
+    asked = url.query.get("host")
+    if asked:
+        hosts = [asked] if isinstance(asked, str) else list(asked)
+        pairs = [one.rpartition(":") if ":" in one and not one.startswith("/") else (one, "", "") for one in hosts]
+        host = ",".join(pair[0] for pair in pairs)
+        port = ",".join(pair[2] or "5432" for pair in pairs) if any(pair[2] for pair in pairs) else port
+    try:
+        return make_conninfo(
+            host=host, port=port, user=url.username, password=url.password, dbname=url.database, **query
+        )
+    except psycopg.Error as error:
+        raise ConfigurationError(f"database URL has a parameter that libpq does not know: {error}") from None
+
+
+def _from_parameters(found: Mapping[str, Any]) -> URL:
+    rest = {name: str(value) for name, value in found.items() if name not in {"user", "password", "dbname"}}
+    host, port = rest.pop("host", None), rest.pop("port", None)
+    query: dict[str, Any] = dict(rest)
+    if host and ("," in host or host.startswith("/")):
+        hosts, ports = host.split(","), (port or "").split(",")
+        ports = ports * len(hosts) if len(ports) == 1 else ports
+        query["host"] = tuple(f"{h}:{p}" if p else h for h, p in zip(hosts, ports, strict=False))
+        if len(hosts) == 1:  # a socket directory: a colon would end up in its name
+            query["host"] = host
+            query |= {"port": port} if port else {}
+        host = port = None
+    elif port and not host:
+        query["port"], port = port, None
+    return URL.create(
+        "postgresql+psycopg",
+        username=found.get("user"),
+        password=found.get("password"),
+        host=host,
+        port=int(port) if port else None,
+        database=found.get("dbname"),
+        query=query,
+    )
+
+
+def _embedded() -> str:
+    """The server of `mqpg up`; started, with its workers, where it does not run yet."""
+    from mqpg.embedded import Home, running_dsn
+
+    running = running_dsn()
+    if running is not None:
+        return running
+    try:
+        return Home().up()
+    except ConfigurationError as error:
+        raise ConfigurationError(f"no database named (give a DSN or set MQPG_DATABASE_URL), and: {error}") from None

@@ -1,0 +1,45 @@
+"""Settings from the environment, prefix MQPG_; every one has a default."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from pydantic import AliasChoices, Field, SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+__all__ = ["Settings", "ledger_url", "ledger_variable"]
+
+
+class Settings(BaseSettings):
+    """How a client connects. Times are seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="MQPG_", extra="ignore", populate_by_name=True)
+
+    # SecretStr: a printed Settings shows no password.
+    database_url: SecretStr | None = Field(
+        default=None, validation_alias=AliasChoices("MQPG_DATABASE_URL", "DATABASE_URL")
+    )
+    application_name: str = "mqpg"
+    pool_min_size: int = Field(default=0, ge=0)
+    pool_max_size: int = Field(default=10, ge=1)
+    pool_timeout: float = Field(default=30.0, gt=0)
+    connect_timeout: int = Field(default=10, ge=1)
+    # How long calls that may be repeated are repeated while the server is away.
+    retry_timeout: float = Field(default=15.0, ge=0)
+    # None behind a pooler in transaction mode.
+    prepare_threshold: int | None = 5
+
+    def database_dsn(self) -> str | None:
+        """MQPG_DATABASE_URL, else DATABASE_URL, else None."""
+        return self.database_url.get_secret_value() if self.database_url else None
+
+
+def ledger_variable(name: str) -> str:
+    """The variable that holds the SQLAlchemy URL of ledger `name`: MQPG_LEDGER_<NAME>, [-.] become _."""
+    return "MQPG_LEDGER_" + re.sub(r"[-.]", "_", name).upper()
+
+
+def ledger_url(name: str) -> str | None:
+    """The ledger URL of a producer group's `checker_target`, or None where none is configured."""
+    return os.environ.get(ledger_variable(name))
