@@ -44,8 +44,12 @@ def demo(
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     options = Options(ALL if all_flights else flights, seed, chaos=chaos, keep=keep, dsn=dsn or None)
     stderr = Console(stderr=True)
-    with _sigterm_as_ctrl_c(), Progress(stderr, quiet=as_json) as progress:
-        result = run(options, progress)
+    try:
+        with _sigterm_as_ctrl_c(), Progress(stderr, quiet=as_json) as progress:
+            result = run(options, progress)
+    except KeyboardInterrupt:
+        stderr.print("interrupted: all processes were stopped" + ("" if keep else ", all databases dropped"))
+        raise typer.Exit(130) from None
     if as_json:
         sys.stdout.write(json.dumps(result.as_json(), indent=2) + "\n")
     else:

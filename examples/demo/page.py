@@ -23,7 +23,7 @@ def show(result: Result, console: Console) -> None:
     parts: list[RenderableType] = [_flow(result), _breakage(result), _proof(result)]
     if result.mismatches:
         parts.append(_mismatches(result))
-    console.print(Panel(Group(*parts), title=title, border_style=style, padding=(1, 2)))
+    console.print(Panel(Group(*parts), title=title, subtitle=result.server, border_style=style, padding=(0, 2)))
 
 
 def _table(heading: str) -> Table:
@@ -55,7 +55,7 @@ def _flow(result: Result) -> Table:
 
 
 def _breakage(result: Result) -> Table:
-    table = _table("What was broken meanwhile")
+    table = _table("Broken meanwhile")
     for role, count in result.kills.items():
         table.add_row(f"{role} killed", str(count), "SIGKILL, then started again")
     table.add_row("PostgreSQL restarted", str(result.restarts), "immediate shutdown" if result.restarts else "")

@@ -1,0 +1,111 @@
+"""The main job from the command line, with all its kills, judged by its own JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+from tests.fixtures.server import Server
+
+DEMO = [sys.executable, "-m", "mqpg", "demo"]
+
+
+def environment(dsn: str | None) -> dict[str, str]:
+    """Without the variables that would name a server, then with `dsn` if one is given."""
+    env = {name: value for name, value in os.environ.items() if name not in ("MQPG_DATABASE_URL", "DATABASE_URL")}
+    return env | ({"MQPG_DATABASE_URL": dsn} if dsn else {})
+
+
+def own_server(server: Server) -> str | None:
+    """None where the demo can start a server of its own, as this run did."""
+    return None if server.origin in ("embedded", "distribution") else server.dsn()
+
+
+def demo_databases(server: Server) -> set[str]:
+    with psycopg.connect(server.dsn()) as conn:
+        rows = conn.execute("select datname from pg_database where datname like 'mqpg\\_demo\\_%'").fetchall()
+    return {row[0] for row in rows}
+
+
+@pytest.mark.chaos
+@pytest.mark.spark
+def test_everything_is_killed_and_nothing_is_lost_or_doubled(server: Server) -> None:
+    dsn = own_server(server)
+    done = subprocess.run(
+        [*DEMO, "--flights", "1500", "--seed", "7", "--json"],
+        env=environment(dsn),
+        capture_output=True,
+        text=True,
+        timeout=170,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    cancelled = 4
+    assert done.returncode == 0, found
+    assert found["flights"] == 1_500
+    assert found["committed"] == found["consumed"] == 1_500 - cancelled
+    assert found["rolled_back"] == cancelled
+    assert found["halves_rolled_back"] >= cancelled
+    assert found["kills"] == {"producer": 1, "consumer": 1, "appender": 1, "compensator": 1}
+    assert (found["restarts"], found["disconnects"]) == ((1, 0) if dsn is None else (0, 1))
+    assert found["crashes"] == 0, "workers and consumers survive a restart of PostgreSQL by themselves"
+    assert found["verdict"] == "valid"
+    assert found["anomalies"] == {}
+    assert found["sums_match"] is True
+    assert found["seed"] == 7
+    assert found["seconds"] > 0
+
+
+@pytest.mark.chaos
+def test_ctrl_c_stops_every_process_and_drops_the_databases(server: Server) -> None:
+    before = demo_databases(server)
+    demo = subprocess.Popen(
+        [*DEMO, "--flights", "3000", "--seed", "1"],
+        env=environment(server.dsn()),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    assert demo.stderr is not None
+    said = ""
+    for line in demo.stderr:
+        said += line
+        if "SIGKILL" in line:
+            break
+    workers = psutil.Process(demo.pid).children(recursive=True)
+    assert len(workers) >= 5, said
+    demo.send_signal(signal.SIGINT)
+    rest = demo.communicate(timeout=40)[1]
+    assert demo.returncode == 130, said + rest
+    assert not [worker for worker in workers if worker.is_running()]
+    deadline = time.monotonic() + 5
+    while demo_databases(server) - before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert demo_databases(server) <= before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--flights", "0"], 2, "--flights"),
+        (["--flights", "336777"], 2, "--flights"),
+        (["--dsn", "postgresql://nobody@127.0.0.1:1/none"], 3, "does not answer"),
+        (["--dsn", "mysql://root@localhost/x"], 2, "not a PostgreSQL DSN"),
+    ],
+)
+def test_bad_input_is_one_clear_line(arguments: list[str], status: int, words: str) -> None:
+    done = subprocess.run([*DEMO, *arguments], env=environment(None), capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""

@@ -1,0 +1,58 @@
+"""Every example runs against a real server and prints what its text promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+PRINTED = {
+    "same_database_send.py": [
+        "rolled back: order 2 has no amount",
+        "received: {'id': 1, 'amount': 90}",
+        "orders in the table: [1]",
+    ],
+    "half_message.py": ["received: {'id': 1}", "orders in the table: [1]"],
+    "consumer_same_transaction.py": ["invoices: [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)]"],
+    "consumer_local_database.py": ["stock: [('bolt', 70), ('nut', 80)]"],
+}
+
+
+def run_example(name: str, dsn: str, folder: Path) -> list[str]:
+    env = {**os.environ, "MQPG_DATABASE_URL": dsn}
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name], env=env, cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_no_example_is_left_out() -> None:
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(PRINTED)
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_example(name: str, dsn: str, tmp_path: Path) -> None:
+    assert run_example(name, dsn, tmp_path) == PRINTED[name]
+
+
+def statements(script: str) -> Iterator[str]:
+    """The script's statements as psql would send them; none of them holds a semicolon inside."""
+    code = "\n".join(line for line in script.splitlines() if not line.startswith("--"))
+    return (statement for part in code.split(";") if (statement := part.strip()))
+
+
+def test_plain_sql(db: psycopg.Connection) -> None:
+    rows: list[tuple[object, ...]] = []
+    for statement in statements((EXAMPLES / "plain_sql.sql").read_text()):
+        cursor = db.execute(statement.encode())
+        rows = cursor.fetchall() if cursor.description else rows
+    assert rows == [(1, "Basel")]
+    assert db.execute("select count(*) from parcels").fetchone() == (1,)
