@@ -1,0 +1,134 @@
+"""The appender as a process: takes over from a killed one, drains, tolerates other callers, idles cheaply."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+from tests.workers.processes import Processes, eventually, workers
+
+Connection = psycopg.Connection[Any]
+
+_OFFSETS = """
+select c.queue_id, c.base_offset + r.start + i, r.first_id + i
+from mqpg.consume_queue c
+cross join lateral (
+    select u.first_id, u.start, coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
+    from unnest(c.first_ids, c.starts) as u (first_id, start)
+) r
+cross join lateral generate_series(0, r.n - 1) i
+order by 1, 2
+"""
+
+
+def appended(db: Connection) -> int:
+    row = db.execute("select coalesce(sum(n), 0) from mqpg.consume_queue").fetchone()
+    return int(row[0]) if row else 0
+
+
+def check_dense_and_once(db: Connection, sent: list[int]) -> None:
+    """Invariants I4 and I5: offsets 0, 1, 2, … in each queue, every message with exactly one."""
+    rows = db.execute(_OFFSETS).fetchall()
+    for queue in {queue for queue, _, _ in rows}:
+        offsets = [offset for found, offset, _ in rows if found == queue]
+        assert offsets == list(range(len(offsets)))
+    assert sorted(message for _, _, message in rows) == sorted(sent)
+
+
+class Sender(threading.Thread):
+    """Sends one by one until told to stop; keeps the ids whose transactions committed."""
+
+    def __init__(self, conn: Connection, topic: str) -> None:
+        super().__init__(daemon=True)
+        self._conn, self._topic, self.sent, self._stop_sending = conn, topic, list[int](), threading.Event()
+
+    def run(self) -> None:
+        while not self._stop_sending.wait(0.002):
+            row = self._conn.execute("select mqpg.send(%s, '{}'::text)", [self._topic]).fetchone()
+            self.sent.append(row[0] if row else -1)
+
+    def finish(self) -> list[int]:
+        self._stop_sending.set()
+        self.join()
+        return self.sent
+
+
+@pytest.mark.chaos
+def test_i12_standby_takes_over_from_a_killed_appender(
+    processes: Processes, db: Connection, connect: Callable[..., Connection]
+) -> None:
+    db.execute("select mqpg.create_topic('t', 4)")
+    pair = [processes.worker("appender"), processes.worker("appender")]
+    sender = Sender(connect(), "t")
+    sender.start()
+    for _ in range(2):
+        active = eventually(lambda: workers(db, "appender", "active"), why=processes.logs)
+        eventually(lambda: workers(db, "appender", "standby"), why=processes.logs)
+        before = appended(db)
+        eventually(lambda: appended(db) > before, why=processes.logs)
+        (victim,) = (process for process in pair if process.pid in active)
+        victim.kill()
+        db.execute("delete from mqpg.worker where pid = %s", [victim.pid])
+        pair = [process for process in pair if process is not victim] + [processes.worker("appender")]
+    eventually(lambda: workers(db, "appender", "active"), why=processes.logs)
+    sent = sender.finish()
+    eventually(lambda: appended(db) == len(sent), why=processes.logs)
+    check_dense_and_once(db, sent)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_with_status_0(processes: Processes, db: Connection, signum: signal.Signals) -> None:
+    db.execute("select mqpg.create_topic('t')")
+    appender = processes.worker("appender")
+    eventually(lambda: workers(db, "appender", "active"), why=processes.logs)
+    assert appender.stop(signum) == 0
+    assert appender.pid in workers(db, "appender", "stopped")
+    assert "stopped" in appender.log()
+
+
+def test_other_callers_of_append_do_no_harm(
+    processes: Processes, db: Connection, connect: Callable[..., Connection]
+) -> None:
+    db.execute("select mqpg.create_topic('t', 4)")
+    processes.worker("appender", "--max-messages", "10")
+    other, done = connect(), threading.Event()
+
+    def call_append() -> None:
+        while not done.wait(0.001):
+            other.execute("select mqpg.append(7)")
+
+    caller = threading.Thread(target=call_append)
+    caller.start()
+    try:
+        query = "select mqpg.send_batch('t', array_fill('{}'::text, array[25]))"
+        sent = [row[0] for _ in range(40) for row in db.execute(query)]
+        eventually(lambda: appended(db) == len(sent), why=processes.logs)
+    finally:
+        done.set()
+        caller.join()
+    check_dense_and_once(db, sent)
+
+
+def test_an_idle_appender_needs_little_cpu_and_counts_its_work(processes: Processes, db: Connection) -> None:
+    db.execute("select mqpg.create_topic('t')")
+    appender = processes.worker("appender", "--interval", "0.05")
+    db.execute("select mqpg.send('t', '{}'::text)")
+    passes = eventually(
+        lambda: next((d["passes"] for d in workers(db, "appender", "active").values() if d["messages"] == 1), 0),
+        why=processes.logs,
+    )
+    process = psutil.Process(appender.pid)
+    spent, wanted = sum(process.cpu_times()[:2]), passes + 40
+    detail = eventually(
+        lambda: next((d for d in workers(db, "appender", "active").values() if d["passes"] > wanted), None),
+        why=processes.logs,
+    )
+    # 40 passes or more at 20 a second at most: two seconds, of which half a CPU second would be a spin.
+    assert detail["messages"] == 1
+    assert sum(process.cpu_times()[:2]) - spent < 0.5

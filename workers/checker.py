@@ -1,0 +1,93 @@
+"""Check-backs in one ledger outside the broker's database (protocol T3), in a thread of their own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from datetime import timedelta
+from typing import Any
+
+from mqpg import errors
+from mqpg.workers.ledgers import Unreachable, open_ledger, require_reachable
+from mqpg.workers.session import Backoff, Connection, keep_connected
+
+__all__ = ["LedgerChecker"]
+
+logger = logging.getLogger(__name__)
+
+# A hand-out must outlive the look into the ledger for all of its handles: a lapsed lease counts as a check.
+_HANDLES = 16
+_LEASE = 60.0
+_GIVEN_BACK = timedelta(seconds=1)
+_DUE = "select handle from mqpg.due_checks(%s, %s, %s)"
+_ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s)"
+_WAIT = "select mqpg.check_wait(%s, %s)"
+
+
+class LedgerChecker(threading.Thread):
+    """Settles the overdue halves of the groups that name one ledger, over an own connection to the broker."""
+
+    def __init__(self, dsn: str, name: str, url: str, groups: list[str], interval: float) -> None:
+        super().__init__(name=f"mqpg-ledger-{name}", daemon=True)
+        self.groups, self.stop = groups, threading.Event()
+        self.detail: dict[str, Any] = {"state": "starting", "commit": 0, "rollback": 0, "wait": 0, "failures": 0}
+        self._dsn, self._target, self._interval = dsn, name, interval
+        self._engine, self._ledger = open_ledger(url)
+        self._backoff = Backoff(0.2, 15.0)
+
+    def run(self) -> None:
+        """Ask until `stop` is set."""
+        keep_connected(self._dsn, f"compensator {self._target}", self._serve, self.stop)
+        self._engine.dispose()
+
+    def _serve(self, conn: Connection) -> None:
+        while not self.stop.is_set():
+            try:
+                pause = self._interval if self._round(conn) == 0 else 0.0
+            except Unreachable as error:
+                pause = self._backoff.next()
+                self.detail["state"] = "unreachable"
+                self._complain("ledger does not answer: its half messages wait", error, retry_in=round(pause, 2))
+            self.stop.wait(pause)
+
+    def _round(self, conn: Connection) -> int:
+        """One hand-out for each group; a ledger that failed must first be reachable again."""
+        if self.detail["state"] != "ok":
+            require_reachable(self._engine)
+        asked = sum([self._check(conn, group) for group in self.groups])
+        self._backoff.reset()
+        self.detail["state"] = "ok"
+        return asked
+
+    def _check(self, conn: Connection, group: str) -> int:
+        """Take what is overdue and settle it; what cannot be asked now is given back, uncounted."""
+        enough = time.monotonic() + _LEASE / 2
+        left = deque(row[0] for row in conn.execute(_DUE, (group, _HANDLES, timedelta(seconds=_LEASE))))
+        taken = len(left)
+        try:
+            while left and not self.stop.is_set() and time.monotonic() < enough:
+                self._settle(conn, left[0])
+                left.popleft()
+        finally:
+            if not conn.broken:
+                for handle in left:
+                    conn.execute(_WAIT, (handle, _GIVEN_BACK))
+        return taken
+
+    def _settle(self, conn: Connection, handle: str) -> None:
+        try:
+            verdict = self._ledger.verdict(handle).value
+        except Exception as error:  # whatever the driver raises: no verdict, no guess
+            self.detail["failures"] += 1
+            require_reachable(self._engine)
+            # The ledger is there, so it is about this handle: the others need not wait for it.
+            self._complain("no verdict", error, handle=handle)
+            conn.execute(_WAIT, (handle, None))
+            return
+        conn.execute(_ANSWER, (handle, verdict, "checker", f"ledger {self._target}"))
+        self.detail[verdict] += 1
+
+    def _complain(self, message: str, error: Exception, **more: Any) -> None:
+        logger.warning(message, extra={"ledger": self._target, "error": errors.translate(error), **more})

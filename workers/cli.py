@@ -1,0 +1,93 @@
+"""The commands `mqpg worker` and `mqpg consume`."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Annotated
+
+import typer
+
+from mqpg import dsn as dsns
+from mqpg import errors
+from mqpg.cli.options import Dsn
+from mqpg.workers import ROLES, Options, Supervisor
+from mqpg.workers.logs import LogFormat, configure
+from mqpg.workers.session import first_connection
+from mqpg.workers.signals import stop_on_eof, stop_on_signals
+from mqpg.workers.targets import parse_ledgers, to_environment
+
+__all__ = ["worker"]
+
+Ledgers = Annotated[
+    list[str] | None,
+    typer.Option("--ledger", help="name=url of a producers' ledger, repeatable; else MQPG_LEDGER_<NAME>."),
+]
+Interval = Annotated[
+    float | None,
+    typer.Option(
+        "--interval",
+        min=0.001,
+        help="Longest pause of one role, in seconds: appender 0.05, compensator 1, keeper 60.",
+        show_default=False,
+    ),
+]
+PassSize = Annotated[int, typer.Option("--max-messages", min=1, help="Target size of an append pass.")]
+Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between heartbeats.")]
+Patience = Annotated[float, typer.Option("--wait", min=0, help="Seconds to try the first connection.")]
+Level = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
+Form = Annotated[LogFormat, typer.Option("--log-format", help="Log lines as text or JSON objects, on stderr.")]
+Eof = Annotated[bool, typer.Option("--stop-on-eof", help="Drain when standard input ends: the parent is gone.")]
+
+
+def worker(
+    role: Annotated[str | None, typer.Argument(help="appender, compensator or keeper; without it all three.")] = None,
+    dsn: Dsn = None,
+    ledger: Ledgers = None,
+    interval: Interval = None,
+    max_messages: PassSize = 100_000,
+    heartbeat: Beat = 5.0,
+    wait: Patience = 5.0,
+    at_eof: Eof = False,
+    log_level: Level = "info",
+    log_format: Form = LogFormat.TEXT,
+) -> None:
+    """Run appender, compensator and keeper until SIGTERM; several copies stand by for each other."""
+    if role is not None and role not in ROLES:
+        raise errors.ConfigurationError(f"role must be one of {', '.join(ROLES)}, not {role!r}")
+    if role is None and interval is not None:
+        raise errors.ConfigurationError("--interval goes with one role: each has a pace of its own")
+    stop = _prepare(role or "supervisor", log_level, log_format, at_eof)
+    options = Options(
+        dsn=dsns.resolve(dsn),
+        interval=interval,
+        heartbeat=heartbeat,
+        patience=wait,
+        max_messages=max_messages,
+        ledgers=parse_ledgers(ledger or []),
+    )
+    if role is None:
+        _supervise(options, stop, ["--log-level", log_level, "--log-format", log_format.value])
+    else:
+        ROLES[role](options, stop).run()
+
+
+def _supervise(options: Options, stop: threading.Event, arguments: list[str]) -> None:
+    """Children get the DSN and the ledgers by their environment: the process list would show passwords."""
+    first = first_connection(options.dsn, "supervisor", stop, options.patience)
+    if first is not None:
+        first.close()
+    environment = os.environ | {"MQPG_DATABASE_URL": options.dsn} | to_environment(options.ledgers)
+    arguments += ["--heartbeat", str(options.heartbeat), "--wait", "60", "--max-messages", str(options.max_messages)]
+    if not Supervisor(list(ROLES), arguments, environment, stop).run():
+        raise typer.Exit(1)
+
+
+def _prepare(role: str, level: str, form: LogFormat, at_eof: bool) -> threading.Event:
+    """Logging, and the event that ends this process."""
+    configure(role, level, form)
+    stop = threading.Event()
+    stop_on_signals(stop)
+    if at_eof:
+        stop_on_eof(stop)
+    return stop

@@ -1,0 +1,47 @@
+"""Heartbeats: one row in mqpg.worker for each life of a worker process."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+import uuid
+from typing import Any
+
+from psycopg.types.json import Jsonb
+
+from mqpg.workers.session import Connection
+
+__all__ = ["Heartbeat"]
+
+_BEAT = """
+insert into mqpg.worker as w (worker_id, role, host, pid, state, detail)
+values (%(worker_id)s, %(role)s, %(host)s, %(pid)s, %(state)s, %(detail)s)
+on conflict (worker_id) do update
+set state = excluded.state, detail = excluded.detail, seen_at = clock_timestamp()
+"""
+
+
+class Heartbeat:
+    """Says every `interval` seconds, and at each change of state, that this process lives and what it did."""
+
+    def __init__(self, role: str, interval: float, detail: dict[str, Any]) -> None:
+        self._identity = {
+            "worker_id": f"{role}-{uuid.uuid4().hex[:12]}",
+            "role": role,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+        }
+        self._interval, self._detail = interval, detail
+        self._state, self._next = "", 0.0
+
+    def due_in(self) -> float:
+        """Seconds until the next beat is due; 0 when it is."""
+        return max(0.0, self._next - time.monotonic())
+
+    def beat(self, conn: Connection, state: str) -> None:
+        """Write the row if it is due or the state changed."""
+        if state == self._state and self.due_in() > 0:
+            return
+        conn.execute(_BEAT, {**self._identity, "state": state, "detail": Jsonb(self._detail)})
+        self._state, self._next = state, time.monotonic() + self._interval
