@@ -1,0 +1,111 @@
+-- The appender's one INSERT: collects what is new up to a snapshot and a due time, orders it, joins
+-- neighbours into runs, and writes rows of at most 64 runs and 4096 messages behind each queue's tail.
+-- Ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join; decisions join only
+-- where ids ascend in decision order.
+-- Locks: none beyond the new rows (append() serialises callers). Cost: linear in the new record batches.
+create function mqpg._append_runs(
+    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int []
+)
+language plpgsql as $$
+declare
+    v_floor bigint := _append_runs.last_tick.floor_id;
+    v_from xid8 := _append_runs.last_tick.snapshot_xmax;
+    v_before xid8 := pg_snapshot_xmax(_append_runs.upto);
+    v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
+    v_due_from timestamptz := _append_runs.last_tick.due_until;
+begin
+    with fresh as materialized (
+        select l.topic_id, l.queue_id, 0 as subscription_id, l.batch_id as place, l.batch_id * 1024 as id,
+            l.n::int as n, null::bigint as deliver_id, null::smallint as attempt, false as due
+        from mqpg.commit_log l
+        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before
+            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
+        union all
+        select l.topic_id, l.queue_id, 0, l.batch_id, l.batch_id * 1024, l.n, null, null, false
+        from mqpg.commit_log l
+        where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)
+            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
+        union all
+        select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
+        from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before
+            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
+        union all
+        select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
+        from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
+            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
+        union all
+        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
+            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
+        from mqpg.delayed d
+        where d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
+            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
+            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid = any(v_late)
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+    ),
+    marked as (
+        select f.*, row_number() over w as nth,
+            case when lag(f.id + f.n) over w = f.id and lag(f.id / 1024) over w = f.id / 1024
+                and f.deliver_id is null and lag(f.deliver_id) over w is null
+                and f.attempt is not distinct from lag(f.attempt) over w then 0 else 1 end as begins
+        from fresh f
+        window w as (partition by f.topic_id, f.queue_id, f.subscription_id order by f.due, f.place, f.id)
+    ),
+    joined as (
+        select m.*, sum(m.begins) over (
+            partition by m.topic_id, m.queue_id, m.subscription_id order by m.nth) as run
+        from marked m
+    ),
+    runs as (
+        select j.topic_id, j.queue_id, j.subscription_id, j.run - 1 as nth, min(j.id) as first_id,
+            sum(j.n)::int as n, min(j.deliver_id) as deliver_id, min(j.attempt) as attempt
+        from joined j group by j.topic_id, j.queue_id, j.subscription_id, j.run
+    ),
+    placed as (
+        select r.*, sum(r.n) over (
+            partition by r.topic_id, r.queue_id, r.subscription_id order by r.nth) - r.n as begin_at
+        from runs r
+    ),
+    piece as (
+        -- a row begins inside one window of 3072 messages and its last run has at most 1024
+        select p.topic_id, p.queue_id, p.subscription_id, min(p.begin_at) as begin_at, sum(p.n)::int as n,
+            array_agg(p.first_id order by p.nth) as first_ids,
+            array_agg(p.begin_at order by p.nth) as begins,
+            case when count(p.deliver_id) > 0 then array_agg(p.deliver_id order by p.nth) end as deliver_ids,
+            case when count(p.attempt) > 0 then array_agg(p.attempt order by p.nth) end as attempts
+        from placed p
+        group by p.topic_id, p.queue_id, p.subscription_id, p.nth / 64, (p.begin_at / 3072)::int
+    ),
+    tail as (
+        select k.topic_id, k.queue_id, k.subscription_id,
+            mqpg._tail(k.topic_id, k.queue_id, k.subscription_id) as next_offset
+        from (select distinct p.topic_id, p.queue_id, p.subscription_id from piece p) as k
+    ),
+    appended as (
+        insert into mqpg.consume_queue (
+            base_offset, tick_id, topic_id, subscription_id, n, queue_id, first_ids, starts, deliver_ids, attempts)
+        select t.next_offset + p.begin_at, _append_runs.last_tick.tick_id + 1, p.topic_id, p.subscription_id, p.n,
+            p.queue_id, p.first_ids, array(select (b - p.begin_at)::int from unnest(p.begins) b),
+            p.deliver_ids, p.attempts
+        from piece p
+        join tail t using (topic_id, queue_id, subscription_id)
+        returning topic_id, n
+    )
+    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}')
+    into _append_runs.messages, _append_runs.topic_ids
+    from appended a;
+end
+$$;
+comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz)
+    is 'Internal: append what is new to the consume queues';

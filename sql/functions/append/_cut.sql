@@ -1,0 +1,33 @@
+-- Cuts a backlog: the snapshot S1 as it would have been when xid x was the next one, with
+-- xmax(S0) <= x <= xmax(S1) chosen so that about max_messages are new. An x below xmax(S0) would append
+-- messages again.
+-- Locks: none. Cost: an index scan of at most 2 * max_messages entries.
+create function mqpg._cut(last_tick mqpg.tick, s1 pg_snapshot, max_messages int) returns pg_snapshot
+language plpgsql as $$
+declare
+    v_s0_xmax xid8 := _cut.last_tick.snapshot_xmax;
+    v_last xid8;
+    v_x bigint;
+begin
+    select least(
+        (select c.xid from (
+            select l.xid, sum(l.n) over (order by l.xid rows unbounded preceding) as total from mqpg.commit_log l
+            where l.kind = 'n' and l.batch_id > _cut.last_tick.floor_id
+                and l.xid >= v_s0_xmax and l.xid < pg_snapshot_xmax(_cut.s1)
+            order by l.xid limit _cut.max_messages) as c
+        where c.total >= _cut.max_messages order by c.xid limit 1),
+        (select o.xid from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid >= v_s0_xmax and o.xid < pg_snapshot_xmax(_cut.s1)
+        order by o.xid offset _cut.max_messages - 1 limit 1)) into v_last;
+    if v_last is null then
+        return _cut.s1;
+    end if;
+    v_x := v_last::text::bigint + 1;
+    return (
+        select format('%s:%s:%s', least(pg_snapshot_xmin(_cut.s1)::text::bigint, v_x), v_x,
+            string_agg(x.xid::text, ',' order by x.xid))::pg_snapshot
+        from pg_snapshot_xip(_cut.s1) as x(xid)
+        where x.xid::text::bigint < v_x);
+end
+$$;
+comment on function mqpg._cut(mqpg.tick, pg_snapshot, int) is 'Internal: cut the appender''s snapshot at a backlog';

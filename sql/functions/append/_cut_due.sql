@@ -1,0 +1,11 @@
+-- Cuts what is due: the time up to which about max_messages rows become due in one pass.
+-- Locks: none. Cost: an index scan of at most max_messages entries.
+create function mqpg._cut_due(due_from timestamptz, due_until timestamptz, max_messages int) returns timestamptz
+language sql stable as $$
+    select coalesce(
+        (select d.visible_at from mqpg.delayed d
+         where d.visible_at > _cut_due.due_from and d.visible_at <= _cut_due.due_until
+         order by d.visible_at offset _cut_due.max_messages - 1 limit 1),
+        _cut_due.due_until)
+$$;
+comment on function mqpg._cut_due(timestamptz, timestamptz, int) is 'Internal: cut the appender''s due time at a backlog';

@@ -1,0 +1,32 @@
+-- Acknowledges a delivery, or its messages up to the offset `through` (inclusive); the rest stays claimed.
+-- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
+-- Errors: MQ001 (through outside the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+create function mqpg.ack(receipt text, through bigint default null) returns void
+language plpgsql as $$
+declare
+    v record;
+    v_claim mqpg.claim;
+    v_left mqpg.claim;
+    v_receipt record;
+begin
+    select o.* into v from mqpg._open_claim(ack.receipt) o;
+    if ack.through is not null then
+        select p.* into v_receipt from mqpg._parse_receipt(ack.receipt) p;
+        if ack.through not between v_receipt.from_offset and v_receipt.to_offset - 1 then
+            raise exception using errcode = 'MQ001', message = format(
+                'through must lie in the delivery, %s to %s, not %s', v_receipt.from_offset, v_receipt.to_offset - 1,
+                ack.through);
+        end if;
+        v_claim := v.claim;
+        if ack.through < v_claim.from_offset then
+            return;    -- acknowledged before
+        end if;
+        v_claim.from_offset := ack.through + 1;
+        v_left := mqpg._settle_offsets(v_claim, '{}');
+    end if;
+    perform mqpg._write_cursor(
+        v.last_version, 'a', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+        case when v_left.epoch is null then v.rest else v_left || v.rest end);
+end
+$$;
+comment on function mqpg.ack(text, bigint) is 'Acknowledge a delivery, or its part up to an offset';

@@ -1,0 +1,18 @@
+-- Makes a delivery's lease end `lease` from now.
+-- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
+-- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+create function mqpg.extend(receipt text, lease interval) returns void
+language plpgsql as $$
+declare
+    v record;
+    v_claim mqpg.claim;
+begin
+    perform mqpg._interval('lease', extend.lease, '10 milliseconds');
+    select o.* into v from mqpg._open_claim(extend.receipt) o;
+    v_claim := v.claim;
+    v_claim.lease_until := clock_timestamp() + extend.lease;
+    perform mqpg._write_cursor(
+        v.last_version, 'e', v_claim.epoch, (v.last_version).claimed, (v.last_version).owner, v_claim || v.rest);
+end
+$$;
+comment on function mqpg.extend(text, interval) is 'Extend a delivery''s lease';

@@ -1,0 +1,35 @@
+-- Reads a queue from an offset without claiming anything: for consumers that keep their offset in their own
+-- database (C2). Nothing at the tail; receipt is null and attempt 1.
+-- Locks: none. Cost: one index lookup a run. Errors: MQ001, MQ003, MQ013 (below the oldest offset or beyond
+-- the tail), MQ014 (missing body).
+create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
+returns setof mqpg.delivery
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic := mqpg._topic("fetch".topic);
+    v_oldest bigint;
+    v_tail bigint;
+    v_until bigint;
+    v_rows bigint;
+begin
+    perform mqpg._check_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
+    perform mqpg._check_range('from_offset', "fetch".from_offset, 0, 9223372036854775807);
+    perform mqpg._check_range('max_messages', "fetch".max_messages, 1, 10000);
+    v_tail := mqpg._tail(v_topic.topic_id, "fetch".queue_id, 0);
+    v_oldest := mqpg._oldest(v_topic.topic_id, "fetch".queue_id, 0);
+    if "fetch".from_offset not between v_oldest and v_tail then
+        raise exception using errcode = 'MQ013', message = format(
+            'from_offset must lie between the oldest offset %s and the next one %s of queue %s, not %s', v_oldest,
+            v_tail, "fetch".queue_id, "fetch".from_offset);
+    end if;
+    v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
+    return query
+    select d.* from mqpg._deliveries(
+        v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until, null, v_topic.name, 1, null) as d;
+    get diagnostics v_rows = row_count;
+    if v_rows <> v_until - "fetch".from_offset then
+        perform mqpg._missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);
+    end if;
+end
+$$;
+comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an offset without claiming';

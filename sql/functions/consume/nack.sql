@@ -1,0 +1,53 @@
+-- Gives messages of a delivery up: each goes to the subscription's retry lane, due after `delay` (else the
+-- back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to the dead letters when
+-- its attempts are used up. The receipt stays open for the rest.
+-- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one row a message and one
+-- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
+returns void
+language plpgsql as $$
+declare
+    v record;
+    v_message record;
+    v_offsets bigint [] := '{}';
+    v_left mqpg.claim;
+    v_unknown bigint;
+begin
+    if nack.message_ids is null or array_position(nack.message_ids, null) is not null then
+        raise exception using errcode = 'MQ001', message = 'message_ids must not be null, nor any of them';
+    end if;
+    if nack.delay is not null then
+        perform mqpg._interval('delay', nack.delay, '0');
+    end if;
+    select o.* into v from mqpg._open_claim(nack.receipt) o;
+    select u.id into v_unknown from unnest(nack.message_ids) as u(id)
+    where not exists (
+        select from mqpg._claimed_messages(
+            (v.subscription).topic_id, (v.last_version).queue_id,
+            case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end, v.claim) m
+        where m.message_id = u.id)
+    limit 1;
+    if found then
+        raise exception using errcode = 'MQ001',
+            message = format('message_ids: %s is not in the delivery, or left it before', v_unknown);
+    end if;
+    for v_message in
+        select m.* from mqpg._claimed_messages(
+            (v.subscription).topic_id, (v.last_version).queue_id,
+            case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end, v.claim) m
+        where m.message_id = any(nack.message_ids)
+    loop
+        perform mqpg._give_up(
+            v.subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+        v_offsets := v_offsets || v_message.queue_offset;
+    end loop;
+    if v_offsets <> '{}' then
+        v_left := mqpg._settle_offsets(v.claim, v_offsets);
+        perform mqpg._write_cursor(
+            v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+            case when v_left.epoch is null then v.rest else v_left || v.rest end);
+    end if;
+end
+$$;
+comment on function mqpg.nack(text, bigint [], text, interval)
+    is 'Send messages of a delivery to retry, or to the dead letters';

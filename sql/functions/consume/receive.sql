@@ -1,0 +1,54 @@
+-- Claims up to max_messages messages of one queue, or of the subscription's retry lane, for a lease and
+-- returns them; nothing when there is nothing to be had. Takes the queue that waited longest, first what a
+-- lease that ran out left behind. Never waits: a queue that is locked by another call is passed over.
+-- In one transaction with ack() the claim is the transaction's (C1); a rollback gives it back at once.
+-- Modes: exclusive, a queue with an open claim gives nothing to anyone; pinned, a queue stays with the
+-- consumer that first received from it until unpin(), whatever the lease.
+-- Locks: the queue's advisory lock, by trying, until the end of the transaction.
+-- Cost: a look at each queue's cursor and tail, one cursor version, and the messages.
+-- Errors: MQ001, MQ003, MQ005, MQ014 (missing body), 40001 (REPEATABLE READ callers).
+create function mqpg.receive(
+    consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
+    consumer text default null, queue_id int default null
+) returns setof mqpg.delivery
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription;
+    v_topic mqpg.topic;
+    v_queue int;
+    v_cursor mqpg.cursor;
+    v_claim mqpg.claim;
+    v_rows bigint;
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
+    select s.* into v_subscription from mqpg.subscription s
+    where s.topic_id = v_topic.topic_id and s.consumer_group = receive.consumer_group;
+    if not found then
+        v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
+    end if;
+    perform mqpg._check_receive(
+        v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
+    foreach v_queue in array mqpg._waiting_queues(v_subscription, v_topic.queues, receive.consumer, receive.queue_id)
+    loop
+        continue when not pg_try_advisory_xact_lock(1836150833, v_subscription.subscription_id * 1024 + v_queue + 1);
+        -- a new statement: the cursor as the last holder of the lock left it
+        v_cursor := mqpg._cursor(v_subscription.subscription_id, v_queue);
+        v_claim := mqpg._claim(
+            v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
+        continue when v_claim is null;
+        return query
+        select d.* from mqpg._deliveries(
+            v_topic.topic_id, v_queue, case v_queue when -1 then v_subscription.subscription_id else 0 end,
+            v_claim.from_offset, v_claim.to_offset, v_claim.settled, v_topic.name, v_claim.attempt,
+            format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_queue, v_claim.epoch, v_claim.from_offset,
+                v_claim.to_offset)) as d;
+        get diagnostics v_rows = row_count;
+        if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
+            perform mqpg._missing_body(v_topic.name, v_queue, v_claim.from_offset, v_claim.to_offset, v_rows);
+        end if;
+        return;
+    end loop;
+end
+$$;
+comment on function mqpg.receive(text, text, int, interval, text, int)
+    is 'Claim messages of one queue for a lease and return them';

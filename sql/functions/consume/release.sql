@@ -1,0 +1,15 @@
+-- Gives a delivery back: anyone may receive it at once, and the attempt does not count. The receipt is spent.
+-- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
+-- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+create function mqpg.release(receipt text) returns void
+language plpgsql as $$
+declare
+    v record;
+begin
+    select o.* into v from mqpg._open_claim(release.receipt) o;
+    perform mqpg._write_cursor(
+        v.last_version, 'l', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+        mqpg._free_claim(v.claim, v.last_version, (v.claim).attempt - 1) || v.rest);
+end
+$$;
+comment on function mqpg.release(text) is 'Give a delivery back without counting the attempt';

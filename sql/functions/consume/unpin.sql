@@ -1,0 +1,37 @@
+-- Ends a consumer's ownership of pinned queues: of one queue, of one consumer, or all. Do it only when the
+-- consumer's local database is known to hold all it applied, for the queue's next owner begins where the
+-- cursor stands. What was claimed may be received at once; open receipts become stale.
+-- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue.
+-- Errors: MQ001, MQ003, MQ005, 55P03, 40001.
+create function mqpg.unpin(consumer_group text, topic text, queue_id int default null, consumer text default null)
+returns void
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription := mqpg._subscription(unpin.consumer_group, unpin.topic);
+    v_topic mqpg.topic := mqpg._topic(unpin.topic);
+    v_queue int;
+    v_cursor mqpg.cursor;
+    v_free mqpg.claim [];
+    v_claim mqpg.claim;
+begin
+    if v_subscription.mode <> 'pinned' then
+        raise exception using errcode = 'MQ001', message = format(
+            'unpin is for mode pinned; consumer group %L reads topic %L in mode %s', unpin.consumer_group,
+            unpin.topic, v_subscription.mode);
+    end if;
+    if unpin.queue_id is not null then
+        perform mqpg._check_range('queue_id', unpin.queue_id, -1, v_topic.queues - 1);
+    end if;
+    for v_queue in coalesce(unpin.queue_id, -1)..coalesce(unpin.queue_id, v_topic.queues - 1) loop
+        perform mqpg._lock_cursor(v_subscription.subscription_id, v_queue);
+        v_cursor := mqpg._cursor(v_subscription.subscription_id, v_queue);
+        continue when v_cursor.owner is null or v_cursor.owner <> unpin.consumer;
+        v_free := '{}';
+        foreach v_claim in array v_cursor.claims loop
+            v_free := v_free || mqpg._free_claim(v_claim, v_cursor, v_claim.attempt);
+        end loop;
+        perform mqpg._write_cursor(v_cursor, 'u', null, v_cursor.claimed, null, v_free);
+    end loop;
+end
+$$;
+comment on function mqpg.unpin(text, text, int, text) is 'End a consumer''s ownership of pinned queues';

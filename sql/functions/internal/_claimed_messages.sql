@@ -1,0 +1,22 @@
+-- The messages of a claim: offset, id, where the body lies, and the attempt that this delivery of it is.
+-- Locks: none. Cost: one look at each run.
+create function mqpg._claimed_messages(topic_id int, queue_id int, subscription_id int, claim mqpg.claim)
+returns table (queue_offset bigint, message_id bigint, deliver_id bigint, attempt int)
+language sql stable as $$
+    select c.base_offset + u.start + i, u.first_id + i, coalesce(u.deliver_id, u.first_id) + i,
+        coalesce(u.attempt, 1) + _claimed_messages.claim.attempt - 1
+    from mqpg.consume_queue c,
+        unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
+            with ordinality as u(first_id, start, deliver_id, attempt, nth),
+        generate_series(0, coalesce(c.starts[u.nth + 1], c.n) - u.start - 1) as i
+    where c.topic_id = _claimed_messages.topic_id and c.queue_id = _claimed_messages.queue_id
+        and c.subscription_id = _claimed_messages.subscription_id
+        and c.base_offset > _claimed_messages.claim.from_offset - 4096
+        and c.base_offset < _claimed_messages.claim.to_offset
+        and c.base_offset + u.start + i >= _claimed_messages.claim.from_offset
+        and c.base_offset + u.start + i < _claimed_messages.claim.to_offset
+        and (_claimed_messages.claim.settled is null
+            or c.base_offset + u.start + i <> all(_claimed_messages.claim.settled))
+    order by 1
+$$;
+comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is 'Internal: messages of a claim';

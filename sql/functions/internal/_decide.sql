@@ -1,0 +1,81 @@
+-- Writes the decision over one half message, or says which one stands (protocol T2, step 3; I3).
+-- The insert and the look at the standing decision are two statements: one alone cannot see the row that
+-- it waited for. A final payload becomes a row of its own, written only with a decision that counts.
+-- Locks: the op_log key; waits for a decision that is under way. Cost: one row read, one written.
+-- Errors: MQ001 (null handle), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
+create function mqpg._decide(
+    handle text, op "char", decided_by text, reason text default null, payload text default null
+) returns mqpg.outcome
+language plpgsql as $$
+declare
+    v_handle record;
+    v_half record;
+    v_xid xid8;
+    v_order bigint;
+    v_now timestamptz;
+    v_inserted int;
+    v_standing "char";
+begin
+    if _decide.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
+    perform mqpg._force_sync();
+    select p.* into v_handle from mqpg._parse_handle(_decide.handle) p
+    join mqpg.broker b on b.broker_id = p.broker_id;
+    if v_handle.message_id is null then
+        return 'unknown';
+    end if;
+    select l.topic_id, l.queue_id, l.delay, l.keys[v_handle.message_id % 1024 + 1] as key,
+        l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers
+    into v_half
+    from mqpg.commit_log l
+    where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce
+        and v_handle.message_id % 1024 < l.n;
+    if not found then
+        select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers into v_half
+        from mqpg.held h
+        where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce;
+        if not found then
+            return 'unknown';
+        end if;
+    end if;
+    v_xid := pg_current_xact_id();    -- before the order number is drawn
+    v_order := nextval('mqpg.batch_id');
+    v_now := clock_timestamp();
+    insert into mqpg.op_log (
+        message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by, reason)
+    values (
+        v_handle.message_id, 0, v_order, v_xid, _decide.op,
+        case when _decide.payload is not null then v_order * 1024 end, v_now,
+        case when _decide.op = 'c' then v_now + v_half.delay end,
+        v_half.topic_id, v_half.queue_id, _decide.decided_by, _decide.reason)
+    on conflict do nothing;
+    get diagnostics v_inserted = row_count;
+    if v_inserted = 0 then
+        select o.op into strict v_standing from mqpg.op_log o
+        where o.message_id = v_handle.message_id and o.stage = 0;
+        return case v_standing when 'c' then 'already_committed' else 'already_rolled_back' end;
+    end if;
+    if _decide.payload is not null then
+        perform mqpg._check_final(v_half.topic_id, _decide.payload);
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        values (
+            v_order, v_xid, v_now, v_half.topic_id, v_half.queue_id, 1, 'f',
+            case when v_half.key is not null then array[v_half.key] end,
+            case when v_half.tag is not null then array[v_half.tag] end,
+            case when v_half.headers is not null then array[v_half.headers] end,
+            array[_decide.payload::json]);
+    end if;
+    if _decide.op = 'c' and v_half.delay is not null then
+        insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+        values (
+            v_now + v_half.delay, v_xid, v_handle.message_id,
+            case when _decide.payload is not null then v_order * 1024 end, 1, v_now,
+            v_half.topic_id, v_half.queue_id);
+    end if;
+    return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
+end
+$$;
+comment on function mqpg._decide(text, "char", text, text, text)
+    is 'Internal: decide one half message; the first decision stands';

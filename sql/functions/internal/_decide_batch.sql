@@ -1,0 +1,83 @@
+-- Writes one decision over many half messages; outcomes come in argument order, and a handle named twice
+-- is decided once. All get one order number, so they are ordered by message id among themselves (I6).
+-- Keys are taken in ascending order by everybody, hence no deadlock.
+-- Locks: the op_log keys; waits for decisions that are under way. Cost: one row read and one written each.
+-- Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
+create function mqpg._decide_batch(handles text [], op "char", decided_by text, payloads text [] default null)
+returns table (handle text, outcome mqpg.outcome)
+language plpgsql as $$
+declare
+    v_xid xid8;
+    v_order bigint;
+    v_now timestamptz;
+    v_ids bigint [];        -- per handle: the message id, null where unknown
+    v_halves bigint [];     -- distinct, ascending
+    v_finals bigint [];     -- per element of v_halves: the final payload's batch id
+    v_decided bigint [];    -- those that this call decided
+begin
+    if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
+        raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
+    end if;
+    perform mqpg._check_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
+    if cardinality(_decide_batch.handles) = 0 then
+        return;
+    end if;
+    perform mqpg._force_sync();
+    select array_agg(k.message_id order by u.o) into v_ids
+    from unnest(_decide_batch.handles) with ordinality as u(handle, o)
+    left join lateral (
+        select p.message_id from mqpg._parse_handle(u.handle) p
+        join mqpg.broker b on b.broker_id = p.broker_id
+        where exists (
+            select from mqpg.commit_log l
+            where l.batch_id = p.message_id / 1024 and l.kind = 'h' and l.nonce = p.nonce
+                and p.message_id % 1024 < l.n)
+            or exists (
+                select from mqpg.held h
+                where h.message_id = p.message_id and h.kind = 'h' and h.nonce = p.nonce)
+    ) as k on true;
+    v_xid := pg_current_xact_id();    -- before the order number is drawn
+    v_order := nextval('mqpg.batch_id');
+    v_now := clock_timestamp();
+    select array_agg(d.id order by d.id), array_agg(d.final order by d.id) into v_halves, v_finals
+    from (
+        select distinct on (u.id) u.id,
+            case when u.p is not null then nextval('mqpg.batch_id') end as final
+        from unnest(v_ids, _decide_batch.payloads) with ordinality as u(id, p, o)
+        where u.id is not null order by u.id, u.o
+    ) as d;
+    with stored as (
+        insert into mqpg.op_log (
+            message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
+        select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
+            case when _decide_batch.op = 'c' then v_now + f.delay end, f.topic_id, f.queue_id,
+            _decide_batch.decided_by
+        from unnest(v_halves, v_finals) as h(id, final), lateral mqpg._half_facts(h.id) as f
+        order by h.id
+        on conflict do nothing returning message_id
+    )
+    select coalesce(array_agg(s.message_id), '{}') into v_decided from stored s;
+    if _decide_batch.op = 'c' then
+        perform mqpg._store_finals(v_xid, v_now, v_ids, _decide_batch.payloads, v_halves, v_finals, v_decided);
+        insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+        select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, v_now, o.topic_id, o.queue_id
+        from mqpg.op_log o
+        where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
+            and o.stage = 0 and o.visible_at is not null;
+    end if;
+    return query
+    select u.handle, case
+        when u.id is null then 'unknown'
+        when u.id = any(v_decided) and row_number() over (partition by u.id order by u.o) = 1
+            then case _decide_batch.op when 'c' then 'committed' else 'rolled_back' end
+        else case s.op when 'c' then 'already_committed' else 'already_rolled_back' end
+    end::mqpg.outcome
+    from unnest(_decide_batch.handles, v_ids) with ordinality as u(handle, id, o)
+    left join lateral (
+        select l.op from mqpg.op_log l where l.message_id = u.id and l.stage = 0
+    ) as s on true
+    order by u.o;
+end
+$$;
+comment on function mqpg._decide_batch(text [], "char", text, text [])
+    is 'Internal: decide many half messages; first decisions stand';

@@ -1,0 +1,54 @@
+-- Tells which messages are the first with their dedup id within the window, and registers those:
+-- returns, per element, null where the message is new (or has no dedup id), else the first one's id.
+-- Each id goes into the current slot and the next, so that two sends within a window meet in one; new is
+-- who inserted into both. Ids are inserted sorted, slot by slot: one order for all, hence no deadlock.
+-- A message with a dedup id is a batch of its own, since its id must be known before it is known to be new.
+-- Locks: the inserted keys; waits for a running send of the same id. Cost: two index inserts an id.
+-- Errors: 40001 for a REPEATABLE READ caller who meets an id that his snapshot does not show.
+create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
+language plpgsql as $$
+declare
+    v_slot bigint := floor(extract(epoch from clock_timestamp())
+        / extract(epoch from mqpg._setting('dedup_window')::interval));
+    v_wanted bigint [];
+    v_first bigint [];
+begin
+    if exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
+        raise exception using errcode = 'MQ001', message = 'dedup_id must have 1 to 512 bytes';
+    end if;
+    with fresh as (
+        select distinct on (u.d) u.d, u.m
+        from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
+        where u.d is not null order by u.d, u.o
+    ),
+    stored as (
+        insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
+        select _first_sends.topic_id, f.d, v_slot, f.m from fresh f order by f.d
+        on conflict do nothing returning message_id
+    )
+    select array_agg(s.message_id) into v_wanted from stored s;
+    with fresh as (
+        select u.d, u.m from unnest(_first_sends.dedup_ids, _first_sends.message_ids) as u(d, m)
+        where u.m = any(v_wanted)
+    ),
+    stored as (
+        insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
+        select _first_sends.topic_id, f.d, v_slot + 1, f.m from fresh f order by f.d
+        on conflict do nothing returning message_id
+    )
+    select array_agg(s.message_id) into v_wanted from stored s;
+    -- A new statement: it sees the rows that the inserts waited for. The later slot is right where both
+    -- have the id, for a loser at a slot's boundary leaves a row in the earlier one only.
+    select array_agg(case when u.m = any(v_wanted) or u.d is null then null else k.message_id end order by u.o)
+    into v_first
+    from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
+    left join lateral (
+        select e.message_id from mqpg.dedup e
+        where e.topic_id = _first_sends.topic_id and e.dedup_id = u.d and e.slot between v_slot and v_slot + 1
+        order by e.slot desc limit 1
+    ) as k on true;
+    return v_first;
+end
+$$;
+comment on function mqpg._first_sends(int, text [], bigint [])
+    is 'Internal: register dedup ids and find the first sends of known ones';

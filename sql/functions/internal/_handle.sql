@@ -1,0 +1,12 @@
+-- The handle of a half message: broker, incarnation, message id and nonce. Opaque to everybody else.
+-- Locks: none. Cost: one lookup in a table of one row. (plpgsql, not sql: its plan is kept.)
+create function mqpg._handle(message_id bigint, nonce uuid) returns text
+language plpgsql stable as $$
+begin
+    return (
+        select b.broker_id || '.' || b.incarnation || '.' || _handle.message_id || '.'
+            || replace(_handle.nonce::text, '-', '')
+        from mqpg.broker b);
+end
+$$;
+comment on function mqpg._handle(bigint, uuid) is 'Internal: handle of a half message';

@@ -1,0 +1,40 @@
+-- Locks the queue of a receipt and finds its claim (I8). A receipt is good until somebody else takes the
+-- range over: a late one that nobody overtook still counts.
+-- Locks: as _lock_cursor. Cost: one cursor version read.
+-- Errors: MQ007 (malformed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
+create function mqpg._open_claim(
+    receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
+    out rest mqpg.claim []
+)
+language plpgsql as $$
+declare
+    v_receipt record;
+    v_claim mqpg.claim;
+begin
+    select p.* into v_receipt from mqpg._parse_receipt(_open_claim.receipt) p;
+    select s.* into _open_claim.subscription from mqpg.subscription s
+    where s.subscription_id = v_receipt.subscription_id;
+    if not found then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L belongs to no subscription here', _open_claim.receipt);
+    end if;
+    perform mqpg._lock_cursor(v_receipt.subscription_id, v_receipt.queue_id);
+    _open_claim.last_version := mqpg._cursor(v_receipt.subscription_id, v_receipt.queue_id);
+    if (_open_claim.last_version).version is null or v_receipt.epoch / 1048576 > (_open_claim.last_version).version then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L was not issued here', _open_claim.receipt);
+    end if;
+    _open_claim.rest := '{}';
+    foreach v_claim in array (_open_claim.last_version).claims loop
+        if v_claim.epoch = v_receipt.epoch then
+            _open_claim.claim := v_claim;
+        else
+            _open_claim.rest := _open_claim.rest || v_claim;
+        end if;
+    end loop;
+    if (_open_claim.claim).epoch is null then
+        perform mqpg._refuse_receipt(_open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch);
+    end if;
+end
+$$;
+comment on function mqpg._open_claim(text) is 'Internal: the claim that a receipt stands for, locked';

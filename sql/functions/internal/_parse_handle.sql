@@ -1,0 +1,16 @@
+-- The parts of a handle; all null where the text is no handle.
+-- Locks: none. Cost: one regular expression.
+create function mqpg._parse_handle(
+    handle text, out broker_id text, out incarnation int, out message_id bigint, out nonce uuid
+)
+language plpgsql immutable as $$
+begin
+    if _parse_handle.handle ~ '^[0-9a-f]{12}\.[0-9]{1,9}\.[0-9]{1,18}\.[0-9a-f]{32}$' then
+        broker_id := split_part(_parse_handle.handle, '.', 1);
+        incarnation := split_part(_parse_handle.handle, '.', 2)::int;
+        message_id := split_part(_parse_handle.handle, '.', 3)::bigint;
+        nonce := split_part(_parse_handle.handle, '.', 4)::uuid;
+    end if;
+end
+$$;
+comment on function mqpg._parse_handle(text) is 'Internal: parts of a handle, nulls if malformed';

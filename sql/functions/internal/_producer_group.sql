@@ -1,0 +1,18 @@
+-- The producer group of that name, or MQ001/MQ002/MQ004.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._producer_group(producer_group text) returns mqpg.producer_group
+language plpgsql stable as $$
+declare
+    v_group mqpg.producer_group;
+begin
+    select g.* into v_group from mqpg.producer_group g where g.name = _producer_group.producer_group;
+    if not found then
+        perform mqpg._check_name('producer_group', _producer_group.producer_group);
+        raise exception using errcode = 'MQ004',
+            message = format('producer group %L does not exist', _producer_group.producer_group),
+            hint = 'create_producer_group() makes one.';
+    end if;
+    return v_group;
+end
+$$;
+comment on function mqpg._producer_group(text) is 'Internal: producer group by name, or an error';

@@ -1,0 +1,22 @@
+-- Says what became of a receipt whose claim is gone: MQ009 where it was taken over, MQ008 where it was
+-- settled. The history of the cursor tells; where that is dropped, it counts as spent.
+-- Locks: none. Cost: the cursor's versions since the claim; an error path only.
+create function mqpg._refuse_receipt(receipt text, subscription_id int, queue_id int, epoch bigint) returns void
+language plpgsql as $$
+declare
+    v_action "char";
+begin
+    select c.action into v_action from mqpg.cursor c
+    where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
+        and c.version > _refuse_receipt.epoch / 1048576
+        and not exists (select from unnest(c.claims) k where k.epoch = _refuse_receipt.epoch)
+    order by c.version limit 1;
+    if v_action in ('t', 'd', 'u') then
+        raise exception using errcode = 'MQ009', message = format(
+            'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
+    end if;
+    raise exception using errcode = 'MQ008', message = format(
+        'receipt %L is spent: its messages are settled or given back', _refuse_receipt.receipt);
+end
+$$;
+comment on function mqpg._refuse_receipt(text, int, int, bigint) is 'Internal: error for a receipt without a claim';

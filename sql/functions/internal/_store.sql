@@ -1,0 +1,66 @@
+-- Writes messages of one topic into the commit log and returns their ids in argument order.
+-- Messages without key share a record batch; keyed ones make one for each queue touched; a piece over 1024
+-- messages or about 256 KiB begins another. Pieces take ascending batch ids in argument order, so messages
+-- of one key never change places. kind 'd' also writes when they are due.
+-- Locks: none beyond the new rows. Cost: one row a piece.
+create function mqpg._store(
+    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
+    visible_at timestamptz default null, producer_group_id int default null, nonce uuid default null,
+    check_at timestamptz default null, delay interval default null
+) returns bigint []
+language plpgsql as $$
+declare
+    v_xid xid8 := pg_current_xact_id();    -- before any batch id is drawn
+    v_now timestamptz := clock_timestamp();
+    v_piece record;
+    v_batch bigint;
+    v_queue smallint;
+    v_ids bigint [] := array_fill(null::bigint, array[cardinality(_store.payloads)]);
+    v_position int;
+begin
+    for v_piece in
+        with message as (
+            select u.o, u.p, u.k, u.t, u.h, octet_length(u.p) as size,
+                case when u.k is null then -1 else mqpg._queue_of(u.k, _store.topic.queues) end as lane
+            from unnest(_store.payloads, _store.keys, _store.tags, _store.headers)
+                with ordinality as u(p, k, t, h, o)
+        ),
+        placed as (
+            select m.*, row_number() over w - 1 as rank, sum(m.size) over w - m.size as bytes_before
+            from message m window w as (partition by m.lane order by m.o)
+        )
+        select p.lane, count(*)::int as n, array_agg(p.o::int order by p.o) as ordinals,
+            array_agg(p.p order by p.o) as payloads,
+            case when count(p.k) > 0 then array_agg(p.k order by p.o) end as keys,
+            case when count(p.t) > 0 then array_agg(p.t order by p.o) end as tags,
+            case when count(p.h) > 0 then array_agg(p.h order by p.o) end as headers
+        from placed p
+        group by p.lane, p.rank / 1024, (p.bytes_before / 262144)::int
+        order by min(p.o)
+    loop
+        v_batch := nextval('mqpg.batch_id');
+        v_queue := case
+            when v_piece.lane >= 0 then v_piece.lane
+            else mqpg._queue_of(v_batch, _store.topic.queues)
+        end;
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, producer_group_id, queue_id, n, kind, nonce, check_at, delay,
+            keys, tags, headers, payloads)
+        values (
+            v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, v_queue, v_piece.n,
+            _store.kind, _store.nonce, _store.check_at, _store.delay,
+            v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json []);
+        if _store.kind = 'd' then
+            insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+            values (_store.visible_at, v_xid, v_batch * 1024, v_piece.n, v_now, _store.topic.topic_id, v_queue);
+        end if;
+        for v_position in 1..v_piece.n loop
+            v_ids[v_piece.ordinals[v_position]] := v_batch * 1024 + v_position - 1;
+        end loop;
+    end loop;
+    return v_ids;
+end
+$$;
+comment on function mqpg._store(
+    mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, uuid, timestamptz, interval
+) is 'Internal: write messages into the commit log as record batches';

@@ -1,0 +1,28 @@
+-- Writes the final payloads of a commit_batch, for the halves which that call decided: a handle named
+-- twice keeps the payload of its first place.
+-- Locks: none beyond the new rows. Cost: one row a final payload. Errors: MQ010, 22P02 (not JSON).
+create function mqpg._store_finals(
+    xid xid8, at timestamptz, ids bigint [], payloads text [], halves bigint [], finals bigint [], decided bigint []
+) returns void
+language plpgsql as $$
+begin
+    if _store_finals.payloads is null then
+        return;
+    end if;
+    insert into mqpg.commit_log (
+        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+    select h.final, _store_finals.xid, _store_finals.at, f.topic_id, f.queue_id, 1, 'f',
+        case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
+        case when f.headers is not null then array[f.headers] end, array[p.payload::json]
+    from unnest(_store_finals.halves, _store_finals.finals) as h(id, final)
+    join lateral mqpg._half_facts(h.id) as f on true
+    join lateral (
+        select u.payload from unnest(_store_finals.ids, _store_finals.payloads) with ordinality as u(id, payload, o)
+        where u.id = h.id order by u.o limit 1
+    ) as p on true
+    join lateral mqpg._check_final(f.topic_id, p.payload) as checked on true
+    where h.id = any(_store_finals.decided) and h.final is not null;
+end
+$$;
+comment on function mqpg._store_finals(xid8, timestamptz, bigint [], text [], bigint [], bigint [], bigint [])
+    is 'Internal: write the final payloads of a commit_batch';

@@ -1,0 +1,46 @@
+-- Stores messages of which some carry a dedup id: each is a record batch of its own, and a repeated id
+-- stores nothing and gives the first message's id. Ids are in argument order.
+-- Locks: as _first_sends. Cost: a row a message. Errors: as _first_sends.
+create function mqpg._store_once(
+    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
+    dedup_ids text [], visible_at timestamptz
+) returns bigint []
+language plpgsql as $$
+declare
+    v_xid xid8 := pg_current_xact_id();    -- before any batch id is drawn
+    v_now timestamptz := clock_timestamp();
+    v_ids bigint [] := '{}';
+    v_first bigint [];
+begin
+    for v_i in 1..cardinality(_store_once.payloads) loop
+        v_ids[v_i] := nextval('mqpg.batch_id') * 1024;
+    end loop;
+    v_first := mqpg._first_sends(_store_once.topic.topic_id, _store_once.dedup_ids, v_ids);
+    with message as (
+        select u.m / 1024 as batch_id, u.p, u.k, u.t, u.h, case
+            when u.k is null then mqpg._queue_of(u.m / 1024, _store_once.topic.queues)
+            else mqpg._queue_of(u.k, _store_once.topic.queues)
+        end as queue_id
+        from unnest(v_ids, v_first, _store_once.payloads, _store_once.keys, _store_once.tags, _store_once.headers)
+            as u(m, f, p, k, t, h)
+        where u.f is null
+    ),
+    stored as (
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        select m.batch_id, v_xid, v_now, _store_once.topic.topic_id, m.queue_id, 1, _store_once.kind,
+            case when m.k is not null then array[m.k] end, case when m.t is not null then array[m.t] end,
+            case when m.h is not null then array[m.h] end, array[m.p::json]
+        from message m
+    )
+    insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+    select _store_once.visible_at, v_xid, m.batch_id * 1024, 1, v_now, _store_once.topic.topic_id, m.queue_id
+    from message m
+    where _store_once.kind = 'd';
+    return (select array_agg(coalesce(u.f, u.m) order by u.o)
+        from unnest(v_ids, v_first) with ordinality as u(m, f, o));
+end
+$$;
+comment on function mqpg._store_once(
+    mqpg.topic, "char", text [], text [], text [], jsonb [], text [], timestamptz
+) is 'Internal: write messages with dedup ids into the commit log';

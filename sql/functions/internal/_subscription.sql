@@ -1,0 +1,20 @@
+-- The subscription of a consumer group to a topic, or MQ001/MQ002/MQ003/MQ005.
+-- Locks: none. Cost: two index lookups.
+create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(_subscription.topic);
+    v_subscription mqpg.subscription;
+begin
+    select s.* into v_subscription from mqpg.subscription s
+    where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group;
+    if not found then
+        perform mqpg._check_name('consumer_group', _subscription.consumer_group);
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L has no subscription to topic %L', _subscription.consumer_group, _subscription.topic),
+            hint = 'subscribe() makes one.';
+    end if;
+    return v_subscription;
+end
+$$;
+comment on function mqpg._subscription(text, text) is 'Internal: subscription by names, or an error';

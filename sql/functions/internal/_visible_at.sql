@@ -1,0 +1,25 @@
+-- When a delayed message becomes visible; null: at once. MQ001 for both arguments given, a negative delay,
+-- or a time behind the topic's retention.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._visible_at(topic mqpg.topic, delay interval, deliver_at timestamptz) returns timestamptz
+language plpgsql as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_at timestamptz := coalesce(_visible_at.deliver_at, v_now + _visible_at.delay);
+begin
+    if _visible_at.delay is not null and _visible_at.deliver_at is not null then
+        raise exception using errcode = 'MQ001', message = 'give delay or deliver_at, not both';
+    end if;
+    if _visible_at.delay < interval '0' then
+        raise exception using errcode = 'MQ001',
+            message = format('delay must not be negative, but is %s', _visible_at.delay);
+    end if;
+    if v_at > v_now + _visible_at.topic.retention then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must lie within the topic''s retention of %s',
+            case when _visible_at.delay is null then 'deliver_at' else 'delay' end, _visible_at.topic.retention);
+    end if;
+    return case when v_at > v_now then v_at end;
+end
+$$;
+comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is 'Internal: due time of a delayed message';

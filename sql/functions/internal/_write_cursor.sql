@@ -1,0 +1,28 @@
+-- Writes the next version of a cursor. `claims` come in any order; finished ones are gone from it.
+-- A caller whose snapshot is too old to see the newest version loses the race: 40001.
+-- Locks: none beyond the new row (callers hold the queue's lock). Cost: one insert.
+create function mqpg._write_cursor(
+    last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim []
+) returns void
+language plpgsql as $$
+declare
+    v_claims mqpg.claim [] := coalesce(
+        case when cardinality(_write_cursor.claims) > 1
+            then array(select c from unnest(_write_cursor.claims) c order by (c).from_offset)
+            else _write_cursor.claims end, '{}');
+begin
+    insert into mqpg.cursor (
+        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims)
+    values (
+        _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
+        _write_cursor.last_version.slot, _write_cursor.last_version.version + 1,
+        coalesce((v_claims[1]).from_offset, _write_cursor.claimed), _write_cursor.claimed, clock_timestamp(),
+        _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims)
+    on conflict do nothing;
+    if not found then
+        raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
+    end if;
+end
+$$;
+comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [])
+    is 'Internal: write the next version of a cursor';

@@ -1,0 +1,80 @@
+-- Sends one message in the caller's transaction (protocol T1) and returns its id. It becomes visible with
+-- the first append() after the commit, or when the delay is over. A dedup id seen within the window stores
+-- nothing and returns the first message's id.
+-- Locks: none beyond the new row (with a dedup id: waits for a running send of the same id).
+-- Cost: one row of the commit log. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
+create function mqpg.send(
+    topic text, payload text, key text default null, tag text default null, headers jsonb default null,
+    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+    v_xid xid8;
+    v_batch bigint;
+    v_visible_at timestamptz;
+    v_kind "char" := 'n';
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = send.topic;
+    if not found then
+        v_topic := mqpg._topic(send.topic);
+    end if;
+    if send.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    if octet_length(send.payload) > v_topic.max_payload then
+        raise exception using errcode = 'MQ010', message = format(
+            'payload has %s bytes; topic %L allows %s', octet_length(send.payload), send.topic, v_topic.max_payload);
+    end if;
+    if octet_length(send.key) > 512 or octet_length(send.tag) > 512 then
+        raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
+    end if;
+    if send.delay is not null or send.deliver_at is not null or send.dedup_id is not null then
+        v_visible_at := mqpg._visible_at(v_topic, send.delay, send.deliver_at);
+        v_kind := case when v_visible_at is null then 'n' else 'd' end;
+        return (mqpg._store_once(
+            v_topic, v_kind, array[send.payload], array[send.key],
+            array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
+    end if;
+    v_xid := pg_current_xact_id();    -- before the batch id is drawn
+    v_batch := nextval('mqpg.batch_id');
+    insert into mqpg.commit_log (
+        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+    values (
+        v_batch, v_xid, clock_timestamp(), v_topic.topic_id,
+        case
+            when send.key is null then mqpg._queue_of(v_batch, v_topic.queues)
+            else mqpg._queue_of(send.key, v_topic.queues)
+        end,
+        1, 'n',
+        case when send.key is not null then array[send.key] end,
+        case when send.tag is not null then array[send.tag] end,
+        case when send.headers is not null then array[send.headers] end,
+        array[send.payload::json]);
+    return v_batch * 1024;
+end
+$$;
+comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz)
+    is 'Send a message in the caller''s transaction; returns its id';
+
+create function mqpg.send(
+    topic text, payload json, key text default null, tag text default null, headers jsonb default null,
+    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
+) returns bigint
+language sql as $$
+    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at)
+$$;
+comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz)
+    is 'Send a message in the caller''s transaction; returns its id';
+
+create function mqpg.send(
+    topic text, payload jsonb, key text default null, tag text default null, headers jsonb default null,
+    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
+) returns bigint
+language sql as $$
+    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at)
+$$;
+comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz)
+    is 'Send a message in the caller''s transaction; returns its id';

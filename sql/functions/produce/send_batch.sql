@@ -1,0 +1,79 @@
+-- Sends many messages of one topic in the caller's transaction; returns their ids in argument order. The
+-- arrays are of one length or null; a batch with a fault in it is refused whole; an empty one returns nothing.
+-- Locks: none beyond the new rows (with dedup ids: waits for running sends of the same ids).
+-- Cost: one row of the commit log for up to 1024 messages (or about 256 KiB), one for each queue touched
+-- where there are keys. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
+create function mqpg.send_batch(
+    topic text, payloads text [], keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
+) returns setof bigint
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+    v_n int := cardinality(send_batch.payloads);
+    v_xid xid8;
+    v_batch bigint;
+    v_visible_at timestamptz;
+    v_kind "char" := 'n';
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = send_batch.topic;
+    if not found then
+        v_topic := mqpg._topic(send_batch.topic);
+    end if;
+    perform mqpg._check_batch(
+        v_topic.max_payload, send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers);
+    perform mqpg._check_shape('dedup_ids', send_batch.dedup_ids, v_n);
+    if send_batch.delay is not null then
+        v_visible_at := mqpg._visible_at(v_topic, send_batch.delay, null);
+        v_kind := case when v_visible_at is null then 'n' else 'd' end;
+    end if;
+    if v_n = 0 then
+        return;
+    end if;
+    if cardinality(array_remove(send_batch.dedup_ids, null)) > 0 then
+        return query select unnest(mqpg._store_once(
+            v_topic, v_kind, send_batch.payloads, send_batch.keys,
+            send_batch.tags, send_batch.headers, send_batch.dedup_ids, v_visible_at));
+    elsif v_visible_at is not null or v_n > 1024 or pg_column_size(send_batch.payloads) > 262144
+        or cardinality(array_remove(send_batch.keys, null)) > 0 then
+        return query select unnest(mqpg._store(
+            v_topic, v_kind, send_batch.payloads, send_batch.keys,
+            send_batch.tags, send_batch.headers, v_visible_at));
+    else
+        v_xid := pg_current_xact_id();    -- before the batch id is drawn
+        v_batch := nextval('mqpg.batch_id');
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads)
+        values (
+            v_batch, v_xid, clock_timestamp(), v_topic.topic_id, mqpg._queue_of(v_batch, v_topic.queues), v_n, 'n',
+            case when cardinality(array_remove(send_batch.tags, null)) > 0 then send_batch.tags[:] end,
+            case when cardinality(array_remove(send_batch.headers, null)) > 0 then send_batch.headers[:] end,
+            send_batch.payloads[:]::json []);
+        return query select v_batch * 1024 + i from generate_series(0, v_n - 1) as i;
+    end if;
+end
+$$;
+comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text [])
+    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+
+create function mqpg.send_batch(
+    topic text, payloads json [], keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
+) returns setof bigint
+language sql as $$
+    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
+$$;
+comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text [])
+    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+
+create function mqpg.send_batch(
+    topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
+) returns setof bigint
+language sql as $$
+    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
+$$;
+comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text [])
+    is 'Send many messages in the caller''s transaction; returns their ids in argument order';

@@ -1,0 +1,35 @@
+-- Makes a producer group: how halves of its producers are checked back (protocol T3). Repeated with equal
+-- arguments it changes nothing, with others it raises MQ011.
+-- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
+create function mqpg.create_producer_group(
+    producer_group text, check_after interval default '60 s', max_checks int default 15,
+    on_exhausted text default 'park', checker text default 'due_checks', checker_target text default null
+) returns void
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group;
+begin
+    perform mqpg._check_producer_group(
+        create_producer_group.producer_group, create_producer_group.check_after, create_producer_group.max_checks,
+        create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target);
+    insert into mqpg.producer_group (name, check_after, max_checks, on_exhausted, checker, checker_target)
+    values (create_producer_group.producer_group, create_producer_group.check_after,
+        create_producer_group.max_checks, create_producer_group.on_exhausted, create_producer_group.checker,
+        create_producer_group.checker_target)
+    on conflict (name) do nothing;
+    if found then
+        return;
+    end if;
+    v_group := mqpg._producer_group(create_producer_group.producer_group);
+    if (v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker, v_group.checker_target)
+        is distinct from (create_producer_group.check_after, create_producer_group.max_checks,
+            create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target)
+    then
+        raise exception using errcode = 'MQ011',
+            message = format('producer group %L exists with other arguments', v_group.name),
+            hint = 'alter_producer_group() changes a group.';
+    end if;
+end
+$$;
+comment on function mqpg.create_producer_group(text, interval, int, text, text, text)
+    is 'Make a producer group and say how its undecided halves are checked; idempotent';

@@ -1,0 +1,84 @@
+-- Stores a half message, invisible until commit(), and returns its handle (protocol T2, step 1). Call it in
+-- a transaction of its own and commit that before the local transaction begins. The commit waits for the
+-- disk whatever the session's synchronous_commit says.
+-- Locks: none beyond the new row. Cost: one row of the commit log. Errors: MQ001, MQ003, MQ004, MQ010.
+create function mqpg.prepare(
+    topic text, payload text, producer_group text, key text default null, tag text default null,
+    headers jsonb default null, check_after interval default null, delay interval default null
+) returns text
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+    v_group mqpg.producer_group;
+    v_xid xid8;
+    v_batch bigint;
+    v_nonce uuid := gen_random_uuid();
+    v_now timestamptz := clock_timestamp();
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = prepare.topic;
+    if not found then
+        v_topic := mqpg._topic(prepare.topic);
+    end if;
+    select g.* into v_group from mqpg.producer_group g where g.name = prepare.producer_group;
+    if not found then
+        v_group := mqpg._producer_group(prepare.producer_group);
+    end if;
+    if prepare.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    if octet_length(prepare.payload) > v_topic.max_payload then
+        raise exception using errcode = 'MQ010', message = format(
+            'payload has %s bytes; topic %L allows %s', octet_length(prepare.payload), prepare.topic,
+            v_topic.max_payload);
+    end if;
+    if octet_length(prepare.key) > 512 or octet_length(prepare.tag) > 512 then
+        raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
+    end if;
+    if prepare.check_after is not null or prepare.delay is not null then
+        perform mqpg._check_half_times(v_topic, prepare.check_after, prepare.delay);
+    end if;
+    perform mqpg._force_sync();
+    v_xid := pg_current_xact_id();    -- before the batch id is drawn
+    v_batch := nextval('mqpg.batch_id');
+    insert into mqpg.commit_log (
+        batch_id, xid, born_at, topic_id, producer_group_id, queue_id, n, kind, nonce, check_at, delay,
+        keys, tags, headers, payloads)
+    values (
+        v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id,
+        case
+            when prepare.key is null then mqpg._queue_of(v_batch, v_topic.queues)
+            else mqpg._queue_of(prepare.key, v_topic.queues)
+        end,
+        1, 'h', v_nonce, v_now + coalesce(prepare.check_after, v_group.check_after),
+        nullif(prepare.delay, interval '0'),
+        case when prepare.key is not null then array[prepare.key] end,
+        case when prepare.tag is not null then array[prepare.tag] end,
+        case when prepare.headers is not null then array[prepare.headers] end,
+        array[prepare.payload::json]);
+    return mqpg._handle(v_batch * 1024, v_nonce);
+end
+$$;
+comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval)
+    is 'Store a half message, invisible until commit(); returns its handle';
+
+create function mqpg.prepare(
+    topic text, payload json, producer_group text, key text default null, tag text default null,
+    headers jsonb default null, check_after interval default null, delay interval default null
+) returns text
+language sql as $$
+    select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
+        prepare.headers, prepare.check_after, prepare.delay)
+$$;
+comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval)
+    is 'Store a half message, invisible until commit(); returns its handle';
+
+create function mqpg.prepare(
+    topic text, payload jsonb, producer_group text, key text default null, tag text default null,
+    headers jsonb default null, check_after interval default null, delay interval default null
+) returns text
+language sql as $$
+    select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
+        prepare.headers, prepare.check_after, prepare.delay)
+$$;
+comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval)
+    is 'Store a half message, invisible until commit(); returns its handle';

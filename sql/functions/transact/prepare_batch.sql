@@ -1,0 +1,55 @@
+-- Stores many half messages of one topic; returns their handles in argument order. Each is decided for
+-- itself. As prepare() otherwise.
+-- Locks: none beyond the new rows. Cost: as send_batch. Errors: MQ001, MQ003, MQ004, MQ010.
+create function mqpg.prepare_batch(
+    topic text, payloads text [], producer_group text, keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, check_after interval default null, delay interval default null
+) returns setof text
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
+    v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
+    v_nonce uuid := gen_random_uuid();
+    v_prefix text;
+begin
+    perform mqpg._check_batch(
+        v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
+    perform mqpg._check_half_times(v_topic, prepare_batch.check_after, prepare_batch.delay);
+    if cardinality(prepare_batch.payloads) = 0 then
+        return;
+    end if;
+    perform mqpg._force_sync();
+    return query
+    select mqpg._handle(u.id, v_nonce)
+    from unnest(mqpg._store(
+        v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
+        producer_group_id => v_group.producer_group_id, nonce => v_nonce,
+        check_at => clock_timestamp() + coalesce(prepare_batch.check_after, v_group.check_after),
+        delay => nullif(prepare_batch.delay, interval '0'))) with ordinality as u(id, o)
+    order by u.o;
+end
+$$;
+comment on function mqpg.prepare_batch(text, text [], text, text [], text [], jsonb [], interval, interval)
+    is 'Store many half messages; returns their handles in argument order';
+
+create function mqpg.prepare_batch(
+    topic text, payloads json [], producer_group text, keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, check_after interval default null, delay interval default null
+) returns setof text
+language sql as $$
+    select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
+        prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
+$$;
+comment on function mqpg.prepare_batch(text, json [], text, text [], text [], jsonb [], interval, interval)
+    is 'Store many half messages; returns their handles in argument order';
+
+create function mqpg.prepare_batch(
+    topic text, payloads jsonb [], producer_group text, keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, check_after interval default null, delay interval default null
+) returns setof text
+language sql as $$
+    select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
+        prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
+$$;
+comment on function mqpg.prepare_batch(text, jsonb [], text, text [], text [], jsonb [], interval, interval)
+    is 'Store many half messages; returns their handles in argument order';
