@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import logging
 import os
-import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from sqlalchemy import exc as sa_exc
 from sqlalchemy.dialects.postgresql import insert
 
 import mqpg
+from mqpg.workers.signals import stop_on_eof, stop_on_signals
 
 from .flights import ALL, Flight, read_flights, share_of
 from .names import LEDGER_URL, PRODUCER_GROUP, TOPIC
@@ -138,6 +138,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--shares", type=int, default=1, help="among how many processes")
     parser.add_argument("--threads", type=int, default=4)
     parser.add_argument("--rate", type=float, default=None, help="flights a second at most")
+    parser.add_argument("--stop-on-eof", action="store_true", help="stop when standard input ends")
     return parser.parse_args(argv)
 
 
@@ -146,7 +147,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     options = _options(argv)
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    stop_on_signals(stop)
+    if options.stop_on_eof:
+        stop_on_eof(stop)
     engine = create_engine(os.environ[LEDGER_URL], pool_size=options.threads + 2)
     with mqpg.connect() as mq:
         airline = Airline(mq, engine)

@@ -66,7 +66,7 @@ class Fleet:
         member = living[pick % len(living)]
         assert member.process is not None
         member.process.kill()
-        member.process.wait()
+        _reap(member.process)
         member.start_at = time.monotonic() + pause
         return f"{member.name} (pid {member.process.pid})"
 
@@ -90,14 +90,13 @@ class Fleet:
 
     def stop(self, patience: float = 15.0) -> list[str]:
         """SIGTERM to everything alive, SIGKILL to what is left after `patience` seconds; names of the latter."""
-        living = [member for member in self.members if member.alive]
+        living = {member.name: member.process for member in self.members if member.process and member.alive}
         for member in self.members:
             member.finished, member.start_at = True, None
-        for member in living:
-            assert member.process is not None
-            member.process.terminate()
+        for process in living.values():
+            process.terminate()
         deadline = time.monotonic() + patience
-        return [member.name for member in living if not _ended(member, deadline)]
+        return [name for name, process in living.items() if not _ended(process, deadline)]
 
     def tail(self) -> str:
         """The last lines of the logs, of processes that crashed if any did, for an error report."""
@@ -107,11 +106,12 @@ class Fleet:
 
     def _launch(self, member: Member) -> None:
         with member.log_path.open("ab") as output:
-            # A session of its own: Ctrl-C reaches the demo only, which then stops the others in order.
+            # A session of its own: Ctrl-C reaches the demo only, which then stops the others in order. And a
+            # pipe of which only the demo has the other end: told --stop-on-eof, nobody outlives a killed demo.
             member.process = subprocess.Popen(
                 member.argv,
                 env=dict(self.env),
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
@@ -121,7 +121,7 @@ class Fleet:
 
     def _note_exit(self, member: Member, now: float) -> None:
         assert member.process is not None
-        status = member.process.returncode
+        status = _reap(member.process)
         if status == 0 and member.role == "producer":
             member.finished = True
             return
@@ -132,15 +132,23 @@ class Fleet:
         member.start_at = now + _CRASH_PAUSE
 
 
-def _ended(member: Member, deadline: float) -> bool:
-    assert member.process is not None
+def _ended(process: subprocess.Popen[bytes], deadline: float) -> bool:
+    """Whether it ended by itself before the deadline; it has ended in any case."""
     try:
-        member.process.wait(max(0.0, deadline - time.monotonic()))
+        process.wait(max(0.0, deadline - time.monotonic()))
+        return True
     except subprocess.TimeoutExpired:
-        member.process.kill()
-        member.process.wait()
+        process.kill()
         return False
-    return True
+    finally:
+        _reap(process)
+
+
+def _reap(process: subprocess.Popen[bytes]) -> int:
+    status = process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+    return status
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:

@@ -171,7 +171,7 @@ def _fleet(databases: Databases, options: Options) -> Iterator[Fleet]:
 def _start_processes(fleet: Fleet, options: Options) -> None:
     python = [sys.executable, "-m"]
     for role in ("appender", "compensator", "keeper"):
-        fleet.start(role, role, [*python, "mqpg", "worker", role])
+        fleet.start(role, role, [*python, "mqpg", "worker", role, "--stop-on-eof"])
     for number in range(options.consumers):
         # Each consumer names its queues: pinned, they stay with it when it is killed and comes back.
         queues = ",".join(str(queue) for queue in range(number, QUEUES, options.consumers))
@@ -182,7 +182,7 @@ def _start_processes(fleet: Fleet, options: Options) -> None:
     rate = options.flights / _LEAST_SECONDS / options.producers
     for number in range(options.producers):
         what = ["--flights", options.flights, "--threads", options.threads, "--rate", round(rate, 3)]
-        share = ["--share", number, "--shares", options.producers]
+        share = ["--share", number, "--shares", options.producers, "--stop-on-eof"]
         argv = [*python, "mqpg.demo.airline", *map(str, [*what, *share])]
         fleet.start("producer", f"{PRODUCER_GROUP}-{number + 1}", argv)
 

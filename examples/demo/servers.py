@@ -56,6 +56,9 @@ class Host(Protocol):
     def shake(self, names: list[str]) -> Literal["restart", "disconnect"]:
         """Restart the server by immediate shutdown, or cut all connections to the databases `names`."""
 
+    def drop(self, names: list[str]) -> None:
+        """Remove these databases, with whoever is connected to them."""
+
 
 class ExistingHost:
     """Somebody's server, which the demo must not restart: it cuts its own connections instead."""
@@ -73,6 +76,12 @@ class ExistingHost:
                 [names],
             )
         return "disconnect"
+
+    def drop(self, names: list[str]) -> None:
+        """Drop them."""
+        with _admin(self.dsn) as conn:
+            for name in names:
+                conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
 
 class EmbeddedHost:
@@ -100,6 +109,9 @@ class EmbeddedHost:
         self._server.restart("immediate")
         return "restart"
 
+    def drop(self, names: list[str]) -> None:
+        """Nothing: the whole server goes at exit."""
+
     def __enter__(self) -> Self:
         self._server.start()
         return self
@@ -121,13 +133,7 @@ def temporary_databases(host: Host, *, keep: bool) -> Iterator[tuple[Databases, 
         yield Databases(*(make_conninfo(host.dsn, dbname=name) for name in names)), names
     finally:
         if not keep:
-            _drop(host.dsn, names)
-
-
-def _drop(dsn: str, names: list[str]) -> None:
-    with _admin(dsn) as conn:
-        for name in names:
-            conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+            host.drop(names)
 
 
 @contextmanager
