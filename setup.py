@@ -8,6 +8,7 @@ FOLDERS = {
     "mqpg.workers": "workers",
     "mqpg.spark": "spark",
     "mqpg.demo": "examples/demo",
+    "mqpg.bench": "benchmarks",
 }
 
 

@@ -10,6 +10,7 @@ import importlib.resources
 import re
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,7 @@ create table {VERSION_TABLE} (
 """
 
 
-def _files() -> dict[str, Any]:
+def _files() -> dict[str, Traversable]:
     folder = importlib.resources.files("mqpg.sql") / "migrations"
     files = (entry for entry in folder.iterdir() if re.fullmatch(r"\d{4}_\w+\.sql", entry.name))
     return {entry.name[:4]: entry for entry in files}

@@ -63,14 +63,14 @@ def main() -> None:
         explanation = missing_extra(error)
         if explanation is None:
             raise
-        print(f"mqpg: {explanation}", file=sys.stderr)
+        typer.echo(f"mqpg: {explanation}", err=True)
         raise SystemExit(2) from error
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
 
 def _fail(error: errors.Error) -> None:
-    print(f"mqpg: {' '.join(str(error).split())}", file=sys.stderr)
+    typer.echo(f"mqpg: {' '.join(str(error).split())}", err=True)
     raise SystemExit(_status(error)) from error
 
 

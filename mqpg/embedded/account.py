@@ -39,7 +39,7 @@ class Account:
     def run(self, command: Sequence[str]) -> str:
         """Run a program of the server; returns stdout and stderr. Raises ConfigurationError with its last words."""
         try:
-            done = subprocess.run(
+            done: subprocess.CompletedProcess[str] = subprocess.run(
                 command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **self.options()
             )
         except OSError as error:

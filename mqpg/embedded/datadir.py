@@ -134,10 +134,8 @@ class DataDirectory:
             file.write(password + "\n")
             file.flush()
             account.give(Path(file.name))
-            account.run(
-                [binaries.program("initdb"), "-D", str(scratch), "-U", "postgres", "-E", "UTF8", "--no-locale"]
-                + ["--auth=scram-sha-256", f"--pwfile={file.name}"]
-            )
+            cluster = ["-D", str(scratch), "-U", "postgres", "-E", "UTF8", "--no-locale"]
+            account.run([binaries.program("initdb"), *cluster, "--auth=scram-sha-256", f"--pwfile={file.name}"])
         with (scratch / "postgresql.conf").open("a", encoding="utf-8") as conf:
             conf.write("\ninclude_if_exists 'mqpg.conf'\n")
         self._write_password(password)

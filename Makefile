@@ -1,0 +1,55 @@
+# Everything runs from .venv in this folder; `make` alone lists the targets. Works from any path, as any user.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+BIN := .venv/bin
+ARGS ?=
+export PYTHON
+
+.PHONY: help setup java demo test lint format sql bench chaos clean
+
+help: ## List the targets
+	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+setup: ## Make or renew .venv with everything in it
+	@tools/venv.sh
+
+java: ## Check for Java 17 or newer; install the headless JRE where that is possible
+	@tools/java.sh
+
+demo: setup java ## Replay a month of real flights, kill everything meanwhile, audit (ARGS="--flights 2000")
+	@$(BIN)/mqpg demo $(ARGS)
+
+test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
+	@$(BIN)/python -m pytest -p randomly $(ARGS)
+
+lint: setup ## ruff, mypy, sqlfluff, generated files up to date
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python tools/typecheck.py
+	$(BIN)/python tools/build_sql.py --check
+	$(BIN)/python tools/async_to_sync.py --check
+	$(BIN)/python -m sqlfluff lint --processes 0 sql
+
+format: setup ## Format Python, rebuild generated files
+	$(BIN)/python tools/async_to_sync.py
+	$(BIN)/python tools/build_sql.py
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+sql: setup ## Print the script that installs the schema with psql
+	@$(BIN)/mqpg migrate sql
+
+bench: setup ## mqpg, pgmq and a bare INSERT side by side (ARGS="--quick")
+	@$(BIN)/mqpg bench $(ARGS)
+
+chaos: setup ## Only the tests that kill processes and servers
+	@$(BIN)/python -m pytest -p randomly -m chaos $(ARGS)
+
+clean: ## Remove .venv and what tools left; data of `mqpg up` (.mqpg) stay
+	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
+	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
+	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

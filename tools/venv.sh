@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Make .venv with mqpg (editable) and all extras. Quick when nothing changed; made anew when it is broken.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tools/packages.sh
+
+VENV=.venv
+STAMP=$VENV/.mqpg-stamp
+IS_ENOUGH='import sys; sys.exit(sys.version_info < (3, 11))'
+
+# find_python: the interpreter that PYTHON names, else the first of the usual names that is new enough.
+find_python() {
+    local name
+    for name in "${PYTHON:-python3}" python3 python3.14 python3.13 python3.12 python3.11; do
+        if command -v "$name" > /dev/null && "$name" -c "$IS_ENOUGH" 2> /dev/null; then
+            command -v "$name"
+            return
+        fi
+    done
+    fail "Python 3.11 or newer is needed ($(python3 --version 2>&1 || echo 'no python3') is here): install it, or name one by make PYTHON=/path/to/python3"
+}
+
+# What the environment depends on: the interpreter, the requirements, and where the clone lies.
+wanted_stamp() {
+    printf '%s\n' "$PWD" "$1" "$("$1" --version)"
+    cksum pyproject.toml setup.py
+}
+
+works() {
+    [ -x "$VENV/bin/mqpg" ] && "$VENV/bin/python" -c 'import mqpg.sql, mqpg.migrate, pytest, pyspark' 2> /dev/null
+}
+
+make_venv() {
+    rm -rf "$VENV"
+    "$1" -m venv "$VENV" > /dev/null 2>&1 && return
+    rm -rf "$VENV"
+    if may_install; then # Debian keeps ensurepip in a package of its own
+        install_package "python$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv" python3-venv || true
+        "$1" -m venv "$VENV" > /dev/null && return
+    fi
+    fail "$1 -m venv failed; on Debian: sudo apt-get install python3-venv"
+}
+
+python=$(find_python)
+if command -v flock > /dev/null; then # two runs of make at once
+    exec 9>> .venv.lock
+    flock 9
+fi
+stamp=$(wanted_stamp "$python")
+if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$stamp" ] && works; then
+    exit 0
+fi
+printf 'mqpg: making .venv (%s); the first time takes a few minutes\n' "$("$python" --version)" >&2
+make_venv "$python"
+"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[all,dev]' >&2 ||
+    fail "pip could not install the dependencies (see above)"
+works || fail ".venv was made but does not work: remove it and run make again"
+printf '%s\n' "$stamp" > "$STAMP"
