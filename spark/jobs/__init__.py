@@ -1,0 +1,1 @@
+"""The jobs: read, call the audits, rule, report."""
