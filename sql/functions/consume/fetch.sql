@@ -25,7 +25,8 @@ begin
     v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
     return query
     select d.* from mqpg._deliveries(
-        v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until, null, v_topic.name, 1, null) as d;
+        v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until, null, v_topic.name, 1, null,
+        exists (select from mqpg.held)) as d;
     get diagnostics v_rows = row_count;
     if v_rows <> v_until - "fetch".from_offset then
         perform mqpg._missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);

@@ -41,7 +41,8 @@ begin
             v_topic.topic_id, v_queue, case v_queue when -1 then v_subscription.subscription_id else 0 end,
             v_claim.from_offset, v_claim.to_offset, v_claim.settled, v_topic.name, v_claim.attempt,
             format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_queue, v_claim.epoch, v_claim.from_offset,
-                v_claim.to_offset)) as d;
+                v_claim.to_offset),
+            exists (select from mqpg.held)) as d;
         get diagnostics v_rows = row_count;
         if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
             perform mqpg._missing_body(v_topic.name, v_queue, v_claim.from_offset, v_claim.to_offset, v_rows);

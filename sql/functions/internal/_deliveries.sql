@@ -1,14 +1,14 @@
 -- The messages at offsets from_offset .. to_offset - 1 of a queue, in order. Each run's record batch is read
--- once, sliced and unnested; where its segment is gone the survivors in held are read. Fewer rows than
--- offsets mean a missing body: callers check the count.
+-- once, sliced and unnested; where its segment is gone the survivors in held are read (look_in_held: whether
+-- there are any). Fewer rows than offsets mean a missing body: callers check the count.
 -- Locks: none. Cost: one index lookup and one detoasting a run.
 create function mqpg._deliveries(
     topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint, settled bigint [],
-    topic text, attempt int, receipt text
+    topic text, attempt int, receipt text, look_in_held boolean
 ) returns setof mqpg.delivery
 language sql stable as $$
     select run.first_id + m.o - 1, _deliveries.topic, _deliveries.queue_id, run.first_offset + m.o - 1,
-        m.key, m.tag, m.headers, m.payload, coalesce(l.born_at, h.born_at),
+        m.key, m.tag, m.headers, m.payload, m.born_at,
         coalesce(run.attempt, 1) + _deliveries.attempt - 1, _deliveries.receipt
     from (
         select r.first_id + r.skip as first_id, coalesce(r.deliver_id, r.first_id) + r.skip as body_id,
@@ -33,26 +33,24 @@ language sql stable as $$
         ) as r
         where r.first_offset < _deliveries.to_offset and r.first_offset + r.n > _deliveries.from_offset
     ) as run
-    left join lateral (
-        select b.batch_id, b.born_at, b.keys, b.tags, b.headers, b.payloads
-        from mqpg.commit_log b where b.batch_id = run.body_id / 1024
-        offset 0
-    ) as l on true
-    left join lateral (
-        select array_agg(s.key order by s.message_id) as keys, array_agg(s.tag order by s.message_id) as tags,
-            array_agg(s.headers order by s.message_id) as headers,
-            array_agg(s.payload order by s.message_id) as payloads, min(s.born_at) as born_at
-        from mqpg.held s
-        where l.batch_id is null and s.message_id >= run.body_id and s.message_id < run.body_id + run.n
-    ) as h on true,
-    unnest(
-        coalesce(l.payloads[run.body_id % 1024 + 1:run.body_id % 1024 + run.n], h.payloads),
-        coalesce(l.keys[run.body_id % 1024 + 1:run.body_id % 1024 + run.n], h.keys),
-        coalesce(l.tags[run.body_id % 1024 + 1:run.body_id % 1024 + run.n], h.tags),
-        coalesce(l.headers[run.body_id % 1024 + 1:run.body_id % 1024 + run.n], h.headers)
-    ) with ordinality as m(payload, key, tag, headers, o)
+    cross join lateral (
+        select u.key, u.tag, u.headers, u.payload, b.born_at, u.o
+        from mqpg.commit_log b,
+            unnest(
+                b.payloads[run.body_id % 1024 + 1:run.body_id % 1024 + run.n],
+                b.keys[run.body_id % 1024 + 1:run.body_id % 1024 + run.n],
+                b.tags[run.body_id % 1024 + 1:run.body_id % 1024 + run.n],
+                b.headers[run.body_id % 1024 + 1:run.body_id % 1024 + run.n]
+            ) with ordinality as u(payload, key, tag, headers, o)
+        where b.batch_id = run.body_id / 1024
+        union all
+        select h.key, h.tag, h.headers, h.payload, h.born_at, h.message_id - run.body_id + 1
+        from mqpg.held h
+        where _deliveries.look_in_held and h.message_id >= run.body_id and h.message_id < run.body_id + run.n
+            and not exists (select from mqpg.commit_log b where b.batch_id = run.body_id / 1024)
+    ) as m
     where _deliveries.settled is null or run.first_offset + m.o - 1 <> all(_deliveries.settled)
     order by run.first_offset + m.o
 $$;
-comment on function mqpg._deliveries(int, int, int, bigint, bigint, bigint [], text, int, text)
+comment on function mqpg._deliveries(int, int, int, bigint, bigint, bigint [], text, int, text, boolean)
     is 'Internal: messages in a range of offsets';
