@@ -37,6 +37,7 @@ __all__ = [
 # Concurrent migrators wait for each other on this transaction-level lock.
 LOCK = "select pg_advisory_xact_lock(1836150836, 0)"
 VERSION_TABLE = "mqpg.alembic_version"
+_VERSION_COMMENT = f"comment on table {VERSION_TABLE} is 'Version of the installed schema (alembic)'"
 _BUNDLED_MARKER = "/* mqpg: bundled PGMQ SQL */"
 _BUNDLED_QUOTE = "$mqpg_pgmq_bundled$"
 
@@ -71,6 +72,7 @@ def upgrade(dsn: str) -> Status:
             config = _config()
             config.attributes["connection"] = connection
             alembic.command.upgrade(config, "head")
+            raw.execute(_VERSION_COMMENT)
     except (psycopg.Error, sqlalchemy.exc.SQLAlchemyError) as error:
         raise errors.translate(error) from error
     finally:
@@ -152,6 +154,7 @@ create table {VERSION_TABLE} (
     version_num varchar(32) not null,
     constraint alembic_version_pkc primary key (version_num)
 );
+{_VERSION_COMMENT};
 """
 
 

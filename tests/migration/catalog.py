@@ -1,0 +1,96 @@
+"""What is in a database's schemas mqpg and pgmq, as comparable rows: a pg_dump without needing pg_dump."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+
+__all__ = ["catalog", "undocumented"]
+
+_HERE = "in ('mqpg'::regnamespace, 'pgmq'::regnamespace)"
+
+# (kind, name, definition); names of time-dependent partitions are the same in two runs of one test.
+_QUERIES = {
+    "relation": f"""
+        select c.oid::regclass::text,
+            concat_ws(' ', c.relkind, c.relpersistence, c.reloptions::text, pg_get_partkeydef(c.oid),
+                pg_get_expr(c.relpartbound, c.oid))
+        from pg_class c where c.relnamespace {_HERE}
+    """,
+    "column": f"""
+        select a.attrelid::regclass || '.' || a.attname,
+            concat_ws(' ', a.attnum, format_type(a.atttypid, a.atttypmod), a.attnotnull, a.attidentity,
+                a.attgenerated, a.attstorage, a.attcompression, pg_get_expr(d.adbin, d.adrelid))
+        from pg_attribute a
+        join pg_class c on c.oid = a.attrelid
+        left join pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+        where c.relnamespace {_HERE} and a.attnum > 0 and not a.attisdropped
+    """,
+    "constraint": f"""
+        select coalesce(nullif(conrelid, 0)::regclass::text, '') || '.' || conname, pg_get_constraintdef(oid)
+        from pg_constraint where connamespace {_HERE}
+    """,
+    "index": f"""
+        select i.indexrelid::regclass::text, pg_get_indexdef(i.indexrelid)
+        from pg_index i join pg_class c on c.oid = i.indexrelid where c.relnamespace {_HERE}
+    """,
+    "function": f"""
+        select oid::regprocedure::text, pg_get_functiondef(oid)
+        from pg_proc where pronamespace {_HERE} and prokind in ('f', 'p')
+    """,
+    "view": f"""
+        select oid::regclass::text, pg_get_viewdef(oid) from pg_class where relkind = 'v' and relnamespace {_HERE}
+    """,
+    "enum": f"""
+        select t.oid::regtype::text, string_agg(e.enumlabel, ',' order by e.enumsortorder)
+        from pg_type t join pg_enum e on e.enumtypid = t.oid where t.typnamespace {_HERE} group by t.oid
+    """,
+    "trigger": f"""
+        select t.tgname, pg_get_triggerdef(t.oid)
+        from pg_trigger t join pg_class c on c.oid = t.tgrelid where c.relnamespace {_HERE} and not t.tgisinternal
+    """,
+    "comment": """
+        select identity.type || ' ' || identity.identity, d.description
+        from pg_description d, pg_identify_object(d.classoid, d.objoid, d.objsubid) identity
+        where identity.schema in ('mqpg', 'pgmq') or identity.identity in ('mqpg', 'pgmq')
+    """,
+    "privilege": f"""
+        select oid::regclass::text, relacl::text from pg_class where relnamespace {_HERE} and relacl is not null
+    """,
+    "setting": "select name, value::text from mqpg.settings",
+    "version": "select 'version', version_num from mqpg.alembic_version",
+}
+
+# Row types and array types belong to their tables; partitions to their parents.
+_UNDOCUMENTED = """
+    select kind || ' ' || name from (
+        select 'relation', oid::regclass::text, obj_description(oid, 'pg_class') from pg_class
+        where relnamespace = 'mqpg'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'S') and not relispartition
+            and not exists (select from pg_depend where objid = pg_class.oid and deptype = 'i')
+        union all
+        select 'function', oid::regprocedure::text, obj_description(oid, 'pg_proc') from pg_proc
+        where pronamespace = 'mqpg'::regnamespace
+        union all
+        select 'type', t.oid::regtype::text, obj_description(t.oid, 'pg_type')
+        from pg_type t left join pg_class c on c.oid = t.typrelid
+        where t.typnamespace = 'mqpg'::regnamespace and t.typcategory <> 'A' and coalesce(c.relkind, 'c') = 'c'
+    ) object (kind, name, comment)
+    where comment is null
+    order by 1
+"""
+
+
+def catalog(dsn: str) -> list[tuple[str, str, str]]:
+    """Everything in the two schemas, sorted."""
+    found = []
+    with psycopg.connect(dsn) as connection:
+        for kind, query in _QUERIES.items():
+            rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
+            found += [(kind, str(name), str(definition)) for name, definition in rows]
+    return sorted(found)
+
+
+def undocumented(connection: psycopg.Connection[Any]) -> list[str]:
+    """Objects of schema mqpg without a comment."""
+    return [row[0] for row in connection.execute(_UNDOCUMENTED)]

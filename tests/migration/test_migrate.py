@@ -1,0 +1,186 @@
+"""`mqpg migrate`: from nothing, again, by two at once, as a script; older and newer schemas are refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from mqpg import errors, migrate
+from tests.migration.catalog import catalog, undocumented
+
+
+def test_upgrade_from_nothing_installs_this_release(empty_dsn: str) -> None:
+    assert migrate.status(empty_dsn) == migrate.Status(None, migrate.head())
+    assert migrate.upgrade(empty_dsn) == migrate.Status(migrate.head(), migrate.head())
+    migrate.check(empty_dsn)
+
+
+def test_upgrade_again_changes_nothing(dsn: str) -> None:
+    before = catalog(dsn)
+    migrate.upgrade(dsn)
+    assert catalog(dsn) == before
+
+
+def test_concurrent_migrators_wait_for_each_other(empty_dsn: str, dsn: str) -> None:
+    gate, failures = threading.Barrier(3), list[BaseException]()
+
+    def run() -> None:
+        gate.wait()
+        try:
+            migrate.upgrade(empty_dsn)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert catalog(empty_dsn) == catalog(dsn)
+
+
+def test_a_migrator_waits_for_the_lock(empty_dsn: str) -> None:
+    with psycopg.connect(empty_dsn) as holder:
+        holder.execute(migrate.LOCK)
+        waiter = threading.Thread(target=migrate.upgrade, args=[empty_dsn])
+        waiter.start()
+        _wait_for_lock(empty_dsn)
+        assert migrate.status(empty_dsn).current is None
+        holder.rollback()
+        waiter.join()
+    migrate.check(empty_dsn)
+
+
+def test_a_failing_migration_leaves_nothing(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = migrate.migration
+    monkeypatch.setattr(migrate, "migration", lambda revision: whole(revision) + "\nselect 1 / 0;")
+    with pytest.raises(errors.InvalidArgument, match="division by zero"):
+        migrate.upgrade(empty_dsn)
+    with psycopg.connect(empty_dsn) as connection:
+        names = connection.execute("select nspname from pg_namespace where nspname in ('mqpg', 'pgmq')").fetchall()
+    assert names == []
+
+
+def test_script_gives_the_same_catalog_as_upgrade(empty_dsn: str, dsn: str) -> None:
+    _load(empty_dsn, migrate.script())
+    assert catalog(empty_dsn) == catalog(dsn)
+    migrate.check(empty_dsn)
+
+
+def test_script_on_an_installed_database_changes_nothing(dsn: str) -> None:
+    before = catalog(dsn)
+    with pytest.raises(psycopg.errors.DuplicateTable), psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(migrate.script())
+    assert catalog(dsn) == before
+
+
+def test_script_by_psql(empty_dsn: str, dsn: str, psql: str) -> None:
+    done = subprocess.run(
+        [psql, "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", empty_dsn],
+        input=migrate.script(),
+        text=True,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert catalog(empty_dsn) == catalog(dsn)
+
+
+def test_the_plain_file_says_how_to_bring_pgmq_along(empty_dsn: str) -> None:
+    """Where PGMQ is missing on the server, the numbered file alone fails before it has done anything."""
+    text = migrate._files()[migrate.head()].read_text(encoding="utf-8")
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        offered = connection.execute("select from pg_available_extensions where name = 'pgmq'").rowcount
+        if offered:
+            connection.execute(text)
+            assert connection.execute("select from pg_extension where extname = 'pgmq'").rowcount == 1
+            return
+        with pytest.raises(psycopg.errors.FeatureNotSupported, match="neither installed nor available") as caught:
+            connection.execute(text)
+        assert "mqpg migrate" in (caught.value.diag.message_hint or "")
+        assert connection.execute("select from pg_namespace where nspname = 'mqpg'").rowcount == 0
+
+
+def test_pgmq_that_is_there_already_is_left_alone(empty_dsn: str) -> None:
+    bundled = re.search(r"\$mqpg_pgmq_bundled\$(.*)\$mqpg_pgmq_bundled\$", migrate.script(), re.DOTALL)
+    assert bundled is not None
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        connection.execute(bundled.group(1))
+        connection.execute("select pgmq.create('mine'); select pgmq.send('mine', '{}')")
+        migrate.upgrade(empty_dsn)
+        assert connection.execute("select count(*) from pgmq.q_mine").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected", "message"),
+    [
+        ("0000", errors.SchemaTooNew, "upgrade mqpg"),
+        ("9999", errors.SchemaTooNew, "upgrade mqpg"),
+        (None, errors.SchemaMissing, "run mqpg migrate"),
+    ],
+)
+def test_a_version_that_this_release_does_not_know(
+    dsn: str, db: psycopg.Connection[Any], version: str | None, expected: type[errors.Error], message: str
+) -> None:
+    db.execute("delete from mqpg.alembic_version")
+    if version is not None:
+        db.execute("insert into mqpg.alembic_version values (%s)", [version])
+    with pytest.raises(expected, match=message):
+        migrate.check(dsn)
+
+
+def test_a_newer_schema_is_not_downgraded(dsn: str, db: psycopg.Connection[Any]) -> None:
+    db.execute("update mqpg.alembic_version set version_num = '9999'")
+    with pytest.raises(errors.SchemaTooNew, match="version 9999, newer than this release"):
+        migrate.upgrade(dsn)
+    assert migrate.status(dsn).current == "9999"
+
+
+def test_an_older_schema_says_what_to_run(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate, "revisions", lambda: (*migrate._files(), "0999"))
+    with pytest.raises(errors.SchemaTooOld, match=r"version 0001, this release of mqpg needs 0999: run mqpg migrate"):
+        migrate.check(dsn)
+
+
+def test_no_server_is_one_clear_line() -> None:
+    with pytest.raises(errors.ConnectionFailed) as caught:
+        migrate.upgrade("host=127.0.0.1 port=1 dbname=nowhere connect_timeout=2")
+    assert "\n" not in str(caught.value)
+
+
+def test_every_object_has_a_comment(db: psycopg.Connection[Any]) -> None:
+    assert undocumented(db) == []
+
+
+def test_isolation_default_of_the_database_does_not_matter(empty_dsn: str) -> None:
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        name = connection.info.dbname
+        connection.execute(f'alter database "{name}" set default_transaction_isolation = "serializable"')
+    migrate.upgrade(empty_dsn)
+    migrate.check(empty_dsn)
+
+
+@pytest.fixture
+def psql(server_bin: Callable[[str], str]) -> str:
+    """The psql that came with the server's binaries, or the one on the PATH."""
+    return shutil.which("psql") or server_bin("psql")
+
+
+def _load(dsn: str, script: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute(script)
+
+
+def _wait_for_lock(dsn: str) -> None:
+    waiting = "select from pg_locks where locktype = 'advisory' and not granted"
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        while connection.execute(waiting).rowcount == 0:
+            threading.Event().wait(0.01)

@@ -1,0 +1,62 @@
+"""The SQL files: built, listed, parsed; one object per file named after it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pglast
+import pytest
+
+from mqpg import migrate
+
+ROOT = Path(__file__).resolve().parents[2]
+SQL = ROOT / "sql"
+OBJECTS = sorted(path.relative_to(SQL).as_posix() for path in (SQL / "functions").rglob("*.sql"))
+
+
+def test_the_first_migration_is_what_the_files_give() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/build_sql.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_each_sql_migration_has_its_revision() -> None:
+    folder = ROOT / "mqpg" / "migrations" / "versions"
+    modules = sorted(path for path in folder.glob("[0-9]*.py"))
+    assert tuple(path.name[:4] for path in modules) == migrate.revisions()
+    earlier = None
+    for path in modules:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert (module.revision, module.down_revision) == (path.name[:4], earlier)
+        earlier = module.revision
+
+
+@pytest.mark.parametrize("path", OBJECTS)
+def test_a_function_file_holds_its_function_and_comments(path: str) -> None:
+    text = (SQL / path).read_text(encoding="utf-8")
+    assert text.startswith("--"), "a header comment: what, locks taken, cost"
+    made, commented = [], []
+    for statement in pglast.parse_sql(text):
+        node = statement.stmt
+        if isinstance(node, pglast.ast.CreateFunctionStmt):
+            made.append(node.funcname[-1].sval)
+        elif isinstance(node, pglast.ast.CommentStmt):
+            commented.append(node.object.objname[-1].sval)
+    assert set(made) == {Path(path).stem}
+    assert len(commented) == len(made)
+
+
+def test_hot_tables_are_only_inserted_into() -> None:
+    hot = "commit_log|op_log|consume_queue|delayed|tick|half_tick|cursor|check_log|dedup"
+    write = re.compile(rf"\b(update|delete from|merge into)\s+(only\s+)?mqpg\.({hot})\b", re.IGNORECASE)
+    found = [path.name for path in SQL.rglob("*.sql") if write.search(path.read_text(encoding="utf-8"))]
+    assert found == []
