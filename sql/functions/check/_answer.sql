@@ -1,0 +1,33 @@
+-- The answer of a compensator outside the database to a hand-out of _due_halves(): commit and rollback decide and
+-- the outcome says what came of it; wait backs off, counts no check, and returns null.
+-- Locks: the decision's key, the entry's row. Cost: one decision or one update. Errors: MQ001, MQ006.
+create function mqpg._answer(handle text, verdict mqpg.verdict, by text, reason text) returns mqpg.outcome
+language plpgsql as $$
+declare
+    v_half record;
+    v_entry record;
+    v_outcome mqpg.outcome;
+begin
+    select h.* into v_half from mqpg._open_half(_answer.handle) h;
+    if _answer.verdict is null then
+        raise exception using errcode = 'MQ001', message = 'verdict must not be null';
+    end if;
+    if _answer.verdict <> 'wait' then
+        v_outcome := mqpg._decide(_answer.handle, case _answer.verdict when 'commit' then 'c' else 'b' end::"char",
+            'checker', concat_ws(': ', _answer.by, _answer.reason));
+        perform mqpg._forget_entry(v_half.message_id);
+        return v_outcome;
+    end if;
+    if v_half.decided then
+        perform mqpg._forget_entry(v_half.message_id);
+        return null;
+    end if;
+    select e.* into v_entry from mqpg._entry(v_half.message_id) e;
+    if found then
+        perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, null,
+            v_entry.vt > clock_timestamp(), coalesce(_answer.by, 'checker'), _answer.reason);
+    end if;
+    return null;
+end
+$$;
+comment on function mqpg._answer(text, mqpg.verdict, text, text) is 'Internal: a compensator''s answer about a half';

@@ -1,0 +1,39 @@
+-- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns mqpg.verdict.
+-- Where it fails, answers null or is not such a function, verdict is null and problem says why: a check without
+-- a result. A lock time-out inside it is a wait. The name is data: it is looked up, never pasted.
+-- Locks: the function's, each waited for at most 1 s. Cost: the function's.
+create function mqpg._ask_function(
+    target text, handle text, key text, headers jsonb, payload json, out verdict mqpg.verdict, out problem text
+)
+language plpgsql
+set lock_timeout = '1s' as $$
+declare
+    v_function regprocedure;
+begin
+    v_function := coalesce(
+        to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
+        to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
+    if not exists (
+        select from pg_proc p
+        where p.oid = v_function and p.prorettype = 'mqpg.verdict'::regtype and not p.proretset and p.prokind = 'f'
+    ) then
+        problem := format('%s(text, text, jsonb, json) returns mqpg.verdict does not exist', _ask_function.target);
+        return;
+    end if;
+    execute format('select %s($1, $2, $3, $4::%s)', v_function::regproc, (
+        select p.proargtypes[3]::regtype from pg_proc p where p.oid = v_function))
+    into verdict
+    using _ask_function.handle, _ask_function.key, _ask_function.headers, _ask_function.payload;
+    if verdict is null then
+        problem := format('%s answered null', _ask_function.target);
+    end if;
+exception
+    when lock_not_available then
+        verdict := 'wait';
+        problem := null;
+    when others then
+        verdict := null;
+        problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
+end
+$$;
+comment on function mqpg._ask_function(text, text, text, jsonb, json) is 'Internal: ask a group''s SQL function';

@@ -1,0 +1,12 @@
+-- How long to leave a half alone that was asked about `asked` times: the group's check_after, doubled each time,
+-- at most an hour (setting retry_delay_cap).
+-- Locks: none. Cost: two lookups.
+create function mqpg._back_off(producer_group_id int, asked int) returns interval
+language sql stable as $$
+    select least(
+        coalesce(g.check_after, interval '1 minute') * power(2, least(greatest(_back_off.asked - 1, 0), 30)),
+        mqpg._setting('retry_delay_cap')::interval)
+    from (values (1)) as one(one)
+    left join mqpg.producer_group g on g.producer_group_id = _back_off.producer_group_id
+$$;
+comment on function mqpg._back_off(int, int) is 'Internal: pause before the next check of a half';

@@ -1,0 +1,46 @@
+-- Asks about one overdue half whose checker lives in this database, and acts on the answer, all in the caller's
+-- transaction: the fence and the decision stand or fall together. An answer that is none counts as a check, with
+-- the reason kept, and the next comes after the back-off. False where there was nothing to ask.
+-- Locks: the caller holds the entry's row; as _fence() or the function. Cost: a few lookups, an insert, a decision.
+create function mqpg._check_half(producer_group mqpg.producer_group, msg_id bigint, handle text) returns boolean
+language plpgsql as $$
+declare
+    v_half record;
+    v_checks record;
+    v_verdict mqpg.verdict;
+    v_problem text;
+    v_by text := _check_half.producer_group.checker;
+begin
+    select h.* into v_half from mqpg._half(_check_half.handle) h;
+    if not v_half.found or mqpg._is_decided(v_half.message_id) then
+        perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
+        return false;
+    end if;
+    select c.* into v_checks from mqpg._checks(v_half.message_id) c;
+    if v_checks.checks >= _check_half.producer_group.max_checks then
+        perform mqpg._exhaust(
+            _check_half.handle, v_half.message_id, _check_half.producer_group, _check_half.msg_id, v_checks.checks);
+        return true;
+    end if;
+    if _check_half.producer_group.checker = 'ledger' then
+        v_verdict := mqpg._fence(_check_half.handle);
+    else
+        v_by := 'function ' || _check_half.producer_group.checker_target;
+        select a.verdict, a.problem into v_verdict, v_problem
+        from mqpg._ask_function(_check_half.producer_group.checker_target, _check_half.handle, v_half.key,
+            v_half.headers, v_half.payload) a;
+    end if;
+    perform mqpg._log_check(v_half.message_id, 'asked', v_by, coalesce(v_problem, v_verdict::text));
+    if v_verdict = 'wait' then
+        perform mqpg._wait(v_half.message_id, v_half.producer_group_id, _check_half.msg_id, null, true, v_by, null);
+    elsif v_verdict is null then
+        perform mqpg._hide_entry(_check_half.msg_id,
+            clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));
+    else
+        perform mqpg._decide(_check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
+        perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
+    end if;
+    return true;
+end
+$$;
+comment on function mqpg._check_half(mqpg.producer_group, bigint, text) is 'Internal: check one overdue half in SQL';

@@ -1,0 +1,55 @@
+-- Hands out overdue halves of one group, each for the length of the lease; each hand-out is noted and counts as one
+-- check unless it is answered with wait in time. Entries of halves that were decided meanwhile, or are gone,
+-- are deleted unasked; for those asked max_checks times the group's policy applies.
+-- Locks: as _enqueue_halves(); the entries' rows, those of others are skipped. Cost: a few lookups, one update
+-- and one insert a half.
+create function mqpg._due_halves(producer_group text, max_messages int, lease interval)
+returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group := mqpg._producer_group(_due_halves.producer_group);
+    v_now timestamptz;
+    v_entry record;
+    v_half record;
+    v_checks int;
+    v_given int := 0;
+    v_claimed boolean;
+begin
+    perform mqpg._check_range('max_messages', _due_halves.max_messages, 1, 10000);
+    perform mqpg._interval('lease', _due_halves.lease, '10 milliseconds');
+    perform mqpg._enqueue_halves_now('due_checks');
+    perform mqpg._force_sync();
+    v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
+    loop
+        v_claimed := false;
+        for v_entry in
+            select e.msg_id, e.handle
+            from mqpg._claim_entries(
+                v_group.name, _due_halves.max_messages - v_given, _due_halves.lease, v_now) e
+        loop
+            v_claimed := true;
+            select h.* into v_half from mqpg._half(v_entry.handle) h;
+            if not v_half.found or mqpg._is_decided(v_half.message_id) then
+                perform pgmq.delete('mqpg_oplog', v_entry.msg_id);
+                continue;
+            end if;
+            select c.checks into v_checks from mqpg._checks(v_half.message_id) c;
+            if v_checks >= v_group.max_checks then
+                perform mqpg._exhaust(v_entry.handle, v_half.message_id, v_group, v_entry.msg_id, v_checks);
+                continue;
+            end if;
+            perform mqpg._log_check(v_half.message_id, 'asked', v_group.checker);
+            v_given := v_given + 1;
+            handle := v_entry.handle;
+            topic := v_half.topic;
+            key := v_half.key;
+            headers := v_half.headers;
+            payload := v_half.payload;
+            attempt := v_checks + 1;
+            return next;
+        end loop;
+        exit when not v_claimed or v_given >= _due_halves.max_messages;
+    end loop;
+end
+$$;
+comment on function mqpg._due_halves(text, int, interval) is 'Internal: hand out overdue halves of a group';

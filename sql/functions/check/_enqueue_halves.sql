@@ -1,0 +1,81 @@
+-- Puts the halves that are newly visible and still undecided into the op-log queue, to become visible there when
+-- they are overdue. The appender's rule with ticks of its own: rows of kind h whose xid is visible in the given
+-- snapshot and not in that of the newest half tick. So none is forgotten and none gets two entries. check_at is
+-- rounded up to a tenth of a second, for PGMQ takes one delay a batch. A half tick is stored only where there
+-- were new halves. `batch_seq` is the batch id sequence's value, read before the snapshot was taken; the caller's
+-- transaction had no xid when it took the snapshot.
+-- Locks: 1836150834, 1, tried only: whoever has it does the same work. Cost: an index scan of the new halves, a
+-- lookup for each; one row and one insert for each undecided one.
+create function mqpg._enqueue_halves(snapshot pg_snapshot, batch_seq bigint) returns bigint
+language plpgsql as $$
+declare
+    v_last mqpg.half_tick;
+    v_from xid8;
+    v_before xid8 := pg_snapshot_xmax(_enqueue_halves.snapshot);
+    v_late xid8 [];
+    v_floor bigint;
+    v_least bigint;
+    v_most bigint;
+    v_due record;
+    v_entries bigint := 0;
+begin
+    if not pg_try_advisory_xact_lock(1836150834, 1) then
+        return 0;
+    end if;
+    select h.* into v_last from mqpg.half_tick h order by h.half_tick_id desc limit 1;
+    v_from := coalesce(v_last.snapshot_xmax, '0');
+    v_late := array(select pg_snapshot_xip(v_last.snapshot));
+    v_floor := coalesce(v_last.floor_id, 0);
+    select min(l.batch_id), max(l.batch_id) into v_least, v_most
+    from (
+        select h.batch_id from mqpg.commit_log h
+        where h.kind = 'h' and h.batch_id > v_floor and h.xid >= v_from and h.xid < v_before
+            and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
+        union all
+        select h.batch_id from mqpg.commit_log h
+        where h.kind = 'h' and h.batch_id > v_floor and h.xid = any(v_late)
+            and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
+    ) as l;
+    if v_least is null then
+        return 0;
+    end if;
+    for v_due in
+        select to_timestamp(ceil(extract(epoch from l.check_at) * 10) / 10) as at, array_agg(
+            jsonb_build_object(
+                'handle', mqpg._handle(l.batch_id * 1024 + i.i, l.nonce), 'message_id', l.batch_id * 1024 + i.i,
+                'producer_group', coalesce(g.name, ''))
+            order by l.batch_id, i.i) as entries
+        from (
+            select h.batch_id, h.n, h.nonce, h.check_at, h.producer_group_id from mqpg.commit_log h
+            where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid >= v_from and h.xid < v_before
+                and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
+            union all
+            select h.batch_id, h.n, h.nonce, h.check_at, h.producer_group_id from mqpg.commit_log h
+            where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid = any(v_late)
+                and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
+        ) as l
+        cross join lateral generate_series(0, l.n - 1) as i(i)
+        left join mqpg.producer_group g on g.producer_group_id = l.producer_group_id
+        where not exists (
+            select from mqpg.op_log o
+            where o.message_id = l.batch_id * 1024 + i.i and o.stage = 0
+                and o.message_id between v_least * 1024 and v_most * 1024 + 1023)
+        group by 1
+    loop
+        perform pgmq.send_batch('mqpg_oplog', v_due.entries, v_due.at);
+        v_entries := v_entries + cardinality(v_due.entries);
+    end loop;
+    insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+    values (
+        greatest(coalesce(v_last.half_tick_id, 0) + 1, (select max(t.tick_id) from mqpg.tick t)),
+        _enqueue_halves.snapshot, v_before, _enqueue_halves.batch_seq,
+        greatest(v_floor, (
+            select h.batch_seq from mqpg.half_tick h
+            where h.snapshot_xmax <= pg_snapshot_xmin(_enqueue_halves.snapshot)
+            order by h.snapshot_xmax desc, h.half_tick_id desc limit 1)),
+        v_entries, clock_timestamp());
+    return v_entries;
+end
+$$;
+comment on function mqpg._enqueue_halves(pg_snapshot, bigint)
+    is 'Internal: put newly visible undecided halves into the op-log queue';

@@ -1,0 +1,22 @@
+-- Looks into this database's ledger and makes the answer final (protocol T3): the fence goes in under the key that
+-- the local transaction uses. Inserted: rollback; a local transaction that comes later fails on the key. Somebody
+-- has it: read the row in a new statement: a local row is a commit, a fence (ours, from before a crash) a rollback.
+-- An open local transaction holds the key: wait. Call it in a READ COMMITTED transaction that decides at once.
+-- Locks: the ledger key, waited for at most 50 ms. Cost: one insert or one lookup.
+create function mqpg._fence(handle text) returns mqpg.verdict
+language plpgsql
+set lock_timeout = '50ms' as $$
+declare
+    v_entry text;
+begin
+    insert into mqpg.ledger (handle, entry) values (_fence.handle, 'fence') on conflict do nothing;
+    if found then
+        return 'rollback';
+    end if;
+    select l.entry into v_entry from mqpg.ledger l where l.handle = _fence.handle;
+    return case v_entry when 'local' then 'commit' when 'fence' then 'rollback' else 'wait' end;
+exception when lock_not_available then
+    return 'wait';
+end
+$$;
+comment on function mqpg._fence(text) is 'Internal: fenced look into the ledger of this database';

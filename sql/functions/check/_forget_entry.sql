@@ -1,0 +1,16 @@
+-- Takes a decided half's entry out of the op-log queue; a parked one stays in the archive as the record of it.
+-- Locks: the entry's row; one that a check-back holds is left to it. Cost: one index lookup, one delete.
+create function mqpg._forget_entry(message_id bigint) returns void
+language plpgsql as $$
+declare
+    v_msg_id bigint;
+begin
+    select q.msg_id into v_msg_id from pgmq.q_mqpg_oplog q
+    where (q.message ->> 'message_id')::bigint = _forget_entry.message_id
+    for update skip locked;
+    if found then
+        perform pgmq.delete('mqpg_oplog', v_msg_id);
+    end if;
+end
+$$;
+comment on function mqpg._forget_entry(bigint) is 'Internal: drop the op-log entry of a decided half';

@@ -1,0 +1,22 @@
+-- A half whose local transaction is not over: leave it alone for retry_after, or the back-off. The ask before
+-- counts no longer as a check if it was answered within its lease.
+-- Locks: the caller holds the entry's row. Cost: two lookups, an insert, an update.
+create function mqpg._wait(
+    message_id bigint, producer_group_id int, msg_id bigint, retry_after interval, in_time boolean, by text,
+    reason text
+) returns void
+language plpgsql as $$
+declare
+    v_last text;
+begin
+    select c.event into v_last from mqpg.check_log c
+    where c.message_id = _wait.message_id order by c.at desc limit 1;
+    perform mqpg._log_check(
+        _wait.message_id, case when _wait.in_time and v_last = 'asked' then 'waited' else 'waited late' end, _wait.by,
+        _wait.reason);
+    perform mqpg._hide_entry(_wait.msg_id, clock_timestamp() + coalesce(
+        _wait.retry_after,
+        mqpg._back_off(_wait.producer_group_id, (select c.asked from mqpg._checks(_wait.message_id) c))));
+end
+$$;
+comment on function mqpg._wait(bigint, int, bigint, interval, boolean, text, text) is 'Internal: back off from a half';

@@ -1,0 +1,23 @@
+-- Takes a parked half back into the op-log queue, due at once, with all its checks before it again.
+-- Locks: the archived entry's row. Cost: a delete and two inserts. Errors: MQ001, MQ006, MQ018 (not parked).
+create function mqpg.rearm(handle text) returns void
+language plpgsql as $$
+declare
+    v_half record;
+    v_message jsonb;
+begin
+    select h.* into v_half from mqpg._open_half(rearm.handle) h;
+    if not v_half.decided then
+        delete from pgmq.a_mqpg_oplog a
+        where (a.message ->> 'message_id')::bigint = v_half.message_id
+        returning a.message into v_message;
+    end if;
+    if v_message is null then
+        raise exception using errcode = 'MQ018', message = format('half message %s is %s', v_half.message_id,
+            case when v_half.decided then 'decided' else 'not parked' end);
+    end if;
+    perform mqpg._log_check(v_half.message_id, 'rearmed', 'admin');
+    perform pgmq.send('mqpg_oplog', v_message);
+end
+$$;
+comment on function mqpg.rearm(text) is 'Check a parked half message again';

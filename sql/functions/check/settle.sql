@@ -1,0 +1,34 @@
+-- An administrator's verdict over a half, parked or open, with the reason kept: commit or rollback. Nothing is
+-- asked and nothing fenced: make sure first that the local transaction is over. The outcome says whether it was
+-- decided before.
+-- Locks: the decision's key, the entry's row. Cost: one decision, one insert. Errors: MQ001 (null, verdict wait).
+create function mqpg.settle(handle text, verdict mqpg.verdict, reason text) returns mqpg.outcome
+language plpgsql as $$
+declare
+    v_outcome mqpg.outcome;
+    v_message_id bigint;
+begin
+    if settle.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
+    if settle.verdict is null or settle.verdict = 'wait' then
+        raise exception using errcode = 'MQ001', message = format(
+            'verdict must be commit or rollback, not %s', coalesce(settle.verdict::text, 'null'));
+    end if;
+    if settle.reason is null then
+        raise exception using errcode = 'MQ001', message = 'reason must not be null';
+    end if;
+    v_outcome := mqpg._decide(
+        settle.handle, case settle.verdict when 'commit' then 'c' else 'b' end::"char", 'admin', settle.reason);
+    if v_outcome = 'unknown' then
+        return v_outcome;
+    end if;
+    select p.message_id into v_message_id from mqpg._parse_handle(settle.handle) p;
+    if v_outcome in ('committed', 'rolled_back') then
+        perform mqpg._log_check(v_message_id, 'settled', 'admin', settle.reason);
+    end if;
+    perform mqpg._forget_entry(v_message_id);
+    return v_outcome;
+end
+$$;
+comment on function mqpg.settle(text, mqpg.verdict, text) is 'Decide a half message by hand, with the reason kept';

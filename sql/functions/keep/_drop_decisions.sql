@@ -1,0 +1,51 @@
+-- Drops what a log segment leaves behind when its bodies are gone: op_log, then check_log, one a call. They stay
+-- `op_log_keep` longer, and as long as a decision over one of their ids may still be written: an undecided
+-- message in held, a delayed one that is not due yet (the appender writes op `due` even where the topic is
+-- gone), or a commit that is not appended.
+-- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: a few index ranges.
+create function mqpg._drop_decisions(no bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_tick mqpg.tick;
+    v_from bigint;
+    v_to bigint;
+    v_parent text;
+begin
+    select s.* into v_segment from mqpg.segment s
+    where s.family = 'log' and s.segment_no = _drop_decisions.no;
+    v_from := v_segment.lower_bound::bigint * 1024;
+    v_to := v_segment.upper_bound::bigint * 1024;
+    select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    if exists (
+        select from mqpg.held h
+        where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h' and not exists (
+            select from mqpg.op_log o
+            where o.message_id = h.message_id and o.stage = 0 and o.message_id >= v_from and o.message_id < v_to)
+    ) or exists (
+        select from mqpg.delayed d
+        where d.subscription_id = 0 and d.first_id >= v_from - 1023 and d.first_id < v_to
+            and (v_tick.tick_id is null or d.visible_at > v_tick.due_until
+                or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
+    ) or exists (
+        select from mqpg.op_log o
+        where o.message_id >= v_from and o.message_id < v_to and o.op = 'c' and o.visible_at is null
+            and (v_tick.tick_id is null or not pg_visible_in_snapshot(o.xid, v_tick.snapshot))
+    ) then
+        return query select 'pinned', 'log', v_segment.segment_no, 'op_log: a message of it may still be decided';
+        return;
+    end if;
+    v_parent := case when to_regclass('mqpg.op_log_' || v_segment.segment_no) is not null then 'op_log' else 'check_log' end;
+    if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
+        return query select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        return;
+    end if;
+    if v_parent = 'check_log' then
+        update mqpg.segment s set dropped_at = clock_timestamp()
+        where s.family = 'log' and s.segment_no = v_segment.segment_no;
+    end if;
+    return query select 'dropped', 'log', v_segment.segment_no, v_parent || '_' || v_segment.segment_no;
+end
+$$;
+comment on function mqpg._drop_decisions(bigint) is 'Internal: drop old decisions and checks of a segment';

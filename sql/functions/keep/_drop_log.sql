@@ -1,0 +1,58 @@
+-- Drops one expired log segment's bodies: what must stay readable (I11) is copied into held first, all in one
+-- subtransaction, so that nothing is copied where the drop has to wait. More survivors than `held_limit` pin
+-- the segment, and the report says which. Under the partition's lock the rule is looked at again in a new
+-- statement; of consume_queue only what is younger than the first look, for the rest cannot have changed.
+-- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each tried for 100 ms. Cost: see _survivors().
+create function mqpg._drop_log(no bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_limit bigint := mqpg._setting('held_limit');
+    v_from bigint;
+    v_to bigint;
+    v_tick_id bigint;
+    v_ids bigint [];
+    v_why text;
+    v_held bigint;
+begin
+    select s.* into v_segment from mqpg.segment s
+    where s.family = 'log' and s.segment_no = _drop_log.no;
+    v_from := v_segment.lower_bound::bigint * 1024;
+    v_to := v_segment.upper_bound::bigint * 1024;
+    select coalesce(max(t.tick_id), 0) into v_tick_id from mqpg.tick t;
+    with seen as materialized (
+        select v.message_id, min(v.why) as why
+        from mqpg._survivors(v_from, v_to, -1, v_limit * 4 + 1) v group by 1
+    )
+    select array_agg(n.message_id), (
+        select string_agg(format('%s %s', w.n, w.why), ', ' order by w.n desc)
+        from (select x.why, count(*) as n from seen x group by 1) w)
+    into v_ids, v_why from seen n;
+    if cardinality(v_ids) > v_limit then
+        return query select 'pinned', 'log', v_segment.segment_no, format(
+            'more than held_limit = %s messages must stay readable: %s', v_limit, v_why);
+        return;
+    end if;
+    begin
+        v_held := mqpg._hold(v_ids);
+        if not mqpg._lock_partition('commit_log', v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+        if exists (
+            select from mqpg._survivors(v_from, v_to, v_tick_id, v_limit * 4 + 1) v
+            where not exists (select from mqpg.held h where h.message_id = v.message_id)
+        ) or not mqpg._drop_partition('commit_log', v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+        update mqpg.segment s set body_dropped_at = clock_timestamp()
+        where s.family = 'log' and s.segment_no = v_segment.segment_no;
+    exception when lock_not_available then
+        return query select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; tried again by the next pass';
+        return;
+    end;
+    return query select 'dropped', 'log', v_segment.segment_no, format(
+        'commit_log_%s%s', v_segment.segment_no, coalesce(format(', %s messages held: %s', v_held, v_why), ''));
+end
+$$;
+comment on function mqpg._drop_log(bigint) is 'Internal: drop the bodies of an expired segment under rule I11';

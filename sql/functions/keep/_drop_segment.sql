@@ -1,0 +1,25 @@
+-- Drops the next table of one closed segment if its time has come, and says so, or why it cannot be.
+-- Locks: see _drop_log(), _drop_decisions(), _drop_ticks(), _drop_slot(). Cost: theirs.
+create function mqpg._drop_segment(segment mqpg.segment)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+begin
+    if _drop_segment.segment.family = 'tick' then
+        if _drop_segment.segment.segment_no = (
+            select min(s.segment_no) from mqpg.segment s where s.family = 'tick' and s.dropped_at is null
+        ) and (_drop_segment.segment.body_dropped_at is not null or mqpg._expired(_drop_segment.segment)) then
+            return query select d.* from mqpg._drop_ticks(_drop_segment.segment.segment_no) d;
+        end if;
+    elsif _drop_segment.segment.family <> 'log' then
+        return query
+        select d.* from mqpg._drop_slot(_drop_segment.segment.family, _drop_segment.segment.segment_no) d;
+    elsif _drop_segment.segment.body_dropped_at is null then
+        if mqpg._expired(_drop_segment.segment) then
+            return query select d.* from mqpg._drop_log(_drop_segment.segment.segment_no) d;
+        end if;
+    elsif _drop_segment.segment.body_dropped_at <= clock_timestamp() - mqpg._setting('op_log_keep')::interval then
+        return query select d.* from mqpg._drop_decisions(_drop_segment.segment.segment_no) d;
+    end if;
+end
+$$;
+comment on function mqpg._drop_segment(mqpg.segment) is 'Internal: drop the next table of a closed segment';

@@ -1,0 +1,57 @@
+-- Drops one closed slot of cursor, delayed or dedup, after a last look under its lock that nothing needs it:
+-- a cursor not carried, a delayed message or retry not appended. Dedup ids need only their time to be over.
+-- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: reads a delayed slot once; two
+-- lookups for each queue of each subscription.
+create function mqpg._drop_slot(kind text, no bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_tick mqpg.tick;
+    v_pins text;
+begin
+    select s.* into v_segment from mqpg.segment s
+    where s.family = _drop_slot.kind and s.segment_no = _drop_slot.no;
+    select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    begin
+        if not mqpg._lock_partition(v_segment.family, v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+        if v_segment.family = 'delayed' then
+            select format('%s rows are not appended yet', count(*)) into v_pins
+            from mqpg.delayed d
+            where d.written_at >= v_segment.lower_bound::timestamptz
+                and d.written_at < v_segment.upper_bound::timestamptz
+                and (v_tick.tick_id is null or d.visible_at > v_tick.due_until
+                    or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
+            having count(*) > 0;
+        elsif v_segment.family = 'cursor' then
+            select format('%s queues are not carried yet', count(*)) into v_pins
+            from mqpg.subscription s
+            join mqpg.topic t on t.topic_id = s.topic_id
+            cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+            cross join lateral (
+                select c.slot from mqpg.cursor c
+                where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
+                order by c.version desc limit 1
+            ) as k
+            where k.slot < v_segment.upper_bound::int
+            having count(*) > 0;
+        end if;
+        if v_pins is null then
+            if not mqpg._drop_partition(v_segment.family, v_segment.segment_no) then
+                raise lock_not_available;
+            end if;
+            update mqpg.segment s set dropped_at = clock_timestamp()
+            where s.family = v_segment.family and s.segment_no = v_segment.segment_no;
+        end if;
+    exception when lock_not_available then
+        return query select 'blocked', v_segment.family, v_segment.segment_no,
+            v_segment.family || ' is in use; tried again by the next pass';
+        return;
+    end;
+    return query select case when v_pins is null then 'dropped' else 'pinned' end, v_segment.family,
+        v_segment.segment_no, coalesce(v_pins, v_segment.family || '_' || v_segment.segment_no);
+end
+$$;
+comment on function mqpg._drop_slot(text, bigint) is 'Internal: drop a closed slot of cursor, delayed or dedup';

@@ -1,0 +1,57 @@
+-- Drops one table of the oldest expired tick segment: consume_queue first, then tick, then half_tick. Pinned while a
+-- subscription still needs an offset in it. In order only: a queue's oldest offset is that of its oldest row,
+-- and from there on every message must be there. With the last table goes what the small tables need no more.
+-- Locks: the appender's, tried (its look for the tail must see the table or the note); the queues' tails;
+-- ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: the segment's consume_queue is read once.
+create function mqpg._drop_ticks(no bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_from bigint;
+    v_to bigint;
+    v_parent text;
+    v_pins text;
+begin
+    select s.* into v_segment from mqpg.segment s
+    where s.family = 'tick' and s.segment_no = _drop_ticks.no;
+    v_from := v_segment.lower_bound;
+    v_to := v_segment.upper_bound;
+    select f.parent into v_parent from mqpg._family_tables('tick') f
+    where to_regclass(format('mqpg.%s_%s', f.parent, v_segment.segment_no)) is not null limit 1;
+    if v_parent = 'consume_queue' then
+        select string_agg(u.u, '; ') into v_pins from (select u.u from mqpg._undelivered(v_from, v_to) u(u) limit 5) u;
+        if v_pins is not null then
+            return query select 'pinned', 'tick', v_segment.segment_no, v_pins;
+            return;
+        end if;
+    end if;
+    if v_parent = 'half_tick' then
+        return query select p.* from mqpg._purge() p;
+    end if;
+    begin
+        if not pg_try_advisory_xact_lock(1836150834, 0) then
+            raise lock_not_available;
+        end if;
+        if v_parent = 'consume_queue' then
+            perform mqpg._note_tails(v_from, v_to);
+            if not mqpg._lock_partition(v_parent, v_segment.segment_no)
+                or exists (select from mqpg._undelivered(v_from, v_to)) then
+                raise lock_not_available;
+            end if;
+        end if;
+        if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+    exception when lock_not_available then
+        return query select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        return;
+    end;
+    update mqpg.segment s set
+        body_dropped_at = coalesce(s.body_dropped_at, clock_timestamp()),
+        dropped_at = case when v_parent = 'half_tick' then clock_timestamp() end
+    where s.family = 'tick' and s.segment_no = v_segment.segment_no;
+    return query select 'dropped', 'tick', v_segment.segment_no, v_parent || '_' || v_segment.segment_no;
+end
+$$;
+comment on function mqpg._drop_ticks(bigint) is 'Internal: drop an expired tick segment nobody needs';

@@ -1,0 +1,35 @@
+-- Whether the longest retention of a topic with messages in a closed segment has passed.
+-- Locks: none. Cost: none where all retentions or none have passed; else tick: one index lookup a topic; log:
+-- reads the segment's rows until one of a topic that keeps longer is found.
+create function mqpg._expired(segment mqpg.segment) returns boolean
+language plpgsql stable as $$
+declare
+    v_longer int [];
+begin
+    if not exists (
+        select from mqpg.topic t where _expired.segment.closed_at + t.retention > clock_timestamp()
+    ) then
+        return true;
+    end if;
+    if not exists (
+        select from mqpg.topic t where _expired.segment.closed_at + t.retention <= clock_timestamp()
+    ) then
+        return false;
+    end if;
+    v_longer := array(
+        select t.topic_id from mqpg.topic t where _expired.segment.closed_at + t.retention > clock_timestamp());
+    if _expired.segment.family = 'tick' then
+        return not exists (
+            select from unnest(v_longer) as t(topic_id)
+            where exists (
+                select from mqpg.consume_queue c
+                where c.topic_id = t.topic_id and c.tick_id >= _expired.segment.lower_bound::bigint
+                    and c.tick_id < _expired.segment.upper_bound::bigint));
+    end if;
+    return not exists (
+        select from mqpg.commit_log l
+        where l.topic_id = any(v_longer) and l.batch_id >= _expired.segment.lower_bound::bigint
+            and l.batch_id < _expired.segment.upper_bound::bigint);
+end
+$$;
+comment on function mqpg._expired(mqpg.segment) is 'Internal: whether a segment is past its retention';

@@ -1,0 +1,15 @@
+-- The partitioned tables of a segment family and how their bounds follow from the segment's: decisions and
+-- checks are kept by message id, which is batch id * 1024.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._family_tables(family text) returns table (parent text, per_unit int)
+language sql immutable as $$
+    select f.parent, f.per_unit
+    from (values
+        ('log', 1, 'commit_log', 1), ('log', 2, 'op_log', 1024), ('log', 3, 'check_log', 1024),
+        ('tick', 1, 'consume_queue', 1), ('tick', 2, 'tick', 1), ('tick', 3, 'half_tick', 1),
+        ('cursor', 1, 'cursor', 1), ('delayed', 1, 'delayed', 1), ('dedup', 1, 'dedup', 1)
+    ) as f(family, place, parent, per_unit)
+    where f.family = _family_tables.family
+    order by f.place
+$$;
+comment on function mqpg._family_tables(text) is 'Internal: tables of a segment family';

@@ -1,0 +1,44 @@
+-- Deletes what the small tables need no more: rows of held that are no survivors any longer (after a tick
+-- segment was dropped, for that is when offsets go), ledger rows over 30 days old whose half is decided or gone
+-- (one of an undecided half is what its verdict hangs on) and parked entries likewise. At most 10000 of each.
+-- Locks: the rows. Cost: reads the ledger once, and consume_queue once where held has rows.
+create function mqpg._purge()
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_rows bigint;
+begin
+    if exists (select from mqpg.held) then
+        with survivor as materialized (
+            select v.message_id
+            from (select min(h.message_id) as least, max(h.message_id) as most from mqpg.held h) r,
+                mqpg._survivors(r.least, r.most + 1, -1, null) v
+        )
+        delete from mqpg.held h where not exists (select from survivor s where s.message_id = h.message_id);
+        get diagnostics v_rows = row_count;
+        if v_rows > 0 then
+            return query select 'purged', 'held', null::bigint, format('%s messages', v_rows);
+        end if;
+    end if;
+    delete from mqpg.ledger l
+    where l.handle in (
+        select o.handle
+        from (select g.handle from mqpg.ledger g where g.at < clock_timestamp() - interval '30 days' limit 10000) o
+        where not mqpg._is_open(o.handle));
+    get diagnostics v_rows = row_count;
+    if v_rows > 0 then
+        return query select 'purged', 'ledger', null::bigint, format('%s rows', v_rows);
+    end if;
+    delete from pgmq.a_mqpg_oplog a
+    where a.msg_id in (
+        select o.msg_id
+        from pgmq.a_mqpg_oplog o
+        where o.archived_at < clock_timestamp() - interval '30 days' and not mqpg._is_open(o.message ->> 'handle')
+        limit 10000);
+    get diagnostics v_rows = row_count;
+    if v_rows > 0 then
+        return query select 'purged', 'oplog', null::bigint, format('%s parked entries', v_rows);
+    end if;
+end
+$$;
+comment on function mqpg._purge() is 'Internal: delete old rows of the small tables';

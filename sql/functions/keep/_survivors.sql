@@ -1,0 +1,83 @@
+-- Messages with an id in from_id..to_id (exclusive) that must stay readable, with the reason (I11); one may
+-- come several times. Ids of bodies that lie elsewhere (final payloads) count like the message's own.
+-- undecided: halves, parked ones too. delayed, retry: not appended yet. committed: decided, not appended yet.
+-- queued: has an offset that is not below the oldest of its queue; of a retry lane, one not done yet.
+-- dead: dead letters. Only consume_queue rows of ticks after after_tick are looked at; `most` ends the look.
+-- One statement, so that a message on its way from one state to the next is seen in one of them.
+-- Locks: none. Cost: the segment's halves, delayed, and all of consume_queue that is left after after_tick.
+create function mqpg._survivors(from_id bigint, to_id bigint, after_tick bigint, most bigint)
+returns table (message_id bigint, why text)
+language sql stable as $$
+    with newest as materialized (
+        select t.snapshot, t.due_until from mqpg.tick t order by t.tick_id desc limit 1
+    ),
+    half as (
+        select (l.batch_id << 10) + i.i as message_id
+        from mqpg.commit_log l
+        join mqpg.topic t on t.topic_id = l.topic_id
+        cross join lateral generate_series(0, l.n - 1) as i(i)
+        where l.kind = 'h' and l.batch_id >= _survivors.from_id >> 10 and l.batch_id < (_survivors.to_id + 1023) >> 10
+        union all
+        select h.message_id
+        from mqpg.held h
+        join mqpg.topic t on t.topic_id = h.topic_id
+        where h.kind = 'h' and h.message_id >= _survivors.from_id and h.message_id < _survivors.to_id
+    )
+    select s.message_id, s.why
+    from (
+        select id.message_id, 'queued' as why
+        from mqpg.consume_queue c
+        join mqpg.topic t on t.topic_id = c.topic_id
+        left join mqpg.subscription b on b.subscription_id = c.subscription_id
+        cross join lateral (
+            select u.first_id, u.deliver_id, coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
+            from unnest(c.first_ids, c.starts, c.deliver_ids) as u(first_id, start, deliver_id)
+        ) as r
+        cross join lateral generate_series(0, r.n - 1) as i(i)
+        cross join lateral (values (r.first_id + i.i), (r.deliver_id + i.i)) as id(message_id)
+        where c.tick_id > _survivors.after_tick
+            and ((r.first_id < _survivors.to_id and r.first_id + r.n > _survivors.from_id)
+                or (r.deliver_id < _survivors.to_id and r.deliver_id + r.n > _survivors.from_id))
+            and (c.subscription_id = 0 or (b.subscription_id is not null and c.base_offset + c.n > (
+                select k.committed from mqpg.cursor k
+                where k.subscription_id = c.subscription_id and k.queue_id = -1 order by k.version desc limit 1)))
+        union all
+        select half.message_id, 'undecided'
+        from half
+        where not exists (
+            select from mqpg.op_log o
+            where o.message_id = half.message_id and o.stage = 0
+                and o.message_id >= _survivors.from_id and o.message_id < _survivors.to_id)
+        union all
+        select id.message_id, case when d.subscription_id = 0 then 'delayed' else 'retry' end
+        from mqpg.delayed d
+        join mqpg.topic t on t.topic_id = d.topic_id
+        left join newest on true
+        cross join lateral generate_series(0, d.n - 1) as i(i)
+        cross join lateral (values (d.first_id + i.i), (d.deliver_id + i.i)) as id(message_id)
+        where ((d.first_id < _survivors.to_id and d.first_id + d.n > _survivors.from_id)
+                or (d.deliver_id < _survivors.to_id and d.deliver_id + d.n > _survivors.from_id))
+            and (d.subscription_id = 0 or exists (
+                select from mqpg.subscription b where b.subscription_id = d.subscription_id))
+            and (newest.snapshot is null or d.visible_at > newest.due_until
+                or not pg_visible_in_snapshot(d.xid, newest.snapshot))
+            and not (d.subscription_id = 0 and exists (
+                select from mqpg.op_log o where o.message_id = d.first_id + i.i and o.stage = 1 and o.op = 'r'))
+        union all
+        select id.message_id, 'committed'
+        from mqpg.op_log o
+        join mqpg.topic t on t.topic_id = o.topic_id
+        left join newest on true
+        cross join lateral (values (o.message_id), (o.deliver_id)) as id(message_id)
+        where o.op = 'c' and o.visible_at is null
+            and o.xid >= coalesce((select pg_snapshot_xmin(x.snapshot) from newest x), '0'::xid8)
+            and (newest.snapshot is null or not pg_visible_in_snapshot(o.xid, newest.snapshot))
+        union all
+        select id.message_id, 'dead'
+        from mqpg.dead_letter d
+        cross join lateral (values (d.message_id), (d.deliver_id)) as id(message_id)
+    ) as s
+    where s.message_id >= _survivors.from_id and s.message_id < _survivors.to_id
+    limit _survivors.most
+$$;
+comment on function mqpg._survivors(bigint, bigint, bigint, bigint) is 'Internal: messages that must stay readable';

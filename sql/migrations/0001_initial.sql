@@ -1,0 +1,5290 @@
+-- Built by tools/build_sql.py from the files named below: edit those, not this one.
+
+-- schema.sql
+-- The one schema of mqpg. Topics, groups and handles are data in it, never identifiers.
+create schema if not exists mqpg;
+comment on schema mqpg is 'mqpg: transactional message queue';
+
+-- pgmq.sql
+-- PGMQ, whose queue `mqpg_oplog` carries the half messages that are overdue, and nothing else (protocol T3).
+-- Left alone where it is; made as an extension where the server has that; else from the bundled SQL, which
+-- `mqpg migrate` puts in the place of the marker below. Locks: those of its own DDL. Once per database.
+do $mqpg$
+declare
+    v_bundled text := $mqpg_pgmq_bundled$/* mqpg: bundled PGMQ SQL */$mqpg_pgmq_bundled$;
+begin
+    if to_regprocedure('pgmq.send(text, jsonb, jsonb, integer)') is null then
+        if exists (select from pg_available_extensions where name = 'pgmq') then
+            create extension pgmq;
+        elsif v_bundled like '%pgmq.message_record%' then
+            execute v_bundled;
+        else
+            raise exception using
+                errcode = 'feature_not_supported',
+                message = 'PGMQ is neither installed nor available as an extension on this server',
+                hint = 'Install through "mqpg migrate" or with the script of "mqpg migrate sql": they bring it along.';
+        end if;
+    end if;
+    if to_regprocedure('pgmq.read(text, integer, integer, jsonb)') is null then
+        raise exception using
+            errcode = 'feature_not_supported',
+            message = 'the PGMQ of this database is too old: pgmq.read(queue_name, vt, qty, conditional) is missing',
+            hint = 'Update it (alter extension pgmq update) to 1.5 or newer.';
+    end if;
+    if not exists (select from pgmq.list_queues() where queue_name = 'mqpg_oplog') then
+        perform pgmq.create('mqpg_oplog');
+    end if;
+end $mqpg$;
+
+-- Reads ask for one producer group at a time, so that one dead group does not slow the others.
+create index if not exists q_mqpg_oplog_producer_group on pgmq.q_mqpg_oplog ((message ->> 'producer_group'), vt);
+comment on index pgmq.q_mqpg_oplog_producer_group is 'Overdue half messages of one producer group (mqpg)';
+
+-- types/outcome.sql
+-- What a decision came to: said to the caller of commit and rollback, never swallowed (protocol T2, step 3).
+create type mqpg.outcome as enum
+    ('committed', 'already_committed', 'rolled_back', 'already_rolled_back', 'unknown');
+comment on type mqpg.outcome is 'Result of commit or rollback; the first decision stands and repeats say so';
+
+-- types/verdict.sql
+-- What a check-back found out about a local transaction (protocol T3).
+create type mqpg.verdict as enum ('commit', 'rollback', 'wait');
+comment on type mqpg.verdict is 'Answer of a check-back; wait is no answer and counts as no check';
+
+-- types/claim.sql
+-- One delivery in flight on one queue of one subscription; lives inside cursor.claims only.
+-- epoch is version * 2^20 + xid modulo 2^20 of the hand-out: a later one always has a greater epoch, and
+-- one that was rolled back differs from the one that takes its version. Negative: free, no receipt fits.
+create type mqpg.claim as (
+    epoch bigint,
+    from_offset bigint,     -- inclusive
+    to_offset bigint,       -- exclusive
+    attempt int,            -- deliveries of this range so far, this one included
+    lease_until timestamptz,-- '-infinity': given back, free to be taken
+    consumer text,
+    settled bigint[]        -- offsets inside the range that left the claim (nacked)
+);
+comment on type mqpg.claim is 'A delivery in flight: offset range, fencing epoch, attempt, lease';
+
+-- types/delivery.sql
+-- One delivered message, as receive() and fetch() return it.
+create type mqpg.delivery as (
+    message_id bigint,
+    topic text,
+    queue_id int,           -- -1: the subscription's retry lane
+    queue_offset bigint,    -- dense: 0, 1, 2, … in each queue
+    key text,
+    tag text,
+    headers jsonb,
+    payload json,
+    born_at timestamptz,
+    attempt int,            -- 1 at first
+    receipt text            -- one per call; null from fetch()
+);
+comment on type mqpg.delivery is 'A delivered message with the receipt that settles it';
+
+-- tables/broker.sql
+-- Who this broker is. A handle names the broker that issued it; incarnation counts its lives
+-- (promotion, restore); system_identifier tells a restored copy from the original.
+create table mqpg.broker (
+    singleton boolean primary key default true check (singleton),
+    broker_id text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 12),
+    incarnation int not null default 1,
+    system_identifier bigint not null,
+    installed_at timestamptz not null default clock_timestamp()
+);
+comment on table mqpg.broker is 'Identity of this broker: id, incarnation, PostgreSQL system identifier';
+insert into mqpg.broker (system_identifier) select system_identifier from pg_control_system();
+
+-- tables/settings.sql
+-- Server-wide settings that change rarely; each has its default here and nowhere else. (Plural, since
+-- PostgreSQL names an array type _setting after a table setting, which would shadow the function.)
+create table mqpg.settings (
+    name text primary key,
+    value text not null,
+    description text not null
+);
+comment on table mqpg.settings is 'Server-wide settings of mqpg';
+insert into mqpg.settings (name, value, description) values
+('segment_ids', '1073741824', 'batch ids in a commit_log segment (closing one early skips the rest)'),
+('segment_age', '6 hours', 'a commit_log segment older than this is closed and the next one begun'),
+('segments_ahead', '2', 'empty segments kept ready behind the current one'),
+('segment_ticks', '1073741824', 'ticks in a consume_queue / tick segment'),
+('cursor_slot_age', '6 hours', 'a cursor slot older than this is replaced by a new one'),
+('delayed_slot', '1 day', 'length of a slot of the delayed table'),
+('dedup_window', '1 hour', 'two sends with one dedup id within this time store one message'),
+('held_limit', '10000', 'survivors that keep() copies out of a segment before it drops it; more pin it'),
+('op_log_keep', '7 days', 'how long decisions outlive their segment'),
+('retry_delay_cap', '1 hour', 'longest back-off between two attempts'),
+('lock_timeout', '5 s', 'how long ack, nack, extend and release wait for a queue''s lock');
+
+-- tables/segment.sql
+-- The partitions of the append-only tables, made ahead, closed and dropped by keep().
+-- family: log (commit_log, op_log, check_log by batch id), tick (consume_queue, tick, half_tick by tick id),
+-- cursor (by slot), delayed (by written_at), dedup (by slot).
+create table mqpg.segment (
+    family text not null,
+    segment_no bigint not null,
+    lower_bound text not null,      -- inclusive, as in the partition's bound
+    upper_bound text not null,      -- exclusive
+    made_at timestamptz not null default clock_timestamp(),
+    opened_at timestamptz,          -- first row may be younger, never older
+    opened_xid xid8,                -- log: whoever wrote into the segment before it has an older xid
+    closed_at timestamptz,          -- nothing is written into it any more
+    body_dropped_at timestamptz,    -- log: commit_log's part is gone, decisions may remain
+    dropped_at timestamptz,
+    primary key (family, segment_no)
+);
+comment on table mqpg.segment is 'Partitions of the append-only tables and their life cycle';
+
+-- tables/topic.sql
+-- Topics are rows. A name used again after drop_topic gets a new id and so starts at offset 0.
+create table mqpg.topic (
+    topic_id int generated always as identity primary key,
+    name text not null unique,
+    queues int not null,
+    retention interval not null,
+    kind text not null default 'normal',
+    max_payload int not null default 1048576,
+    created_at timestamptz not null default clock_timestamp()
+);
+comment on table mqpg.topic is 'Topics: number of ordered queues, retention, payload limit in bytes';
+
+-- tables/producer_group.sql
+-- Producer groups say how halves of theirs are checked back (protocol T3).
+create table mqpg.producer_group (
+    producer_group_id int generated always as identity primary key,
+    name text not null unique,
+    check_after interval not null,
+    max_checks int not null,
+    on_exhausted text not null,     -- park | rollback
+    checker text not null,          -- due_checks | ledger | function | url
+    checker_target text,
+    created_at timestamptz not null default clock_timestamp()
+);
+comment on table mqpg.producer_group is 'Producer groups: when and by whom undecided half messages are checked';
+
+-- tables/subscription.sql
+-- A consumer group reading a topic.
+create table mqpg.subscription (
+    subscription_id int generated always as identity primary key,
+    consumer_group text not null,
+    topic_id int not null references mqpg.topic on delete cascade,
+    mode text not null,             -- exclusive | pinned
+    start text not null,            -- earliest | latest
+    max_attempts int not null,
+    retry_delay interval not null,
+    on_failure text not null default 'skip',
+    created_at timestamptz not null default clock_timestamp(),
+    unique (topic_id, consumer_group)
+);
+comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode and retry policy';
+
+-- tables/commit_log.sql
+-- Every message body, append-only: one row is a record batch, message id = batch_id * 1024 + position.
+-- Writers take their xid first and then the batch id: the other order would break commit order (I6) and
+-- let the appender's floor_id hide the row. The sequence has CACHE 1 for the same reason.
+create sequence mqpg.batch_id as bigint minvalue 1 start 1 cache 1;
+comment on sequence mqpg.batch_id is 'Batch ids and the order numbers of decisions: one order for both';
+
+create table mqpg.commit_log (
+    batch_id bigint not null,
+    xid xid8 not null,
+    born_at timestamptz not null,
+    topic_id int not null,
+    producer_group_id int,          -- halves
+    queue_id smallint not null,
+    n smallint not null,
+    kind "char" not null,           -- n normal, h half, d delayed, f final payload of a half
+    nonce uuid,                     -- halves: what makes a handle unguessable
+    check_at timestamptz,           -- halves: when an undecided one is overdue
+    delay interval,                 -- halves: counts from the commit
+    keys text [],
+    tags text [],
+    headers jsonb [],
+    payloads json [] not null
+) partition by range (batch_id);
+comment on table mqpg.commit_log is 'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
+
+create unique index commit_log_batch on mqpg.commit_log (batch_id);
+create index commit_log_normal_xid on mqpg.commit_log (xid) where kind = 'n';
+create index commit_log_half_xid on mqpg.commit_log (xid) where kind = 'h';
+create index commit_log_keys on mqpg.commit_log using gin (keys) where keys is not null;
+
+-- pglz costs a third of the write speed; without lz4 plain TOAST is the better choice.
+do $$
+declare
+    v_column text;
+begin
+    foreach v_column in array array['payloads', 'headers', 'keys', 'tags'] loop
+        begin
+            execute format('alter table mqpg.commit_log alter column %I set compression lz4', v_column);
+        exception when feature_not_supported or invalid_parameter_value then
+            execute format('alter table mqpg.commit_log alter column %I set storage external', v_column);
+        end;
+    end loop;
+end $$;
+
+-- tables/op_log.sql
+-- Decisions, append-only; the primary key makes the first writer win (I3).
+-- stage 0: op c (commit) or b (rollback) of a half; stage 1: op d (due) or r (recall) of a delayed message.
+create table mqpg.op_log (
+    message_id bigint not null,
+    order_no bigint not null,       -- from the batch id sequence, one a call: when the decision was made
+    xid xid8 not null,
+    deliver_id bigint,              -- the body's message id where a commit carried a final payload
+    at timestamptz not null,
+    visible_at timestamptz,         -- a commit with a delay: its row in delayed brings it
+    topic_id int not null,
+    queue_id smallint not null,
+    stage smallint not null,
+    op "char" not null,
+    decided_by text not null,       -- producer | checker | admin | appender
+    reason text,
+    primary key (message_id, stage)
+) partition by range (message_id);
+comment on table mqpg.op_log is 'Op log: append-only decisions over half and delayed messages; first decision stands';
+create index op_log_commit_xid on mqpg.op_log (xid) where op = 'c' and visible_at is null;
+
+-- tables/check_log.sql
+-- What the compensator did about each overdue half, append-only.
+-- event: asked (one check), waited (the ask before it does not count), parked, rearmed, settled.
+create table mqpg.check_log (
+    message_id bigint not null,
+    at timestamptz not null,
+    event text not null,
+    by text not null,
+    reason text
+) partition by range (message_id);
+comment on table mqpg.check_log is 'Check-back history of half messages';
+create index check_log_message on mqpg.check_log (message_id, at);
+
+-- tables/consume_queue.sql
+-- What each queue delivers: dense offsets to runs of message ids. Written by the appender only.
+-- Run i holds messages first_ids[i], first_ids[i]+1, … at offsets base_offset + starts[i] onwards.
+-- A subscription's retry lane is queue -1 with its subscription_id; the topic's own queues have 0.
+create table mqpg.consume_queue (
+    base_offset bigint not null,
+    tick_id bigint not null,
+    topic_id int not null,
+    subscription_id int not null default 0,
+    n int not null,
+    queue_id smallint not null,
+    first_ids bigint [] not null,
+    starts int [] not null,
+    deliver_ids bigint [],          -- null, or per run: where the body lies if not under first_ids
+    attempts smallint [],           -- retry lane: per run, the attempt that its delivery is
+    primary key (topic_id, queue_id, subscription_id, base_offset, tick_id)
+) partition by range (tick_id);
+comment on table mqpg.consume_queue is 'Consume queues: dense offsets to runs of message ids, append-only';
+create index consume_queue_tick on mqpg.consume_queue (tick_id, topic_id, queue_id);
+
+-- tables/queue_tail.sql
+-- Next offsets of queues whose consume_queue rows are all gone: keep() notes them before it drops a
+-- partition, and nobody else writes here. So a tail never goes back.
+create table mqpg.queue_tail (
+    topic_id int not null,
+    queue_id smallint not null,     -- -1: the retry lane of subscription_id
+    subscription_id int not null,   -- 0: the topic's own queue
+    next_offset bigint not null,
+    primary key (topic_id, queue_id, subscription_id)
+);
+comment on table mqpg.queue_tail is 'Next offsets of queues, noted before their consume_queue rows are dropped';
+
+-- tables/tick.sql
+-- One row for each pass of the appender that moved something; the newest is the appender's whole state.
+create table mqpg.tick (
+    tick_id bigint not null primary key,
+    snapshot pg_snapshot not null,  -- rows visible in it have their offsets
+    snapshot_xmax xid8 not null,
+    batch_seq bigint not null,      -- the batch id sequence, read before the snapshot was taken
+    floor_id bigint not null,       -- rows that the next pass may append have greater batch ids
+    due_until timestamptz not null, -- delayed messages up to here are appended
+    messages bigint not null,
+    topic_ids int [] not null,
+    at timestamptz not null
+) partition by range (tick_id);
+comment on table mqpg.tick is 'Passes of the appender: snapshot, floor, due time';
+create index tick_snapshot_xmax on mqpg.tick (snapshot_xmax);
+
+-- tables/half_tick.sql
+-- Passes that put undecided halves into the op-log queue: the appender's snapshot rule, ticks of their own.
+create table mqpg.half_tick (
+    half_tick_id bigint not null primary key,
+    snapshot pg_snapshot not null,
+    snapshot_xmax xid8 not null,
+    batch_seq bigint not null,
+    floor_id bigint not null,
+    entries bigint not null,
+    at timestamptz not null
+) partition by range (half_tick_id);
+comment on table mqpg.half_tick is 'Passes that feed the op-log queue with halves still undecided';
+create index half_tick_snapshot_xmax on mqpg.half_tick (snapshot_xmax);
+
+-- tables/delayed.sql
+-- Delayed sends, delayed commits and retries: one row per batch or run, due at visible_at.
+create table mqpg.delayed (
+    visible_at timestamptz not null,
+    xid xid8 not null,
+    first_id bigint not null,
+    deliver_id bigint,
+    written_at timestamptz not null,
+    topic_id int not null,
+    subscription_id int not null default 0,     -- not 0: a retry of that subscription
+    queue_id smallint not null,                 -- -1 for a retry
+    n smallint not null,
+    attempt smallint not null default 1,        -- the attempt that the coming delivery is
+    reason text
+) partition by range (written_at);
+comment on table mqpg.delayed is 'What becomes visible later: delayed messages and retries, append-only';
+create index delayed_visible_at on mqpg.delayed (visible_at);
+create index delayed_xid on mqpg.delayed (xid);
+create index delayed_first_id on mqpg.delayed (first_id);
+
+-- tables/cursor.sql
+-- Where each subscription stands on each queue: every receive, ack, nack, … inserts version + 1 with the
+-- whole state, so a held xmin leaves no dead rows to walk over. Below `committed` all is done; from
+-- `claimed` on nothing was handed out; between them, what is not in a claim is done.
+-- keep() carries the newest versions into a new slot and drops the old one.
+create table mqpg.cursor (
+    version bigint not null,
+    committed bigint not null,
+    claimed bigint not null,
+    at timestamptz not null,
+    epoch bigint,                   -- the claim that this version's action was about
+    subscription_id int not null,
+    slot int not null,
+    queue_id smallint not null,     -- -1: the retry lane
+    action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
+                                    -- p pin, u unpin, d dead-letter, c closed here, k carried here
+    owner text,                     -- pinned: whose queue it is until unpin
+    claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64
+    primary key (subscription_id, queue_id, version, slot)
+) partition by range (slot);
+comment on table mqpg.cursor is 'Cursors: versioned positions and claims of subscriptions, append-only';
+
+-- tables/dedup.sql
+-- Dedup ids of recent sends. A unique key holds inside one partition only, so each id is written to the
+-- current slot and to the next: two sends within a window always meet in one.
+create table mqpg.dedup (
+    message_id bigint not null,
+    slot bigint not null,           -- floor(epoch / dedup_window)
+    topic_id int not null,
+    dedup_id text not null,
+    primary key (topic_id, dedup_id, slot)
+) partition by range (slot);
+comment on table mqpg.dedup is 'Dedup ids of sends within the dedup window';
+
+-- tables/dead_letter.sql
+-- Messages whose attempts are used up, per subscription. The body stays in commit_log (or held).
+create table mqpg.dead_letter (
+    subscription_id int not null references mqpg.subscription on delete cascade,
+    message_id bigint not null,
+    deliver_id bigint not null,
+    queue_id smallint not null,     -- the topic's queue that it came by
+    attempts int not null,
+    reason text,
+    died_at timestamptz not null default clock_timestamp(),
+    primary key (subscription_id, message_id)
+);
+comment on table mqpg.dead_letter is 'Dead letters per subscription, with the last reason';
+
+-- tables/held.sql
+-- The few survivors of dropped segments, one row per message; readers fall back to it.
+create table mqpg.held (
+    message_id bigint primary key,
+    xid xid8 not null,
+    born_at timestamptz not null,
+    topic_id int not null,
+    producer_group_id int,
+    queue_id smallint not null,
+    kind "char" not null,
+    nonce uuid,
+    check_at timestamptz,
+    delay interval,
+    key text,
+    tag text,
+    headers jsonb,
+    payload json not null,
+    held_at timestamptz not null default clock_timestamp()
+);
+comment on table mqpg.held is 'Messages that outlive their commit_log segment';
+create index held_topic_key on mqpg.held (topic_id, key);
+
+-- tables/ledger.sql
+-- The producer's ledger when its business tables live in this database: one row per local transaction,
+-- written first in it. entry 'fence' is the check-back's: under the same key, so one of the two loses.
+create table mqpg.ledger (
+    handle text primary key,
+    entry text not null default 'local' check (entry in ('local', 'fence')),
+    at timestamptz not null default clock_timestamp()
+);
+comment on table mqpg.ledger is 'Handles of local transactions in this database, and the fences of check-backs';
+
+-- tables/worker.sql
+-- Heartbeats of worker processes.
+create table mqpg.worker (
+    worker_id text primary key,
+    role text not null,             -- appender | compensator | keeper | consumer
+    host text not null,
+    pid int not null,
+    state text not null,            -- active | standby | stopped
+    detail jsonb not null default '{}',
+    started_at timestamptz not null default clock_timestamp(),
+    seen_at timestamptz not null default clock_timestamp()
+);
+comment on table mqpg.worker is 'Heartbeats of worker processes; see the view worker_status';
+
+-- tables/oplog_queue.sql
+-- The op-log queue and its archive are looked up by half, too: check_wait, rearm and settle name one.
+create index if not exists q_mqpg_oplog_message on pgmq.q_mqpg_oplog (((message ->> 'message_id')::bigint));
+comment on index pgmq.q_mqpg_oplog_message is 'Overdue half messages by id (mqpg)';
+create index if not exists a_mqpg_oplog_message on pgmq.a_mqpg_oplog (((message ->> 'message_id')::bigint));
+comment on index pgmq.a_mqpg_oplog_message is 'Parked half messages by id (mqpg)';
+
+-- functions/internal/_bury.sql
+-- Writes messages into a subscription's dead letters. `queue_id` shown is the topic's queue, also where the
+-- message died in the retry lane.
+-- Locks: the new rows. Cost: one row read and one written a message.
+create function mqpg._bury(
+    subscription_id int, message_ids bigint [], deliver_ids bigint [], attempts int [], reason text
+) returns void
+language sql as $$
+    insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts, reason)
+    select _bury.subscription_id, u.message_id, u.deliver_id,
+        coalesce(
+            (select l.queue_id from mqpg.commit_log l where l.batch_id = u.message_id / 1024),
+            (select h.queue_id from mqpg.held h where h.message_id = u.message_id), -1),
+        u.attempts, _bury.reason
+    from unnest(_bury.message_ids, _bury.deliver_ids, _bury.attempts) as u(message_id, deliver_id, attempts)
+    on conflict (subscription_id, message_id) do update set
+        attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at
+$$;
+comment on function mqpg._bury(int, bigint [], bigint [], int [], text) is 'Internal: write dead letters';
+
+-- functions/internal/_check_batch.sql
+-- Checks the arrays of send_batch and prepare_batch (MQ001, MQ010).
+-- Locks: none. Cost: one look at each key and tag.
+create function mqpg._check_batch(
+    max_payload int, payloads text [], keys text [], tags text [], headers jsonb []
+) returns void
+language plpgsql immutable as $$
+declare
+    v_n int := cardinality(_check_batch.payloads);
+begin
+    perform mqpg._check_payloads(_check_batch.payloads, _check_batch.max_payload);
+    if _check_batch.keys is not null then
+        perform mqpg._check_shape('keys', _check_batch.keys, v_n);
+        perform mqpg._check_labels('keys', _check_batch.keys);
+    end if;
+    if _check_batch.tags is not null then
+        perform mqpg._check_shape('tags', _check_batch.tags, v_n);
+        perform mqpg._check_labels('tags', _check_batch.tags);
+    end if;
+    perform mqpg._check_shape('headers', _check_batch.headers, v_n);
+end
+$$;
+comment on function mqpg._check_batch(int, text [], text [], text [], jsonb [])
+    is 'Internal: refuse faulty arrays of a batch';
+
+-- functions/internal/_check_final.sql
+-- Refuses a final payload over the topic's limit (MQ010).
+-- Locks: none. Cost: one index lookup.
+create function mqpg._check_final(topic_id int, payload text) returns void
+language plpgsql stable as $$
+declare
+    v_limit int := (select t.max_payload from mqpg.topic t where t.topic_id = _check_final.topic_id);
+begin
+    if octet_length(_check_final.payload) > v_limit then
+        raise exception using errcode = 'MQ010', message = format(
+            'payload has %s bytes; the topic allows %s', octet_length(_check_final.payload), v_limit);
+    end if;
+end
+$$;
+comment on function mqpg._check_final(int, text) is 'Internal: refuse an oversized final payload';
+
+-- functions/internal/_check_half_times.sql
+-- Refuses a check_after under 10 ms, a negative delay, and either behind the topic's retention (MQ001).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_half_times(topic mqpg.topic, check_after interval, delay interval) returns void
+language plpgsql immutable as $$
+begin
+    if _check_half_times.check_after is not null then
+        perform mqpg._interval('check_after', _check_half_times.check_after, '10 milliseconds');
+    end if;
+    if _check_half_times.delay is not null then
+        perform mqpg._interval('delay', _check_half_times.delay, '0');
+    end if;
+    if greatest(_check_half_times.check_after, _check_half_times.delay) > _check_half_times.topic.retention then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must lie within the topic''s retention of %s',
+            case when _check_half_times.check_after > _check_half_times.topic.retention then 'check_after' else 'delay' end,
+            _check_half_times.topic.retention);
+    end if;
+end
+$$;
+comment on function mqpg._check_half_times(mqpg.topic, interval, interval)
+    is 'Internal: refuse invalid times of a half message';
+
+-- functions/internal/_check_labels.sql
+-- Refuses keys and tags over 512 bytes (MQ001): they are indexed and repeated in every delivery.
+-- Locks: none. Cost: one look at each.
+create function mqpg._check_labels(argument text, labels text []) returns void
+language plpgsql immutable as $$
+begin
+    if exists (select from unnest(_check_labels.labels) u(l) where octet_length(u.l) > 512) then
+        raise exception using errcode = 'MQ001',
+            message = format('%s must not be longer than 512 bytes', _check_labels.argument);
+    end if;
+end
+$$;
+comment on function mqpg._check_labels(text, text []) is 'Internal: refuse overlong keys and tags';
+
+-- functions/internal/_check_name.sql
+-- Refuses names of topics and groups that are null (MQ001) or outside the allowed form (MQ002).
+-- Locks: none. Cost: one regular expression.
+create function mqpg._check_name(argument text, value text) returns void
+language plpgsql immutable as $$
+begin
+    if _check_name.value is null then
+        raise exception using errcode = 'MQ001', message = format('%s must not be null', _check_name.argument);
+    end if;
+    if _check_name.value !~ '^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$' then
+        raise exception using errcode = 'MQ002',
+            message = format('%s %L is not a valid name', _check_name.argument, left(_check_name.value, 130)),
+            hint = 'Names are 1 to 127 letters, digits, "_", "." or "-" and begin with a letter or digit.';
+    end if;
+end
+$$;
+comment on function mqpg._check_name(text, text) is 'Internal: refuse an invalid name of a topic or group';
+
+-- functions/internal/_check_one_of.sql
+-- Refuses a value that is not one of the allowed words (MQ001), naming them.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_one_of(argument text, value text, allowed text []) returns void
+language plpgsql immutable as $$
+begin
+    if _check_one_of.value is null or _check_one_of.value <> all(_check_one_of.allowed) then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must be one of %s, not %s', _check_one_of.argument, array_to_string(_check_one_of.allowed, ', '),
+            coalesce(quote_literal(_check_one_of.value), 'null'));
+    end if;
+end
+$$;
+comment on function mqpg._check_one_of(text, text, text []) is 'Internal: refuse a word that is not allowed';
+
+-- functions/internal/_check_own_transaction.sql
+-- Refuses callers that already have an xid or run above READ COMMITTED (MQ015). A caller's own xid is not
+-- in its snapshot's list of running ones, so whatever it wrote would count as appended and be lost.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_own_transaction(function_name text) returns void
+language plpgsql as $$
+begin
+    if pg_current_xact_id_if_assigned() is not null then
+        raise exception using errcode = 'MQ015', message = format(
+            '%s() must run in a transaction of its own: this one has written already',
+            _check_own_transaction.function_name);
+    end if;
+    if current_setting('transaction_isolation') <> 'read committed' then
+        raise exception using errcode = 'MQ015', message = format(
+            '%s() must run in a READ COMMITTED transaction, not %s', _check_own_transaction.function_name,
+            upper(current_setting('transaction_isolation')));
+    end if;
+end
+$$;
+comment on function mqpg._check_own_transaction(text) is 'Internal: refuse a caller inside a larger transaction';
+
+-- functions/internal/_check_payloads.sql
+-- Refuses a null payload (MQ001), one over the topic's limit (MQ010), or an array that is not flat (MQ001).
+-- Locks: none. Cost: the sizes are looked at one by one only where the whole exceeds the limit.
+create function mqpg._check_payloads(payloads text [], max_payload int) returns void
+language plpgsql immutable as $$
+declare
+    v_at bigint;
+    v_size int;
+begin
+    if _check_payloads.payloads is null then
+        raise exception using errcode = 'MQ001', message = 'payloads must not be null';
+    end if;
+    if array_ndims(_check_payloads.payloads) > 1 then
+        raise exception using errcode = 'MQ001', message = 'payloads must be a one-dimensional array';
+    end if;
+    if array_position(_check_payloads.payloads, null) is not null then
+        raise exception using errcode = 'MQ001', message = format(
+            'payloads[%s] must not be null', array_position(_check_payloads.payloads, null));
+    end if;
+    if pg_column_size(_check_payloads.payloads) > _check_payloads.max_payload then
+        select u.o, octet_length(u.p) into v_at, v_size
+        from unnest(_check_payloads.payloads) with ordinality as u(p, o)
+        where octet_length(u.p) > _check_payloads.max_payload
+        order by u.o limit 1;
+        if found then
+            raise exception using errcode = 'MQ010', message = format(
+                'payloads[%s] has %s bytes; the topic allows %s', v_at, v_size, _check_payloads.max_payload);
+        end if;
+    end if;
+end
+$$;
+comment on function mqpg._check_payloads(text [], int) is 'Internal: refuse null and oversized payloads';
+
+-- functions/internal/_check_producer_group.sql
+-- Checks the arguments that create_producer_group and alter_producer_group share (MQ001, MQ002).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_producer_group(
+    producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text
+) returns void
+language plpgsql stable as $$
+begin
+    perform mqpg._check_name('producer_group', _check_producer_group.producer_group);
+    perform mqpg._interval('check_after', _check_producer_group.check_after, '10 milliseconds');
+    perform mqpg._check_range('max_checks', _check_producer_group.max_checks, 1, 1000);
+    perform mqpg._check_one_of('on_exhausted', _check_producer_group.on_exhausted, array['park', 'rollback']);
+    perform mqpg._check_one_of(
+        'checker', _check_producer_group.checker, array['due_checks', 'ledger', 'function', 'url']);
+    if (_check_producer_group.checker_target is not null)
+        is distinct from (_check_producer_group.checker in ('function', 'url')) then
+        raise exception using errcode = 'MQ001', message = format(
+            'checker_target must be %s for checker %s',
+            case when _check_producer_group.checker in ('function', 'url') then 'given' else 'null' end,
+            _check_producer_group.checker);
+    end if;
+    if _check_producer_group.checker = 'url' then
+        perform mqpg._check_name('checker_target', _check_producer_group.checker_target);
+    end if;
+    if _check_producer_group.checker = 'function' and to_regproc(_check_producer_group.checker_target) is null then
+        raise exception using errcode = 'MQ001', message = format(
+            'checker_target %L names no function, or more than one', _check_producer_group.checker_target);
+    end if;
+end
+$$;
+comment on function mqpg._check_producer_group(text, interval, int, text, text, text)
+    is 'Internal: refuse invalid settings of a producer group';
+
+-- functions/internal/_check_range.sql
+-- Refuses a number that is null or outside least..greatest (MQ001), naming the argument.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_range(argument text, value bigint, lowest bigint, highest bigint) returns void
+language plpgsql immutable as $$
+begin
+    if _check_range.value is null or _check_range.value not between _check_range.lowest and _check_range.highest then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must be between %s and %s, not %s', _check_range.argument, _check_range.lowest,
+            _check_range.highest, coalesce(_check_range.value::text, 'null'));
+    end if;
+end
+$$;
+comment on function mqpg._check_range(text, bigint, bigint, bigint) is 'Internal: refuse a number out of range';
+
+-- functions/internal/_check_receive.sql
+-- Checks the arguments of receive (MQ001).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_receive(
+    subscription mqpg.subscription, queues int, max_messages int, lease interval, consumer text, queue_id int
+) returns void
+language plpgsql immutable as $$
+begin
+    if _check_receive.max_messages is null or _check_receive.max_messages not between 1 and 10000 then
+        perform mqpg._check_range('max_messages', _check_receive.max_messages, 1, 10000);
+    end if;
+    if _check_receive.lease is null or _check_receive.lease < interval '10 milliseconds' then
+        perform mqpg._interval('lease', _check_receive.lease, '10 milliseconds');
+    end if;
+    if _check_receive.consumer is null and (_check_receive.subscription).mode = 'pinned' then
+        raise exception using errcode = 'MQ001', message = 'consumer must be given where the mode is pinned';
+    end if;
+    if _check_receive.consumer is not null then
+        perform mqpg._check_name('consumer', _check_receive.consumer);
+    end if;
+    if _check_receive.queue_id is not null then
+        perform mqpg._check_range('queue_id', _check_receive.queue_id, -1, _check_receive.queues - 1);
+    end if;
+end
+$$;
+comment on function mqpg._check_receive(mqpg.subscription, int, int, interval, text, int)
+    is 'Internal: refuse invalid arguments of receive';
+
+-- functions/internal/_check_shape.sql
+-- Checks the shape of a batch argument: one dimension and as many elements as there are payloads (MQ001).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_shape(argument text, value anyarray, n int) returns void
+language plpgsql immutable as $$
+begin
+    if _check_shape.value is not null
+        and (array_ndims(_check_shape.value) > 1 or cardinality(_check_shape.value) <> _check_shape.n) then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must be a one-dimensional array of %s elements, one a payload, not %s', _check_shape.argument,
+            _check_shape.n, cardinality(_check_shape.value));
+    end if;
+end
+$$;
+comment on function mqpg._check_shape(text, anyarray, int) is 'Internal: refuse a batch argument of another length';
+
+-- functions/internal/_claim.sql
+-- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
+-- was never handed out. Messages whose attempts are used up become dead letters on the way; the last
+-- attempt of a message is delivered alone. Null when nothing is to be had.
+-- Locks: none (the caller holds the queue's). Cost: one cursor version; where attempts matter a look at
+-- the range's runs.
+create function mqpg._claim(
+    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
+) returns mqpg.claim
+language plpgsql as $$
+declare
+    v_cursor mqpg.cursor := _claim.last_version;
+    v_mode text := (_claim.subscription).mode;
+    v_lane int := case v_cursor.queue_id when -1 then v_cursor.subscription_id else 0 end;
+    v_owner text := case when v_mode = 'pinned' then _claim.consumer end;
+    v_old mqpg.claim;
+    v_claim mqpg.claim;
+    v_left mqpg.claim;
+    v_rest mqpg.claim [];
+    v_tail bigint;
+    v_action "char";
+begin
+    loop
+        if v_cursor.version is null or v_cursor.owner <> _claim.consumer
+            or mqpg._is_busy(v_cursor.claims, v_cursor.owner) then
+            return null;
+        end if;
+        v_old := v_cursor.claims[1];
+        v_rest := v_cursor.claims[2:];
+        if v_old.epoch is null then
+            v_action := 'r';
+            v_tail := mqpg._tail((_claim.subscription).topic_id, v_cursor.queue_id, v_lane);
+            if v_tail <= v_cursor.claimed then
+                return null;
+            end if;
+            v_claim := row(
+                null, v_cursor.claimed, least(v_cursor.claimed + _claim.max_messages, v_tail), 1,
+                clock_timestamp() + _claim.lease, _claim.consumer, null)::mqpg.claim;
+        else
+            v_action := 't';
+            v_claim := v_old;
+            v_claim.attempt := v_old.attempt + 1;
+            v_claim.lease_until := clock_timestamp() + _claim.lease;
+            v_claim.consumer := _claim.consumer;
+            v_claim.to_offset := least(v_claim.to_offset, v_claim.from_offset + _claim.max_messages);
+        end if;
+        -- the xid tells a receipt of a transaction that rolled back from the next one's
+        v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
+        if v_lane <> 0 or v_claim.attempt >= (_claim.subscription).max_attempts then
+            v_claim.to_offset := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
+        end if;
+        -- what is left of the old range is free, and nobody holds a receipt for it
+        if v_old.to_offset > abs(v_claim.to_offset) then
+            v_left := mqpg._free_claim(v_old, v_cursor, v_old.attempt);
+            v_left.from_offset := abs(v_claim.to_offset);
+            v_left := mqpg._settle_offsets(v_left, '{}');
+            if v_left.epoch is not null then
+                v_rest := v_left || v_rest;
+            end if;
+        end if;
+        if v_claim.to_offset > 0 then
+            v_claim.settled := (
+                select array_agg(s) from unnest(v_claim.settled) s where s < v_claim.to_offset);
+            perform mqpg._write_cursor(
+                v_cursor, v_action, v_claim.epoch,
+                greatest(v_cursor.claimed, v_claim.to_offset), v_owner, v_claim || v_rest);
+            return v_claim;
+        end if;
+        -- the first message was buried: note it and look again
+        perform mqpg._write_cursor(
+            v_cursor, 'd', v_old.epoch, greatest(v_cursor.claimed, -v_claim.to_offset), v_owner, v_rest);
+        v_cursor := mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
+    end loop;
+end
+$$;
+comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text)
+    is 'Internal: hand out the next range of a queue';
+
+-- functions/internal/_claimed_messages.sql
+-- The messages of a claim: offset, id, where the body lies, and the attempt that this delivery of it is.
+-- Locks: none. Cost: one look at each run.
+create function mqpg._claimed_messages(topic_id int, queue_id int, subscription_id int, claim mqpg.claim)
+returns table (queue_offset bigint, message_id bigint, deliver_id bigint, attempt int)
+language sql stable as $$
+    select c.base_offset + u.start + i, u.first_id + i, coalesce(u.deliver_id, u.first_id) + i,
+        coalesce(u.attempt, 1) + _claimed_messages.claim.attempt - 1
+    from mqpg.consume_queue c,
+        unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
+            with ordinality as u(first_id, start, deliver_id, attempt, nth),
+        generate_series(0, coalesce(c.starts[u.nth + 1], c.n) - u.start - 1) as i
+    where c.topic_id = _claimed_messages.topic_id and c.queue_id = _claimed_messages.queue_id
+        and c.subscription_id = _claimed_messages.subscription_id
+        and c.base_offset > _claimed_messages.claim.from_offset - 4096
+        and c.base_offset < _claimed_messages.claim.to_offset
+        and c.base_offset + u.start + i >= _claimed_messages.claim.from_offset
+        and c.base_offset + u.start + i < _claimed_messages.claim.to_offset
+        and (_claimed_messages.claim.settled is null
+            or c.base_offset + u.start + i <> all(_claimed_messages.claim.settled))
+    order by 1
+$$;
+comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is 'Internal: messages of a claim';
+
+-- functions/internal/_cursor.sql
+-- The newest version of a cursor, null where there is none. Volatile: it must see what a lock waited for.
+-- Locks: none. Cost: one index lookup a slot. (plpgsql, not sql: its plan is kept.)
+create function mqpg._cursor(subscription_id int, queue_id int) returns mqpg.cursor
+language plpgsql volatile as $$
+declare
+    v_cursor mqpg.cursor;
+begin
+    select c.* into v_cursor from mqpg.cursor c
+    where c.subscription_id = _cursor.subscription_id and c.queue_id = _cursor.queue_id
+    order by c.version desc limit 1;
+    return v_cursor;
+end
+$$;
+comment on function mqpg._cursor(int, int) is 'Internal: newest version of a cursor';
+
+-- functions/internal/_cursor_slot.sql
+-- The slot that new cursors are written to: the newest one that keep() made.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._cursor_slot() returns int
+language sql stable as $$
+    select max(s.segment_no)::int from mqpg.segment s where s.family = 'cursor' and s.closed_at is null
+$$;
+comment on function mqpg._cursor_slot() is 'Internal: newest cursor slot';
+
+-- functions/internal/_decide.sql
+-- Writes the decision over one half message, or says which one stands (protocol T2, step 3; I3).
+-- The insert and the look at the standing decision are two statements: one alone cannot see the row that
+-- it waited for. A final payload becomes a row of its own, written only with a decision that counts.
+-- Locks: the op_log key; waits for a decision that is under way. Cost: one row read, one written.
+-- Errors: MQ001 (null handle), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
+create function mqpg._decide(
+    handle text, op "char", decided_by text, reason text default null, payload text default null
+) returns mqpg.outcome
+language plpgsql as $$
+declare
+    v_handle record;
+    v_half record;
+    v_xid xid8;
+    v_order bigint;
+    v_now timestamptz;
+    v_inserted int;
+    v_standing "char";
+begin
+    if _decide.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
+    perform mqpg._force_sync();
+    select p.* into v_handle from mqpg._parse_handle(_decide.handle) p
+    join mqpg.broker b on b.broker_id = p.broker_id;
+    if v_handle.message_id is null then
+        return 'unknown';
+    end if;
+    select l.topic_id, l.queue_id, l.delay, l.keys[v_handle.message_id % 1024 + 1] as key,
+        l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers
+    into v_half
+    from mqpg.commit_log l
+    where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce
+        and v_handle.message_id % 1024 < l.n;
+    if not found then
+        select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers into v_half
+        from mqpg.held h
+        where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce;
+        if not found then
+            return 'unknown';
+        end if;
+    end if;
+    v_xid := pg_current_xact_id();    -- before the order number is drawn
+    v_order := nextval('mqpg.batch_id');
+    v_now := clock_timestamp();
+    insert into mqpg.op_log (
+        message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by, reason)
+    values (
+        v_handle.message_id, 0, v_order, v_xid, _decide.op,
+        case when _decide.payload is not null then v_order * 1024 end, v_now,
+        case when _decide.op = 'c' then v_now + v_half.delay end,
+        v_half.topic_id, v_half.queue_id, _decide.decided_by, _decide.reason)
+    on conflict do nothing;
+    get diagnostics v_inserted = row_count;
+    if v_inserted = 0 then
+        select o.op into strict v_standing from mqpg.op_log o
+        where o.message_id = v_handle.message_id and o.stage = 0;
+        return case v_standing when 'c' then 'already_committed' else 'already_rolled_back' end;
+    end if;
+    if _decide.payload is not null then
+        perform mqpg._check_final(v_half.topic_id, _decide.payload);
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        values (
+            v_order, v_xid, v_now, v_half.topic_id, v_half.queue_id, 1, 'f',
+            case when v_half.key is not null then array[v_half.key] end,
+            case when v_half.tag is not null then array[v_half.tag] end,
+            case when v_half.headers is not null then array[v_half.headers] end,
+            array[_decide.payload::json]);
+    end if;
+    if _decide.op = 'c' and v_half.delay is not null then
+        insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+        values (
+            v_now + v_half.delay, v_xid, v_handle.message_id,
+            case when _decide.payload is not null then v_order * 1024 end, 1, v_now,
+            v_half.topic_id, v_half.queue_id);
+    end if;
+    return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
+end
+$$;
+comment on function mqpg._decide(text, "char", text, text, text)
+    is 'Internal: decide one half message; the first decision stands';
+
+-- functions/internal/_decide_batch.sql
+-- Writes one decision over many half messages; outcomes come in argument order, and a handle named twice
+-- is decided once. All get one order number, so they are ordered by message id among themselves (I6).
+-- Keys are taken in ascending order by everybody, hence no deadlock.
+-- Locks: the op_log keys; waits for decisions that are under way. Cost: one row read and one written each.
+-- Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
+create function mqpg._decide_batch(handles text [], op "char", decided_by text, payloads text [] default null)
+returns table (handle text, outcome mqpg.outcome)
+language plpgsql as $$
+declare
+    v_xid xid8;
+    v_order bigint;
+    v_now timestamptz;
+    v_ids bigint [];        -- per handle: the message id, null where unknown
+    v_halves bigint [];     -- distinct, ascending
+    v_finals bigint [];     -- per element of v_halves: the final payload's batch id
+    v_decided bigint [];    -- those that this call decided
+begin
+    if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
+        raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
+    end if;
+    perform mqpg._check_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
+    if cardinality(_decide_batch.handles) = 0 then
+        return;
+    end if;
+    perform mqpg._force_sync();
+    select array_agg(k.message_id order by u.o) into v_ids
+    from unnest(_decide_batch.handles) with ordinality as u(handle, o)
+    left join lateral (
+        select p.message_id from mqpg._parse_handle(u.handle) p
+        join mqpg.broker b on b.broker_id = p.broker_id
+        where exists (
+            select from mqpg.commit_log l
+            where l.batch_id = p.message_id / 1024 and l.kind = 'h' and l.nonce = p.nonce
+                and p.message_id % 1024 < l.n)
+            or exists (
+                select from mqpg.held h
+                where h.message_id = p.message_id and h.kind = 'h' and h.nonce = p.nonce)
+    ) as k on true;
+    v_xid := pg_current_xact_id();    -- before the order number is drawn
+    v_order := nextval('mqpg.batch_id');
+    v_now := clock_timestamp();
+    select array_agg(d.id order by d.id), array_agg(d.final order by d.id) into v_halves, v_finals
+    from (
+        select distinct on (u.id) u.id,
+            case when u.p is not null then nextval('mqpg.batch_id') end as final
+        from unnest(v_ids, _decide_batch.payloads) with ordinality as u(id, p, o)
+        where u.id is not null order by u.id, u.o
+    ) as d;
+    with stored as (
+        insert into mqpg.op_log (
+            message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
+        select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
+            case when _decide_batch.op = 'c' then v_now + f.delay end, f.topic_id, f.queue_id,
+            _decide_batch.decided_by
+        from unnest(v_halves, v_finals) as h(id, final), lateral mqpg._half_facts(h.id) as f
+        order by h.id
+        on conflict do nothing returning message_id
+    )
+    select coalesce(array_agg(s.message_id), '{}') into v_decided from stored s;
+    if _decide_batch.op = 'c' then
+        perform mqpg._store_finals(v_xid, v_now, v_ids, _decide_batch.payloads, v_halves, v_finals, v_decided);
+        insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+        select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, v_now, o.topic_id, o.queue_id
+        from mqpg.op_log o
+        where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
+            and o.stage = 0 and o.visible_at is not null;
+    end if;
+    return query
+    select u.handle, case
+        when u.id is null then 'unknown'
+        when u.id = any(v_decided) and row_number() over (partition by u.id order by u.o) = 1
+            then case _decide_batch.op when 'c' then 'committed' else 'rolled_back' end
+        else case s.op when 'c' then 'already_committed' else 'already_rolled_back' end
+    end::mqpg.outcome
+    from unnest(_decide_batch.handles, v_ids) with ordinality as u(handle, id, o)
+    left join lateral (
+        select l.op from mqpg.op_log l where l.message_id = u.id and l.stage = 0
+    ) as s on true
+    order by u.o;
+end
+$$;
+comment on function mqpg._decide_batch(text [], "char", text, text [])
+    is 'Internal: decide many half messages; first decisions stand';
+
+-- functions/internal/_deliveries.sql
+-- The messages at offsets from_offset .. to_offset - 1 of a queue, in order. Each run's record batch is read
+-- once, sliced and unnested; where its segment is gone the survivors in held are read (look_in_held: whether
+-- there are any). Fewer rows than offsets mean a missing body: callers check the count.
+-- Locks: none. Cost: one index lookup and one detoasting a run.
+create function mqpg._deliveries(
+    topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint, settled bigint [],
+    topic text, attempt int, receipt text, look_in_held boolean
+) returns setof mqpg.delivery
+language sql stable as $$
+    select run.first_id + m.o - 1, _deliveries.topic, _deliveries.queue_id, run.first_offset + m.o - 1,
+        m.key, m.tag, m.headers, m.payload, m.born_at,
+        coalesce(run.attempt, 1) + _deliveries.attempt - 1, _deliveries.receipt
+    from (
+        select r.first_id + r.skip as first_id, coalesce(r.deliver_id, r.first_id) + r.skip as body_id,
+            r.first_offset + r.skip as first_offset, r.attempt,
+            least(r.first_offset + r.n, _deliveries.to_offset) - r.first_offset - r.skip as n
+        from (
+            select u.first_id, u.deliver_id, u.attempt, c.base_offset + u.start as first_offset,
+                coalesce(c.starts[u.i + 1], c.n) - u.start as n,
+                greatest(_deliveries.from_offset - c.base_offset - u.start, 0) as skip
+            from mqpg.consume_queue c,
+                unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
+                    with ordinality as u(first_id, start, deliver_id, attempt, i)
+            where c.topic_id = _deliveries.topic_id and c.queue_id = _deliveries.queue_id
+                and c.subscription_id = _deliveries.subscription_id
+                and c.base_offset >= (
+                    select b.base_offset from mqpg.consume_queue b
+                    where b.topic_id = _deliveries.topic_id and b.queue_id = _deliveries.queue_id
+                        and b.subscription_id = _deliveries.subscription_id
+                        and b.base_offset <= _deliveries.from_offset
+                    order by b.base_offset desc limit 1)
+                and c.base_offset < _deliveries.to_offset
+        ) as r
+        where r.first_offset < _deliveries.to_offset and r.first_offset + r.n > _deliveries.from_offset
+    ) as run
+    cross join lateral (
+        select u.key, u.tag, u.headers, u.payload, b.born_at, u.o
+        from mqpg.commit_log b,
+            unnest(
+                b.payloads[run.body_id % 1024 + 1:run.body_id % 1024 + run.n],
+                b.keys[run.body_id % 1024 + 1:run.body_id % 1024 + run.n],
+                b.tags[run.body_id % 1024 + 1:run.body_id % 1024 + run.n],
+                b.headers[run.body_id % 1024 + 1:run.body_id % 1024 + run.n]
+            ) with ordinality as u(payload, key, tag, headers, o)
+        where b.batch_id = run.body_id / 1024
+        union all
+        select h.key, h.tag, h.headers, h.payload, h.born_at, h.message_id - run.body_id + 1
+        from mqpg.held h
+        where _deliveries.look_in_held and h.message_id >= run.body_id and h.message_id < run.body_id + run.n
+            and not exists (select from mqpg.commit_log b where b.batch_id = run.body_id / 1024)
+    ) as m
+    where _deliveries.settled is null or run.first_offset + m.o - 1 <> all(_deliveries.settled)
+    order by run.first_offset + m.o
+$$;
+comment on function mqpg._deliveries(int, int, int, bigint, bigint, bigint [], text, int, text, boolean)
+    is 'Internal: messages in a range of offsets';
+
+-- functions/internal/_first_sends.sql
+-- Tells which messages are the first with their dedup id within the window, and registers those:
+-- returns, per element, null where the message is new (or has no dedup id), else the first one's id.
+-- Each id goes into the current slot and the next, so that two sends within a window meet in one; new is
+-- who inserted into both. Ids are inserted sorted, slot by slot: one order for all, hence no deadlock.
+-- A message with a dedup id is a batch of its own, since its id must be known before it is known to be new.
+-- Locks: the inserted keys; waits for a running send of the same id. Cost: two index inserts an id.
+-- Errors: 40001 for a REPEATABLE READ caller who meets an id that his snapshot does not show.
+create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
+language plpgsql as $$
+declare
+    v_slot bigint := floor(extract(epoch from clock_timestamp())
+        / extract(epoch from mqpg._setting('dedup_window')::interval));
+    v_wanted bigint [];
+    v_first bigint [];
+begin
+    if exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
+        raise exception using errcode = 'MQ001', message = 'dedup_id must have 1 to 512 bytes';
+    end if;
+    with fresh as (
+        select distinct on (u.d) u.d, u.m
+        from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
+        where u.d is not null order by u.d, u.o
+    ),
+    stored as (
+        insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
+        select _first_sends.topic_id, f.d, v_slot, f.m from fresh f order by f.d
+        on conflict do nothing returning message_id
+    )
+    select array_agg(s.message_id) into v_wanted from stored s;
+    with fresh as (
+        select u.d, u.m from unnest(_first_sends.dedup_ids, _first_sends.message_ids) as u(d, m)
+        where u.m = any(v_wanted)
+    ),
+    stored as (
+        insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
+        select _first_sends.topic_id, f.d, v_slot + 1, f.m from fresh f order by f.d
+        on conflict do nothing returning message_id
+    )
+    select array_agg(s.message_id) into v_wanted from stored s;
+    -- A new statement: it sees the rows that the inserts waited for. The later slot is right where both
+    -- have the id, for a loser at a slot's boundary leaves a row in the earlier one only.
+    select array_agg(case when u.m = any(v_wanted) or u.d is null then null else k.message_id end order by u.o)
+    into v_first
+    from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
+    left join lateral (
+        select e.message_id from mqpg.dedup e
+        where e.topic_id = _first_sends.topic_id and e.dedup_id = u.d and e.slot between v_slot and v_slot + 1
+        order by e.slot desc limit 1
+    ) as k on true;
+    return v_first;
+end
+$$;
+comment on function mqpg._first_sends(int, text [], bigint [])
+    is 'Internal: register dedup ids and find the first sends of known ones';
+
+-- functions/internal/_force_sync.sql
+-- Makes this transaction's commit wait for the disk even where the session chose not to: a prepare, a
+-- decision or a pass of the appender that is lost after it was answered breaks the protocol.
+-- Locks: none. Cost: a setting, and only where it differs.
+create function mqpg._force_sync() returns void
+language plpgsql as $$
+begin
+    if current_setting('synchronous_commit') in ('off', 'local') then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
+end
+$$;
+comment on function mqpg._force_sync() is 'Internal: make this transaction commit durably';
+
+-- functions/internal/_free_claim.sql
+-- A claim that nobody holds: its range is there for the next receive. The negative epoch matches no receipt.
+-- Locks: none. Cost: none.
+create function mqpg._free_claim(claim mqpg.claim, last_version mqpg.cursor, attempt int) returns mqpg.claim
+language plpgsql immutable as $$
+declare
+    v_claim mqpg.claim := _free_claim.claim;
+begin
+    v_claim.epoch := -(_free_claim.last_version).version - 1;
+    v_claim.attempt := _free_claim.attempt;
+    v_claim.lease_until := '-infinity';
+    v_claim.consumer := null;
+    return v_claim;
+end
+$$;
+comment on function mqpg._free_claim(mqpg.claim, mqpg.cursor, int) is 'Internal: a claim that nobody holds';
+
+-- functions/internal/_give_up.sql
+-- Sends one message to the retry lane or, its attempts being used up, to the dead letters.
+-- Locks: none beyond the new row. Cost: one row.
+create function mqpg._give_up(
+    subscription mqpg.subscription, message_id bigint, deliver_id bigint, attempt int, reason text, delay interval
+) returns void
+language plpgsql as $$
+declare
+    v_now timestamptz := clock_timestamp();
+begin
+    if _give_up.attempt >= (_give_up.subscription).max_attempts then
+        perform mqpg._bury(
+            (_give_up.subscription).subscription_id, array[_give_up.message_id], array[_give_up.deliver_id],
+            array[_give_up.attempt], _give_up.reason);
+        return;
+    end if;
+    insert into mqpg.delayed (
+        visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason)
+    values (
+        v_now + coalesce(_give_up.delay, least(
+            (_give_up.subscription).retry_delay * power(2, least(_give_up.attempt - 1, 30)),
+            greatest(mqpg._setting('retry_delay_cap')::interval, (_give_up.subscription).retry_delay))),
+        pg_current_xact_id(), _give_up.message_id, nullif(_give_up.deliver_id, _give_up.message_id), 1, v_now,
+        (_give_up.subscription).topic_id, (_give_up.subscription).subscription_id, -1, _give_up.attempt + 1,
+        _give_up.reason);
+end
+$$;
+comment on function mqpg._give_up(mqpg.subscription, bigint, bigint, int, text, interval)
+    is 'Internal: retry or bury one message';
+
+-- functions/internal/_half.sql
+-- What is stored of the half message that a handle names; found = false for anything else: another broker's
+-- handle, a wrong nonce, a row that a restore lost, a topic that was dropped. Looks into held where the
+-- segment is gone.
+-- Locks: none. Cost: one row of the commit log.
+create function mqpg._half(
+    handle text, out found boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
+    out producer_group_id int, out key text, out tag text, out headers jsonb, out payload json,
+    out delay interval, out check_at timestamptz, out born_at timestamptz
+)
+language plpgsql stable as $$
+declare
+    v_handle record;
+begin
+    _half.found := false;
+    select p.* into v_handle from mqpg._parse_handle(_half.handle) p
+    join mqpg.broker b on b.broker_id = p.broker_id;
+    if v_handle.message_id is null then
+        return;
+    end if;
+    select true, v_handle.message_id, l.topic_id, t.name, l.queue_id, l.producer_group_id,
+        l.keys[p.i], l.tags[p.i], l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at
+    into _half.found, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
+        _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
+    from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
+    join mqpg.topic t on t.topic_id = l.topic_id
+    where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce and p.i <= l.n;
+    if _half.found then
+        return;
+    end if;
+    select true, h.message_id, h.topic_id, t.name, h.queue_id, h.producer_group_id,
+        h.key, h.tag, h.headers, h.payload, h.delay, h.check_at, h.born_at
+    into _half.found, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
+        _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
+    from mqpg.held h
+    join mqpg.topic t on t.topic_id = h.topic_id
+    where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce;
+    _half.found := coalesce(_half.found, false);
+end
+$$;
+comment on function mqpg._half(text) is 'Internal: the half message that a handle names';
+
+-- functions/internal/_half_facts.sql
+-- Where a half message belongs; from held where its segment is gone.
+-- Locks: none. Cost: one row of the commit log.
+create function mqpg._half_facts(message_id bigint)
+returns table (topic_id int, queue_id smallint, delay interval, key text, tag text, headers jsonb)
+language sql stable as $$
+    select l.topic_id, l.queue_id, l.delay, l.keys[_half_facts.message_id % 1024 + 1],
+        l.tags[_half_facts.message_id % 1024 + 1], l.headers[_half_facts.message_id % 1024 + 1]
+    from mqpg.commit_log l
+    where l.batch_id = _half_facts.message_id / 1024
+    union all
+    select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers
+    from mqpg.held h
+    where h.message_id = _half_facts.message_id
+        and not exists (select from mqpg.commit_log l where l.batch_id = _half_facts.message_id / 1024)
+$$;
+comment on function mqpg._half_facts(bigint) is 'Internal: topic, queue, delay, key, tag and headers of a half';
+
+-- functions/internal/_handle.sql
+-- The handle of a half message: broker, incarnation, message id and nonce. Opaque to everybody else.
+-- Locks: none. Cost: one lookup in a table of one row. (plpgsql, not sql: its plan is kept.)
+create function mqpg._handle(message_id bigint, nonce uuid) returns text
+language plpgsql stable as $$
+begin
+    return (
+        select b.broker_id || '.' || b.incarnation || '.' || _handle.message_id || '.'
+            || replace(_handle.nonce::text, '-', '')
+        from mqpg.broker b);
+end
+$$;
+comment on function mqpg._handle(bigint, uuid) is 'Internal: handle of a half message';
+
+-- functions/internal/_interval.sql
+-- Refuses an interval that is null, shorter than `lowest` or longer than 100 years (MQ001).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._interval(argument text, value interval, lowest interval) returns void
+language plpgsql immutable as $$
+begin
+    if _interval.value is null or _interval.value < _interval.lowest or _interval.value > interval '100 years' then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must be an interval from %s to 100 years, not %s', _interval.argument, _interval.lowest,
+            coalesce(_interval.value::text, 'null'));
+    end if;
+end
+$$;
+comment on function mqpg._interval(text, interval, interval) is 'Internal: refuse an interval out of range';
+
+-- functions/internal/_is_busy.sql
+-- Whether a claim of a queue is still running. A pinned queue is its owner's alone, so what its owner left
+-- open under the same name is taken over without waiting for the lease.
+-- Locks: none. Cost: linear in the claims.
+create function mqpg._is_busy(claims mqpg.claim [], owner text) returns boolean
+language plpgsql volatile as $$
+declare
+    v_claim mqpg.claim;
+begin
+    if _is_busy.owner is not null then
+        return false;
+    end if;
+    foreach v_claim in array _is_busy.claims loop
+        if v_claim.lease_until > clock_timestamp() then
+            return true;
+        end if;
+    end loop;
+    return false;
+end
+$$;
+comment on function mqpg._is_busy(mqpg.claim [], text) is 'Internal: whether a claim of a queue is running';
+
+-- functions/internal/_limit_attempts.sql
+-- Where a range must end so that every message in it has attempts left after this one, or is alone with
+-- its last one. A first message without any attempt left is buried, and its end comes back negative.
+-- Locks: none. Cost: one look at each run of the range.
+create function mqpg._limit_attempts(subscription mqpg.subscription, queue_id int, lane int, claim mqpg.claim)
+returns bigint
+language plpgsql as $$
+declare
+    v_max int := (_limit_attempts.subscription).max_attempts;
+    v_first boolean := true;
+    v_message record;
+begin
+    for v_message in
+        select m.* from mqpg._claimed_messages(
+            (_limit_attempts.subscription).topic_id, _limit_attempts.queue_id, _limit_attempts.lane,
+            _limit_attempts.claim) m
+    loop
+        if v_first and v_message.attempt > v_max then
+            perform mqpg._bury(
+                (_limit_attempts.subscription).subscription_id, array[v_message.message_id],
+                array[v_message.deliver_id], array[v_max], 'lease ran out at the last attempt');
+            return -(v_message.queue_offset + 1);
+        elsif v_first and v_message.attempt = v_max then
+            return v_message.queue_offset + 1;
+        elsif v_message.attempt >= v_max then
+            return v_message.queue_offset;
+        end if;
+        v_first := false;
+    end loop;
+    return (_limit_attempts.claim).to_offset;
+end
+$$;
+comment on function mqpg._limit_attempts(mqpg.subscription, int, int, mqpg.claim)
+    is 'Internal: end of a range in which attempts are left';
+
+-- functions/internal/_lock_cursor.sql
+-- Takes a queue's cursor lock for the rest of the transaction, waiting no longer than the setting
+-- lock_timeout (55P03).
+-- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: none to speak of where nobody holds it.
+create function mqpg._lock_cursor(subscription_id int, queue_id int) returns void
+language plpgsql as $$
+declare
+    v_key int := _lock_cursor.subscription_id * 1024 + _lock_cursor.queue_id + 1;
+    v_timeout text := current_setting('lock_timeout');
+begin
+    if not pg_try_advisory_xact_lock(1836150833, v_key) then
+        perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+        perform pg_advisory_xact_lock(1836150833, v_key);
+        perform set_config('lock_timeout', v_timeout, true);
+    end if;
+end
+$$;
+comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queue''s cursor lock';
+
+-- functions/internal/_missing_body.sql
+-- Raises MQ014: offsets without a body are an error, never a skip.
+-- Locks: none. Cost: none.
+create function mqpg._missing_body(topic text, queue_id int, from_offset bigint, to_offset bigint, got bigint)
+returns void
+language plpgsql as $$
+begin
+    raise exception using errcode = 'MQ014', message = format(
+        'queue %s of topic %L lacks message bodies: offsets %s to %s hold %s', _missing_body.queue_id,
+        _missing_body.topic, _missing_body.from_offset, _missing_body.to_offset - 1, _missing_body.got);
+end
+$$;
+comment on function mqpg._missing_body(text, int, bigint, bigint, bigint) is 'Internal: a body is missing';
+
+-- functions/internal/_oldest.sql
+-- The oldest offset of a queue that can still be read; its next one where nothing is left.
+-- Locks: none. Cost: one index lookup a partition. (plpgsql, not sql: its plans are kept.)
+create function mqpg._oldest(topic_id int, queue_id int, subscription_id int) returns bigint
+language plpgsql stable as $$
+declare
+    v_oldest bigint;
+begin
+    select c.base_offset into v_oldest
+    from mqpg.consume_queue c
+    where c.topic_id = _oldest.topic_id and c.queue_id = _oldest.queue_id
+        and c.subscription_id = _oldest.subscription_id
+    order by c.base_offset limit 1;
+    return coalesce(v_oldest, mqpg._tail(_oldest.topic_id, _oldest.queue_id, _oldest.subscription_id));
+end
+$$;
+comment on function mqpg._oldest(int, int, int) is 'Internal: oldest readable offset of a queue';
+
+-- functions/internal/_open_claim.sql
+-- Locks the queue of a receipt and finds its claim (I8). A receipt is good until somebody else takes the
+-- range over: a late one that nobody overtook still counts.
+-- Locks: as _lock_cursor. Cost: one cursor version read.
+-- Errors: MQ007 (malformed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
+create function mqpg._open_claim(
+    receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
+    out rest mqpg.claim []
+)
+language plpgsql as $$
+declare
+    v_receipt record;
+    v_claim mqpg.claim;
+begin
+    select p.* into v_receipt from mqpg._parse_receipt(_open_claim.receipt) p;
+    select s.* into _open_claim.subscription from mqpg.subscription s
+    where s.subscription_id = v_receipt.subscription_id;
+    if not found then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L belongs to no subscription here', _open_claim.receipt);
+    end if;
+    perform mqpg._lock_cursor(v_receipt.subscription_id, v_receipt.queue_id);
+    _open_claim.last_version := mqpg._cursor(v_receipt.subscription_id, v_receipt.queue_id);
+    if (_open_claim.last_version).version is null or v_receipt.epoch / 1048576 > (_open_claim.last_version).version then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L was not issued here', _open_claim.receipt);
+    end if;
+    _open_claim.rest := '{}';
+    foreach v_claim in array (_open_claim.last_version).claims loop
+        if v_claim.epoch = v_receipt.epoch then
+            _open_claim.claim := v_claim;
+        else
+            _open_claim.rest := _open_claim.rest || v_claim;
+        end if;
+    end loop;
+    if (_open_claim.claim).epoch is null then
+        perform mqpg._refuse_receipt(_open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch);
+    end if;
+end
+$$;
+comment on function mqpg._open_claim(text) is 'Internal: the claim that a receipt stands for, locked';
+
+-- functions/internal/_parse_handle.sql
+-- The parts of a handle; all null where the text is no handle.
+-- Locks: none. Cost: one regular expression.
+create function mqpg._parse_handle(
+    handle text, out broker_id text, out incarnation int, out message_id bigint, out nonce uuid
+)
+language plpgsql immutable as $$
+begin
+    if _parse_handle.handle ~ '^[0-9a-f]{12}\.[0-9]{1,9}\.[0-9]{1,18}\.[0-9a-f]{32}$' then
+        broker_id := split_part(_parse_handle.handle, '.', 1);
+        incarnation := split_part(_parse_handle.handle, '.', 2)::int;
+        message_id := split_part(_parse_handle.handle, '.', 3)::bigint;
+        nonce := split_part(_parse_handle.handle, '.', 4)::uuid;
+    end if;
+end
+$$;
+comment on function mqpg._parse_handle(text) is 'Internal: parts of a handle, nulls if malformed';
+
+-- functions/internal/_parse_receipt.sql
+-- The parts of a receipt; MQ007 where the text is none.
+-- Locks: none. Cost: one regular expression.
+create function mqpg._parse_receipt(
+    receipt text, out subscription_id int, out queue_id int, out epoch bigint, out from_offset bigint,
+    out to_offset bigint
+)
+language plpgsql immutable as $$
+begin
+    if _parse_receipt.receipt is null then
+        raise exception using errcode = 'MQ001', message = 'receipt must not be null';
+    end if;
+    if _parse_receipt.receipt !~ '^[0-9]{1,9}\.(-1|[0-9]{1,4})\.[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}$' then
+        raise exception using errcode = 'MQ007',
+            message = format('%L is not a receipt', left(_parse_receipt.receipt, 100));
+    end if;
+    subscription_id := split_part(_parse_receipt.receipt, '.', 1)::int;
+    queue_id := split_part(_parse_receipt.receipt, '.', 2)::int;
+    epoch := split_part(_parse_receipt.receipt, '.', 3)::bigint;
+    from_offset := split_part(_parse_receipt.receipt, '.', 4)::bigint;
+    to_offset := split_part(_parse_receipt.receipt, '.', 5)::bigint;
+end
+$$;
+comment on function mqpg._parse_receipt(text) is 'Internal: parts of a receipt';
+
+-- functions/internal/_producer_group.sql
+-- The producer group of that name, or MQ001/MQ002/MQ004.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._producer_group(producer_group text) returns mqpg.producer_group
+language plpgsql stable as $$
+declare
+    v_group mqpg.producer_group;
+begin
+    select g.* into v_group from mqpg.producer_group g where g.name = _producer_group.producer_group;
+    if not found then
+        perform mqpg._check_name('producer_group', _producer_group.producer_group);
+        raise exception using errcode = 'MQ004',
+            message = format('producer group %L does not exist', _producer_group.producer_group),
+            hint = 'create_producer_group() makes one.';
+    end if;
+    return v_group;
+end
+$$;
+comment on function mqpg._producer_group(text) is 'Internal: producer group by name, or an error';
+
+-- functions/internal/_queue_of.sql
+-- The queue of a key: same key, same queue.
+-- Locks: none. Cost: one hash.
+create function mqpg._queue_of(key text, queues int) returns smallint
+language sql immutable as $$
+    select ((hashtextextended(_queue_of.key, 0) & 9223372036854775807) % _queue_of.queues)::smallint
+$$;
+comment on function mqpg._queue_of(text, int) is 'Internal: queue of a key';
+
+-- The queue of a batch without keys: a hash of its id, since decisions draw from the same sequence and a
+-- plain remainder would favour some queues.
+create function mqpg._queue_of(batch_id bigint, queues int) returns smallint
+language sql immutable as $$
+    select ((hashint8extended(_queue_of.batch_id, 0) & 9223372036854775807) % _queue_of.queues)::smallint
+$$;
+comment on function mqpg._queue_of(bigint, int) is 'Internal: queue of a batch without keys';
+
+-- functions/internal/_refuse_receipt.sql
+-- Says what became of a receipt whose claim is gone: MQ009 where it was taken over, MQ008 where it was
+-- settled. The history of the cursor tells; where that is dropped, it counts as spent.
+-- Locks: none. Cost: the cursor's versions since the claim; an error path only.
+create function mqpg._refuse_receipt(receipt text, subscription_id int, queue_id int, epoch bigint) returns void
+language plpgsql as $$
+declare
+    v_action "char";
+begin
+    select c.action into v_action from mqpg.cursor c
+    where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
+        and c.version > _refuse_receipt.epoch / 1048576
+        and not exists (select from unnest(c.claims) k where k.epoch = _refuse_receipt.epoch)
+    order by c.version limit 1;
+    if v_action in ('t', 'd', 'u') then
+        raise exception using errcode = 'MQ009', message = format(
+            'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
+    end if;
+    raise exception using errcode = 'MQ008', message = format(
+        'receipt %L is spent: its messages are settled or given back', _refuse_receipt.receipt);
+end
+$$;
+comment on function mqpg._refuse_receipt(text, int, int, bigint) is 'Internal: error for a receipt without a claim';
+
+-- functions/internal/_setting.sql
+-- Value of a server-wide setting as text.
+-- Locks: none. Cost: one index lookup in a tiny table.
+create function mqpg._setting(name text) returns text
+language sql stable as $$
+    select s.value from mqpg.settings s where s.name = _setting.name
+$$;
+comment on function mqpg._setting(text) is 'Internal: value of a server-wide setting';
+
+-- functions/internal/_settle_offsets.sql
+-- What is left of a claim when offsets of it are settled: its front moves over settled offsets, and it is
+-- null when nothing is left.
+-- Locks: none. Cost: linear in the offsets settled.
+create function mqpg._settle_offsets(claim mqpg.claim, offsets bigint []) returns mqpg.claim
+language plpgsql immutable as $$
+declare
+    v_claim mqpg.claim := _settle_offsets.claim;
+    v_settled bigint [] := coalesce(v_claim.settled, '{}') || _settle_offsets.offsets;
+begin
+    while v_claim.from_offset < v_claim.to_offset and v_claim.from_offset = any(v_settled) loop
+        v_claim.from_offset := v_claim.from_offset + 1;
+    end loop;
+    v_claim.settled := array(select s from unnest(v_settled) s where s >= v_claim.from_offset order by s);
+    if v_claim.settled = '{}' then
+        v_claim.settled := null;
+    end if;
+    return case when v_claim.from_offset < v_claim.to_offset then v_claim end;
+end
+$$;
+comment on function mqpg._settle_offsets(mqpg.claim, bigint []) is 'Internal: a claim less settled offsets';
+
+-- functions/internal/_store.sql
+-- Writes messages of one topic into the commit log and returns their ids in argument order.
+-- Messages without key share a record batch; keyed ones make one for each queue touched; a piece over 1024
+-- messages or about 256 KiB begins another. Pieces take ascending batch ids in argument order, so messages
+-- of one key never change places. kind 'd' also writes when they are due.
+-- Locks: none beyond the new rows. Cost: one row a piece.
+create function mqpg._store(
+    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
+    visible_at timestamptz default null, producer_group_id int default null, nonce uuid default null,
+    check_at timestamptz default null, delay interval default null
+) returns bigint []
+language plpgsql as $$
+declare
+    v_xid xid8 := pg_current_xact_id();    -- before any batch id is drawn
+    v_now timestamptz := clock_timestamp();
+    v_piece record;
+    v_batch bigint;
+    v_queue smallint;
+    v_ids bigint [] := array_fill(null::bigint, array[cardinality(_store.payloads)]);
+    v_position int;
+begin
+    for v_piece in
+        with message as (
+            select u.o, u.p, u.k, u.t, u.h, octet_length(u.p) as size,
+                case when u.k is null then -1 else mqpg._queue_of(u.k, _store.topic.queues) end as lane
+            from unnest(_store.payloads, _store.keys, _store.tags, _store.headers)
+                with ordinality as u(p, k, t, h, o)
+        ),
+        placed as (
+            select m.*, row_number() over w - 1 as rank, sum(m.size) over w - m.size as bytes_before
+            from message m window w as (partition by m.lane order by m.o)
+        )
+        select p.lane, count(*)::int as n, array_agg(p.o::int order by p.o) as ordinals,
+            array_agg(p.p order by p.o) as payloads,
+            case when count(p.k) > 0 then array_agg(p.k order by p.o) end as keys,
+            case when count(p.t) > 0 then array_agg(p.t order by p.o) end as tags,
+            case when count(p.h) > 0 then array_agg(p.h order by p.o) end as headers
+        from placed p
+        group by p.lane, p.rank / 1024, (p.bytes_before / 262144)::int
+        order by min(p.o)
+    loop
+        v_batch := nextval('mqpg.batch_id');
+        v_queue := case
+            when v_piece.lane >= 0 then v_piece.lane
+            else mqpg._queue_of(v_batch, _store.topic.queues)
+        end;
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, producer_group_id, queue_id, n, kind, nonce, check_at, delay,
+            keys, tags, headers, payloads)
+        values (
+            v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, v_queue, v_piece.n,
+            _store.kind, _store.nonce, _store.check_at, _store.delay,
+            v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json []);
+        if _store.kind = 'd' then
+            insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+            values (_store.visible_at, v_xid, v_batch * 1024, v_piece.n, v_now, _store.topic.topic_id, v_queue);
+        end if;
+        for v_position in 1..v_piece.n loop
+            v_ids[v_piece.ordinals[v_position]] := v_batch * 1024 + v_position - 1;
+        end loop;
+    end loop;
+    return v_ids;
+end
+$$;
+comment on function mqpg._store(
+    mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, uuid, timestamptz, interval
+) is 'Internal: write messages into the commit log as record batches';
+
+-- functions/internal/_store_finals.sql
+-- Writes the final payloads of a commit_batch, for the halves which that call decided: a handle named
+-- twice keeps the payload of its first place.
+-- Locks: none beyond the new rows. Cost: one row a final payload. Errors: MQ010, 22P02 (not JSON).
+create function mqpg._store_finals(
+    xid xid8, at timestamptz, ids bigint [], payloads text [], halves bigint [], finals bigint [], decided bigint []
+) returns void
+language plpgsql as $$
+begin
+    if _store_finals.payloads is null then
+        return;
+    end if;
+    insert into mqpg.commit_log (
+        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+    select h.final, _store_finals.xid, _store_finals.at, f.topic_id, f.queue_id, 1, 'f',
+        case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
+        case when f.headers is not null then array[f.headers] end, array[p.payload::json]
+    from unnest(_store_finals.halves, _store_finals.finals) as h(id, final)
+    join lateral mqpg._half_facts(h.id) as f on true
+    join lateral (
+        select u.payload from unnest(_store_finals.ids, _store_finals.payloads) with ordinality as u(id, payload, o)
+        where u.id = h.id order by u.o limit 1
+    ) as p on true
+    join lateral mqpg._check_final(f.topic_id, p.payload) as checked on true
+    where h.id = any(_store_finals.decided) and h.final is not null;
+end
+$$;
+comment on function mqpg._store_finals(xid8, timestamptz, bigint [], text [], bigint [], bigint [], bigint [])
+    is 'Internal: write the final payloads of a commit_batch';
+
+-- functions/internal/_store_once.sql
+-- Stores messages of which some carry a dedup id: each is a record batch of its own, and a repeated id
+-- stores nothing and gives the first message's id. Ids are in argument order.
+-- Locks: as _first_sends. Cost: a row a message. Errors: as _first_sends.
+create function mqpg._store_once(
+    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
+    dedup_ids text [], visible_at timestamptz
+) returns bigint []
+language plpgsql as $$
+declare
+    v_xid xid8 := pg_current_xact_id();    -- before any batch id is drawn
+    v_now timestamptz := clock_timestamp();
+    v_ids bigint [] := '{}';
+    v_first bigint [];
+begin
+    for v_i in 1..cardinality(_store_once.payloads) loop
+        v_ids[v_i] := nextval('mqpg.batch_id') * 1024;
+    end loop;
+    v_first := mqpg._first_sends(_store_once.topic.topic_id, _store_once.dedup_ids, v_ids);
+    with message as (
+        select u.m / 1024 as batch_id, u.p, u.k, u.t, u.h, case
+            when u.k is null then mqpg._queue_of(u.m / 1024, _store_once.topic.queues)
+            else mqpg._queue_of(u.k, _store_once.topic.queues)
+        end as queue_id
+        from unnest(v_ids, v_first, _store_once.payloads, _store_once.keys, _store_once.tags, _store_once.headers)
+            as u(m, f, p, k, t, h)
+        where u.f is null
+    ),
+    stored as (
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        select m.batch_id, v_xid, v_now, _store_once.topic.topic_id, m.queue_id, 1, _store_once.kind,
+            case when m.k is not null then array[m.k] end, case when m.t is not null then array[m.t] end,
+            case when m.h is not null then array[m.h] end, array[m.p::json]
+        from message m
+    )
+    insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+    select _store_once.visible_at, v_xid, m.batch_id * 1024, 1, v_now, _store_once.topic.topic_id, m.queue_id
+    from message m
+    where _store_once.kind = 'd';
+    return (select array_agg(coalesce(u.f, u.m) order by u.o)
+        from unnest(v_ids, v_first) with ordinality as u(m, f, o));
+end
+$$;
+comment on function mqpg._store_once(
+    mqpg.topic, "char", text [], text [], text [], jsonb [], text [], timestamptz
+) is 'Internal: write messages with dedup ids into the commit log';
+
+-- functions/internal/_subscription.sql
+-- The subscription of a consumer group to a topic, or MQ001/MQ002/MQ003/MQ005.
+-- Locks: none. Cost: two index lookups.
+create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(_subscription.topic);
+    v_subscription mqpg.subscription;
+begin
+    select s.* into v_subscription from mqpg.subscription s
+    where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group;
+    if not found then
+        perform mqpg._check_name('consumer_group', _subscription.consumer_group);
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L has no subscription to topic %L', _subscription.consumer_group, _subscription.topic),
+            hint = 'subscribe() makes one.';
+    end if;
+    return v_subscription;
+end
+$$;
+comment on function mqpg._subscription(text, text) is 'Internal: subscription by names, or an error';
+
+-- functions/internal/_tail.sql
+-- The offset that the next message of a queue will get. keep() notes the tail of a queue whose rows are
+-- all in a partition that it drops, so that a tail never goes back.
+-- Locks: none. Cost: one index lookup a partition. (plpgsql, not sql: its plans are kept.)
+create function mqpg._tail(topic_id int, queue_id int, subscription_id int) returns bigint
+language plpgsql stable as $$
+declare
+    v_tail bigint;
+begin
+    select c.base_offset + c.n into v_tail
+    from mqpg.consume_queue c
+    where c.topic_id = _tail.topic_id and c.queue_id = _tail.queue_id and c.subscription_id = _tail.subscription_id
+    order by c.base_offset desc limit 1;
+    if not found then
+        select q.next_offset into v_tail
+        from mqpg.queue_tail q
+        where q.topic_id = _tail.topic_id and q.queue_id = _tail.queue_id
+            and q.subscription_id = _tail.subscription_id;
+    end if;
+    return coalesce(v_tail, 0);
+end
+$$;
+comment on function mqpg._tail(int, int, int) is 'Internal: next offset of a queue';
+
+-- functions/internal/_topic.sql
+-- The topic of that name, or MQ001/MQ002/MQ003.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._topic(topic text) returns mqpg.topic
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic;
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = _topic.topic;
+    if not found then
+        perform mqpg._check_name('topic', _topic.topic);
+        raise exception using errcode = 'MQ003', message = format('topic %L does not exist', _topic.topic),
+            hint = 'create_topic() makes one.';
+    end if;
+    return v_topic;
+end
+$$;
+comment on function mqpg._topic(text) is 'Internal: topic by name, or an error';
+
+-- functions/internal/_visible_at.sql
+-- When a delayed message becomes visible; null: at once. MQ001 for both arguments given, a negative delay,
+-- or a time behind the topic's retention.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._visible_at(topic mqpg.topic, delay interval, deliver_at timestamptz) returns timestamptz
+language plpgsql as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_at timestamptz := coalesce(_visible_at.deliver_at, v_now + _visible_at.delay);
+begin
+    if _visible_at.delay is not null and _visible_at.deliver_at is not null then
+        raise exception using errcode = 'MQ001', message = 'give delay or deliver_at, not both';
+    end if;
+    if _visible_at.delay < interval '0' then
+        raise exception using errcode = 'MQ001',
+            message = format('delay must not be negative, but is %s', _visible_at.delay);
+    end if;
+    if v_at > v_now + _visible_at.topic.retention then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must lie within the topic''s retention of %s',
+            case when _visible_at.delay is null then 'deliver_at' else 'delay' end, _visible_at.topic.retention);
+    end if;
+    return case when v_at > v_now then v_at end;
+end
+$$;
+comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is 'Internal: due time of a delayed message';
+
+-- functions/internal/_waiting_queues.sql
+-- The queues of a subscription that a consumer may receive from now, the one that waited longest first.
+-- A hint only: receive() looks again once it has the queue's lock.
+-- Locks: none. Cost: a look at each queue's cursor and tail.
+create function mqpg._waiting_queues(subscription mqpg.subscription, queues int, consumer text, queue_id int)
+returns int []
+language plpgsql volatile as $$
+declare
+    v_subscription_id int := (_waiting_queues.subscription).subscription_id;
+    v_topic_id int := (_waiting_queues.subscription).topic_id;
+begin
+    return array(
+        select q.queue_id
+        from generate_series(
+            coalesce(_waiting_queues.queue_id, -1),
+            coalesce(_waiting_queues.queue_id, _waiting_queues.queues - 1)) as q(queue_id)
+        cross join lateral (
+            select k.claimed, k.at, k.owner, k.claims from mqpg.cursor k
+            where k.subscription_id = v_subscription_id and k.queue_id = q.queue_id
+            order by k.version desc limit 1
+        ) as c
+        where (c.owner is null or c.owner = _waiting_queues.consumer)
+            and case
+                when c.claims = '{}' then c.claimed < mqpg._tail(
+                    v_topic_id, q.queue_id, case q.queue_id when -1 then v_subscription_id else 0 end)
+                else not mqpg._is_busy(c.claims, c.owner)
+            end
+        order by c.at);
+end
+$$;
+comment on function mqpg._waiting_queues(mqpg.subscription, int, text, int)
+    is 'Internal: queues that may be received from, longest waiting first';
+
+-- functions/internal/_write_cursor.sql
+-- Writes the next version of a cursor. `claims` come in any order; finished ones are gone from it.
+-- A caller whose snapshot is too old to see the newest version loses the race: 40001.
+-- Locks: none beyond the new row (callers hold the queue's lock). Cost: one insert.
+create function mqpg._write_cursor(
+    last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim []
+) returns void
+language plpgsql as $$
+declare
+    v_claims mqpg.claim [] := coalesce(
+        case when cardinality(_write_cursor.claims) > 1
+            then array(select c from unnest(_write_cursor.claims) c order by (c).from_offset)
+            else _write_cursor.claims end, '{}');
+begin
+    insert into mqpg.cursor (
+        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims)
+    values (
+        _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
+        _write_cursor.last_version.slot, _write_cursor.last_version.version + 1,
+        coalesce((v_claims[1]).from_offset, _write_cursor.claimed), _write_cursor.claimed, clock_timestamp(),
+        _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims)
+    on conflict do nothing;
+    if not found then
+        raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
+    end if;
+end
+$$;
+comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [])
+    is 'Internal: write the next version of a cursor';
+
+-- functions/topic/alter_producer_group.sql
+-- Changes a producer group; null leaves a value as it is. A new check_after holds for halves prepared
+-- from now on.
+-- Locks: the group's row. Cost: one update. Errors: MQ001, MQ004.
+create function mqpg.alter_producer_group(
+    producer_group text, check_after interval default null, max_checks int default null,
+    on_exhausted text default null, checker text default null, checker_target text default null
+) returns void
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group := mqpg._producer_group(alter_producer_group.producer_group);
+begin
+    v_group.check_after := coalesce(alter_producer_group.check_after, v_group.check_after);
+    v_group.max_checks := coalesce(alter_producer_group.max_checks, v_group.max_checks);
+    v_group.on_exhausted := coalesce(alter_producer_group.on_exhausted, v_group.on_exhausted);
+    v_group.checker := coalesce(alter_producer_group.checker, v_group.checker);
+    v_group.checker_target := case
+        when v_group.checker in ('function', 'url')
+            then coalesce(alter_producer_group.checker_target, v_group.checker_target)
+        else alter_producer_group.checker_target
+    end;
+    perform mqpg._check_producer_group(
+        v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,
+        v_group.checker_target);
+    update mqpg.producer_group g set
+        check_after = v_group.check_after,
+        max_checks = v_group.max_checks,
+        on_exhausted = v_group.on_exhausted,
+        checker = v_group.checker,
+        checker_target = v_group.checker_target
+    where g.producer_group_id = v_group.producer_group_id;
+end
+$$;
+comment on function mqpg.alter_producer_group(text, interval, int, text, text, text) is 'Change a producer group';
+
+-- functions/topic/alter_subscription.sql
+-- Changes a subscription's retry policy; null leaves a value as it is. Mode and start are fixed.
+-- Locks: the subscription's row. Cost: one update. Errors: MQ001, MQ003, MQ005.
+create function mqpg.alter_subscription(
+    consumer_group text, topic text, max_attempts int default null, retry_delay interval default null
+) returns void
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription :=
+        mqpg._subscription(alter_subscription.consumer_group, alter_subscription.topic);
+begin
+    if alter_subscription.max_attempts is not null then
+        perform mqpg._check_range('max_attempts', alter_subscription.max_attempts, 1, 10000);
+    end if;
+    if alter_subscription.retry_delay is not null then
+        perform mqpg._interval('retry_delay', alter_subscription.retry_delay, '0');
+    end if;
+    update mqpg.subscription s set
+        max_attempts = coalesce(alter_subscription.max_attempts, s.max_attempts),
+        retry_delay = coalesce(alter_subscription.retry_delay, s.retry_delay)
+    where s.subscription_id = v_subscription.subscription_id;
+end
+$$;
+comment on function mqpg.alter_subscription(text, text, int, interval) is 'Change a subscription''s retry policy';
+
+-- functions/topic/alter_topic.sql
+-- Changes a topic's retention or payload limit; null leaves a value as it is. The number of queues is
+-- fixed: another one would send a key to another queue while its older messages still wait in the first.
+-- Locks: the topic's row. Cost: one update. Errors: MQ001, MQ003.
+create function mqpg.alter_topic(topic text, retention interval default null, max_payload int default null)
+returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(alter_topic.topic);
+begin
+    if alter_topic.retention is not null then
+        perform mqpg._interval('retention', alter_topic.retention, '1 minute');
+    end if;
+    if alter_topic.max_payload is not null then
+        perform mqpg._check_range('max_payload', alter_topic.max_payload, 1, 268435456);
+    end if;
+    update mqpg.topic t set
+        retention = coalesce(alter_topic.retention, t.retention),
+        max_payload = coalesce(alter_topic.max_payload, t.max_payload)
+    where t.topic_id = v_topic.topic_id;
+end
+$$;
+comment on function mqpg.alter_topic(text, interval, int) is 'Change a topic''s retention or payload limit (bytes)';
+
+-- functions/topic/create_producer_group.sql
+-- Makes a producer group: how halves of its producers are checked back (protocol T3). Repeated with equal
+-- arguments it changes nothing, with others it raises MQ011.
+-- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
+create function mqpg.create_producer_group(
+    producer_group text, check_after interval default '60 s', max_checks int default 15,
+    on_exhausted text default 'park', checker text default 'due_checks', checker_target text default null
+) returns void
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group;
+begin
+    perform mqpg._check_producer_group(
+        create_producer_group.producer_group, create_producer_group.check_after, create_producer_group.max_checks,
+        create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target);
+    insert into mqpg.producer_group (name, check_after, max_checks, on_exhausted, checker, checker_target)
+    values (create_producer_group.producer_group, create_producer_group.check_after,
+        create_producer_group.max_checks, create_producer_group.on_exhausted, create_producer_group.checker,
+        create_producer_group.checker_target)
+    on conflict (name) do nothing;
+    if found then
+        return;
+    end if;
+    v_group := mqpg._producer_group(create_producer_group.producer_group);
+    if (v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker, v_group.checker_target)
+        is distinct from (create_producer_group.check_after, create_producer_group.max_checks,
+            create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target)
+    then
+        raise exception using errcode = 'MQ011',
+            message = format('producer group %L exists with other arguments', v_group.name),
+            hint = 'alter_producer_group() changes a group.';
+    end if;
+end
+$$;
+comment on function mqpg.create_producer_group(text, interval, int, text, text, text)
+    is 'Make a producer group and say how its undecided halves are checked; idempotent';
+
+-- functions/topic/create_topic.sql
+-- Makes a topic; repeated with equal arguments it changes nothing, with others it raises MQ011.
+-- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
+create function mqpg.create_topic(
+    topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
+) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+begin
+    perform mqpg._check_name('topic', create_topic.topic);
+    perform mqpg._check_range('queues', create_topic.queues, 1, 1000);
+    perform mqpg._interval('retention', create_topic.retention, '1 minute');
+    perform mqpg._check_one_of('kind', create_topic.kind, array['normal']);
+    insert into mqpg.topic (name, queues, retention, kind)
+    values (create_topic.topic, create_topic.queues, create_topic.retention, create_topic.kind)
+    on conflict (name) do nothing;
+    if found then
+        return;
+    end if;
+    v_topic := mqpg._topic(create_topic.topic);
+    if (v_topic.queues, v_topic.retention, v_topic.kind)
+        is distinct from (create_topic.queues, create_topic.retention, create_topic.kind) then
+        raise exception using errcode = 'MQ011', message = format(
+            'topic %L exists with queues = %s, retention = %s, kind = %s', v_topic.name, v_topic.queues,
+            v_topic.retention, v_topic.kind), hint = 'alter_topic() changes a topic.';
+    end if;
+end
+$$;
+comment on function mqpg.create_topic(text, int, interval, text) is 'Make a topic with ordered queues; idempotent';
+
+-- functions/topic/drop_producer_group.sql
+-- Drops a producer group; refuses (MQ018) while one of its halves is undecided, since nobody could be asked.
+-- Locks: the group's row. Cost: a look at the undecided halves. Errors: MQ004, MQ018.
+create function mqpg.drop_producer_group(producer_group text) returns void
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group := mqpg._producer_group(drop_producer_group.producer_group);
+begin
+    perform from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id for update;
+    if exists (select from mqpg.half_pending h where h.producer_group = v_group.name) then
+        raise exception using errcode = 'MQ018',
+            message = format('producer group %L has undecided half messages', v_group.name),
+            hint = 'Commit, roll back or settle them first; the view half_pending lists them.';
+    end if;
+    delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
+end
+$$;
+comment on function mqpg.drop_producer_group(text) is 'Drop a producer group without undecided halves';
+
+-- functions/topic/drop_topic.sql
+-- Drops a topic with its subscriptions. Without force it refuses (MQ012) while a message is undelivered or
+-- a half undecided. What is stored goes with its segments; the name used again starts at offset 0.
+-- Locks: the topic's row. Cost: a look at each queue, and at the topic's undecided halves. Errors: MQ003, MQ012.
+create function mqpg.drop_topic(topic text, force boolean default false) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(drop_topic.topic);
+begin
+    perform from mqpg.topic t where t.topic_id = v_topic.topic_id for update;
+    if not coalesce(drop_topic.force, false) then
+        if exists (select from mqpg.subscription_lag l where l.topic = v_topic.name and l.lag > 0) then
+            raise exception using errcode = 'MQ012',
+                message = format('topic %L has undelivered messages', v_topic.name),
+                hint = 'force => true drops them.';
+        end if;
+        if exists (select from mqpg.half_pending h where h.topic = v_topic.name) then
+            raise exception using errcode = 'MQ012',
+                message = format('topic %L has undecided half messages', v_topic.name),
+                hint = 'force => true drops them.';
+        end if;
+        if exists (
+            select from mqpg.commit_log l
+            where l.topic_id = v_topic.topic_id and l.kind = 'n'
+                and l.batch_id > (select k.floor_id from mqpg.tick k order by k.tick_id desc limit 1)
+                and not pg_visible_in_snapshot(
+                    l.xid, (select k.snapshot from mqpg.tick k order by k.tick_id desc limit 1))
+        ) then
+            raise exception using errcode = 'MQ012',
+                message = format('topic %L has messages that are not appended yet', v_topic.name),
+                hint = 'force => true drops them.';
+        end if;
+    end if;
+    delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
+end
+$$;
+comment on function mqpg.drop_topic(text, boolean) is 'Drop a topic; refuses while something is undelivered or undecided unless forced';
+
+-- functions/topic/subscribe.sql
+-- Subscribes a consumer group to a topic; repeated with equal arguments it changes nothing, with others it
+-- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one.
+-- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011.
+create function mqpg.subscribe(
+    consumer_group text, topic text, mode text default 'exclusive', start text default 'earliest',
+    max_attempts int default 16, retry_delay interval default '10 s'
+) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+    v_subscription mqpg.subscription;
+begin
+    perform mqpg._check_name('consumer_group', subscribe.consumer_group);
+    v_topic := mqpg._topic(subscribe.topic);
+    perform mqpg._check_one_of('mode', subscribe.mode, array['exclusive', 'pinned']);
+    perform mqpg._check_one_of('start', subscribe.start, array['earliest', 'latest']);
+    perform mqpg._check_range('max_attempts', subscribe.max_attempts, 1, 10000);
+    perform mqpg._interval('retry_delay', subscribe.retry_delay, '0');
+    insert into mqpg.subscription (consumer_group, topic_id, mode, start, max_attempts, retry_delay)
+    values (subscribe.consumer_group, v_topic.topic_id, subscribe.mode, subscribe.start,
+        subscribe.max_attempts, subscribe.retry_delay)
+    on conflict do nothing
+    returning * into v_subscription;
+    if v_subscription.subscription_id is not null then
+        insert into mqpg.cursor (
+            subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
+        select v_subscription.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position,
+            clock_timestamp(), 's', '{}'
+        from generate_series(-1, v_topic.queues - 1) as q(queue_id),
+            lateral (select case
+                when q.queue_id = -1 then 0
+                when subscribe.start = 'latest' then mqpg._tail(v_topic.topic_id, q.queue_id, 0)
+                else mqpg._oldest(v_topic.topic_id, q.queue_id, 0)
+            end) as p(position);
+        return;
+    end if;
+    v_subscription := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
+    if (v_subscription.mode, v_subscription.start, v_subscription.max_attempts, v_subscription.retry_delay)
+        is distinct from (subscribe.mode, subscribe.start, subscribe.max_attempts, subscribe.retry_delay) then
+        raise exception using errcode = 'MQ011', message = format(
+            'consumer group %L is subscribed to %L with other arguments', subscribe.consumer_group, subscribe.topic),
+            hint = 'alter_subscription() changes one.';
+    end if;
+end
+$$;
+comment on function mqpg.subscribe(text, text, text, text, int, interval)
+    is 'Subscribe a consumer group to a topic; idempotent';
+
+-- functions/topic/unsubscribe.sql
+-- Ends a subscription: its position, claims, retries and dead letters are gone; open receipts are refused.
+-- Locks: the subscription's row. Cost: one delete. Errors: MQ003, MQ005.
+create function mqpg.unsubscribe(consumer_group text, topic text) returns void
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription := mqpg._subscription(unsubscribe.consumer_group, unsubscribe.topic);
+begin
+    delete from mqpg.subscription s where s.subscription_id = v_subscription.subscription_id;
+end
+$$;
+comment on function mqpg.unsubscribe(text, text) is 'End a subscription';
+
+-- functions/produce/send.sql
+-- Sends one message in the caller's transaction (protocol T1) and returns its id. It becomes visible with
+-- the first append() after the commit, or when the delay is over. A dedup id seen within the window stores
+-- nothing and returns the first message's id.
+-- Locks: none beyond the new row (with a dedup id: waits for a running send of the same id).
+-- Cost: one row of the commit log. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
+create function mqpg.send(
+    topic text, payload text, key text default null, tag text default null, headers jsonb default null,
+    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+    v_xid xid8;
+    v_batch bigint;
+    v_visible_at timestamptz;
+    v_kind "char" := 'n';
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = send.topic;
+    if not found then
+        v_topic := mqpg._topic(send.topic);
+    end if;
+    if send.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    if octet_length(send.payload) > v_topic.max_payload then
+        raise exception using errcode = 'MQ010', message = format(
+            'payload has %s bytes; topic %L allows %s', octet_length(send.payload), send.topic, v_topic.max_payload);
+    end if;
+    if octet_length(send.key) > 512 or octet_length(send.tag) > 512 then
+        raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
+    end if;
+    if send.delay is not null or send.deliver_at is not null or send.dedup_id is not null then
+        v_visible_at := mqpg._visible_at(v_topic, send.delay, send.deliver_at);
+        v_kind := case when v_visible_at is null then 'n' else 'd' end;
+        return (mqpg._store_once(
+            v_topic, v_kind, array[send.payload], array[send.key],
+            array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
+    end if;
+    v_xid := pg_current_xact_id();    -- before the batch id is drawn
+    v_batch := nextval('mqpg.batch_id');
+    insert into mqpg.commit_log (
+        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+    values (
+        v_batch, v_xid, clock_timestamp(), v_topic.topic_id,
+        case
+            when send.key is null then mqpg._queue_of(v_batch, v_topic.queues)
+            else mqpg._queue_of(send.key, v_topic.queues)
+        end,
+        1, 'n',
+        case when send.key is not null then array[send.key] end,
+        case when send.tag is not null then array[send.tag] end,
+        case when send.headers is not null then array[send.headers] end,
+        array[send.payload::json]);
+    return v_batch * 1024;
+end
+$$;
+comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz)
+    is 'Send a message in the caller''s transaction; returns its id';
+
+create function mqpg.send(
+    topic text, payload json, key text default null, tag text default null, headers jsonb default null,
+    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
+) returns bigint
+language sql as $$
+    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at)
+$$;
+comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz)
+    is 'Send a message in the caller''s transaction; returns its id';
+
+create function mqpg.send(
+    topic text, payload jsonb, key text default null, tag text default null, headers jsonb default null,
+    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
+) returns bigint
+language sql as $$
+    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at)
+$$;
+comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz)
+    is 'Send a message in the caller''s transaction; returns its id';
+
+-- functions/produce/send_batch.sql
+-- Sends many messages of one topic in the caller's transaction; returns their ids in argument order. The
+-- arrays are of one length or null; a batch with a fault in it is refused whole; an empty one returns nothing.
+-- Locks: none beyond the new rows (with dedup ids: waits for running sends of the same ids).
+-- Cost: one row of the commit log for up to 1024 messages (or about 256 KiB), one for each queue touched
+-- where there are keys. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
+create function mqpg.send_batch(
+    topic text, payloads text [], keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
+) returns setof bigint
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+    v_n int := cardinality(send_batch.payloads);
+    v_xid xid8;
+    v_batch bigint;
+    v_visible_at timestamptz;
+    v_kind "char" := 'n';
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = send_batch.topic;
+    if not found then
+        v_topic := mqpg._topic(send_batch.topic);
+    end if;
+    perform mqpg._check_batch(
+        v_topic.max_payload, send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers);
+    perform mqpg._check_shape('dedup_ids', send_batch.dedup_ids, v_n);
+    if send_batch.delay is not null then
+        v_visible_at := mqpg._visible_at(v_topic, send_batch.delay, null);
+        v_kind := case when v_visible_at is null then 'n' else 'd' end;
+    end if;
+    if v_n = 0 then
+        return;
+    end if;
+    if cardinality(array_remove(send_batch.dedup_ids, null)) > 0 then
+        return query select unnest(mqpg._store_once(
+            v_topic, v_kind, send_batch.payloads, send_batch.keys,
+            send_batch.tags, send_batch.headers, send_batch.dedup_ids, v_visible_at));
+    elsif v_visible_at is not null or v_n > 1024 or pg_column_size(send_batch.payloads) > 262144
+        or cardinality(array_remove(send_batch.keys, null)) > 0 then
+        return query select unnest(mqpg._store(
+            v_topic, v_kind, send_batch.payloads, send_batch.keys,
+            send_batch.tags, send_batch.headers, v_visible_at));
+    else
+        v_xid := pg_current_xact_id();    -- before the batch id is drawn
+        v_batch := nextval('mqpg.batch_id');
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads)
+        values (
+            v_batch, v_xid, clock_timestamp(), v_topic.topic_id, mqpg._queue_of(v_batch, v_topic.queues), v_n, 'n',
+            case when cardinality(array_remove(send_batch.tags, null)) > 0 then send_batch.tags[:] end,
+            case when cardinality(array_remove(send_batch.headers, null)) > 0 then send_batch.headers[:] end,
+            send_batch.payloads[:]::json []);
+        return query select v_batch * 1024 + i from generate_series(0, v_n - 1) as i;
+    end if;
+end
+$$;
+comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text [])
+    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+
+create function mqpg.send_batch(
+    topic text, payloads json [], keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
+) returns setof bigint
+language sql as $$
+    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
+$$;
+comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text [])
+    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+
+create function mqpg.send_batch(
+    topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
+) returns setof bigint
+language sql as $$
+    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
+$$;
+comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text [])
+    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+
+-- functions/transact/commit.sql
+-- Commits a half message (protocol T2, step 3): idempotent, the first decision stands, and the outcome says
+-- which it was. A payload given here replaces the prepared one. A delayed half counts its delay from here.
+-- Locks: the decision's key; waits for another decision under way. Cost: one row read, one written.
+-- Errors: MQ001 (null), MQ010, 22P02 (not JSON).
+create function mqpg.commit(handle text) returns mqpg.outcome
+language sql as $$
+    select mqpg._decide(commit.handle, 'c', 'producer')
+$$;
+comment on function mqpg.commit(text) is 'Commit a half message; the first decision stands';
+
+create function mqpg.commit(handle text, payload text) returns mqpg.outcome
+language plpgsql as $$
+begin
+    if commit.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload);
+end
+$$;
+comment on function mqpg.commit(text, text) is 'Commit a half message with its final payload; the first decision stands';
+
+create function mqpg.commit(handle text, payload json) returns mqpg.outcome
+language plpgsql as $$
+begin
+    if commit.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
+end
+$$;
+comment on function mqpg.commit(text, json) is 'Commit a half message with its final payload; the first decision stands';
+
+create function mqpg.commit(handle text, payload jsonb) returns mqpg.outcome
+language plpgsql as $$
+begin
+    if commit.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
+end
+$$;
+comment on function mqpg.commit(text, jsonb) is 'Commit a half message with its final payload; the first decision stands';
+
+-- functions/transact/commit_batch.sql
+-- Commits many half messages at once; outcomes in argument order. A null element of payloads keeps the
+-- prepared payload. Handles are decided each for itself: an unknown one does not stop the others.
+-- Locks: the decisions' keys in ascending order; waits for others under way. Cost: one row read and one
+-- written each. Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON).
+create function mqpg.commit_batch(handles text []) returns table (handle text, outcome mqpg.outcome)
+language sql as $$
+    select d.handle, d.outcome from mqpg._decide_batch(commit_batch.handles, 'c', 'producer') d
+$$;
+comment on function mqpg.commit_batch(text []) is 'Commit many half messages; outcomes in argument order';
+
+create function mqpg.commit_batch(handles text [], payloads text [])
+returns table (handle text, outcome mqpg.outcome)
+language sql as $$
+    select d.handle, d.outcome
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', commit_batch.payloads) d
+$$;
+comment on function mqpg.commit_batch(text [], text []) is 'Commit many half messages with final payloads';
+
+create function mqpg.commit_batch(handles text [], payloads json [])
+returns table (handle text, outcome mqpg.outcome)
+language sql as $$
+    select d.handle, d.outcome
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', commit_batch.payloads::text []) d
+$$;
+comment on function mqpg.commit_batch(text [], json []) is 'Commit many half messages with final payloads';
+
+create function mqpg.commit_batch(handles text [], payloads jsonb [])
+returns table (handle text, outcome mqpg.outcome)
+language sql as $$
+    select d.handle, d.outcome
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', commit_batch.payloads::text []) d
+$$;
+comment on function mqpg.commit_batch(text [], jsonb []) is 'Commit many half messages with final payloads';
+
+-- functions/transact/local_begin.sql
+-- Writes the ledger row of a local transaction in this database (protocol T2, step 2): call it first in the
+-- local transaction. It fails, and with it the transaction, where a check-back came first (MQ017) or the
+-- half is decided or was begun before (MQ018).
+-- Locks: the ledger key; waits for a check-back under way. Cost: one insert. Errors: MQ001, MQ006, MQ017, MQ018.
+create function mqpg.local_begin(handle text) returns void
+language plpgsql as $$
+declare
+    v_half record;
+    v_entry text;
+    v_decision "char";
+begin
+    if local_begin.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
+    select h.* into v_half from mqpg._half(local_begin.handle) h;
+    if not v_half.found then
+        raise exception using errcode = 'MQ006', message = format('handle %L names no half message here', local_begin.handle);
+    end if;
+    insert into mqpg.ledger (handle) values (local_begin.handle) on conflict do nothing;
+    if not found then
+        select l.entry into strict v_entry from mqpg.ledger l where l.handle = local_begin.handle;
+        if v_entry = 'fence' then
+            raise exception using errcode = 'MQ017',
+                message = format('a check-back came first: half message %s is rolled back', v_half.message_id);
+        end if;
+        raise exception using errcode = 'MQ018',
+            message = format('the local transaction of half message %s was begun before', v_half.message_id);
+    end if;
+    select o.op into v_decision from mqpg.op_log o where o.message_id = v_half.message_id and o.stage = 0;
+    if found then
+        raise exception using errcode = 'MQ018', message = format(
+            'half message %s is already %s', v_half.message_id,
+            case v_decision when 'c' then 'committed' else 'rolled back' end);
+    end if;
+end
+$$;
+comment on function mqpg.local_begin(text) is 'Ledger row in this database: first statement of the local transaction';
+
+-- functions/transact/prepare.sql
+-- Stores a half message, invisible until commit(), and returns its handle (protocol T2, step 1). Call it in
+-- a transaction of its own and commit that before the local transaction begins. The commit waits for the
+-- disk whatever the session's synchronous_commit says.
+-- Locks: none beyond the new row. Cost: one row of the commit log. Errors: MQ001, MQ003, MQ004, MQ010.
+create function mqpg.prepare(
+    topic text, payload text, producer_group text, key text default null, tag text default null,
+    headers jsonb default null, check_after interval default null, delay interval default null
+) returns text
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+    v_group mqpg.producer_group;
+    v_xid xid8;
+    v_batch bigint;
+    v_nonce uuid := gen_random_uuid();
+    v_now timestamptz := clock_timestamp();
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = prepare.topic;
+    if not found then
+        v_topic := mqpg._topic(prepare.topic);
+    end if;
+    select g.* into v_group from mqpg.producer_group g where g.name = prepare.producer_group;
+    if not found then
+        v_group := mqpg._producer_group(prepare.producer_group);
+    end if;
+    if prepare.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    if octet_length(prepare.payload) > v_topic.max_payload then
+        raise exception using errcode = 'MQ010', message = format(
+            'payload has %s bytes; topic %L allows %s', octet_length(prepare.payload), prepare.topic,
+            v_topic.max_payload);
+    end if;
+    if octet_length(prepare.key) > 512 or octet_length(prepare.tag) > 512 then
+        raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
+    end if;
+    if prepare.check_after is not null or prepare.delay is not null then
+        perform mqpg._check_half_times(v_topic, prepare.check_after, prepare.delay);
+    end if;
+    perform mqpg._force_sync();
+    v_xid := pg_current_xact_id();    -- before the batch id is drawn
+    v_batch := nextval('mqpg.batch_id');
+    insert into mqpg.commit_log (
+        batch_id, xid, born_at, topic_id, producer_group_id, queue_id, n, kind, nonce, check_at, delay,
+        keys, tags, headers, payloads)
+    values (
+        v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id,
+        case
+            when prepare.key is null then mqpg._queue_of(v_batch, v_topic.queues)
+            else mqpg._queue_of(prepare.key, v_topic.queues)
+        end,
+        1, 'h', v_nonce, v_now + coalesce(prepare.check_after, v_group.check_after),
+        nullif(prepare.delay, interval '0'),
+        case when prepare.key is not null then array[prepare.key] end,
+        case when prepare.tag is not null then array[prepare.tag] end,
+        case when prepare.headers is not null then array[prepare.headers] end,
+        array[prepare.payload::json]);
+    return mqpg._handle(v_batch * 1024, v_nonce);
+end
+$$;
+comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval)
+    is 'Store a half message, invisible until commit(); returns its handle';
+
+create function mqpg.prepare(
+    topic text, payload json, producer_group text, key text default null, tag text default null,
+    headers jsonb default null, check_after interval default null, delay interval default null
+) returns text
+language sql as $$
+    select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
+        prepare.headers, prepare.check_after, prepare.delay)
+$$;
+comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval)
+    is 'Store a half message, invisible until commit(); returns its handle';
+
+create function mqpg.prepare(
+    topic text, payload jsonb, producer_group text, key text default null, tag text default null,
+    headers jsonb default null, check_after interval default null, delay interval default null
+) returns text
+language sql as $$
+    select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
+        prepare.headers, prepare.check_after, prepare.delay)
+$$;
+comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval)
+    is 'Store a half message, invisible until commit(); returns its handle';
+
+-- functions/transact/prepare_batch.sql
+-- Stores many half messages of one topic; returns their handles in argument order. Each is decided for
+-- itself. As prepare() otherwise.
+-- Locks: none beyond the new rows. Cost: as send_batch. Errors: MQ001, MQ003, MQ004, MQ010.
+create function mqpg.prepare_batch(
+    topic text, payloads text [], producer_group text, keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, check_after interval default null, delay interval default null
+) returns setof text
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
+    v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
+    v_nonce uuid := gen_random_uuid();
+    v_prefix text;
+begin
+    perform mqpg._check_batch(
+        v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
+    perform mqpg._check_half_times(v_topic, prepare_batch.check_after, prepare_batch.delay);
+    if cardinality(prepare_batch.payloads) = 0 then
+        return;
+    end if;
+    perform mqpg._force_sync();
+    return query
+    select mqpg._handle(u.id, v_nonce)
+    from unnest(mqpg._store(
+        v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
+        producer_group_id => v_group.producer_group_id, nonce => v_nonce,
+        check_at => clock_timestamp() + coalesce(prepare_batch.check_after, v_group.check_after),
+        delay => nullif(prepare_batch.delay, interval '0'))) with ordinality as u(id, o)
+    order by u.o;
+end
+$$;
+comment on function mqpg.prepare_batch(text, text [], text, text [], text [], jsonb [], interval, interval)
+    is 'Store many half messages; returns their handles in argument order';
+
+create function mqpg.prepare_batch(
+    topic text, payloads json [], producer_group text, keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, check_after interval default null, delay interval default null
+) returns setof text
+language sql as $$
+    select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
+        prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
+$$;
+comment on function mqpg.prepare_batch(text, json [], text, text [], text [], jsonb [], interval, interval)
+    is 'Store many half messages; returns their handles in argument order';
+
+create function mqpg.prepare_batch(
+    topic text, payloads jsonb [], producer_group text, keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, check_after interval default null, delay interval default null
+) returns setof text
+language sql as $$
+    select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
+        prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
+$$;
+comment on function mqpg.prepare_batch(text, jsonb [], text, text [], text [], jsonb [], interval, interval)
+    is 'Store many half messages; returns their handles in argument order';
+
+-- functions/transact/rollback.sql
+-- Rolls a half message back (protocol T2, step 3): idempotent, the first decision stands.
+-- Locks: the decision's key; waits for another decision under way. Cost: one row read, one written.
+-- Errors: MQ001 (null).
+create function mqpg.rollback(handle text) returns mqpg.outcome
+language sql as $$
+    select mqpg._decide(rollback.handle, 'b', 'producer')
+$$;
+comment on function mqpg.rollback(text) is 'Roll a half message back; the first decision stands';
+
+-- functions/transact/rollback_batch.sql
+-- Rolls many half messages back at once; outcomes in argument order.
+-- Locks: the decisions' keys in ascending order; waits for others under way. Cost: one row read and one
+-- written each. Errors: MQ001 (nulls).
+create function mqpg.rollback_batch(handles text []) returns table (handle text, outcome mqpg.outcome)
+language sql as $$
+    select d.handle, d.outcome from mqpg._decide_batch(rollback_batch.handles, 'b', 'producer') d
+$$;
+comment on function mqpg.rollback_batch(text []) is 'Roll many half messages back; outcomes in argument order';
+
+-- functions/consume/ack.sql
+-- Acknowledges a delivery, or its messages up to the offset `through` (inclusive); the rest stays claimed.
+-- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
+-- Errors: MQ001 (through outside the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+create function mqpg.ack(receipt text, through bigint default null) returns void
+language plpgsql as $$
+declare
+    v record;
+    v_claim mqpg.claim;
+    v_left mqpg.claim;
+    v_receipt record;
+begin
+    select o.* into v from mqpg._open_claim(ack.receipt) o;
+    if ack.through is not null then
+        select p.* into v_receipt from mqpg._parse_receipt(ack.receipt) p;
+        if ack.through not between v_receipt.from_offset and v_receipt.to_offset - 1 then
+            raise exception using errcode = 'MQ001', message = format(
+                'through must lie in the delivery, %s to %s, not %s', v_receipt.from_offset, v_receipt.to_offset - 1,
+                ack.through);
+        end if;
+        v_claim := v.claim;
+        if ack.through < v_claim.from_offset then
+            return;    -- acknowledged before
+        end if;
+        v_claim.from_offset := ack.through + 1;
+        v_left := mqpg._settle_offsets(v_claim, '{}');
+    end if;
+    perform mqpg._write_cursor(
+        v.last_version, 'a', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+        case when v_left.epoch is null then v.rest else v_left || v.rest end);
+end
+$$;
+comment on function mqpg.ack(text, bigint) is 'Acknowledge a delivery, or its part up to an offset';
+
+-- functions/consume/extend.sql
+-- Makes a delivery's lease end `lease` from now.
+-- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
+-- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+create function mqpg.extend(receipt text, lease interval) returns void
+language plpgsql as $$
+declare
+    v record;
+    v_claim mqpg.claim;
+begin
+    perform mqpg._interval('lease', extend.lease, '10 milliseconds');
+    select o.* into v from mqpg._open_claim(extend.receipt) o;
+    v_claim := v.claim;
+    v_claim.lease_until := clock_timestamp() + extend.lease;
+    perform mqpg._write_cursor(
+        v.last_version, 'e', v_claim.epoch, (v.last_version).claimed, (v.last_version).owner, v_claim || v.rest);
+end
+$$;
+comment on function mqpg.extend(text, interval) is 'Extend a delivery''s lease';
+
+-- functions/consume/fetch.sql
+-- Reads a queue from an offset without claiming anything: for consumers that keep their offset in their own
+-- database (C2). Nothing at the tail; receipt is null and attempt 1.
+-- Locks: none. Cost: one index lookup a run. Errors: MQ001, MQ003, MQ013 (below the oldest offset or beyond
+-- the tail), MQ014 (missing body).
+create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
+returns setof mqpg.delivery
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic := mqpg._topic("fetch".topic);
+    v_oldest bigint;
+    v_tail bigint;
+    v_until bigint;
+    v_rows bigint;
+begin
+    perform mqpg._check_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
+    perform mqpg._check_range('from_offset', "fetch".from_offset, 0, 9223372036854775807);
+    perform mqpg._check_range('max_messages', "fetch".max_messages, 1, 10000);
+    v_tail := mqpg._tail(v_topic.topic_id, "fetch".queue_id, 0);
+    v_oldest := mqpg._oldest(v_topic.topic_id, "fetch".queue_id, 0);
+    if "fetch".from_offset not between v_oldest and v_tail then
+        raise exception using errcode = 'MQ013', message = format(
+            'from_offset must lie between the oldest offset %s and the next one %s of queue %s, not %s', v_oldest,
+            v_tail, "fetch".queue_id, "fetch".from_offset);
+    end if;
+    v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
+    return query
+    select d.* from mqpg._deliveries(
+        v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until, null, v_topic.name, 1, null,
+        exists (select from mqpg.held)) as d;
+    get diagnostics v_rows = row_count;
+    if v_rows <> v_until - "fetch".from_offset then
+        perform mqpg._missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);
+    end if;
+end
+$$;
+comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an offset without claiming';
+
+-- functions/consume/nack.sql
+-- Gives messages of a delivery up: each goes to the subscription's retry lane, due after `delay` (else the
+-- back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to the dead letters when
+-- its attempts are used up. The receipt stays open for the rest.
+-- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one row a message and one
+-- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
+returns void
+language plpgsql as $$
+declare
+    v record;
+    v_message record;
+    v_offsets bigint [] := '{}';
+    v_left mqpg.claim;
+    v_unknown bigint;
+begin
+    if nack.message_ids is null or array_position(nack.message_ids, null) is not null then
+        raise exception using errcode = 'MQ001', message = 'message_ids must not be null, nor any of them';
+    end if;
+    if nack.delay is not null then
+        perform mqpg._interval('delay', nack.delay, '0');
+    end if;
+    select o.* into v from mqpg._open_claim(nack.receipt) o;
+    select u.id into v_unknown from unnest(nack.message_ids) as u(id)
+    where not exists (
+        select from mqpg._claimed_messages(
+            (v.subscription).topic_id, (v.last_version).queue_id,
+            case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end, v.claim) m
+        where m.message_id = u.id)
+    limit 1;
+    if found then
+        raise exception using errcode = 'MQ001',
+            message = format('message_ids: %s is not in the delivery, or left it before', v_unknown);
+    end if;
+    for v_message in
+        select m.* from mqpg._claimed_messages(
+            (v.subscription).topic_id, (v.last_version).queue_id,
+            case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end, v.claim) m
+        where m.message_id = any(nack.message_ids)
+    loop
+        perform mqpg._give_up(
+            v.subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+        v_offsets := v_offsets || v_message.queue_offset;
+    end loop;
+    if v_offsets <> '{}' then
+        v_left := mqpg._settle_offsets(v.claim, v_offsets);
+        perform mqpg._write_cursor(
+            v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+            case when v_left.epoch is null then v.rest else v_left || v.rest end);
+    end if;
+end
+$$;
+comment on function mqpg.nack(text, bigint [], text, interval)
+    is 'Send messages of a delivery to retry, or to the dead letters';
+
+-- functions/consume/receive.sql
+-- Claims up to max_messages messages of one queue, or of the subscription's retry lane, for a lease and
+-- returns them; nothing when there is nothing to be had. Takes the queue that waited longest, first what a
+-- lease that ran out left behind. Never waits: a queue that is locked by another call is passed over.
+-- In one transaction with ack() the claim is the transaction's (C1); a rollback gives it back at once.
+-- Modes: exclusive, a queue with an open claim gives nothing to anyone; pinned, a queue stays with the
+-- consumer that first received from it until unpin(), whatever the lease.
+-- Locks: the queue's advisory lock, by trying, until the end of the transaction.
+-- Cost: a look at each queue's cursor and tail, one cursor version, and the messages.
+-- Errors: MQ001, MQ003, MQ005, MQ014 (missing body), 40001 (REPEATABLE READ callers).
+create function mqpg.receive(
+    consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
+    consumer text default null, queue_id int default null
+) returns setof mqpg.delivery
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription;
+    v_topic mqpg.topic;
+    v_queue int;
+    v_cursor mqpg.cursor;
+    v_claim mqpg.claim;
+    v_rows bigint;
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
+    select s.* into v_subscription from mqpg.subscription s
+    where s.topic_id = v_topic.topic_id and s.consumer_group = receive.consumer_group;
+    if not found then
+        v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
+    end if;
+    perform mqpg._check_receive(
+        v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
+    foreach v_queue in array mqpg._waiting_queues(v_subscription, v_topic.queues, receive.consumer, receive.queue_id)
+    loop
+        continue when not pg_try_advisory_xact_lock(1836150833, v_subscription.subscription_id * 1024 + v_queue + 1);
+        -- a new statement: the cursor as the last holder of the lock left it
+        v_cursor := mqpg._cursor(v_subscription.subscription_id, v_queue);
+        v_claim := mqpg._claim(
+            v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
+        continue when v_claim is null;
+        return query
+        select d.* from mqpg._deliveries(
+            v_topic.topic_id, v_queue, case v_queue when -1 then v_subscription.subscription_id else 0 end,
+            v_claim.from_offset, v_claim.to_offset, v_claim.settled, v_topic.name, v_claim.attempt,
+            format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_queue, v_claim.epoch, v_claim.from_offset,
+                v_claim.to_offset),
+            exists (select from mqpg.held)) as d;
+        get diagnostics v_rows = row_count;
+        if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
+            perform mqpg._missing_body(v_topic.name, v_queue, v_claim.from_offset, v_claim.to_offset, v_rows);
+        end if;
+        return;
+    end loop;
+end
+$$;
+comment on function mqpg.receive(text, text, int, interval, text, int)
+    is 'Claim messages of one queue for a lease and return them';
+
+-- functions/consume/release.sql
+-- Gives a delivery back: anyone may receive it at once, and the attempt does not count. The receipt is spent.
+-- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
+-- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+create function mqpg.release(receipt text) returns void
+language plpgsql as $$
+declare
+    v record;
+begin
+    select o.* into v from mqpg._open_claim(release.receipt) o;
+    perform mqpg._write_cursor(
+        v.last_version, 'l', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+        mqpg._free_claim(v.claim, v.last_version, (v.claim).attempt - 1) || v.rest);
+end
+$$;
+comment on function mqpg.release(text) is 'Give a delivery back without counting the attempt';
+
+-- functions/consume/unpin.sql
+-- Ends a consumer's ownership of pinned queues: of one queue, of one consumer, or all. Do it only when the
+-- consumer's local database is known to hold all it applied, for the queue's next owner begins where the
+-- cursor stands. What was claimed may be received at once; open receipts become stale.
+-- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue.
+-- Errors: MQ001, MQ003, MQ005, 55P03, 40001.
+create function mqpg.unpin(consumer_group text, topic text, queue_id int default null, consumer text default null)
+returns void
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription := mqpg._subscription(unpin.consumer_group, unpin.topic);
+    v_topic mqpg.topic := mqpg._topic(unpin.topic);
+    v_queue int;
+    v_cursor mqpg.cursor;
+    v_free mqpg.claim [];
+    v_claim mqpg.claim;
+begin
+    if v_subscription.mode <> 'pinned' then
+        raise exception using errcode = 'MQ001', message = format(
+            'unpin is for mode pinned; consumer group %L reads topic %L in mode %s', unpin.consumer_group,
+            unpin.topic, v_subscription.mode);
+    end if;
+    if unpin.queue_id is not null then
+        perform mqpg._check_range('queue_id', unpin.queue_id, -1, v_topic.queues - 1);
+    end if;
+    for v_queue in coalesce(unpin.queue_id, -1)..coalesce(unpin.queue_id, v_topic.queues - 1) loop
+        perform mqpg._lock_cursor(v_subscription.subscription_id, v_queue);
+        v_cursor := mqpg._cursor(v_subscription.subscription_id, v_queue);
+        continue when v_cursor.owner is null or v_cursor.owner <> unpin.consumer;
+        v_free := '{}';
+        foreach v_claim in array v_cursor.claims loop
+            v_free := v_free || mqpg._free_claim(v_claim, v_cursor, v_claim.attempt);
+        end loop;
+        perform mqpg._write_cursor(v_cursor, 'u', null, v_cursor.claimed, null, v_free);
+    end loop;
+end
+$$;
+comment on function mqpg.unpin(text, text, int, text) is 'End a consumer''s ownership of pinned queues';
+
+-- functions/append/_append_runs.sql
+-- The appender's one INSERT: collects what is new up to a snapshot and a due time, orders it, joins
+-- neighbours into runs, and writes rows of at most 64 runs and 4096 messages behind each queue's tail.
+-- Ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join; decisions join only
+-- where ids ascend in decision order.
+-- Locks: none beyond the new rows (append() serialises callers). Cost: linear in the new record batches.
+create function mqpg._append_runs(
+    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int []
+)
+language plpgsql as $$
+declare
+    v_floor bigint := _append_runs.last_tick.floor_id;
+    v_from xid8 := _append_runs.last_tick.snapshot_xmax;
+    v_before xid8 := pg_snapshot_xmax(_append_runs.upto);
+    v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
+    v_due_from timestamptz := _append_runs.last_tick.due_until;
+begin
+    with fresh as materialized (
+        select l.topic_id, l.queue_id, 0 as subscription_id, l.batch_id as place, l.batch_id * 1024 as id,
+            l.n::int as n, null::bigint as deliver_id, null::smallint as attempt, false as due
+        from mqpg.commit_log l
+        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before
+            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
+        union all
+        select l.topic_id, l.queue_id, 0, l.batch_id, l.batch_id * 1024, l.n, null, null, false
+        from mqpg.commit_log l
+        where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)
+            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
+        union all
+        select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
+        from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before
+            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
+        union all
+        select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
+        from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
+            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
+        union all
+        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
+            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
+        from mqpg.delayed d
+        where d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
+            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
+            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid = any(v_late)
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+    ),
+    marked as (
+        select f.*, row_number() over w as nth,
+            case when lag(f.id + f.n) over w = f.id and lag(f.id / 1024) over w = f.id / 1024
+                and f.deliver_id is null and lag(f.deliver_id) over w is null
+                and f.attempt is not distinct from lag(f.attempt) over w then 0 else 1 end as begins
+        from fresh f
+        window w as (partition by f.topic_id, f.queue_id, f.subscription_id order by f.due, f.place, f.id)
+    ),
+    joined as (
+        select m.*, sum(m.begins) over (
+            partition by m.topic_id, m.queue_id, m.subscription_id order by m.nth) as run
+        from marked m
+    ),
+    runs as (
+        select j.topic_id, j.queue_id, j.subscription_id, j.run - 1 as nth, min(j.id) as first_id,
+            sum(j.n)::int as n, min(j.deliver_id) as deliver_id, min(j.attempt) as attempt
+        from joined j group by j.topic_id, j.queue_id, j.subscription_id, j.run
+    ),
+    placed as (
+        select r.*, sum(r.n) over (
+            partition by r.topic_id, r.queue_id, r.subscription_id order by r.nth) - r.n as begin_at
+        from runs r
+    ),
+    piece as (
+        -- a row begins inside one window of 3072 messages and its last run has at most 1024
+        select p.topic_id, p.queue_id, p.subscription_id, min(p.begin_at) as begin_at, sum(p.n)::int as n,
+            array_agg(p.first_id order by p.nth) as first_ids,
+            array_agg(p.begin_at order by p.nth) as begins,
+            case when count(p.deliver_id) > 0 then array_agg(p.deliver_id order by p.nth) end as deliver_ids,
+            case when count(p.attempt) > 0 then array_agg(p.attempt order by p.nth) end as attempts
+        from placed p
+        group by p.topic_id, p.queue_id, p.subscription_id, p.nth / 64, (p.begin_at / 3072)::int
+    ),
+    tail as (
+        select k.topic_id, k.queue_id, k.subscription_id,
+            mqpg._tail(k.topic_id, k.queue_id, k.subscription_id) as next_offset
+        from (select distinct p.topic_id, p.queue_id, p.subscription_id from piece p) as k
+    ),
+    appended as (
+        insert into mqpg.consume_queue (
+            base_offset, tick_id, topic_id, subscription_id, n, queue_id, first_ids, starts, deliver_ids, attempts)
+        select t.next_offset + p.begin_at, _append_runs.last_tick.tick_id + 1, p.topic_id, p.subscription_id, p.n,
+            p.queue_id, p.first_ids, array(select (b - p.begin_at)::int from unnest(p.begins) b),
+            p.deliver_ids, p.attempts
+        from piece p
+        join tail t using (topic_id, queue_id, subscription_id)
+        returning topic_id, n
+    )
+    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}')
+    into _append_runs.messages, _append_runs.topic_ids
+    from appended a;
+end
+$$;
+comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz)
+    is 'Internal: append what is new to the consume queues';
+
+-- functions/append/_check_cluster.sql
+-- Refuses to append in a cluster other than the one whose xids the rows carry (MQ016): after a restore from
+-- a dump xids begin anew and a snapshot of old says nothing about them.
+-- Locks: none. Cost: reads the control file.
+create function mqpg._check_cluster(s0 pg_snapshot, s1 pg_snapshot) returns void
+language plpgsql as $$
+declare
+    v_known bigint := (select b.system_identifier from mqpg.broker b);
+    v_actual bigint := (select c.system_identifier from pg_control_system() c);
+begin
+    if v_known <> v_actual or pg_snapshot_xmax(_check_cluster.s0) > pg_snapshot_xmax(_check_cluster.s1) then
+        raise exception using errcode = 'MQ016',
+            message = 'this database was restored into another cluster: its transaction ids do not hold here',
+            detail = format('system identifier %s recorded, %s found; newest tick %s, current snapshot %s',
+                v_known, v_actual, _check_cluster.s0, _check_cluster.s1),
+            hint = 'Appending would lose or repeat messages. See the chapter on restoring in the documentation.';
+    end if;
+end
+$$;
+comment on function mqpg._check_cluster(pg_snapshot, pg_snapshot) is 'Internal: refuse a restored copy';
+
+-- functions/append/_cut.sql
+-- Cuts a backlog: the snapshot S1 as it would have been when xid x was the next one, with
+-- xmax(S0) <= x <= xmax(S1) chosen so that about max_messages are new. An x below xmax(S0) would append
+-- messages again.
+-- Locks: none. Cost: an index scan of at most 2 * max_messages entries.
+create function mqpg._cut(last_tick mqpg.tick, s1 pg_snapshot, max_messages int) returns pg_snapshot
+language plpgsql as $$
+declare
+    v_s0_xmax xid8 := _cut.last_tick.snapshot_xmax;
+    v_last xid8;
+    v_x bigint;
+begin
+    select least(
+        (select c.xid from (
+            select l.xid, sum(l.n) over (order by l.xid rows unbounded preceding) as total from mqpg.commit_log l
+            where l.kind = 'n' and l.batch_id > _cut.last_tick.floor_id
+                and l.xid >= v_s0_xmax and l.xid < pg_snapshot_xmax(_cut.s1)
+            order by l.xid limit _cut.max_messages) as c
+        where c.total >= _cut.max_messages order by c.xid limit 1),
+        (select o.xid from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid >= v_s0_xmax and o.xid < pg_snapshot_xmax(_cut.s1)
+        order by o.xid offset _cut.max_messages - 1 limit 1)) into v_last;
+    if v_last is null then
+        return _cut.s1;
+    end if;
+    v_x := v_last::text::bigint + 1;
+    return (
+        select format('%s:%s:%s', least(pg_snapshot_xmin(_cut.s1)::text::bigint, v_x), v_x,
+            string_agg(x.xid::text, ',' order by x.xid))::pg_snapshot
+        from pg_snapshot_xip(_cut.s1) as x(xid)
+        where x.xid::text::bigint < v_x);
+end
+$$;
+comment on function mqpg._cut(mqpg.tick, pg_snapshot, int) is 'Internal: cut the appender''s snapshot at a backlog';
+
+-- functions/append/_cut_due.sql
+-- Cuts what is due: the time up to which about max_messages rows become due in one pass.
+-- Locks: none. Cost: an index scan of at most max_messages entries.
+create function mqpg._cut_due(due_from timestamptz, due_until timestamptz, max_messages int) returns timestamptz
+language sql stable as $$
+    select coalesce(
+        (select d.visible_at from mqpg.delayed d
+         where d.visible_at > _cut_due.due_from and d.visible_at <= _cut_due.due_until
+         order by d.visible_at offset _cut_due.max_messages - 1 limit 1),
+        _cut_due.due_until)
+$$;
+comment on function mqpg._cut_due(timestamptz, timestamptz, int) is 'Internal: cut the appender''s due time at a backlog';
+
+-- functions/append/_enqueue_halves_sometimes.sql
+-- Feeds the op-log queue about once a second: a half decided in milliseconds, as nearly all are, never gets
+-- an entry, and none is forgotten, since an entry follows from the half.
+-- Locks: as _enqueue_halves. Cost: one index lookup where it is too early.
+create function mqpg._enqueue_halves_sometimes(snapshot pg_snapshot, batch_seq bigint) returns void
+language plpgsql as $$
+declare
+    v_last timestamptz := (select h.at from mqpg.half_tick h order by h.half_tick_id desc limit 1);
+begin
+    if v_last is null or v_last < clock_timestamp() - interval '1 second' then
+        perform mqpg._enqueue_halves(_enqueue_halves_sometimes.snapshot, _enqueue_halves_sometimes.batch_seq);
+    end if;
+end
+$$;
+comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint)
+    is 'Internal: feed the op-log queue about once a second';
+
+-- functions/append/append.sql
+-- One pass of the appender: gives every message that became visible since the pass before its place in a
+-- consume queue, and returns how many. With the snapshot S0 of the last tick and the current S1 these are
+-- the normal sends and the undelayed commit decisions whose xid is visible in S1 and not in S0, ordered by
+-- batch id / order number, and what is due: so nothing is skipped however late it commits, a long
+-- transaction delays only its own messages, and offsets are dense. max_messages is a target: one
+-- transaction is not split.
+-- Locks: 1836150834, 0 until the end of its transaction, so passes are one after the other.
+-- Cost: an index scan of what is new; an idle pass reads no table rows to speak of and writes nothing.
+-- Errors: MQ001, MQ015 (caller has an xid or is not READ COMMITTED), MQ016 (restored into another cluster).
+create function mqpg.append(max_messages int default null) returns bigint
+language plpgsql as $$
+declare
+    v_tick mqpg.tick;
+    v_batch_seq bigint;
+    v_s1 pg_snapshot;
+    v_upto pg_snapshot;     -- S1, or its cut where there is a backlog
+    v_due_until timestamptz;
+    v_messages bigint;
+    v_topic_ids int [];
+begin
+    if append.max_messages is not null then
+        perform mqpg._check_range('max_messages', append.max_messages, 1, 2147483647);
+    end if;
+    perform mqpg._check_own_transaction('append');
+    -- A pass redone after a crash may order messages otherwise; a consumer that keeps its offset elsewhere
+    -- would see one twice and another never.
+    perform mqpg._force_sync();
+    perform pg_advisory_xact_lock(1836150834, 0);
+    select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    -- The sequence first, then the snapshot: a row that the snapshot does not cover has a greater batch id.
+    select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
+    v_s1 := pg_current_snapshot();
+    perform mqpg._check_cluster(v_tick.snapshot, v_s1);
+    perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
+    v_upto := v_s1;
+    v_due_until := greatest(v_tick.due_until, clock_timestamp());
+    if append.max_messages is not null then
+        v_upto := mqpg._cut(v_tick, v_s1, append.max_messages);
+        v_due_until := mqpg._cut_due(v_tick.due_until, v_due_until, append.max_messages);
+    end if;
+    select a.messages, a.topic_ids into v_messages, v_topic_ids
+    from mqpg._append_runs(v_tick, v_upto, v_due_until) a;
+    if v_messages > 0 then
+        insert into mqpg.tick (
+            tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+        values (
+            v_tick.tick_id + 1, v_upto, pg_snapshot_xmax(v_upto),
+            -- rows behind a cut may have drawn their batch ids before the sequence was read
+            case when v_upto::text = v_s1::text then v_batch_seq else v_tick.floor_id end,
+            greatest(v_tick.floor_id, (
+                select k.batch_seq from mqpg.tick k
+                where k.snapshot_xmax <= pg_snapshot_xmin(v_upto)
+                order by k.snapshot_xmax desc, k.tick_id desc limit 1)),
+            v_due_until, v_messages, v_topic_ids, clock_timestamp());
+        perform pg_notify('mqpg', (v_tick.tick_id + 1)::text);
+    end if;
+    return v_messages;
+end
+$$;
+comment on function mqpg.append(int) is 'One pass of the appender; returns the number of messages appended';
+
+-- functions/check/_answer.sql
+-- The answer of a compensator outside the database to a hand-out of _due_halves(): commit and rollback decide and
+-- the outcome says what came of it; wait backs off, counts no check, and returns null.
+-- Locks: the decision's key, the entry's row. Cost: one decision or one update. Errors: MQ001, MQ006.
+create function mqpg._answer(handle text, verdict mqpg.verdict, by text, reason text) returns mqpg.outcome
+language plpgsql as $$
+declare
+    v_half record;
+    v_entry record;
+    v_outcome mqpg.outcome;
+begin
+    select h.* into v_half from mqpg._open_half(_answer.handle) h;
+    if _answer.verdict is null then
+        raise exception using errcode = 'MQ001', message = 'verdict must not be null';
+    end if;
+    if _answer.verdict <> 'wait' then
+        v_outcome := mqpg._decide(_answer.handle, case _answer.verdict when 'commit' then 'c' else 'b' end::"char",
+            'checker', concat_ws(': ', _answer.by, _answer.reason));
+        perform mqpg._forget_entry(v_half.message_id);
+        return v_outcome;
+    end if;
+    if v_half.decided then
+        perform mqpg._forget_entry(v_half.message_id);
+        return null;
+    end if;
+    select e.* into v_entry from mqpg._entry(v_half.message_id) e;
+    if found then
+        perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, null,
+            v_entry.vt > clock_timestamp(), coalesce(_answer.by, 'checker'), _answer.reason);
+    end if;
+    return null;
+end
+$$;
+comment on function mqpg._answer(text, mqpg.verdict, text, text) is 'Internal: a compensator''s answer about a half';
+
+-- functions/check/_ask_function.sql
+-- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns mqpg.verdict.
+-- Where it fails, answers null or is not such a function, verdict is null and problem says why: a check without
+-- a result. A lock time-out inside it is a wait. The name is data: it is looked up, never pasted.
+-- Locks: the function's, each waited for at most 1 s. Cost: the function's.
+create function mqpg._ask_function(
+    target text, handle text, key text, headers jsonb, payload json, out verdict mqpg.verdict, out problem text
+)
+language plpgsql
+set lock_timeout = '1s' as $$
+declare
+    v_function regprocedure;
+begin
+    v_function := coalesce(
+        to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
+        to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
+    if not exists (
+        select from pg_proc p
+        where p.oid = v_function and p.prorettype = 'mqpg.verdict'::regtype and not p.proretset and p.prokind = 'f'
+    ) then
+        problem := format('%s(text, text, jsonb, json) returns mqpg.verdict does not exist', _ask_function.target);
+        return;
+    end if;
+    execute format('select %s($1, $2, $3, $4::%s)', v_function::regproc, (
+        select p.proargtypes[3]::regtype from pg_proc p where p.oid = v_function))
+    into verdict
+    using _ask_function.handle, _ask_function.key, _ask_function.headers, _ask_function.payload;
+    if verdict is null then
+        problem := format('%s answered null', _ask_function.target);
+    end if;
+exception
+    when lock_not_available then
+        verdict := 'wait';
+        problem := null;
+    when others then
+        verdict := null;
+        problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
+end
+$$;
+comment on function mqpg._ask_function(text, text, text, jsonb, json) is 'Internal: ask a group''s SQL function';
+
+-- functions/check/_back_off.sql
+-- How long to leave a half alone that was asked about `asked` times: the group's check_after, doubled each time,
+-- at most an hour (setting retry_delay_cap).
+-- Locks: none. Cost: two lookups.
+create function mqpg._back_off(producer_group_id int, asked int) returns interval
+language sql stable as $$
+    select least(
+        coalesce(g.check_after, interval '1 minute') * power(2, least(greatest(_back_off.asked - 1, 0), 30)),
+        mqpg._setting('retry_delay_cap')::interval)
+    from (values (1)) as one(one)
+    left join mqpg.producer_group g on g.producer_group_id = _back_off.producer_group_id
+$$;
+comment on function mqpg._back_off(int, int) is 'Internal: pause before the next check of a half';
+
+-- functions/check/_check_half.sql
+-- Asks about one overdue half whose checker lives in this database, and acts on the answer, all in the caller's
+-- transaction: the fence and the decision stand or fall together. An answer that is none counts as a check, with
+-- the reason kept, and the next comes after the back-off. False where there was nothing to ask.
+-- Locks: the caller holds the entry's row; as _fence() or the function. Cost: a few lookups, an insert, a decision.
+create function mqpg._check_half(producer_group mqpg.producer_group, msg_id bigint, handle text) returns boolean
+language plpgsql as $$
+declare
+    v_half record;
+    v_checks record;
+    v_verdict mqpg.verdict;
+    v_problem text;
+    v_by text := _check_half.producer_group.checker;
+begin
+    select h.* into v_half from mqpg._half(_check_half.handle) h;
+    if not v_half.found or mqpg._is_decided(v_half.message_id) then
+        perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
+        return false;
+    end if;
+    select c.* into v_checks from mqpg._checks(v_half.message_id) c;
+    if v_checks.checks >= _check_half.producer_group.max_checks then
+        perform mqpg._exhaust(
+            _check_half.handle, v_half.message_id, _check_half.producer_group, _check_half.msg_id, v_checks.checks);
+        return true;
+    end if;
+    if _check_half.producer_group.checker = 'ledger' then
+        v_verdict := mqpg._fence(_check_half.handle);
+    else
+        v_by := 'function ' || _check_half.producer_group.checker_target;
+        select a.verdict, a.problem into v_verdict, v_problem
+        from mqpg._ask_function(_check_half.producer_group.checker_target, _check_half.handle, v_half.key,
+            v_half.headers, v_half.payload) a;
+    end if;
+    perform mqpg._log_check(v_half.message_id, 'asked', v_by, coalesce(v_problem, v_verdict::text));
+    if v_verdict = 'wait' then
+        perform mqpg._wait(v_half.message_id, v_half.producer_group_id, _check_half.msg_id, null, true, v_by, null);
+    elsif v_verdict is null then
+        perform mqpg._hide_entry(_check_half.msg_id,
+            clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));
+    else
+        perform mqpg._decide(_check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
+        perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
+    end if;
+    return true;
+end
+$$;
+comment on function mqpg._check_half(mqpg.producer_group, bigint, text) is 'Internal: check one overdue half in SQL';
+
+-- functions/check/_checks.sql
+-- How often a half was asked about without being told to wait, and how often at all, since it was last
+-- re-armed. (PGMQ's read_ct would count waits, too.)
+-- Locks: none. Cost: one index range of check_log.
+create function mqpg._checks(message_id bigint, out checks int, out asked int)
+language sql stable as $$
+    select count(*) filter (where c.event = 'asked') - count(*) filter (where c.event = 'waited'),
+        count(*) filter (where c.event = 'asked')
+    from mqpg.check_log c
+    where c.message_id = _checks.message_id and c.at > coalesce((
+        select max(r.at) from mqpg.check_log r
+        where r.message_id = _checks.message_id and r.event = 'rearmed'), '-infinity')
+$$;
+comment on function mqpg._checks(bigint) is 'Internal: how often a half was asked about';
+
+-- functions/check/_claim_entries.sql
+-- Takes entries of one producer group that were overdue at `upto` out of the op-log queue, oldest first, and
+-- hides them for the lease, as pgmq.read does; but that one's filter cannot use an index (it compares the whole
+-- message inside a CASE), and so every entry of a dead group would be walked over for each of the others. It
+-- also takes whole seconds only. last_read_at is left alone, for older PGMQ lack it; check_log knows better.
+-- Locks: the rows, those of others are skipped. Cost: one index range, one update an entry.
+create function mqpg._claim_entries(producer_group text, most int, lease interval, upto timestamptz)
+returns table (msg_id bigint, handle text)
+language sql as $$
+    with due as materialized (
+        select q.msg_id from pgmq.q_mqpg_oplog q
+        where q.message ->> 'producer_group' = _claim_entries.producer_group and q.vt <= _claim_entries.upto
+        order by q.vt
+        limit _claim_entries.most
+        for update skip locked
+    )
+    update pgmq.q_mqpg_oplog q set vt = clock_timestamp() + _claim_entries.lease, read_ct = q.read_ct + 1
+    from due
+    where q.msg_id = due.msg_id
+    returning q.msg_id, q.message ->> 'handle'
+$$;
+comment on function mqpg._claim_entries(text, int, interval, timestamptz) is 'Internal: lease overdue entries of a group';
+
+-- functions/check/_due_halves.sql
+-- Hands out overdue halves of one group, each for the length of the lease; each hand-out is noted and counts as one
+-- check unless it is answered with wait in time. Entries of halves that were decided meanwhile, or are gone,
+-- are deleted unasked; for those asked max_checks times the group's policy applies.
+-- Locks: as _enqueue_halves(); the entries' rows, those of others are skipped. Cost: a few lookups, one update
+-- and one insert a half.
+create function mqpg._due_halves(producer_group text, max_messages int, lease interval)
+returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group := mqpg._producer_group(_due_halves.producer_group);
+    v_now timestamptz;
+    v_entry record;
+    v_half record;
+    v_checks int;
+    v_given int := 0;
+    v_claimed boolean;
+begin
+    perform mqpg._check_range('max_messages', _due_halves.max_messages, 1, 10000);
+    perform mqpg._interval('lease', _due_halves.lease, '10 milliseconds');
+    perform mqpg._enqueue_halves_now('due_checks');
+    perform mqpg._force_sync();
+    v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
+    loop
+        v_claimed := false;
+        for v_entry in
+            select e.msg_id, e.handle
+            from mqpg._claim_entries(
+                v_group.name, _due_halves.max_messages - v_given, _due_halves.lease, v_now) e
+        loop
+            v_claimed := true;
+            select h.* into v_half from mqpg._half(v_entry.handle) h;
+            if not v_half.found or mqpg._is_decided(v_half.message_id) then
+                perform pgmq.delete('mqpg_oplog', v_entry.msg_id);
+                continue;
+            end if;
+            select c.checks into v_checks from mqpg._checks(v_half.message_id) c;
+            if v_checks >= v_group.max_checks then
+                perform mqpg._exhaust(v_entry.handle, v_half.message_id, v_group, v_entry.msg_id, v_checks);
+                continue;
+            end if;
+            perform mqpg._log_check(v_half.message_id, 'asked', v_group.checker);
+            v_given := v_given + 1;
+            handle := v_entry.handle;
+            topic := v_half.topic;
+            key := v_half.key;
+            headers := v_half.headers;
+            payload := v_half.payload;
+            attempt := v_checks + 1;
+            return next;
+        end loop;
+        exit when not v_claimed or v_given >= _due_halves.max_messages;
+    end loop;
+end
+$$;
+comment on function mqpg._due_halves(text, int, interval) is 'Internal: hand out overdue halves of a group';
+
+-- functions/check/_enqueue_halves.sql
+-- Puts the halves that are newly visible and still undecided into the op-log queue, to become visible there when
+-- they are overdue. The appender's rule with ticks of its own: rows of kind h whose xid is visible in the given
+-- snapshot and not in that of the newest half tick. So none is forgotten and none gets two entries. check_at is
+-- rounded up to a tenth of a second, for PGMQ takes one delay a batch. A half tick is stored only where there
+-- were new halves. `batch_seq` is the batch id sequence's value, read before the snapshot was taken; the caller's
+-- transaction had no xid when it took the snapshot.
+-- Locks: 1836150834, 1, tried only: whoever has it does the same work. Cost: an index scan of the new halves, a
+-- lookup for each; one row and one insert for each undecided one.
+create function mqpg._enqueue_halves(snapshot pg_snapshot, batch_seq bigint) returns bigint
+language plpgsql as $$
+declare
+    v_last mqpg.half_tick;
+    v_from xid8;
+    v_before xid8 := pg_snapshot_xmax(_enqueue_halves.snapshot);
+    v_late xid8 [];
+    v_floor bigint;
+    v_least bigint;
+    v_most bigint;
+    v_due record;
+    v_entries bigint := 0;
+begin
+    if not pg_try_advisory_xact_lock(1836150834, 1) then
+        return 0;
+    end if;
+    select h.* into v_last from mqpg.half_tick h order by h.half_tick_id desc limit 1;
+    v_from := coalesce(v_last.snapshot_xmax, '0');
+    v_late := array(select pg_snapshot_xip(v_last.snapshot));
+    v_floor := coalesce(v_last.floor_id, 0);
+    select min(l.batch_id), max(l.batch_id) into v_least, v_most
+    from (
+        select h.batch_id from mqpg.commit_log h
+        where h.kind = 'h' and h.batch_id > v_floor and h.xid >= v_from and h.xid < v_before
+            and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
+        union all
+        select h.batch_id from mqpg.commit_log h
+        where h.kind = 'h' and h.batch_id > v_floor and h.xid = any(v_late)
+            and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
+    ) as l;
+    if v_least is null then
+        return 0;
+    end if;
+    for v_due in
+        select to_timestamp(ceil(extract(epoch from l.check_at) * 10) / 10) as at, array_agg(
+            jsonb_build_object(
+                'handle', mqpg._handle(l.batch_id * 1024 + i.i, l.nonce), 'message_id', l.batch_id * 1024 + i.i,
+                'producer_group', coalesce(g.name, ''))
+            order by l.batch_id, i.i) as entries
+        from (
+            select h.batch_id, h.n, h.nonce, h.check_at, h.producer_group_id from mqpg.commit_log h
+            where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid >= v_from and h.xid < v_before
+                and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
+            union all
+            select h.batch_id, h.n, h.nonce, h.check_at, h.producer_group_id from mqpg.commit_log h
+            where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid = any(v_late)
+                and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
+        ) as l
+        cross join lateral generate_series(0, l.n - 1) as i(i)
+        left join mqpg.producer_group g on g.producer_group_id = l.producer_group_id
+        where not exists (
+            select from mqpg.op_log o
+            where o.message_id = l.batch_id * 1024 + i.i and o.stage = 0
+                and o.message_id between v_least * 1024 and v_most * 1024 + 1023)
+        group by 1
+    loop
+        perform pgmq.send_batch('mqpg_oplog', v_due.entries, v_due.at);
+        v_entries := v_entries + cardinality(v_due.entries);
+    end loop;
+    insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+    values (
+        greatest(coalesce(v_last.half_tick_id, 0) + 1, (select max(t.tick_id) from mqpg.tick t)),
+        _enqueue_halves.snapshot, v_before, _enqueue_halves.batch_seq,
+        greatest(v_floor, (
+            select h.batch_seq from mqpg.half_tick h
+            where h.snapshot_xmax <= pg_snapshot_xmin(_enqueue_halves.snapshot)
+            order by h.snapshot_xmax desc, h.half_tick_id desc limit 1)),
+        v_entries, clock_timestamp());
+    return v_entries;
+end
+$$;
+comment on function mqpg._enqueue_halves(pg_snapshot, bigint)
+    is 'Internal: put newly visible undecided halves into the op-log queue';
+
+-- functions/check/_enqueue_halves_now.sql
+-- _enqueue_halves() up to this moment, for callers other than append(): the sequence first, then the snapshot,
+-- once, into a variable, in a transaction that has no xid yet.
+-- Locks: as _enqueue_halves(). Cost: its. Errors: MQ015.
+create function mqpg._enqueue_halves_now(function_name text) returns void
+language plpgsql as $$
+declare
+    v_batch_seq bigint;
+    v_snapshot pg_snapshot;
+begin
+    perform mqpg._check_own_transaction(_enqueue_halves_now.function_name);
+    select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
+    v_snapshot := pg_current_snapshot();
+    perform mqpg._enqueue_halves(v_snapshot, v_batch_seq);
+end
+$$;
+comment on function mqpg._enqueue_halves_now(text) is 'Internal: feed the op-log queue up to now';
+
+-- functions/check/_entry.sql
+-- The op-log entry of a half, locked, so that answers to one check come one after the other; no row where there
+-- is none.
+-- Locks: the entry's row. Cost: one index lookup.
+create function mqpg._entry(message_id bigint) returns table (msg_id bigint, vt timestamptz)
+language sql as $$
+    select q.msg_id, q.vt from pgmq.q_mqpg_oplog q
+    where (q.message ->> 'message_id')::bigint = _entry.message_id
+    for update
+$$;
+comment on function mqpg._entry(bigint) is 'Internal: op-log entry of a half, locked';
+
+-- functions/check/_exhaust.sql
+-- What is to be done with a half that was asked about max_checks times in vain: park it, or roll it back. Where a
+-- ledger exists a rollback needs a fence: one in this database is set here, and its answer counts, whatever it is;
+-- one in another database cannot be set from SQL, so such a half is parked, never guessed.
+-- Locks: the caller holds the entry's row; as _fence(). Cost: one decision or one move to the archive.
+create function mqpg._exhaust(
+    handle text, message_id bigint, producer_group mqpg.producer_group, msg_id bigint, checks int
+) returns void
+language plpgsql as $$
+declare
+    v_verdict mqpg.verdict := 'rollback';
+    v_reason text := format('no verdict after %s checks', _exhaust.checks);
+begin
+    if _exhaust.producer_group.on_exhausted = 'park' or _exhaust.producer_group.checker = 'url' then
+        if _exhaust.producer_group.on_exhausted <> 'park' then
+            v_reason := v_reason || '; a rollback would need a fence in the other database';
+        end if;
+        perform mqpg._log_check(_exhaust.message_id, 'parked', _exhaust.producer_group.checker, v_reason);
+        perform pgmq.archive('mqpg_oplog', _exhaust.msg_id);
+        return;
+    end if;
+    if _exhaust.producer_group.checker = 'ledger' then
+        v_verdict := mqpg._fence(_exhaust.handle);
+    end if;
+    if v_verdict = 'wait' then
+        perform mqpg._wait(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
+            false, 'ledger', 'the local transaction is open');
+        return;
+    end if;
+    perform mqpg._decide(_exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
+    perform pgmq.delete('mqpg_oplog', _exhaust.msg_id);
+end
+$$;
+comment on function mqpg._exhaust(text, bigint, mqpg.producer_group, bigint, int)
+    is 'Internal: policy for a half that nobody answers for';
+
+-- functions/check/_fence.sql
+-- Looks into this database's ledger and makes the answer final (protocol T3): the fence goes in under the key that
+-- the local transaction uses. Inserted: rollback; a local transaction that comes later fails on the key. Somebody
+-- has it: read the row in a new statement: a local row is a commit, a fence (ours, from before a crash) a rollback.
+-- An open local transaction holds the key: wait. Call it in a READ COMMITTED transaction that decides at once.
+-- Locks: the ledger key, waited for at most 50 ms. Cost: one insert or one lookup.
+create function mqpg._fence(handle text) returns mqpg.verdict
+language plpgsql
+set lock_timeout = '50ms' as $$
+declare
+    v_entry text;
+begin
+    insert into mqpg.ledger (handle, entry) values (_fence.handle, 'fence') on conflict do nothing;
+    if found then
+        return 'rollback';
+    end if;
+    select l.entry into v_entry from mqpg.ledger l where l.handle = _fence.handle;
+    return case v_entry when 'local' then 'commit' when 'fence' then 'rollback' else 'wait' end;
+exception when lock_not_available then
+    return 'wait';
+end
+$$;
+comment on function mqpg._fence(text) is 'Internal: fenced look into the ledger of this database';
+
+-- functions/check/_forget_entry.sql
+-- Takes a decided half's entry out of the op-log queue; a parked one stays in the archive as the record of it.
+-- Locks: the entry's row; one that a check-back holds is left to it. Cost: one index lookup, one delete.
+create function mqpg._forget_entry(message_id bigint) returns void
+language plpgsql as $$
+declare
+    v_msg_id bigint;
+begin
+    select q.msg_id into v_msg_id from pgmq.q_mqpg_oplog q
+    where (q.message ->> 'message_id')::bigint = _forget_entry.message_id
+    for update skip locked;
+    if found then
+        perform pgmq.delete('mqpg_oplog', v_msg_id);
+    end if;
+end
+$$;
+comment on function mqpg._forget_entry(bigint) is 'Internal: drop the op-log entry of a decided half';
+
+-- functions/check/_hide_entry.sql
+-- Hides an entry of the op-log queue until a point in time: pgmq.set_vt(), which takes a point in time in newer
+-- versions of PGMQ only, and whole seconds in others.
+-- Locks: the row. Cost: one update.
+create function mqpg._hide_entry(msg_id bigint, until timestamptz) returns void
+language sql as $$
+    update pgmq.q_mqpg_oplog q set vt = _hide_entry.until where q.msg_id = _hide_entry.msg_id
+$$;
+comment on function mqpg._hide_entry(bigint, timestamptz) is 'Internal: hide an op-log entry for a while';
+
+-- functions/check/_is_decided.sql
+-- Whether a half message is committed or rolled back.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._is_decided(message_id bigint) returns boolean
+language sql stable as $$
+    select exists (select from mqpg.op_log o where o.message_id = _is_decided.message_id and o.stage = 0)
+$$;
+comment on function mqpg._is_decided(bigint) is 'Internal: whether a half is decided';
+
+-- functions/check/_is_open.sql
+-- Whether a handle names a half message that is here and not decided.
+-- Locks: none. Cost: two index lookups.
+create function mqpg._is_open(handle text) returns boolean
+language plpgsql stable as $$
+declare
+    v_half record;
+begin
+    select h.* into v_half from mqpg._half(_is_open.handle) h;
+    return v_half.found and not mqpg._is_decided(v_half.message_id);
+end
+$$;
+comment on function mqpg._is_open(text) is 'Internal: whether a handle names an undecided half';
+
+-- functions/check/_log_check.sql
+-- Notes one event of a half's check-back: asked, waited, parked, rearmed, settled.
+-- Locks: the new row. Cost: one insert.
+create function mqpg._log_check(message_id bigint, event text, by text, reason text default null) returns void
+language sql as $$
+    insert into mqpg.check_log (message_id, at, event, by, reason)
+    values (_log_check.message_id, clock_timestamp(), _log_check.event, _log_check.by, _log_check.reason)
+$$;
+comment on function mqpg._log_check(bigint, text, text, text) is 'Internal: note an event of a check-back';
+
+-- functions/check/_open_half.sql
+-- The half message that a handle names, for calls that answer or steer its check-back.
+-- Locks: none. Cost: one row of the commit log. Errors: MQ001 (null), MQ006 (unknown).
+create function mqpg._open_half(handle text, out message_id bigint, out producer_group_id int, out decided boolean)
+language plpgsql stable as $$
+declare
+    v_half record;
+begin
+    if _open_half.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
+    select h.* into v_half from mqpg._half(_open_half.handle) h;
+    if not v_half.found then
+        raise exception using errcode = 'MQ006',
+            message = format('handle %L names no half message here', left(_open_half.handle, 100));
+    end if;
+    message_id := v_half.message_id;
+    producer_group_id := v_half.producer_group_id;
+    decided := mqpg._is_decided(v_half.message_id);
+end
+$$;
+comment on function mqpg._open_half(text) is 'Internal: half message by handle, or an error';
+
+-- functions/check/_wait.sql
+-- A half whose local transaction is not over: leave it alone for retry_after, or the back-off. The ask before
+-- counts no longer as a check if it was answered within its lease.
+-- Locks: the caller holds the entry's row. Cost: two lookups, an insert, an update.
+create function mqpg._wait(
+    message_id bigint, producer_group_id int, msg_id bigint, retry_after interval, in_time boolean, by text,
+    reason text
+) returns void
+language plpgsql as $$
+declare
+    v_last text;
+begin
+    select c.event into v_last from mqpg.check_log c
+    where c.message_id = _wait.message_id order by c.at desc limit 1;
+    perform mqpg._log_check(
+        _wait.message_id, case when _wait.in_time and v_last = 'asked' then 'waited' else 'waited late' end, _wait.by,
+        _wait.reason);
+    perform mqpg._hide_entry(_wait.msg_id, clock_timestamp() + coalesce(
+        _wait.retry_after,
+        mqpg._back_off(_wait.producer_group_id, (select c.asked from mqpg._checks(_wait.message_id) c))));
+end
+$$;
+comment on function mqpg._wait(bigint, int, bigint, interval, boolean, text, text) is 'Internal: back off from a half';
+
+-- functions/check/check_wait.sql
+-- Answers a check with "not yet": the half is handed out again after retry_after (null: the group's check_after,
+-- doubled with each ask). Within the lease of due_checks() the ask then does not count; later it only puts the next
+-- one off. For a half that was decided meanwhile it does nothing.
+-- Locks: the entry's row. Cost: a few lookups, one update, one insert. Errors: MQ001, MQ006, MQ018 (not handed out,
+-- or parked).
+create function mqpg.check_wait(handle text, retry_after interval default null) returns void
+language plpgsql as $$
+declare
+    v_half record;
+    v_entry record;
+begin
+    select h.* into v_half from mqpg._open_half(check_wait.handle) h;
+    if check_wait.retry_after is not null then
+        perform mqpg._interval('retry_after', check_wait.retry_after, '0');
+    end if;
+    if v_half.decided then
+        perform mqpg._forget_entry(v_half.message_id);
+        return;
+    end if;
+    select e.* into v_entry from mqpg._entry(v_half.message_id) e;
+    if not found then
+        raise exception using errcode = 'MQ018',
+            message = format('half message %s is not handed out by due_checks()', v_half.message_id),
+            hint = 'A parked half is checked again after rearm().';
+    end if;
+    perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, check_wait.retry_after,
+        v_entry.vt > clock_timestamp(), 'due_checks', null);
+end
+$$;
+comment on function mqpg.check_wait(text, interval) is 'Answer a check-back with "not yet"';
+
+-- functions/check/compensate.sql
+-- One pass over overdue halves whose producer group has its checker here: the ledger of this database, asked with
+-- a fence, or a SQL function (protocol T3). Returns how many were worked on; those decided meanwhile are cleared
+-- away and not counted. Groups take turns of ten in random order, so that one with nothing but open or failing
+-- transactions does not slow the others. compensate(1) is the short transaction a handle that a worker wants;
+-- with more, fences are held until the end.
+-- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
+-- Cost: an index probe a group; a few lookups, an insert and a decision a half.
+-- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+create function mqpg.compensate(max_messages int default 100) returns bigint
+language plpgsql as $$
+declare
+    v_now timestamptz;
+    v_group mqpg.producer_group;
+    v_entry record;
+    v_done int := 0;
+    v_claimed boolean;
+begin
+    perform mqpg._check_range('max_messages', compensate.max_messages, 1, 10000);
+    perform mqpg._enqueue_halves_now('compensate');
+    perform mqpg._force_sync();
+    v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
+    loop
+        v_claimed := false;
+        for v_group in
+            select g.* from mqpg.producer_group g
+            where g.checker in ('ledger', 'function') and exists (
+                select from pgmq.q_mqpg_oplog q where q.message ->> 'producer_group' = g.name and q.vt <= v_now)
+            order by random()
+        loop
+            exit when v_done >= compensate.max_messages;
+            for v_entry in
+                select e.msg_id, e.handle
+                from mqpg._claim_entries(
+                    v_group.name, least(10, compensate.max_messages - v_done), interval '30 seconds', v_now) e
+            loop
+                v_claimed := true;
+                if mqpg._check_half(v_group, v_entry.msg_id, v_entry.handle) then
+                    v_done := v_done + 1;
+                end if;
+            end loop;
+        end loop;
+        exit when not v_claimed or v_done >= compensate.max_messages;
+    end loop;
+    return v_done;
+end
+$$;
+comment on function mqpg.compensate(int) is 'One pass over overdue half messages that can be answered in SQL';
+
+-- functions/check/due_checks.sql
+-- Hands out overdue half messages of a producer group, to be answered by commit(), rollback() or check_wait()
+-- within the lease (protocol T3; an app that polls this needs no other checker). Answer wait where you are not sure
+-- that the local transaction is over: this call cannot fence. attempt counts the checks, waits apart. After the
+-- group's max_checks the half is parked, or rolled back.
+-- Locks: the entries' rows, those of others are skipped. Cost: a few lookups, an update and an insert a half.
+-- Errors: MQ001, MQ002, MQ004, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+create function mqpg.due_checks(
+    producer_group text, max_messages int default 100, lease interval default '30 s'
+) returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
+language sql as $$
+    select d.handle, d.topic, d.key, d.headers, d.payload, d.attempt
+    from mqpg._due_halves(due_checks.producer_group, due_checks.max_messages, due_checks.lease) d
+$$;
+comment on function mqpg.due_checks(text, int, interval) is 'Overdue half messages of a producer group, to be answered';
+
+-- functions/check/rearm.sql
+-- Takes a parked half back into the op-log queue, due at once, with all its checks before it again.
+-- Locks: the archived entry's row. Cost: a delete and two inserts. Errors: MQ001, MQ006, MQ018 (not parked).
+create function mqpg.rearm(handle text) returns void
+language plpgsql as $$
+declare
+    v_half record;
+    v_message jsonb;
+begin
+    select h.* into v_half from mqpg._open_half(rearm.handle) h;
+    if not v_half.decided then
+        delete from pgmq.a_mqpg_oplog a
+        where (a.message ->> 'message_id')::bigint = v_half.message_id
+        returning a.message into v_message;
+    end if;
+    if v_message is null then
+        raise exception using errcode = 'MQ018', message = format('half message %s is %s', v_half.message_id,
+            case when v_half.decided then 'decided' else 'not parked' end);
+    end if;
+    perform mqpg._log_check(v_half.message_id, 'rearmed', 'admin');
+    perform pgmq.send('mqpg_oplog', v_message);
+end
+$$;
+comment on function mqpg.rearm(text) is 'Check a parked half message again';
+
+-- functions/check/settle.sql
+-- An administrator's verdict over a half, parked or open, with the reason kept: commit or rollback. Nothing is
+-- asked and nothing fenced: make sure first that the local transaction is over. The outcome says whether it was
+-- decided before.
+-- Locks: the decision's key, the entry's row. Cost: one decision, one insert. Errors: MQ001 (null, verdict wait).
+create function mqpg.settle(handle text, verdict mqpg.verdict, reason text) returns mqpg.outcome
+language plpgsql as $$
+declare
+    v_outcome mqpg.outcome;
+    v_message_id bigint;
+begin
+    if settle.handle is null then
+        raise exception using errcode = 'MQ001', message = 'handle must not be null';
+    end if;
+    if settle.verdict is null or settle.verdict = 'wait' then
+        raise exception using errcode = 'MQ001', message = format(
+            'verdict must be commit or rollback, not %s', coalesce(settle.verdict::text, 'null'));
+    end if;
+    if settle.reason is null then
+        raise exception using errcode = 'MQ001', message = 'reason must not be null';
+    end if;
+    v_outcome := mqpg._decide(
+        settle.handle, case settle.verdict when 'commit' then 'c' else 'b' end::"char", 'admin', settle.reason);
+    if v_outcome = 'unknown' then
+        return v_outcome;
+    end if;
+    select p.message_id into v_message_id from mqpg._parse_handle(settle.handle) p;
+    if v_outcome in ('committed', 'rolled_back') then
+        perform mqpg._log_check(v_message_id, 'settled', 'admin', settle.reason);
+    end if;
+    perform mqpg._forget_entry(v_message_id);
+    return v_outcome;
+end
+$$;
+comment on function mqpg.settle(text, mqpg.verdict, text) is 'Decide a half message by hand, with the reason kept';
+
+-- functions/keep/_carry_cursor.sql
+-- Carries the newest state of one queue of one subscription into a newer slot: a closing row in the old slot
+-- (its version makes a writer that still looks at the old state fail) and the same state in the new one.
+-- False where the queue is busy; the next pass tries again.
+-- Locks: the queue's cursor lock, tried only. Cost: one lookup, two inserts.
+create function mqpg._carry_cursor(subscription_id int, queue_id int, slot int) returns boolean
+language plpgsql as $$
+declare
+    v_cursor mqpg.cursor;
+begin
+    if not pg_try_advisory_xact_lock(1836150833, _carry_cursor.subscription_id * 1024 + _carry_cursor.queue_id + 1) then
+        return false;
+    end if;
+    select c.* into v_cursor from mqpg.cursor c
+    where c.subscription_id = _carry_cursor.subscription_id and c.queue_id = _carry_cursor.queue_id
+    order by c.version desc limit 1;
+    if not found or v_cursor.slot >= _carry_cursor.slot then
+        return true;
+    end if;
+    insert into mqpg.cursor (
+        version, committed, claimed, at, epoch, subscription_id, slot, queue_id, action, owner, claims)
+    values
+    (v_cursor.version + 1, v_cursor.committed, v_cursor.claimed, clock_timestamp(), null, v_cursor.subscription_id,
+        v_cursor.slot, v_cursor.queue_id, 'c', v_cursor.owner, v_cursor.claims),
+    (v_cursor.version + 2, v_cursor.committed, v_cursor.claimed, clock_timestamp(), null, v_cursor.subscription_id,
+        _carry_cursor.slot, v_cursor.queue_id, 'k', v_cursor.owner, v_cursor.claims);
+    return true;
+end
+$$;
+comment on function mqpg._carry_cursor(int, int, int) is 'Internal: carry one cursor into a newer slot';
+
+-- functions/keep/_close_segments.sql
+-- Notes which segments nothing is written into any more.
+-- log: everybody who could hold one of its ids is over (older than opened_xid of the next segment) and what
+-- they wrote has its offsets: the appender's floor is above the end, or nothing is left to append.
+-- tick: the newest tick and half tick are behind it. delayed, dedup: their time is over, with a slot to spare.
+-- Cursor slots are closed where they are carried.
+-- Locks: the caller holds the keeper's. Cost: a few lookups; one index range for a log segment.
+create function mqpg._close_segments()
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_tick mqpg.tick;
+    v_half_tick_id bigint;
+    v_slot bigint := floor(extract(epoch from clock_timestamp())
+        / extract(epoch from mqpg._setting('dedup_window')::interval));
+begin
+    select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    select max(h.half_tick_id) into v_half_tick_id from mqpg.half_tick h;
+    for v_segment in
+        select s.* from mqpg.segment s
+        where s.family = 'log' and s.closed_at is null and (
+            select n.opened_xid from mqpg.segment n
+            where n.family = 'log' and n.segment_no > s.segment_no order by n.segment_no limit 1
+        ) < pg_snapshot_xmin(pg_current_snapshot())
+        order by s.segment_no
+    loop
+        if coalesce(v_tick.floor_id, 0) < v_segment.upper_bound::bigint
+            and exists (
+                select from mqpg.commit_log l
+                where l.kind = 'n' and l.batch_id >= v_segment.lower_bound::bigint
+                    and l.batch_id < v_segment.upper_bound::bigint
+                    and (v_tick.snapshot is null or l.xid >= pg_snapshot_xmin(v_tick.snapshot))
+                    and (v_tick.snapshot is null or not pg_visible_in_snapshot(l.xid, v_tick.snapshot))) then
+            continue;
+        end if;
+        update mqpg.segment s set closed_at = clock_timestamp()
+        where s.family = 'log' and s.segment_no = v_segment.segment_no;
+        return query select 'closed', 'log', v_segment.segment_no, 'all of it has its offsets';
+    end loop;
+    return query
+    update mqpg.segment s set closed_at = clock_timestamp()
+    where s.closed_at is null and case s.family
+        when 'tick' then
+            v_tick.tick_id >= s.upper_bound::bigint
+            and coalesce(v_half_tick_id >= s.upper_bound::bigint, true)
+        when 'delayed' then
+            s.upper_bound::timestamptz < clock_timestamp() - mqpg._setting('delayed_slot')::interval
+        when 'dedup' then
+            -- behind the current slot, or out of reach since dedup_window was changed
+            s.upper_bound::bigint < v_slot
+            or s.lower_bound::bigint > v_slot + 12 * (mqpg._setting('segments_ahead')::int + 3)
+        else false
+    end
+    returning 'closed', s.family, s.segment_no, 'nothing is written into it any more';
+end
+$$;
+comment on function mqpg._close_segments() is 'Internal: note which segments are complete';
+
+-- functions/keep/_drop_decisions.sql
+-- Drops what a log segment leaves behind when its bodies are gone: op_log, then check_log, one a call. They stay
+-- `op_log_keep` longer, and as long as a decision over one of their ids may still be written: an undecided
+-- message in held, a delayed one that is not due yet (the appender writes op `due` even where the topic is
+-- gone), or a commit that is not appended.
+-- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: a few index ranges.
+create function mqpg._drop_decisions(no bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_tick mqpg.tick;
+    v_from bigint;
+    v_to bigint;
+    v_parent text;
+begin
+    select s.* into v_segment from mqpg.segment s
+    where s.family = 'log' and s.segment_no = _drop_decisions.no;
+    v_from := v_segment.lower_bound::bigint * 1024;
+    v_to := v_segment.upper_bound::bigint * 1024;
+    select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    if exists (
+        select from mqpg.held h
+        where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h' and not exists (
+            select from mqpg.op_log o
+            where o.message_id = h.message_id and o.stage = 0 and o.message_id >= v_from and o.message_id < v_to)
+    ) or exists (
+        select from mqpg.delayed d
+        where d.subscription_id = 0 and d.first_id >= v_from - 1023 and d.first_id < v_to
+            and (v_tick.tick_id is null or d.visible_at > v_tick.due_until
+                or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
+    ) or exists (
+        select from mqpg.op_log o
+        where o.message_id >= v_from and o.message_id < v_to and o.op = 'c' and o.visible_at is null
+            and (v_tick.tick_id is null or not pg_visible_in_snapshot(o.xid, v_tick.snapshot))
+    ) then
+        return query select 'pinned', 'log', v_segment.segment_no, 'op_log: a message of it may still be decided';
+        return;
+    end if;
+    v_parent := case when to_regclass('mqpg.op_log_' || v_segment.segment_no) is not null then 'op_log' else 'check_log' end;
+    if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
+        return query select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        return;
+    end if;
+    if v_parent = 'check_log' then
+        update mqpg.segment s set dropped_at = clock_timestamp()
+        where s.family = 'log' and s.segment_no = v_segment.segment_no;
+    end if;
+    return query select 'dropped', 'log', v_segment.segment_no, v_parent || '_' || v_segment.segment_no;
+end
+$$;
+comment on function mqpg._drop_decisions(bigint) is 'Internal: drop old decisions and checks of a segment';
+
+-- functions/keep/_drop_log.sql
+-- Drops one expired log segment's bodies: what must stay readable (I11) is copied into held first, all in one
+-- subtransaction, so that nothing is copied where the drop has to wait. More survivors than `held_limit` pin
+-- the segment, and the report says which. Under the partition's lock the rule is looked at again in a new
+-- statement; of consume_queue only what is younger than the first look, for the rest cannot have changed.
+-- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each tried for 100 ms. Cost: see _survivors().
+create function mqpg._drop_log(no bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_limit bigint := mqpg._setting('held_limit');
+    v_from bigint;
+    v_to bigint;
+    v_tick_id bigint;
+    v_ids bigint [];
+    v_why text;
+    v_held bigint;
+begin
+    select s.* into v_segment from mqpg.segment s
+    where s.family = 'log' and s.segment_no = _drop_log.no;
+    v_from := v_segment.lower_bound::bigint * 1024;
+    v_to := v_segment.upper_bound::bigint * 1024;
+    select coalesce(max(t.tick_id), 0) into v_tick_id from mqpg.tick t;
+    with seen as materialized (
+        select v.message_id, min(v.why) as why
+        from mqpg._survivors(v_from, v_to, -1, v_limit * 4 + 1) v group by 1
+    )
+    select array_agg(n.message_id), (
+        select string_agg(format('%s %s', w.n, w.why), ', ' order by w.n desc)
+        from (select x.why, count(*) as n from seen x group by 1) w)
+    into v_ids, v_why from seen n;
+    if cardinality(v_ids) > v_limit then
+        return query select 'pinned', 'log', v_segment.segment_no, format(
+            'more than held_limit = %s messages must stay readable: %s', v_limit, v_why);
+        return;
+    end if;
+    begin
+        v_held := mqpg._hold(v_ids);
+        if not mqpg._lock_partition('commit_log', v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+        if exists (
+            select from mqpg._survivors(v_from, v_to, v_tick_id, v_limit * 4 + 1) v
+            where not exists (select from mqpg.held h where h.message_id = v.message_id)
+        ) or not mqpg._drop_partition('commit_log', v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+        update mqpg.segment s set body_dropped_at = clock_timestamp()
+        where s.family = 'log' and s.segment_no = v_segment.segment_no;
+    exception when lock_not_available then
+        return query select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; tried again by the next pass';
+        return;
+    end;
+    return query select 'dropped', 'log', v_segment.segment_no, format(
+        'commit_log_%s%s', v_segment.segment_no, coalesce(format(', %s messages held: %s', v_held, v_why), ''));
+end
+$$;
+comment on function mqpg._drop_log(bigint) is 'Internal: drop the bodies of an expired segment under rule I11';
+
+-- functions/keep/_drop_partition.sql
+-- Drops one partition, or says false where somebody is using the table: DROP needs a moment without any open
+-- transaction on the parent, and while it waits everybody else queues behind it; so it waits 100 ms at most.
+-- Locks: ACCESS EXCLUSIVE on partition and parent, till commit. Cost: DDL.
+create function mqpg._drop_partition(parent text, segment_no bigint) returns boolean
+language plpgsql
+set lock_timeout = '100ms' as $$
+begin
+    execute format('drop table if exists mqpg.%I', _drop_partition.parent || '_' || _drop_partition.segment_no);
+    return true;
+exception when lock_not_available then
+    return false;
+end
+$$;
+comment on function mqpg._drop_partition(text, bigint) is 'Internal: drop a partition unless it is in use';
+
+-- functions/keep/_drop_segment.sql
+-- Drops the next table of one closed segment if its time has come, and says so, or why it cannot be.
+-- Locks: see _drop_log(), _drop_decisions(), _drop_ticks(), _drop_slot(). Cost: theirs.
+create function mqpg._drop_segment(segment mqpg.segment)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+begin
+    if _drop_segment.segment.family = 'tick' then
+        if _drop_segment.segment.segment_no = (
+            select min(s.segment_no) from mqpg.segment s where s.family = 'tick' and s.dropped_at is null
+        ) and (_drop_segment.segment.body_dropped_at is not null or mqpg._expired(_drop_segment.segment)) then
+            return query select d.* from mqpg._drop_ticks(_drop_segment.segment.segment_no) d;
+        end if;
+    elsif _drop_segment.segment.family <> 'log' then
+        return query
+        select d.* from mqpg._drop_slot(_drop_segment.segment.family, _drop_segment.segment.segment_no) d;
+    elsif _drop_segment.segment.body_dropped_at is null then
+        if mqpg._expired(_drop_segment.segment) then
+            return query select d.* from mqpg._drop_log(_drop_segment.segment.segment_no) d;
+        end if;
+    elsif _drop_segment.segment.body_dropped_at <= clock_timestamp() - mqpg._setting('op_log_keep')::interval then
+        return query select d.* from mqpg._drop_decisions(_drop_segment.segment.segment_no) d;
+    end if;
+end
+$$;
+comment on function mqpg._drop_segment(mqpg.segment) is 'Internal: drop the next table of a closed segment';
+
+-- functions/keep/_drop_segments.sql
+-- Drops at most one table of one segment, for a drop holds everybody up until commit, and tells what cannot be
+-- dropped and why: oldest ticks, then expired bodies, old decisions, closed slots.
+-- Locks: see _drop_log(), _drop_decisions(), _drop_ticks(), _drop_slot(). Cost: theirs.
+create function mqpg._drop_segments()
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+begin
+    for v_segment in
+        select s.* from mqpg.segment s
+        where s.closed_at is not null and s.dropped_at is null
+        order by array_position(array['tick', 'log', 'cursor', 'delayed', 'dedup'], s.family), s.segment_no
+    loop
+        for action, family, segment_no, detail in select d.* from mqpg._drop_segment(v_segment) d loop
+            return next;
+            if action = 'dropped' then
+                return;
+            end if;
+        end loop;
+    end loop;
+end
+$$;
+comment on function mqpg._drop_segments() is 'Internal: drop one table that nobody needs any more';
+
+-- functions/keep/_drop_slot.sql
+-- Drops one closed slot of cursor, delayed or dedup, after a last look under its lock that nothing needs it:
+-- a cursor not carried, a delayed message or retry not appended. Dedup ids need only their time to be over.
+-- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: reads a delayed slot once; two
+-- lookups for each queue of each subscription.
+create function mqpg._drop_slot(kind text, no bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_tick mqpg.tick;
+    v_pins text;
+begin
+    select s.* into v_segment from mqpg.segment s
+    where s.family = _drop_slot.kind and s.segment_no = _drop_slot.no;
+    select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    begin
+        if not mqpg._lock_partition(v_segment.family, v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+        if v_segment.family = 'delayed' then
+            select format('%s rows are not appended yet', count(*)) into v_pins
+            from mqpg.delayed d
+            where d.written_at >= v_segment.lower_bound::timestamptz
+                and d.written_at < v_segment.upper_bound::timestamptz
+                and (v_tick.tick_id is null or d.visible_at > v_tick.due_until
+                    or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
+            having count(*) > 0;
+        elsif v_segment.family = 'cursor' then
+            select format('%s queues are not carried yet', count(*)) into v_pins
+            from mqpg.subscription s
+            join mqpg.topic t on t.topic_id = s.topic_id
+            cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+            cross join lateral (
+                select c.slot from mqpg.cursor c
+                where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
+                order by c.version desc limit 1
+            ) as k
+            where k.slot < v_segment.upper_bound::int
+            having count(*) > 0;
+        end if;
+        if v_pins is null then
+            if not mqpg._drop_partition(v_segment.family, v_segment.segment_no) then
+                raise lock_not_available;
+            end if;
+            update mqpg.segment s set dropped_at = clock_timestamp()
+            where s.family = v_segment.family and s.segment_no = v_segment.segment_no;
+        end if;
+    exception when lock_not_available then
+        return query select 'blocked', v_segment.family, v_segment.segment_no,
+            v_segment.family || ' is in use; tried again by the next pass';
+        return;
+    end;
+    return query select case when v_pins is null then 'dropped' else 'pinned' end, v_segment.family,
+        v_segment.segment_no, coalesce(v_pins, v_segment.family || '_' || v_segment.segment_no);
+end
+$$;
+comment on function mqpg._drop_slot(text, bigint) is 'Internal: drop a closed slot of cursor, delayed or dedup';
+
+-- functions/keep/_drop_ticks.sql
+-- Drops one table of the oldest expired tick segment: consume_queue first, then tick, then half_tick. Pinned while a
+-- subscription still needs an offset in it. In order only: a queue's oldest offset is that of its oldest row,
+-- and from there on every message must be there. With the last table goes what the small tables need no more.
+-- Locks: the appender's, tried (its look for the tail must see the table or the note); the queues' tails;
+-- ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: the segment's consume_queue is read once.
+create function mqpg._drop_ticks(no bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_from bigint;
+    v_to bigint;
+    v_parent text;
+    v_pins text;
+begin
+    select s.* into v_segment from mqpg.segment s
+    where s.family = 'tick' and s.segment_no = _drop_ticks.no;
+    v_from := v_segment.lower_bound;
+    v_to := v_segment.upper_bound;
+    select f.parent into v_parent from mqpg._family_tables('tick') f
+    where to_regclass(format('mqpg.%s_%s', f.parent, v_segment.segment_no)) is not null limit 1;
+    if v_parent = 'consume_queue' then
+        select string_agg(u.u, '; ') into v_pins from (select u.u from mqpg._undelivered(v_from, v_to) u(u) limit 5) u;
+        if v_pins is not null then
+            return query select 'pinned', 'tick', v_segment.segment_no, v_pins;
+            return;
+        end if;
+    end if;
+    if v_parent = 'half_tick' then
+        return query select p.* from mqpg._purge() p;
+    end if;
+    begin
+        if not pg_try_advisory_xact_lock(1836150834, 0) then
+            raise lock_not_available;
+        end if;
+        if v_parent = 'consume_queue' then
+            perform mqpg._note_tails(v_from, v_to);
+            if not mqpg._lock_partition(v_parent, v_segment.segment_no)
+                or exists (select from mqpg._undelivered(v_from, v_to)) then
+                raise lock_not_available;
+            end if;
+        end if;
+        if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+    exception when lock_not_available then
+        return query select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        return;
+    end;
+    update mqpg.segment s set
+        body_dropped_at = coalesce(s.body_dropped_at, clock_timestamp()),
+        dropped_at = case when v_parent = 'half_tick' then clock_timestamp() end
+    where s.family = 'tick' and s.segment_no = v_segment.segment_no;
+    return query select 'dropped', 'tick', v_segment.segment_no, v_parent || '_' || v_segment.segment_no;
+end
+$$;
+comment on function mqpg._drop_ticks(bigint) is 'Internal: drop an expired tick segment nobody needs';
+
+-- functions/keep/_expired.sql
+-- Whether the longest retention of a topic with messages in a closed segment has passed.
+-- Locks: none. Cost: none where all retentions or none have passed; else tick: one index lookup a topic; log:
+-- reads the segment's rows until one of a topic that keeps longer is found.
+create function mqpg._expired(segment mqpg.segment) returns boolean
+language plpgsql stable as $$
+declare
+    v_longer int [];
+begin
+    if not exists (
+        select from mqpg.topic t where _expired.segment.closed_at + t.retention > clock_timestamp()
+    ) then
+        return true;
+    end if;
+    if not exists (
+        select from mqpg.topic t where _expired.segment.closed_at + t.retention <= clock_timestamp()
+    ) then
+        return false;
+    end if;
+    v_longer := array(
+        select t.topic_id from mqpg.topic t where _expired.segment.closed_at + t.retention > clock_timestamp());
+    if _expired.segment.family = 'tick' then
+        return not exists (
+            select from unnest(v_longer) as t(topic_id)
+            where exists (
+                select from mqpg.consume_queue c
+                where c.topic_id = t.topic_id and c.tick_id >= _expired.segment.lower_bound::bigint
+                    and c.tick_id < _expired.segment.upper_bound::bigint));
+    end if;
+    return not exists (
+        select from mqpg.commit_log l
+        where l.topic_id = any(v_longer) and l.batch_id >= _expired.segment.lower_bound::bigint
+            and l.batch_id < _expired.segment.upper_bound::bigint);
+end
+$$;
+comment on function mqpg._expired(mqpg.segment) is 'Internal: whether a segment is past its retention';
+
+-- functions/keep/_family_tables.sql
+-- The partitioned tables of a segment family and how their bounds follow from the segment's: decisions and
+-- checks are kept by message id, which is batch id * 1024.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._family_tables(family text) returns table (parent text, per_unit int)
+language sql immutable as $$
+    select f.parent, f.per_unit
+    from (values
+        ('log', 1, 'commit_log', 1), ('log', 2, 'op_log', 1024), ('log', 3, 'check_log', 1024),
+        ('tick', 1, 'consume_queue', 1), ('tick', 2, 'tick', 1), ('tick', 3, 'half_tick', 1),
+        ('cursor', 1, 'cursor', 1), ('delayed', 1, 'delayed', 1), ('dedup', 1, 'dedup', 1)
+    ) as f(family, place, parent, per_unit)
+    where f.family = _family_tables.family
+    order by f.place
+$$;
+comment on function mqpg._family_tables(text) is 'Internal: tables of a segment family';
+
+-- functions/keep/_hold.sql
+-- Copies messages out of commit_log into held, one row each; those already there are left as they are.
+-- Locks: the new rows. Cost: each record batch concerned is read and unnested once.
+create function mqpg._hold(message_ids bigint []) returns bigint
+language plpgsql as $$
+declare
+    v_rows bigint;
+begin
+    insert into mqpg.held (
+        message_id, xid, born_at, topic_id, producer_group_id, queue_id, kind, nonce, check_at, delay, key, tag,
+        headers, payload)
+    select (l.batch_id << 10) + u.place - 1, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.queue_id, l.kind,
+        l.nonce, l.check_at, l.delay, u.key, u.tag, u.headers, u.payload
+    from (
+        select w.message_id >> 10 as batch_id, array_agg(w.message_id) as ids
+        from unnest(_hold.message_ids) as w(message_id) group by 1
+    ) as b
+    join mqpg.commit_log l on l.batch_id = b.batch_id
+    cross join lateral unnest(l.payloads, l.keys, l.tags, l.headers)
+        with ordinality as u(payload, key, tag, headers, place)
+    where (l.batch_id << 10) + u.place - 1 = any(b.ids)
+        and l.batch_id >= (select min(w.message_id) >> 10 from unnest(_hold.message_ids) as w(message_id))
+        and l.batch_id <= (select max(w.message_id) >> 10 from unnest(_hold.message_ids) as w(message_id))
+    on conflict (message_id) do nothing;
+    get diagnostics v_rows = row_count;
+    return v_rows;
+end
+$$;
+comment on function mqpg._hold(bigint []) is 'Internal: copy survivors into held';
+
+-- functions/keep/_lock_partition.sql
+-- Locks one partition against everybody, for a last look before it is dropped; false where it is in use.
+-- Locks: ACCESS EXCLUSIVE on the partition, till commit, waited for at most 100 ms. Cost: none.
+create function mqpg._lock_partition(parent text, segment_no bigint) returns boolean
+language plpgsql
+set lock_timeout = '100ms' as $$
+begin
+    execute format('lock table mqpg.%I in access exclusive mode',
+        _lock_partition.parent || '_' || _lock_partition.segment_no);
+    return true;
+exception when lock_not_available then
+    return false;
+end
+$$;
+comment on function mqpg._lock_partition(text, bigint) is 'Internal: lock a partition unless it is in use';
+
+-- functions/keep/_make_partition.sql
+-- Makes one empty partition: CREATE TABLE LIKE, then ATTACH, which lets senders and receivers go on (CREATE
+-- TABLE … PARTITION OF would queue behind one open reader and stop everybody). An empty table needs no CHECK:
+-- there is nothing for ATTACH to scan. The indexes come by ATTACH.
+-- Locks: SHARE UPDATE EXCLUSIVE on the parent, waited for at most 200 ms (55P03). Cost: DDL.
+create function mqpg._make_partition(parent text, segment_no bigint, lower_bound text, upper_bound text)
+returns void
+language plpgsql
+set lock_timeout = '200ms' as $$
+declare
+    v_name text := _make_partition.parent || '_' || _make_partition.segment_no;
+begin
+    execute format(
+        'create table mqpg.%I (like mqpg.%I including defaults including constraints including storage'
+        ' including compression)', v_name, _make_partition.parent);
+    execute format('alter table mqpg.%I attach partition mqpg.%I for values from (%L) to (%L)',
+        _make_partition.parent, v_name, _make_partition.lower_bound, _make_partition.upper_bound);
+end
+$$;
+comment on function mqpg._make_partition(text, bigint, text, text) is 'Internal: make an empty partition';
+
+-- functions/keep/_make_segment.sql
+-- Makes the partitions of one segment and its row.
+-- Locks: as _make_partition(). Cost: DDL for each table of the family. Errors: 55P03.
+create function mqpg._make_segment(family text, lower_bound text, upper_bound text, opened boolean)
+returns mqpg.segment
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_table record;
+begin
+    insert into mqpg.segment (family, segment_no, lower_bound, upper_bound, opened_at)
+    select _make_segment.family, coalesce(max(s.segment_no), 0) + 1, _make_segment.lower_bound,
+        _make_segment.upper_bound, case when _make_segment.opened then clock_timestamp() end
+    from mqpg.segment s where s.family = _make_segment.family
+    returning * into v_segment;
+    for v_table in select f.parent, f.per_unit from mqpg._family_tables(_make_segment.family) f loop
+        if v_table.per_unit = 1 then
+            perform mqpg._make_partition(
+                v_table.parent, v_segment.segment_no, v_segment.lower_bound, v_segment.upper_bound);
+        else
+            perform mqpg._make_partition(v_table.parent, v_segment.segment_no,
+                (v_segment.lower_bound::bigint * v_table.per_unit)::text,
+                (v_segment.upper_bound::bigint * v_table.per_unit)::text);
+        end if;
+    end loop;
+    return v_segment;
+end
+$$;
+comment on function mqpg._make_segment(text, text, text, boolean) is 'Internal: make a segment';
+
+-- functions/keep/_make_segments.sql
+-- Makes segments until every family has enough, or `most` are made. The migration calls it, so that a fresh
+-- install works without any worker; keep() does, and an append pass may (most => 1).
+-- Locks: the keeper's (skipped where another one is at it); SHARE UPDATE EXCLUSIVE on the parents, in which
+-- nobody reads or writes waits; a parent that is busy is left for the next time. Cost: a few lookups, then DDL.
+create function mqpg._make_segments(most int default 100) returns setof mqpg.segment
+language plpgsql as $$
+declare
+    v_family text;
+    v_next record;
+    v_made int := 0;
+begin
+    if not pg_try_advisory_xact_lock(1836150835, 0) then
+        return;
+    end if;
+    foreach v_family in array array['log', 'tick', 'cursor', 'delayed', 'dedup'] loop
+        while v_made < _make_segments.most loop
+            select n.* into v_next from mqpg._next_segment(v_family) n;
+            exit when not found;
+            begin
+                return next mqpg._make_segment(v_family, v_next.lower_bound, v_next.upper_bound, v_next.opened);
+            exception when lock_not_available then
+                return;
+            end;
+            v_made := v_made + 1;
+        end loop;
+    end loop;
+end
+$$;
+comment on function mqpg._make_segments(int) is 'Internal: make the segments that are wanted ahead';
+
+-- functions/keep/_next_segment.sql
+-- The bounds of the segment that a family needs next, or no row where enough is made ahead:
+-- log and tick: `segments_ahead` behind the one in use. cursor: only a first one (keep() makes the others by
+-- age). delayed and dedup: the same number of lengths behind the current time; dedup has 12 slots a segment,
+-- and a changed dedup_window moves the slot numbers, so holes are looked for.
+-- Locks: none. Cost: a few index lookups.
+create function mqpg._next_segment(
+    family text, out lower_bound text, out upper_bound text, out opened boolean
+) returns setof record
+language plpgsql as $$
+declare
+    v_ahead int := mqpg._setting('segments_ahead');
+    v_length bigint;
+    v_slot interval;
+    v_at bigint;
+    v_end bigint;
+    v_until timestamptz;
+    v_last timestamptz;
+begin
+    if _next_segment.family in ('log', 'tick') then
+        if _next_segment.family = 'log' then
+            select b.last_value into v_at from mqpg.batch_id b;
+            v_length := mqpg._setting('segment_ids');
+        else
+            select greatest(
+                (select max(t.tick_id) from mqpg.tick t), (select max(h.half_tick_id) from mqpg.half_tick h), 0)
+            into v_at;
+            v_length := mqpg._setting('segment_ticks');
+        end if;
+        select coalesce(max(s.upper_bound::bigint), 0), count(*) filter (where s.upper_bound::bigint > v_at)
+        into v_end, v_ahead
+        from mqpg.segment s where s.family = _next_segment.family;
+        if v_ahead > mqpg._setting('segments_ahead')::int then
+            return;
+        end if;
+        -- a sequence set far ahead (promotion, restore) leaves out what it jumped over
+        v_end := greatest(v_end, v_at / v_length * v_length);
+        lower_bound := v_end;
+        upper_bound := v_end + v_length;
+        opened := v_ahead = 0;
+        return next;
+    elsif _next_segment.family = 'cursor' then
+        if not exists (select from mqpg.segment s where s.family = 'cursor') then
+            lower_bound := 1;
+            upper_bound := 2;
+            opened := true;
+            return next;
+        end if;
+    elsif _next_segment.family = 'delayed' then
+        v_slot := mqpg._setting('delayed_slot');
+        select max(s.upper_bound::timestamptz) into v_last from mqpg.segment s where s.family = 'delayed';
+        v_until := to_timestamp(ceil(extract(epoch from clock_timestamp()) / extract(epoch from v_slot))
+            * extract(epoch from v_slot));
+        if v_last is null or v_last < v_until + v_ahead * v_slot then
+            lower_bound := coalesce(
+                to_char(v_last at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), '-infinity');
+            upper_bound := to_char(greatest(v_until, v_last + v_slot) at time zone 'UTC',
+                'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
+            opened := true;
+            return next;
+        end if;
+    elsif _next_segment.family = 'dedup' then
+        v_at := floor(extract(epoch from clock_timestamp())
+            / extract(epoch from mqpg._setting('dedup_window')::interval));
+        v_end := v_at + 12 * (v_ahead + 1);
+        loop
+            exit when v_at >= v_end;
+            select s.upper_bound::bigint into v_length from mqpg.segment s
+            where s.family = 'dedup' and s.dropped_at is null
+                and v_at >= s.lower_bound::bigint and v_at < s.upper_bound::bigint;
+            if not found then
+                lower_bound := v_at;
+                upper_bound := least(v_at + 12, (
+                    select min(s.lower_bound::bigint) from mqpg.segment s
+                    where s.family = 'dedup' and s.dropped_at is null and s.lower_bound::bigint > v_at));
+                opened := true;
+                return next;
+                return;
+            end if;
+            v_at := v_length;
+        end loop;
+    end if;
+end
+$$;
+comment on function mqpg._next_segment(text) is 'Internal: bounds of the segment that is to be made next';
+
+-- functions/keep/_note_tails.sql
+-- Notes the next offset of every queue that has rows in a tick segment, before the segment is dropped.
+-- Locks: the rows of queue_tail. Cost: reads the segment's part of consume_queue once.
+create function mqpg._note_tails(from_tick bigint, to_tick bigint) returns void
+language sql as $$
+    insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, next_offset)
+    select c.topic_id, c.queue_id, c.subscription_id, max(c.base_offset + c.n)
+    from mqpg.consume_queue c
+    join mqpg.topic t on t.topic_id = c.topic_id
+    where c.tick_id >= _note_tails.from_tick and c.tick_id < _note_tails.to_tick
+    group by 1, 2, 3
+    on conflict (topic_id, queue_id, subscription_id) do update
+    set next_offset = greatest(q.next_offset, excluded.next_offset);
+    delete from mqpg.queue_tail q where not exists (select from mqpg.topic t where t.topic_id = q.topic_id);
+$$;
+comment on function mqpg._note_tails(bigint, bigint) is 'Internal: note next offsets before a drop';
+
+-- functions/keep/_purge.sql
+-- Deletes what the small tables need no more: rows of held that are no survivors any longer (after a tick
+-- segment was dropped, for that is when offsets go), ledger rows over 30 days old whose half is decided or gone
+-- (one of an undecided half is what its verdict hangs on) and parked entries likewise. At most 10000 of each.
+-- Locks: the rows. Cost: reads the ledger once, and consume_queue once where held has rows.
+create function mqpg._purge()
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_rows bigint;
+begin
+    if exists (select from mqpg.held) then
+        with survivor as materialized (
+            select v.message_id
+            from (select min(h.message_id) as least, max(h.message_id) as most from mqpg.held h) r,
+                mqpg._survivors(r.least, r.most + 1, -1, null) v
+        )
+        delete from mqpg.held h where not exists (select from survivor s where s.message_id = h.message_id);
+        get diagnostics v_rows = row_count;
+        if v_rows > 0 then
+            return query select 'purged', 'held', null::bigint, format('%s messages', v_rows);
+        end if;
+    end if;
+    delete from mqpg.ledger l
+    where l.handle in (
+        select o.handle
+        from (select g.handle from mqpg.ledger g where g.at < clock_timestamp() - interval '30 days' limit 10000) o
+        where not mqpg._is_open(o.handle));
+    get diagnostics v_rows = row_count;
+    if v_rows > 0 then
+        return query select 'purged', 'ledger', null::bigint, format('%s rows', v_rows);
+    end if;
+    delete from pgmq.a_mqpg_oplog a
+    where a.msg_id in (
+        select o.msg_id
+        from pgmq.a_mqpg_oplog o
+        where o.archived_at < clock_timestamp() - interval '30 days' and not mqpg._is_open(o.message ->> 'handle')
+        limit 10000);
+    get diagnostics v_rows = row_count;
+    if v_rows > 0 then
+        return query select 'purged', 'oplog', null::bigint, format('%s parked entries', v_rows);
+    end if;
+end
+$$;
+comment on function mqpg._purge() is 'Internal: delete old rows of the small tables';
+
+-- functions/keep/_roll_cursors.sql
+-- Makes a new cursor slot where the newest has reached `cursor_slot_age`, carries every queue whose newest
+-- state is still in an older one, and closes slots that nobody needs any more.
+-- Locks: each queue's cursor lock, tried only, held till commit. Cost: one lookup for each queue of each
+-- subscription, two inserts where it is carried; DDL for a new slot.
+create function mqpg._roll_cursors()
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_newest mqpg.segment;
+    v_queue record;
+    v_carried bigint := 0;
+    v_busy bigint := 0;
+begin
+    select s.* into v_newest from mqpg.segment s where s.family = 'cursor' order by s.segment_no desc limit 1;
+    if v_newest.made_at <= clock_timestamp() - mqpg._setting('cursor_slot_age')::interval then
+        begin
+            v_newest := mqpg._make_segment('cursor', v_newest.upper_bound, (v_newest.upper_bound::bigint + 1)::text, true);
+            return query select 'made', 'cursor', v_newest.segment_no, 'cursor_' || v_newest.segment_no;
+        exception when lock_not_available then
+            return query select 'blocked', 'cursor', v_newest.segment_no, 'cursor is busy';
+        end;
+    end if;
+    if not exists (
+        select from mqpg.segment s where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.dropped_at is null
+    ) then
+        return;
+    end if;
+    for v_queue in
+        select s.subscription_id, c.queue_id
+        from mqpg.subscription s
+        join mqpg.topic t on t.topic_id = s.topic_id
+        cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+        cross join lateral (
+            select k.queue_id, k.slot from mqpg.cursor k
+            where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
+            order by k.version desc limit 1
+        ) as c
+        where c.slot < v_newest.lower_bound::int
+    loop
+        if mqpg._carry_cursor(v_queue.subscription_id, v_queue.queue_id, v_newest.lower_bound::int) then
+            v_carried := v_carried + 1;
+        else
+            v_busy := v_busy + 1;
+        end if;
+    end loop;
+    if v_carried > 0 or v_busy > 0 then
+        return query select 'carried', 'cursor', v_newest.segment_no,
+            format('%s queues carried, %s busy', v_carried, v_busy);
+    end if;
+    if v_busy = 0 then
+        return query
+        update mqpg.segment s set closed_at = clock_timestamp()
+        where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.closed_at is null
+        returning 'closed', 'cursor', s.segment_no, 'all queues are carried';
+    end if;
+end
+$$;
+comment on function mqpg._roll_cursors() is 'Internal: begin the next cursor slot by age and carry the state';
+
+-- functions/keep/_roll_log.sql
+-- Notes which log segment is in use, and begins the next one where the current has reached `segment_age`: the
+-- batch id sequence is set to the next segment's lower bound. Only forward, only to a segment that an earlier
+-- transaction made, and only while the sequence is a million ids away from that bound, so that no draw
+-- between the look and the jump can be ahead of it. An empty segment is left alone.
+-- `last_value` must have been read before this transaction had an xid: whoever drew an id below it and is
+-- still open then has an older xid than opened_xid, which is what _close_log() waits for.
+-- Locks: the caller holds the keeper's. Cost: a few lookups.
+create function mqpg._roll_log(last_value bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_current mqpg.segment;
+    v_next mqpg.segment;
+begin
+    for v_current in
+        update mqpg.segment s set opened_at = clock_timestamp(), opened_xid = pg_current_xact_id()
+        where s.family = 'log' and s.opened_xid is null and s.segment_no > 1
+            and s.lower_bound::bigint <= _roll_log.last_value
+        returning s.*
+    loop
+        return query select 'opened', 'log', v_current.segment_no, 'in use from batch id ' || v_current.lower_bound;
+    end loop;
+    select s.* into v_current from mqpg.segment s
+    where s.family = 'log' and s.lower_bound::bigint <= _roll_log.last_value
+        and s.upper_bound::bigint > _roll_log.last_value;
+    if not found or v_current.opened_at > clock_timestamp() - mqpg._setting('segment_age')::interval
+        or _roll_log.last_value <= v_current.lower_bound::bigint
+        or _roll_log.last_value > v_current.upper_bound::bigint - 1000000 then
+        return;
+    end if;
+    select s.* into v_next from mqpg.segment s
+    where s.family = 'log' and s.lower_bound::bigint >= v_current.upper_bound::bigint
+    order by s.segment_no limit 1;
+    if found then
+        perform setval('mqpg.batch_id', v_next.lower_bound::bigint, false);
+        return query select 'rolled', 'log', v_current.segment_no,
+            format('older than %s: batch ids go on in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
+    end if;
+end
+$$;
+comment on function mqpg._roll_log(bigint) is 'Internal: begin the next log segment by age';
+
+-- functions/keep/_roll_ticks.sql
+-- Begins the next tick segment where the current has reached `segment_age`, and lets half ticks follow: the
+-- newest row is written again, unchanged, under the first id of the next segment. It carries the same
+-- snapshot, so it means nothing to the appender but where its ids go on.
+-- Locks: the appender's and the half pass's, tried only, held till commit. Cost: two lookups, two inserts.
+create function mqpg._roll_ticks()
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_current mqpg.segment;
+    v_next mqpg.segment;
+    v_tick_id bigint;
+    v_half_tick_id bigint;
+begin
+    select max(t.tick_id) into v_tick_id from mqpg.tick t;
+    select max(h.half_tick_id) into v_half_tick_id from mqpg.half_tick h;
+    select s.* into v_current from mqpg.segment s
+    where s.family = 'tick' and s.lower_bound::bigint <= v_tick_id and s.upper_bound::bigint > v_tick_id;
+    if not found then
+        return;
+    end if;
+    select s.* into v_next from mqpg.segment s
+    where s.family = 'tick' and s.lower_bound::bigint >= v_current.upper_bound::bigint
+    order by s.segment_no limit 1;
+    if found and v_current.opened_at <= clock_timestamp() - mqpg._setting('segment_age')::interval
+        and v_tick_id > v_current.lower_bound::bigint
+        and pg_try_advisory_xact_lock(1836150834, 0) then
+        insert into mqpg.tick (tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+        select v_next.lower_bound::bigint, t.snapshot, t.snapshot_xmax, t.batch_seq, t.floor_id, t.due_until, 0, '{}',
+            clock_timestamp()
+        from mqpg.tick t order by t.tick_id desc limit 1;
+        return query select 'rolled', 'tick', v_current.segment_no, format(
+            'older than %s: ticks go on in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
+        v_current := v_next;
+    end if;
+    update mqpg.segment s set opened_at = clock_timestamp()
+    where s.family = 'tick' and s.segment_no = v_current.segment_no and s.opened_at is null;
+    if v_half_tick_id < v_current.lower_bound::bigint and pg_try_advisory_xact_lock(1836150834, 1) then
+        insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+        select v_current.lower_bound::bigint, h.snapshot, h.snapshot_xmax, h.batch_seq, h.floor_id, 0, clock_timestamp()
+        from mqpg.half_tick h order by h.half_tick_id desc limit 1;
+        return query select 'carried', 'tick', v_current.segment_no, 'half ticks go on here';
+    end if;
+end
+$$;
+comment on function mqpg._roll_ticks() is 'Internal: begin the next tick segment by age';
+
+-- functions/keep/_survivors.sql
+-- Messages with an id in from_id..to_id (exclusive) that must stay readable, with the reason (I11); one may
+-- come several times. Ids of bodies that lie elsewhere (final payloads) count like the message's own.
+-- undecided: halves, parked ones too. delayed, retry: not appended yet. committed: decided, not appended yet.
+-- queued: has an offset that is not below the oldest of its queue; of a retry lane, one not done yet.
+-- dead: dead letters. Only consume_queue rows of ticks after after_tick are looked at; `most` ends the look.
+-- One statement, so that a message on its way from one state to the next is seen in one of them.
+-- Locks: none. Cost: the segment's halves, delayed, and all of consume_queue that is left after after_tick.
+create function mqpg._survivors(from_id bigint, to_id bigint, after_tick bigint, most bigint)
+returns table (message_id bigint, why text)
+language sql stable as $$
+    with newest as materialized (
+        select t.snapshot, t.due_until from mqpg.tick t order by t.tick_id desc limit 1
+    ),
+    half as (
+        select (l.batch_id << 10) + i.i as message_id
+        from mqpg.commit_log l
+        join mqpg.topic t on t.topic_id = l.topic_id
+        cross join lateral generate_series(0, l.n - 1) as i(i)
+        where l.kind = 'h' and l.batch_id >= _survivors.from_id >> 10 and l.batch_id < (_survivors.to_id + 1023) >> 10
+        union all
+        select h.message_id
+        from mqpg.held h
+        join mqpg.topic t on t.topic_id = h.topic_id
+        where h.kind = 'h' and h.message_id >= _survivors.from_id and h.message_id < _survivors.to_id
+    )
+    select s.message_id, s.why
+    from (
+        select id.message_id, 'queued' as why
+        from mqpg.consume_queue c
+        join mqpg.topic t on t.topic_id = c.topic_id
+        left join mqpg.subscription b on b.subscription_id = c.subscription_id
+        cross join lateral (
+            select u.first_id, u.deliver_id, coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
+            from unnest(c.first_ids, c.starts, c.deliver_ids) as u(first_id, start, deliver_id)
+        ) as r
+        cross join lateral generate_series(0, r.n - 1) as i(i)
+        cross join lateral (values (r.first_id + i.i), (r.deliver_id + i.i)) as id(message_id)
+        where c.tick_id > _survivors.after_tick
+            and ((r.first_id < _survivors.to_id and r.first_id + r.n > _survivors.from_id)
+                or (r.deliver_id < _survivors.to_id and r.deliver_id + r.n > _survivors.from_id))
+            and (c.subscription_id = 0 or (b.subscription_id is not null and c.base_offset + c.n > (
+                select k.committed from mqpg.cursor k
+                where k.subscription_id = c.subscription_id and k.queue_id = -1 order by k.version desc limit 1)))
+        union all
+        select half.message_id, 'undecided'
+        from half
+        where not exists (
+            select from mqpg.op_log o
+            where o.message_id = half.message_id and o.stage = 0
+                and o.message_id >= _survivors.from_id and o.message_id < _survivors.to_id)
+        union all
+        select id.message_id, case when d.subscription_id = 0 then 'delayed' else 'retry' end
+        from mqpg.delayed d
+        join mqpg.topic t on t.topic_id = d.topic_id
+        left join newest on true
+        cross join lateral generate_series(0, d.n - 1) as i(i)
+        cross join lateral (values (d.first_id + i.i), (d.deliver_id + i.i)) as id(message_id)
+        where ((d.first_id < _survivors.to_id and d.first_id + d.n > _survivors.from_id)
+                or (d.deliver_id < _survivors.to_id and d.deliver_id + d.n > _survivors.from_id))
+            and (d.subscription_id = 0 or exists (
+                select from mqpg.subscription b where b.subscription_id = d.subscription_id))
+            and (newest.snapshot is null or d.visible_at > newest.due_until
+                or not pg_visible_in_snapshot(d.xid, newest.snapshot))
+            and not (d.subscription_id = 0 and exists (
+                select from mqpg.op_log o where o.message_id = d.first_id + i.i and o.stage = 1 and o.op = 'r'))
+        union all
+        select id.message_id, 'committed'
+        from mqpg.op_log o
+        join mqpg.topic t on t.topic_id = o.topic_id
+        left join newest on true
+        cross join lateral (values (o.message_id), (o.deliver_id)) as id(message_id)
+        where o.op = 'c' and o.visible_at is null
+            and o.xid >= coalesce((select pg_snapshot_xmin(x.snapshot) from newest x), '0'::xid8)
+            and (newest.snapshot is null or not pg_visible_in_snapshot(o.xid, newest.snapshot))
+        union all
+        select id.message_id, 'dead'
+        from mqpg.dead_letter d
+        cross join lateral (values (d.message_id), (d.deliver_id)) as id(message_id)
+    ) as s
+    where s.message_id >= _survivors.from_id and s.message_id < _survivors.to_id
+    limit _survivors.most
+$$;
+comment on function mqpg._survivors(bigint, bigint, bigint, bigint) is 'Internal: messages that must stay readable';
+
+-- functions/keep/_undelivered.sql
+-- The subscriptions that have not yet done with a tick segment, one line for each queue.
+-- Locks: none. Cost: two index lookups for each queue of each subscription.
+create function mqpg._undelivered(from_tick bigint, to_tick bigint) returns setof text
+language sql stable as $$
+    select format('%s has %s %s at %s of %s', s.consumer_group, t.name,
+        case when q.queue_id = -1 then 'retries' else 'queue ' || q.queue_id end, k.committed, p.tail)
+    from mqpg.subscription s
+    join mqpg.topic t on t.topic_id = s.topic_id
+    cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+    cross join lateral (
+        select c.base_offset + c.n as tail from mqpg.consume_queue c
+        where c.topic_id = s.topic_id and c.queue_id = q.queue_id
+            and c.subscription_id = case when q.queue_id = -1 then s.subscription_id else 0 end
+            and c.tick_id >= _undelivered.from_tick and c.tick_id < _undelivered.to_tick
+        order by c.base_offset desc limit 1
+    ) as p
+    cross join lateral (
+        select c.committed from mqpg.cursor c
+        where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
+        order by c.version desc limit 1
+    ) as k
+    where k.committed < p.tail
+$$;
+comment on function mqpg._undelivered(bigint, bigint) is 'Internal: what subscriptions still need of a tick segment';
+
+-- functions/keep/keep.sql
+-- One pass of the keeper: notes what is in use, begins new segments by age, makes some ahead, carries cursors,
+-- closes what is complete, and drops what is past retention and needed by nobody (I11), at most one table a
+-- pass and none in a pass that made or carried something. Returns what it did: action opened, rolled, made,
+-- carried, closed, dropped, pinned (with what pins it), blocked (busy, next time), purged. Nothing where
+-- another keeper is at it. Call it until it returns no row but pinned and blocked, then every minute or so;
+-- pg_cron may.
+-- Locks: the keeper's lock till commit; see the parts; every wait for a table is short. Cost: a few lookups
+-- where there is nothing to do. Errors: MQ015.
+create function mqpg.keep() returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_last_value bigint;
+    v_rows int;
+    v_changes int := 0;
+begin
+    perform mqpg._check_own_transaction('keep');
+    if not pg_try_advisory_xact_lock(1836150835, 0) then
+        return;
+    end if;
+    select b.last_value into v_last_value from mqpg.batch_id b;
+    return query select r.* from mqpg._roll_log(v_last_value) r;
+    return query
+    select 'made', m.family, m.segment_no, format('%s to %s', m.lower_bound, m.upper_bound)
+    from mqpg._make_segments() m;
+    get diagnostics v_rows = row_count;
+    v_changes := v_changes + v_rows;
+    return query select r.* from mqpg._roll_ticks() r;
+    get diagnostics v_rows = row_count;
+    v_changes := v_changes + v_rows;
+    return query select r.* from mqpg._roll_cursors() r;
+    get diagnostics v_rows = row_count;
+    v_changes := v_changes + v_rows;
+    return query select c.* from mqpg._close_segments() c;
+    if v_changes = 0 then
+        return query select d.* from mqpg._drop_segments() d;
+    end if;
+end
+$$;
+comment on function mqpg.keep() is 'One pass of the keeper: make, close and drop segments; returns what it did';
+
+-- functions/find/_cursor_from.sql
+-- The first version of a cursor that is left whose `claimed` (or, with done, `committed`) is above an offset; null
+-- if none. Both only ever grow with the version, so it is found by halving.
+-- Locks: none. Cost: log2(versions) index lookups.
+create function mqpg._cursor_from(subscription_id int, queue_id int, queue_offset bigint, done boolean) returns bigint
+language plpgsql stable as $$
+declare
+    v_low bigint;
+    v_high bigint;
+    v_middle bigint;
+    v_at bigint;
+begin
+    select min(c.version), max(c.version) + 1 into v_low, v_high from mqpg.cursor c
+    where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id;
+    while v_low < v_high loop
+        v_middle := (v_low + v_high) / 2;
+        select case when _cursor_from.done then c.committed else c.claimed end into v_at from mqpg.cursor c
+        where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id
+            and c.version >= v_middle
+        order by c.version limit 1;
+        if v_at > _cursor_from.queue_offset then
+            v_high := v_middle;
+        else
+            v_low := v_middle + 1;
+        end if;
+    end loop;
+    return (
+        select min(c.version) from mqpg.cursor c
+        where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id
+            and c.version >= v_low);
+end
+$$;
+comment on function mqpg._cursor_from(int, int, bigint, boolean) is 'Internal: cursor version that passed an offset';
+
+-- functions/find/_deliveries_of.sql
+-- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back.
+-- Locks: none. Cost: a few lookups, and the cursor versions from the first delivery to the end of the last.
+create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint)
+returns table (at timestamptz, attempt int, consumer text, lease_until timestamptz)
+language sql stable as $$
+    select c.at, k.attempt, k.consumer, k.lease_until
+    from mqpg.cursor c
+    cross join lateral unnest(c.claims) as k
+    where c.subscription_id = _deliveries_of.subscription_id and c.queue_id = _deliveries_of.queue_id
+        and c.version >= mqpg._cursor_from(
+            _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, false)
+        and c.version <= coalesce(mqpg._cursor_from(
+            _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, true),
+            9223372036854775807)
+        and c.action in ('r', 't') and k.epoch = c.epoch
+        and _deliveries_of.queue_offset >= k.from_offset and _deliveries_of.queue_offset < k.to_offset
+        and not coalesce(_deliveries_of.queue_offset = any(k.settled), false)
+    order by c.version
+$$;
+comment on function mqpg._deliveries_of(int, int, bigint) is 'Internal: deliveries of an offset to a subscription';
+
+-- functions/find/_message.sql
+-- What is stored of one message, from its record batch or, where the segment is gone, from held; no row where
+-- neither has it.
+-- Locks: none. Cost: one row of the commit log.
+create function mqpg._message(message_id bigint) returns table (
+    topic_id int, queue_id smallint, producer_group_id int, kind "char", xid xid8, nonce uuid, key text, tag text,
+    headers jsonb, payload json, delay interval, check_at timestamptz, born_at timestamptz, held boolean
+)
+language sql stable as $$
+    select l.topic_id, l.queue_id, l.producer_group_id, l.kind, l.xid, l.nonce, l.keys[p.i], l.tags[p.i], l.headers[p.i],
+        l.payloads[p.i], l.delay, l.check_at, l.born_at, false
+    from (values (_message.message_id % 1024 + 1)) as p(i)
+    join mqpg.commit_log l on l.batch_id = _message.message_id / 1024 and p.i <= l.n
+    union all
+    select h.topic_id, h.queue_id, h.producer_group_id, h.kind, h.xid, h.nonce, h.key, h.tag, h.headers, h.payload,
+        h.delay, h.check_at, h.born_at, true
+    from mqpg.held h
+    where h.message_id = _message.message_id
+    limit 1
+$$;
+comment on function mqpg._message(bigint) is 'Internal: what is stored of a message';
+
+-- functions/find/_offset_of.sql
+-- The offset that a tick gave to a message in one queue (queue -1: the retry lane of subscription_id); null where
+-- the tick's rows are gone.
+-- Locks: none. Cost: the rows that the tick wrote for the queue.
+create function mqpg._offset_of(tick_id bigint, topic_id int, queue_id int, subscription_id int, message_id bigint)
+returns bigint
+language sql stable as $$
+    select c.base_offset + u.start + _offset_of.message_id - u.first_id
+    from mqpg.consume_queue c
+    cross join lateral unnest(c.first_ids, c.starts) with ordinality as u(first_id, start, i)
+    where c.tick_id = _offset_of.tick_id and c.topic_id = _offset_of.topic_id and c.queue_id = _offset_of.queue_id
+        and c.subscription_id = _offset_of.subscription_id
+        and _offset_of.message_id >= u.first_id
+        and _offset_of.message_id < u.first_id + coalesce(c.starts[u.i + 1], c.n) - u.start
+    order by 1 limit 1
+$$;
+comment on function mqpg._offset_of(bigint, int, int, int, bigint) is 'Internal: offset of a message in a tick';
+
+-- functions/find/_tick_of.sql
+-- The first tick that covers a transaction's rows: whose snapshot sees its xid and, for what was delayed, whose
+-- due time has come. Both only ever turn from no to yes, so it is found by halving. Null: not appended yet (or, for
+-- rows older than every tick that is left, the oldest one left).
+-- Locks: none. Cost: one index lookup; twice log2(ticks) more for a transaction that outlived a tick, or a delay.
+create function mqpg._tick_of(xid xid8, visible_at timestamptz default '-infinity') returns bigint
+language plpgsql stable as $$
+declare
+    v_below bigint;     -- this tick does not cover it
+    v_tick bigint;      -- this one does
+    v_probe bigint;
+    v_covers boolean;
+begin
+    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+    into v_below, v_covers
+    from mqpg.tick t where t.snapshot_xmax > _tick_of.xid
+    order by t.snapshot_xmax, t.tick_id limit 1;
+    if v_covers then
+        return v_below;
+    end if;
+    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+    into v_tick, v_covers
+    from mqpg.tick t order by t.tick_id desc limit 1;
+    if v_below is null or not v_covers then
+        return null;
+    end if;
+    loop
+        v_probe := coalesce(
+            (select t.tick_id from mqpg.tick t
+             where t.tick_id > v_below and t.tick_id <= v_below + (v_tick - v_below) / 2
+             order by t.tick_id desc limit 1),
+            (select t.tick_id from mqpg.tick t
+             where t.tick_id > v_below + (v_tick - v_below) / 2 and t.tick_id < v_tick
+             order by t.tick_id limit 1));
+        if v_probe is null then
+            return v_tick;
+        end if;
+        select pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+        into v_covers from mqpg.tick t where t.tick_id = v_probe;
+        if v_covers then
+            v_tick := v_probe;
+        else
+            v_below := v_probe;
+        end if;
+    end loop;
+end
+$$;
+comment on function mqpg._tick_of(xid8, timestamptz) is 'Internal: the tick that appended a transaction''s rows';
+
+-- functions/find/_place.sql
+-- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), delayed, recalled,
+-- pending (sent, not appended yet) or appended; and of an appended one the tick and the offset, null where those
+-- rows are gone. body_id is where its body lies: a commit may have brought its own.
+-- Locks: none. Cost: a few index lookups; see _tick_of().
+create function mqpg._place(
+    message_id bigint, topic_id int, queue_id int, kind "char", xid xid8,
+    out state text, out body_id bigint, out tick_id bigint, out queue_offset bigint
+)
+language plpgsql stable as $$
+declare
+    v_op mqpg.op_log;
+    v_delayed mqpg.delayed;
+begin
+    body_id := _place.message_id;
+    if _place.kind = 'h' then
+        select o.* into v_op from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 0;
+        if v_op.op is null or v_op.op = 'b' then
+            state := case when v_op.op is null then 'prepared' else 'rolled_back' end;
+            return;
+        end if;
+        body_id := coalesce(v_op.deliver_id, _place.message_id);
+    end if;
+    if _place.kind = 'd' or v_op.visible_at is not null then
+        if exists (
+            select from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 1 and o.op = 'r'
+        ) then
+            state := 'recalled';
+            return;
+        end if;
+        select d.* into v_delayed from mqpg.delayed d
+        where d.first_id between _place.message_id - 1023 and _place.message_id
+            and d.first_id + d.n > _place.message_id and d.subscription_id = 0
+        order by d.first_id desc limit 1;
+        -- its row is dropped only when it is appended and past retention
+        tick_id := mqpg._tick_of(v_delayed.xid, v_delayed.visible_at);
+        state := case when tick_id is null and v_delayed.xid is not null then 'delayed' else 'appended' end;
+    else
+        tick_id := mqpg._tick_of(coalesce(v_op.xid, _place.xid));
+        state := case
+            when tick_id is not null then 'appended'
+            when _place.kind = 'h' then 'committed'
+            else 'pending'
+        end;
+    end if;
+    queue_offset := mqpg._offset_of(tick_id, _place.topic_id, _place.queue_id, 0, _place.message_id);
+end
+$$;
+comment on function mqpg._place(bigint, int, int, "char", xid8) is 'Internal: state and offset of a message';
+
+-- functions/find/find_by_key.sql
+-- Every message of a topic with that key that is still stored, oldest first, also undecided, delayed and not yet
+-- appended ones. state: prepared, rolled_back, committed (decided, not appended yet), delayed, recalled, pending
+-- (sent, not appended yet), appended. The payload is the one delivered, where a commit brought its own.
+-- Locks: none. Cost: one index lookup a segment, and a few for each message found.
+-- Errors: MQ001 (null key), MQ002, MQ003.
+create function mqpg.find_by_key(topic text, key text) returns table (
+    message_id bigint, queue_id int, queue_offset bigint, state text, born_at timestamptz, payload json
+)
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(find_by_key.topic);
+begin
+    if find_by_key.key is null then
+        raise exception using errcode = 'MQ001', message = 'key must not be null';
+    end if;
+    return query
+    with hit as (
+        select l.batch_id * 1024 + u.i - 1 as message_id, l.topic_id, l.queue_id, l.kind, l.xid, l.born_at,
+            l.payloads[u.i] as payload
+        from mqpg.commit_log l
+        cross join lateral unnest(l.keys) with ordinality as u(key, i)
+        where l.keys @> array[find_by_key.key] and l.topic_id = v_topic.topic_id and l.kind in ('n', 'h', 'd')
+            and u.key = find_by_key.key
+        union all
+        select h.message_id, h.topic_id, h.queue_id, h.kind, h.xid, h.born_at, h.payload
+        from mqpg.held h
+        where h.topic_id = v_topic.topic_id and h.key = find_by_key.key and h.kind in ('n', 'h', 'd')
+    )
+    select h.message_id, h.queue_id::int, p.queue_offset, p.state, h.born_at,
+        case when p.body_id = h.message_id then h.payload else (select m.payload from mqpg._message(p.body_id) m) end
+    from hit h
+    cross join lateral mqpg._place(h.message_id, h.topic_id, h.queue_id, h.kind, h.xid) p
+    order by h.message_id;
+end
+$$;
+comment on function mqpg.find_by_key(text, text) is 'Messages of a topic with a key, whatever their state';
+
+-- functions/find/trace.sql
+-- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
+-- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and acknowledged, per subscription, as
+-- far as the cursors' history goes back; retry (with the reason) and its own appended and delivered; dead. No row
+-- where nothing is known of the id any more.
+-- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
+create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
+language plpgsql stable as $$
+declare
+    v_message record;
+    v_place record;
+    v_topic text;
+begin
+    if trace.message_id is null then
+        raise exception using errcode = 'MQ001', message = 'message_id must not be null';
+    end if;
+    select m.* into v_message from mqpg._message(trace.message_id) m;
+    select t.name into v_topic from mqpg.topic t where t.topic_id = v_message.topic_id;
+    select p.* into v_place
+    from mqpg._place(trace.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p
+    where v_message.kind is not null;
+    return query
+    with lane as (
+        -- what subscriptions took the message by: the topic's queue, or their retry lane
+        select s.subscription_id, s.consumer_group, v_message.queue_id::int as queue_id, v_place.queue_offset
+        from mqpg.subscription s
+        where s.topic_id = v_message.topic_id and v_place.queue_offset is not null
+        union all
+        select s.subscription_id, s.consumer_group, -1,
+            mqpg._offset_of(mqpg._tick_of(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id, trace.message_id)
+        from mqpg.delayed d
+        join mqpg.subscription s on s.subscription_id = d.subscription_id
+        where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
+    ),
+    story as (
+        select v_message.born_at as at, case v_message.kind when 'h' then 'prepared' else 'born' end as event,
+            jsonb_build_object('topic', v_topic, 'queue_id', v_message.queue_id, 'key', v_message.key,
+                'tag', v_message.tag, 'delay', v_message.delay, 'check_at', v_message.check_at,
+                'producer_group', (select g.name from mqpg.producer_group g
+                    where g.producer_group_id = v_message.producer_group_id),
+                'held', nullif(v_message.held, false)) as detail, 0 as place
+        where v_message.kind is not null
+        union all
+        select c.at, c.event, jsonb_build_object('by', c.by, 'reason', c.reason), 1
+        from mqpg.check_log c where c.message_id = trace.message_id
+        union all
+        select o.at, case o.op when 'd' then 'due' when 'r' then 'recalled' else 'decided' end,
+            jsonb_build_object('decision', case o.op when 'c' then 'commit' when 'b' then 'rollback' end,
+                'by', o.decided_by, 'reason', o.reason, 'visible_at', o.visible_at, 'body', o.deliver_id), 2
+        from mqpg.op_log o where o.message_id = trace.message_id
+        union all
+        select t.at, 'appended', jsonb_build_object('tick_id', t.tick_id, 'queue_id', v_message.queue_id,
+            'queue_offset', v_place.queue_offset), 3
+        from mqpg.tick t where t.tick_id = v_place.tick_id and v_place.queue_offset is not null
+        union all
+        select t.at, 'appended', jsonb_build_object('tick_id', t.tick_id, 'queue_id', -1,
+            'queue_offset', l.queue_offset, 'consumer_group', l.consumer_group), 3
+        from lane l
+        join mqpg.consume_queue c on c.topic_id = v_message.topic_id and c.queue_id = -1
+            and c.subscription_id = l.subscription_id and c.base_offset <= l.queue_offset
+            and c.base_offset + c.n > l.queue_offset and c.base_offset > l.queue_offset - 8192
+        join mqpg.tick t on t.tick_id = c.tick_id
+        where l.queue_id = -1
+        union all
+        select d.at, 'delivered', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
+            'queue_offset', l.queue_offset, 'attempt', d.attempt, 'consumer', d.consumer,
+            'lease_until', d.lease_until), 4
+        from lane l
+        cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
+        union all
+        select c.at, 'done', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
+            'queue_offset', l.queue_offset), 5
+        from lane l
+        join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
+            and c.version = mqpg._cursor_from(l.subscription_id, l.queue_id, l.queue_offset, true)
+        where c.action not in ('s', 'k')
+        union all
+        select d.written_at, 'retry', jsonb_build_object('consumer_group', s.consumer_group, 'attempt', d.attempt,
+            'visible_at', d.visible_at, 'reason', d.reason), 4
+        from mqpg.delayed d
+        join mqpg.subscription s on s.subscription_id = d.subscription_id
+        where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
+        union all
+        select d.died_at, 'dead', jsonb_build_object('consumer_group', s.consumer_group, 'attempts', d.attempts,
+            'reason', d.reason), 6
+        from mqpg.dead_letter d
+        join mqpg.subscription s on s.subscription_id = d.subscription_id
+        where d.message_id = trace.message_id
+    )
+    select s.at, s.event, jsonb_strip_nulls(s.detail) from story s order by s.at, s.place;
+end
+$$;
+comment on function mqpg.trace(bigint) is 'What happened to one message, in order of time';
+
+-- functions/consume/dead_letters.sql
+-- Messages whose attempts are used up in one subscription, the latest first, with the last reason.
+-- Locks: none. Cost: one row of the commit log a message.
+-- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing).
+create function mqpg.dead_letters(consumer_group text, topic text, max_messages int default 100) returns table (
+    message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz
+)
+language plpgsql stable as $$
+declare
+    v_subscription mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
+    v_dead mqpg.dead_letter;
+    v_body record;
+begin
+    perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
+    for v_dead in
+        select d.* from mqpg.dead_letter d
+        where d.subscription_id = v_subscription.subscription_id
+        order by d.died_at desc, d.message_id desc
+        limit dead_letters.max_messages
+    loop
+        select m.key, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
+        if not found then
+            raise exception using errcode = 'MQ014', message = format(
+                'the body of dead letter %s of %L on topic %L is missing', v_dead.message_id,
+                dead_letters.consumer_group, dead_letters.topic);
+        end if;
+        message_id := v_dead.message_id;
+        queue_id := v_dead.queue_id;
+        key := v_body.key;
+        payload := v_body.payload;
+        attempts := v_dead.attempts;
+        reason := v_dead.reason;
+        died_at := v_dead.died_at;
+        return next;
+    end loop;
+end
+$$;
+comment on function mqpg.dead_letters(text, text, int) is 'Dead letters of a subscription, latest first';
+
+-- views/topics.sql
+-- Topics and their settings. paused: nothing can be paused in this version.
+-- Cost: one row a topic.
+create view mqpg.topics as
+select t.name as topic, t.kind, t.queues, t.retention, false as paused, t.max_payload, t.created_at
+from mqpg.topic t;
+comment on view mqpg.topics is 'Topics and their settings';
+
+-- views/queue_depth.sql
+-- What each queue holds: messages at oldest_offset to next_offset - 1 can be read.
+-- Cost: two index lookups a partition for each queue.
+create view mqpg.queue_depth as
+select t.name as topic, q.queue_id, mqpg._oldest(t.topic_id, q.queue_id, 0) as oldest_offset,
+    mqpg._tail(t.topic_id, q.queue_id, 0) as next_offset
+from mqpg.topic t
+cross join lateral generate_series(0, t.queues - 1) as q(queue_id);
+comment on view mqpg.queue_depth is 'Oldest and next offset of each queue';
+
+-- views/subscription_lag.sql
+-- How far each subscription is on each queue; queue -1 is its retry lane. lag counts what is not acknowledged, in
+-- flight or not; claims are deliveries that were not given back.
+-- Cost: two index lookups a partition for each queue of each subscription.
+create view mqpg.subscription_lag as
+select s.consumer_group, t.name as topic, q.queue_id, c.committed, n.next_offset, n.next_offset - c.committed as lag,
+    (select count(*) from unnest(c.claims) as k(epoch, from_offset, to_offset, attempt, lease_until, consumer, settled)
+     where k.lease_until > '-infinity')::int as claims,
+    c.owner, s.mode
+from mqpg.subscription s
+join mqpg.topic t on t.topic_id = s.topic_id
+cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+cross join lateral (
+    select mqpg._tail(
+        s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end) as next_offset
+    offset 0
+) as n
+cross join lateral (
+    select k.committed, k.claims, k.owner from mqpg.cursor k
+    where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
+    order by k.version desc limit 1
+) as c;
+comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
+
+-- views/half_pending.sql
+-- Halves that are neither decided nor parked. check_at is when the next check is due. They are in the op-log queue,
+-- or newer than the last pass that fed it, so the log is not searched.
+-- Cost: a few lookups for each entry of the op-log queue and each half of about the last second.
+create view mqpg.half_pending as
+with newest as materialized (
+    select h.snapshot from mqpg.half_tick h order by h.half_tick_id desc limit 1
+),
+candidate as (
+    select (q.message ->> 'message_id')::bigint as message_id, q.vt as check_at from pgmq.q_mqpg_oplog q
+    union all
+    select l.batch_id * 1024 + i.i, l.check_at
+    from mqpg.commit_log l
+    cross join lateral generate_series(0, l.n - 1) as i(i)
+    where l.kind = 'h' and l.xid >= coalesce((select pg_snapshot_xmax(n.snapshot) from newest n), '0'::xid8)
+    union all
+    select l.batch_id * 1024 + i.i, l.check_at
+    from mqpg.commit_log l
+    cross join lateral generate_series(0, l.n - 1) as i(i)
+    where l.kind = 'h' and l.xid = any(array(select pg_snapshot_xip(n.snapshot) from newest n))
+)
+select mqpg._handle(c.message_id, m.nonce) as handle, g.name as producer_group, t.name as topic,
+    m.born_at as prepared_at, c.check_at, k.checks, r.reason
+from candidate c
+cross join lateral (
+    select l.topic_id, l.producer_group_id, l.nonce, l.born_at
+    from mqpg.commit_log l where l.batch_id = c.message_id / 1024
+    union all
+    select h.topic_id, h.producer_group_id, h.nonce, h.born_at
+    from mqpg.held h where h.message_id = c.message_id
+    limit 1
+) as m
+join mqpg.topic t on t.topic_id = m.topic_id
+left join mqpg.producer_group g on g.producer_group_id = m.producer_group_id
+cross join lateral mqpg._checks(c.message_id) as k
+left join lateral (
+    select e.reason from mqpg.check_log e where e.message_id = c.message_id and e.reason is not null
+    order by e.at desc limit 1
+) as r on true
+where not mqpg._is_decided(c.message_id);
+comment on view mqpg.half_pending is 'Undecided half messages that are not parked';
+
+-- views/half_parked.sql
+-- Halves that nobody could answer for and whose group parks them: settle() or rearm() them.
+-- check_at is when they were first due. Cost: a few lookups for each archived entry of the op-log queue.
+create view mqpg.half_parked as
+select a.message ->> 'handle' as handle, a.message ->> 'producer_group' as producer_group, t.name as topic,
+    m.born_at as prepared_at, m.check_at, k.checks, r.reason, a.archived_at as parked_at
+from pgmq.a_mqpg_oplog a
+cross join lateral (
+    select l.topic_id, l.born_at, l.check_at
+    from mqpg.commit_log l where l.batch_id = (a.message ->> 'message_id')::bigint / 1024
+    union all
+    select h.topic_id, h.born_at, h.check_at
+    from mqpg.held h where h.message_id = (a.message ->> 'message_id')::bigint
+    limit 1
+) as m
+join mqpg.topic t on t.topic_id = m.topic_id
+cross join lateral mqpg._checks((a.message ->> 'message_id')::bigint) as k
+left join lateral (
+    select e.reason from mqpg.check_log e
+    where e.message_id = (a.message ->> 'message_id')::bigint and e.reason is not null
+    order by e.at desc limit 1
+) as r on true
+where not mqpg._is_decided((a.message ->> 'message_id')::bigint);
+comment on view mqpg.half_parked is 'Half messages parked for a decision by hand';
+
+-- views/worker_status.sql
+-- Worker processes; alive: heard of within 30 s and not stopped.
+-- Cost: one row a worker.
+create view mqpg.worker_status as
+select w.worker_id, w.role, w.host, w.pid, w.state,
+    w.state <> 'stopped' and w.seen_at > clock_timestamp() - interval '30 seconds' as alive,
+    w.started_at, w.seen_at, w.detail
+from mqpg.worker w;
+comment on view mqpg.worker_status is 'Worker processes and whether they are alive';
+
+-- start.sql
+-- Makes a fresh installation usable at once: the first partitions, and a first tick whose snapshot saw nothing.
+select mqpg._make_segments();
+insert into mqpg.tick (
+    tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+values (0, '2:2:', '2', 0, 0, '-infinity', 0, '{}', clock_timestamp());
+insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+values (0, '2:2:', '2', 0, 0, 0, clock_timestamp());
