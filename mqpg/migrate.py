@@ -18,6 +18,7 @@ import alembic.command
 import alembic.config
 import psycopg
 import sqlalchemy
+from psycopg.rows import tuple_row
 
 from mqpg import errors
 
@@ -165,11 +166,12 @@ def _files() -> dict[str, Traversable]:
 
 
 def _current(connection: psycopg.Connection[Any]) -> str | None:
-    row = connection.execute("select to_regclass(%s)", [VERSION_TABLE]).fetchone()
-    if row is None or row[0] is None:
-        return None
-    row = connection.execute(f"select version_num from {VERSION_TABLE}").fetchone()
-    return None if row is None else str(row[0])
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("select to_regclass(%s)", [VERSION_TABLE]).fetchone()
+        if row is None or row[0] is None:
+            return None
+        row = cursor.execute(f"select version_num from {VERSION_TABLE}").fetchone()
+        return None if row is None else str(row[0])
 
 
 def _too_new(current: str) -> str:

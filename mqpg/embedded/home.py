@@ -13,14 +13,19 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import psycopg
+
 from mqpg import migrate
 from mqpg.embedded.datadir import DataDirectory
 from mqpg.embedded.server import EmbeddedServer
+from mqpg.errors import ConfigurationError
 
 __all__ = ["DATABASE", "Home", "default_directory", "ensure_running", "running_dsn"]
 
 DATABASE = "mqpg"
 _DRAIN_SECONDS = 20.0
+_WORKER_SECONDS = 20.0
+_APPENDER = "select from mqpg.worker where role = 'appender' and state = 'active' and seen_at > now() - interval '5 s'"
 
 logger = logging.getLogger(__name__)
 _starting = threading.Lock()
@@ -91,18 +96,30 @@ class Home:
         return int(pid) if _born(int(pid)) == born else None
 
     def _start_workers(self, dsn: str) -> None:
-        environment = os.environ | {"MQPG_DATABASE_URL": dsn}
-        with (self.directory / "worker.log").open("ab") as log:
+        log = self.directory / "worker.log"
+        with log.open("ab") as file:
             process = subprocess.Popen(
                 [sys.executable, "-m", "mqpg", "worker"],
                 stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=environment,
+                stdout=file,
+                stderr=file,
+                env=os.environ | {"MQPG_DATABASE_URL": dsn},
                 start_new_session=True,
             )
         self._pid_file.write_text(f"{process.pid} {_born(process.pid)}\n", encoding="ascii")
-        logger.info("workers run as process %d, log in %s", process.pid, self.directory / "worker.log")
+        _await_appender(dsn, process, log)
+        logger.info("workers run as process %d, log in %s", process.pid, log)
+
+
+def _await_appender(dsn: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Until the workers are at work; raises ConfigurationError with the log's last line if they end instead."""
+    deadline = time.monotonic() + _WORKER_SECONDS
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        while not connection.execute(_APPENDER).rowcount:
+            if process.poll() is not None or time.monotonic() > deadline:
+                words = log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
+                raise ConfigurationError(f"the workers do not start, see {log}: {' '.join(words)}")
+            time.sleep(0.05)
 
 
 def _born(pid: int) -> str | None:
