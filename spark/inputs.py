@@ -124,7 +124,7 @@ class _Gathering:
         return snapshot
 
     def _identify(self, broker: Snapshot) -> None:
-        migrate.check_connection(broker.connection)
+        migrate.check(broker.database.conninfo)
         row = broker.rows("select broker_id, incarnation, system_identifier from mqpg.broker")[0]
         self.result.broker = {
             "database": broker.database.name,
