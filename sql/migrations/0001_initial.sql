@@ -1801,39 +1801,6 @@ end
 $$;
 comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is 'Internal: due time of a delayed message';
 
--- functions/internal/_waiting_queues.sql
--- The queues of a subscription that a consumer may receive from now, the one that waited longest first.
--- A hint only: receive() looks again once it has the queue's lock.
--- Locks: none. Cost: a look at each queue's cursor and tail.
-create function mqpg._waiting_queues(subscription mqpg.subscription, queues int, consumer text, queue_id int)
-returns int []
-language plpgsql volatile as $$
-declare
-    v_subscription_id int := (_waiting_queues.subscription).subscription_id;
-    v_topic_id int := (_waiting_queues.subscription).topic_id;
-begin
-    return array(
-        select q.queue_id
-        from generate_series(
-            coalesce(_waiting_queues.queue_id, -1),
-            coalesce(_waiting_queues.queue_id, _waiting_queues.queues - 1)) as q(queue_id)
-        cross join lateral (
-            select k.claimed, k.at, k.owner, k.claims from mqpg.cursor k
-            where k.subscription_id = v_subscription_id and k.queue_id = q.queue_id
-            order by k.version desc limit 1
-        ) as c
-        where (c.owner is null or c.owner = _waiting_queues.consumer)
-            and case
-                when c.claims = '{}' then c.claimed < mqpg._tail(
-                    v_topic_id, q.queue_id, case q.queue_id when -1 then v_subscription_id else 0 end)
-                else not mqpg._is_busy(c.claims, c.owner)
-            end
-        order by c.at);
-end
-$$;
-comment on function mqpg._waiting_queues(mqpg.subscription, int, text, int)
-    is 'Internal: queues that may be received from, longest waiting first';
-
 -- functions/internal/_write_cursor.sql
 -- Writes the next version of a cursor. `claims` come in any order; finished ones are gone from it.
 -- A caller whose snapshot is too old to see the newest version loses the race: 40001.
@@ -2646,6 +2613,7 @@ declare
     v_oldest bigint;
     v_tail bigint;
     v_until bigint;
+    v_look_in_held boolean := exists (select from mqpg.held);
     v_rows bigint;
 begin
     perform mqpg._check_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
@@ -2662,7 +2630,7 @@ begin
     return query
     select d.* from mqpg._deliveries(
         v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until, null, v_topic.name, 1, null,
-        exists (select from mqpg.held)) as d;
+        v_look_in_held) as d;
     get diagnostics v_rows = row_count;
     if v_rows <> v_until - "fetch".from_offset then
         perform mqpg._missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);
@@ -2744,9 +2712,10 @@ language plpgsql as $$
 declare
     v_subscription mqpg.subscription;
     v_topic mqpg.topic;
-    v_queue int;
+    v_waiting record;
     v_cursor mqpg.cursor;
     v_claim mqpg.claim;
+    v_look_in_held boolean;
     v_rows bigint;
 begin
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
@@ -2757,24 +2726,43 @@ begin
     end if;
     perform mqpg._check_receive(
         v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
-    foreach v_queue in array mqpg._waiting_queues(v_subscription, v_topic.queues, receive.consumer, receive.queue_id)
+    for v_waiting in
+        select q.queue_id, c.claimed, c.claims,
+            case q.queue_id when -1 then v_subscription.subscription_id else 0 end as lane
+        from generate_series(
+            coalesce(receive.queue_id, -1), coalesce(receive.queue_id, v_topic.queues - 1)) as q(queue_id)
+        cross join lateral (
+            select k.claimed, k.at, k.owner, k.claims from mqpg.cursor k
+            where k.subscription_id = v_subscription.subscription_id and k.queue_id = q.queue_id
+            order by k.version desc limit 1
+        ) as c
+        where c.owner is null or c.owner = receive.consumer
+        order by c.at
     loop
-        continue when not pg_try_advisory_xact_lock(1836150833, v_subscription.subscription_id * 1024 + v_queue + 1);
+        -- look before taking the lock: it is held to the end of the transaction
+        continue when case
+            when v_waiting.claims = '{}' then v_waiting.claimed >= mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane)
+            else mqpg._is_busy(v_waiting.claims, case v_subscription.mode when 'pinned' then receive.consumer end)
+        end;
+        continue when not pg_try_advisory_xact_lock(
+            1836150833, v_subscription.subscription_id * 1024 + v_waiting.queue_id + 1);
         -- a new statement: the cursor as the last holder of the lock left it
-        v_cursor := mqpg._cursor(v_subscription.subscription_id, v_queue);
+        v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
         v_claim := mqpg._claim(
             v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
         continue when v_claim is null;
+        -- a variable, for a sub-select among the arguments would keep _deliveries() from being inlined
+        v_look_in_held := exists (select from mqpg.held);
         return query
         select d.* from mqpg._deliveries(
-            v_topic.topic_id, v_queue, case v_queue when -1 then v_subscription.subscription_id else 0 end,
-            v_claim.from_offset, v_claim.to_offset, v_claim.settled, v_topic.name, v_claim.attempt,
-            format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_queue, v_claim.epoch, v_claim.from_offset,
-                v_claim.to_offset),
-            exists (select from mqpg.held)) as d;
+            v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset,
+            v_claim.settled, v_topic.name, v_claim.attempt,
+            format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
+                v_claim.from_offset, v_claim.to_offset),
+            v_look_in_held) as d;
         get diagnostics v_rows = row_count;
         if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
-            perform mqpg._missing_body(v_topic.name, v_queue, v_claim.from_offset, v_claim.to_offset, v_rows);
+            perform mqpg._missing_body(v_topic.name, v_waiting.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);
         end if;
         return;
     end loop;
@@ -4005,8 +3993,13 @@ begin
             return query select d.* from mqpg._drop_ticks(_drop_segment.segment.segment_no) d;
         end if;
     elsif _drop_segment.segment.family <> 'log' then
-        return query
-        select d.* from mqpg._drop_slot(_drop_segment.segment.family, _drop_segment.segment.segment_no) d;
+        -- delayed rows tell find_by_key() and trace() where a message went, so they stay as long as messages do
+        if _drop_segment.segment.family <> 'delayed' or not exists (
+            select from mqpg.topic t where _drop_segment.segment.closed_at + t.retention > clock_timestamp()
+        ) then
+            return query
+            select d.* from mqpg._drop_slot(_drop_segment.segment.family, _drop_segment.segment.segment_no) d;
+        end if;
     elsif _drop_segment.segment.body_dropped_at is null then
         if mqpg._expired(_drop_segment.segment) then
             return query select d.* from mqpg._drop_log(_drop_segment.segment.segment_no) d;
@@ -4540,7 +4533,7 @@ begin
         end if;
     end loop;
     if v_carried > 0 or v_busy > 0 then
-        return query select 'carried', 'cursor', v_newest.segment_no,
+        return query select case when v_carried > 0 then 'carried' else 'blocked' end, 'cursor', v_newest.segment_no,
             format('%s queues carried, %s busy', v_carried, v_busy);
     end if;
     if v_busy = 0 then
@@ -4767,8 +4760,7 @@ create function mqpg.keep() returns table (action text, family text, segment_no 
 language plpgsql as $$
 declare
     v_last_value bigint;
-    v_rows int;
-    v_changes int := 0;
+    v_changed boolean := false;
 begin
     perform mqpg._check_own_transaction('keep');
     if not pg_try_advisory_xact_lock(1836150835, 0) then
@@ -4776,19 +4768,23 @@ begin
     end if;
     select b.last_value into v_last_value from mqpg.batch_id b;
     return query select r.* from mqpg._roll_log(v_last_value) r;
-    return query
-    select 'made', m.family, m.segment_no, format('%s to %s', m.lower_bound, m.upper_bound)
-    from mqpg._make_segments() m;
-    get diagnostics v_rows = row_count;
-    v_changes := v_changes + v_rows;
-    return query select r.* from mqpg._roll_ticks() r;
-    get diagnostics v_rows = row_count;
-    v_changes := v_changes + v_rows;
-    return query select r.* from mqpg._roll_cursors() r;
-    get diagnostics v_rows = row_count;
-    v_changes := v_changes + v_rows;
+    for action, family, segment_no, detail in
+        select 'made', m.family, m.segment_no, format('%s to %s', m.lower_bound, m.upper_bound)
+        from mqpg._make_segments() m
+    loop
+        v_changed := true;
+        return next;
+    end loop;
+    for action, family, segment_no, detail in select r.* from mqpg._roll_ticks() r loop
+        v_changed := true;
+        return next;
+    end loop;
+    for action, family, segment_no, detail in select r.* from mqpg._roll_cursors() r loop
+        v_changed := v_changed or action <> 'blocked';
+        return next;
+    end loop;
     return query select c.* from mqpg._close_segments() c;
-    if v_changes = 0 then
+    if not v_changed then
         return query select d.* from mqpg._drop_segments() d;
     end if;
 end

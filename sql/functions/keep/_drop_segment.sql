@@ -11,8 +11,13 @@ begin
             return query select d.* from mqpg._drop_ticks(_drop_segment.segment.segment_no) d;
         end if;
     elsif _drop_segment.segment.family <> 'log' then
-        return query
-        select d.* from mqpg._drop_slot(_drop_segment.segment.family, _drop_segment.segment.segment_no) d;
+        -- delayed rows tell find_by_key() and trace() where a message went, so they stay as long as messages do
+        if _drop_segment.segment.family <> 'delayed' or not exists (
+            select from mqpg.topic t where _drop_segment.segment.closed_at + t.retention > clock_timestamp()
+        ) then
+            return query
+            select d.* from mqpg._drop_slot(_drop_segment.segment.family, _drop_segment.segment.segment_no) d;
+        end if;
     elsif _drop_segment.segment.body_dropped_at is null then
         if mqpg._expired(_drop_segment.segment) then
             return query select d.* from mqpg._drop_log(_drop_segment.segment.segment_no) d;

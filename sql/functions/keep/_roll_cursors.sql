@@ -44,7 +44,7 @@ begin
         end if;
     end loop;
     if v_carried > 0 or v_busy > 0 then
-        return query select 'carried', 'cursor', v_newest.segment_no,
+        return query select case when v_carried > 0 then 'carried' else 'blocked' end, 'cursor', v_newest.segment_no,
             format('%s queues carried, %s busy', v_carried, v_busy);
     end if;
     if v_busy = 0 then

@@ -10,8 +10,7 @@ create function mqpg.keep() returns table (action text, family text, segment_no 
 language plpgsql as $$
 declare
     v_last_value bigint;
-    v_rows int;
-    v_changes int := 0;
+    v_changed boolean := false;
 begin
     perform mqpg._check_own_transaction('keep');
     if not pg_try_advisory_xact_lock(1836150835, 0) then
@@ -19,19 +18,23 @@ begin
     end if;
     select b.last_value into v_last_value from mqpg.batch_id b;
     return query select r.* from mqpg._roll_log(v_last_value) r;
-    return query
-    select 'made', m.family, m.segment_no, format('%s to %s', m.lower_bound, m.upper_bound)
-    from mqpg._make_segments() m;
-    get diagnostics v_rows = row_count;
-    v_changes := v_changes + v_rows;
-    return query select r.* from mqpg._roll_ticks() r;
-    get diagnostics v_rows = row_count;
-    v_changes := v_changes + v_rows;
-    return query select r.* from mqpg._roll_cursors() r;
-    get diagnostics v_rows = row_count;
-    v_changes := v_changes + v_rows;
+    for action, family, segment_no, detail in
+        select 'made', m.family, m.segment_no, format('%s to %s', m.lower_bound, m.upper_bound)
+        from mqpg._make_segments() m
+    loop
+        v_changed := true;
+        return next;
+    end loop;
+    for action, family, segment_no, detail in select r.* from mqpg._roll_ticks() r loop
+        v_changed := true;
+        return next;
+    end loop;
+    for action, family, segment_no, detail in select r.* from mqpg._roll_cursors() r loop
+        v_changed := v_changed or action <> 'blocked';
+        return next;
+    end loop;
     return query select c.* from mqpg._close_segments() c;
-    if v_changes = 0 then
+    if not v_changed then
         return query select d.* from mqpg._drop_segments() d;
     end if;
 end

@@ -1,0 +1,546 @@
+"""Check-backs (T3): fences, waits, exhaustion, park, rearm and settle, fairness between producer groups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, refused, seconds
+
+
+def message_id(handle: str) -> int:
+    return int(handle.split(".")[2])
+
+
+@pytest.fixture
+def quick(mq: Session) -> Session:
+    """Groups that check after 10 ms: led (ledger), asks (function `answer`), app (due_checks, two checks)."""
+    mq.execute(
+        "create table public.verdicts (handle text primary key, verdict text);"
+        "create function public.answer(handle text, key text, headers jsonb, payload json) returns mqpg.verdict"
+        " language plpgsql as $$ declare v text; begin"
+        "   select s.verdict into v from public.verdicts s where s.handle = answer.handle;"
+        "   if v = 'boom' then raise exception 'no idea'; end if;"
+        "   return v; end $$"
+    )
+    due = seconds(0.01)
+    mq.call("create_producer_group", "led", check_after=due, checker="ledger", max_checks=2)
+    mq.call(
+        "create_producer_group", "asks", check_after=due, checker="function", checker_target="answer", max_checks=2
+    )
+    mq.call("create_producer_group", "app", check_after=due, max_checks=2)
+    return mq
+
+
+def compensated(mq: Session, times: int = 1) -> None:
+    """Until that many halves were worked on."""
+    done = 0
+
+    def work() -> bool:
+        nonlocal done
+        done += int(mq.value("compensate"))
+        return done >= times
+
+    eventually(work)
+
+
+def due(mq: Session, group: str, **named: object) -> list[Any]:
+    """The first hand-out that is not empty."""
+    got: list[Any] = eventually(lambda: mq.call("due_checks", group, **named))
+    return got
+
+
+def decision(mq: Session, handle: str) -> tuple[str, str] | None:
+    rows = mq.rows("select op::text, decided_by from mqpg.op_log where message_id = %s and stage = 0", message_id(handle))
+    return tuple(rows[0]) if rows else None
+
+
+def events(mq: Session, handle: str) -> list[str]:
+    rows = mq.rows("select event from mqpg.check_log where message_id = %s order by at", message_id(handle))
+    return [row.event for row in rows]
+
+
+def entries(mq: Session) -> int:
+    return int(mq.scalar("select count(*) from pgmq.q_mqpg_oplog"))
+
+
+def overdue_now(mq: Session) -> None:
+    """As if every lease and back-off had passed."""
+    mq.execute("update pgmq.q_mqpg_oplog set vt = clock_timestamp() - interval '1 ms'")
+
+
+# the op-log queue
+
+
+def test_a_half_decided_at_once_gets_no_entry(quick: Session) -> None:
+    quick.commit(quick.prepare("one", "1", "led"))
+    assert quick.value("compensate") == 0
+    assert entries(quick) == 0
+    assert quick.scalar("select max(half_tick_id) from mqpg.half_tick") > 0
+
+
+def test_an_undecided_half_gets_one_entry_however_often_a_pass_looks(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "pg")
+    for _ in range(3):
+        quick.value("compensate")
+        quick.call("due_checks", "app")
+    (row,) = quick.rows("select message, vt from pgmq.q_mqpg_oplog")
+    assert row.message == {"handle": handle, "message_id": message_id(handle), "producer_group": "pg"}
+    due_in = quick.scalar("select extract(epoch from vt - clock_timestamp()) from pgmq.q_mqpg_oplog")
+    assert 55 < due_in <= 60.2
+
+
+def test_a_half_that_commits_late_is_not_forgotten(quick: Session, broker: Broker) -> None:
+    slow = broker.session()
+    with slow.transaction():
+        handle = slow.prepare("one", "1", "led")
+        for _ in range(3):
+            quick.commit(quick.prepare("one", "1", "led"))
+            quick.value("compensate")
+    compensated(quick)
+    assert decision(quick, handle) == ("b", "checker")
+
+
+def test_every_half_of_a_batch_gets_its_entry(quick: Session) -> None:
+    handles = [row[0] for row in quick.call("prepare_batch", "t", ["1"] * 5, "app")]
+    quick.commit(handles[2])
+    quick.value("compensate")
+    found = quick.rows("select message ->> 'handle' as handle from pgmq.q_mqpg_oplog")
+    assert {row.handle for row in found} == set(handles) - {handles[2]}
+
+
+def test_append_feeds_the_queue(quick: Session) -> None:
+    quick.prepare("one", "1", "app")
+    eventually(lambda: (quick.append(), entries(quick))[1] == 1, interval=0.1)
+
+
+def test_entries_of_halves_decided_meanwhile_are_deleted_unasked(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "led")
+    quick.value("compensate")
+    assert entries(quick) == 1
+    quick.commit(handle)
+    overdue_now(quick)
+    assert quick.value("compensate") == 0
+    assert entries(quick) == 0
+    assert events(quick, handle) == []
+
+
+@pytest.mark.parametrize("call", ["compensate()", "due_checks('app')", "keep()", "append()"])
+def test_passes_refuse_a_caller_that_has_written(quick: Session, call: str) -> None:
+    with refused("MQ015"), quick.transaction():
+        quick.send("one", "1")
+        quick.execute(f"select * from mqpg.{call}")
+    with refused("MQ015"), quick.transaction():
+        quick.execute("set transaction isolation level repeatable read")
+        quick.execute(f"select * from mqpg.{call}")
+
+
+# the fence
+
+
+def test_ledger_row_there_means_commit(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "led")
+    quick.call("local_begin", handle)
+    compensated(quick)
+    assert decision(quick, handle) == ("c", "checker")
+    assert quick.append() == 1
+
+
+def test_no_ledger_row_means_rollback_and_a_late_local_transaction_fails(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "led")
+    compensated(quick)
+    assert decision(quick, handle) == ("b", "checker")
+    with refused("MQ017"):
+        quick.call("local_begin", handle)
+    assert quick.commit(handle) == "already_rolled_back"
+
+
+def test_open_local_transaction_is_waited_for_then_commits(quick: Session, broker: Broker) -> None:
+    handle = quick.prepare("one", "1", "led")
+    local = broker.session()
+    with local.transaction():
+        local.call("local_begin", handle)
+        for _ in range(4):  # more than max_checks: waits do not count
+            compensated(quick)
+            overdue_now(quick)
+        assert decision(quick, handle) is None
+        assert events(quick, handle) == ["asked", "waited"] * 4
+    compensated(quick)
+    assert decision(quick, handle) == ("c", "checker")
+
+
+def test_open_local_transaction_is_waited_for_then_rolls_back(quick: Session, broker: Broker) -> None:
+    handle = quick.prepare("one", "1", "led")
+    local = broker.session()
+    with pytest.raises(RuntimeError), local.transaction():
+        local.call("local_begin", handle)
+        compensated(quick)
+        raise RuntimeError
+    overdue_now(quick)
+    compensated(quick)
+    assert decision(quick, handle) == ("b", "checker")
+
+
+def test_local_transaction_that_meets_an_uncommitted_fence_waits_and_fails(quick: Session, broker: Broker) -> None:
+    handle = quick.prepare("one", "1", "led")
+    quick.value("compensate")
+    local, checker = broker.session(), broker.session()
+    overdue_now(quick)
+    with checker.transaction():
+        assert checker.value("compensate") == 1
+        waiting = broker.background(local.call, "local_begin", handle)
+        broker.wait_blocked(local)
+    with refused("MQ017"):
+        waiting.result(5)
+
+
+def test_a_fence_rolled_back_leaves_the_local_transaction_its_chance(quick: Session, broker: Broker) -> None:
+    handle = quick.prepare("one", "1", "led")
+    quick.value("compensate")
+    local, checker = broker.session(), broker.session()
+    overdue_now(quick)
+    with checker.transaction() as tx:
+        assert checker.value("compensate") == 1
+        waiting = broker.background(local.call, "local_begin", handle)
+        broker.wait_blocked(local)
+        tx.force_rollback = True
+    waiting.result(5)
+    overdue_now(quick)
+    compensated(quick)
+    assert decision(quick, handle) == ("c", "checker")
+
+
+def test_our_own_fence_from_before_a_crash_means_rollback(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "led")
+    quick.execute("insert into mqpg.ledger (handle, entry) values (%s, 'fence')", handle)
+    compensated(quick)
+    assert decision(quick, handle) == ("b", "checker")
+
+
+def test_the_producer_wins_where_it_decided_while_the_fence_was_set(quick: Session, broker: Broker) -> None:
+    """Local transaction committed, compensator asks, producer commits: one of the two says already."""
+    handle = quick.prepare("one", "1", "led")
+    quick.call("local_begin", handle)
+    quick.value("compensate")
+    overdue_now(quick)
+    producer = broker.session()
+    with producer.transaction():
+        assert producer.commit(handle) == "committed"
+        asking = broker.background(quick.value, "compensate")
+        broker.wait_blocked(quick)
+    assert asking.result(5) == 1
+    assert decision(quick, handle) == ("c", "producer")
+
+
+def test_two_compensators_share_the_work(quick: Session, broker: Broker) -> None:
+    handles = [quick.prepare("one", "1", "led") for _ in range(6)]
+    quick.value("compensate")
+    overdue_now(quick)
+    first, second = broker.session(), broker.session()
+    with first.transaction():
+        assert first.value("compensate", 3) == 3
+        assert second.value("compensate", 100) == 3
+    assert [decision(quick, h) for h in handles] == [("b", "checker")] * 6
+
+
+def test_compensation_is_durable_in_a_session_that_chose_otherwise(quick: Session) -> None:
+    quick.execute("set synchronous_commit = off")
+    quick.prepare("one", "1", "led")
+    time.sleep(0.15)
+    with quick.transaction():
+        quick.value("compensate")
+        assert quick.scalar("show synchronous_commit") == "on"
+    assert quick.scalar("show synchronous_commit") == "off"
+
+
+# a SQL function as checker
+
+
+@pytest.mark.parametrize(("verdict", "op"), [("commit", "c"), ("rollback", "b")])
+def test_a_function_decides(quick: Session, verdict: str, op: str) -> None:
+    handle = quick.prepare("one", "1", "asks", key="k", headers='{"h": 1}')
+    quick.execute("insert into public.verdicts values (%s, %s)", handle, verdict)
+    compensated(quick)
+    assert decision(quick, handle) == (op, "checker")
+
+
+def test_a_function_with_jsonb_gets_key_headers_and_payload(quick: Session) -> None:
+    quick.execute(
+        "create function public.picky(h text, k text, hs jsonb, p jsonb) returns mqpg.verdict language sql as"
+        " $$ select case when k = 'k' and hs = '{\"h\": 1}' and p = '{\"a\": 1}' then 'commit' else 'rollback' end"
+        "::mqpg.verdict $$"
+    )
+    quick.call(
+        "create_producer_group", "picky", check_after=seconds(0.01), checker="function", checker_target="public.picky"
+    )
+    handle = quick.prepare("one", '{"a":1}', "picky", key="k", headers='{"h": 1}')
+    compensated(quick)
+    assert decision(quick, handle) == ("c", "checker")
+
+
+def test_a_function_that_says_wait_is_asked_again_uncounted(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "asks")
+    quick.execute("insert into public.verdicts values (%s, 'wait')", handle)
+    for _ in range(4):
+        compensated(quick)
+        overdue_now(quick)
+    assert events(quick, handle) == ["asked", "waited"] * 4
+    (row,) = quick.rows("select handle, checks from mqpg.half_pending")
+    assert (row.handle, row.checks) == (handle, 0)
+
+
+@pytest.mark.parametrize(("verdict", "reason"), [("boom", "no idea"), (None, "answered null"), ("x", "invalid input")])
+def test_a_function_without_a_verdict_counts_as_check_and_exhausts(
+    quick: Session, verdict: str | None, reason: str
+) -> None:
+    handle = quick.prepare("one", "1", "asks")
+    quick.execute("insert into public.verdicts values (%s, %s)", handle, verdict)
+    for checks in (1, 2):
+        compensated(quick)
+        (row,) = quick.rows("select * from mqpg.half_pending")
+        assert row.checks == checks
+        assert reason in row.reason
+        overdue_now(quick)
+    compensated(quick)
+    assert quick.rows("select * from mqpg.half_pending") == []
+    (parked,) = quick.rows("select * from mqpg.half_parked")
+    assert (parked.handle, parked.producer_group, parked.topic, parked.checks) == (handle, "asks", "one", 2)
+    assert parked.reason == "no verdict after 2 checks"
+    assert decision(quick, handle) is None
+
+
+def test_a_function_of_the_wrong_type_or_gone_is_no_verdict(quick: Session) -> None:
+    quick.prepare("one", "1", "asks")
+    quick.execute("drop function public.answer; create function public.answer(text, text, jsonb, json) returns text"
+                  " language sql as $$ select 'commit' $$")
+    compensated(quick)
+    assert "does not exist" in quick.scalar("select reason from mqpg.half_pending")
+
+
+def test_the_name_of_a_function_is_never_run_as_sql(quick: Session) -> None:
+    quick.prepare("one", "1", "asks")
+    quick.execute("update mqpg.producer_group set checker_target = 'f(); drop table public.verdicts; --'")
+    compensated(quick)
+    assert quick.scalar("select count(*) from public.verdicts") == 0
+    assert quick.scalar("select reason from mqpg.half_pending") is not None
+
+
+def test_back_off_doubles(quick: Session) -> None:
+    quick.execute("update mqpg.producer_group set check_after = '10 s' where name = 'asks'")
+    handle = quick.prepare("one", "1", "asks", check_after=seconds(0.01))
+    quick.execute("insert into public.verdicts values (%s, 'wait')", handle)
+    for pause in (10, 20, 40, 80):
+        compensated(quick)
+        left = float(quick.scalar("select extract(epoch from vt - clock_timestamp()) from pgmq.q_mqpg_oplog"))
+        assert pause - 5 < left <= pause
+        overdue_now(quick)
+
+
+# an app as checker
+
+
+def test_due_checks_counts_attempts_and_parks(quick: Session) -> None:
+    handle = quick.prepare("one", '{"a":  1}', "app", key="k", headers='{"h": 1}')
+    for attempt in (1, 2):
+        (row,) = due(quick, "app", lease=seconds(0.02))
+        assert tuple(row) == (handle, "one", "k", {"h": 1}, {"a": 1}, attempt)
+    eventually(lambda: quick.call("due_checks", "app") == [] and quick.rows("select from mqpg.half_parked"))
+    assert events(quick, handle) == ["asked", "asked", "parked"]
+
+
+def test_check_wait_within_the_lease_counts_no_check(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "app")
+    for _ in range(5):
+        (row,) = due(quick, "app")
+        assert row.attempt == 1
+        quick.call("check_wait", handle, seconds(0))
+    assert events(quick, handle) == ["asked", "waited"] * 5
+
+
+def test_check_wait_twice_or_late_takes_no_check_back(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "app")
+    due(quick, "app")
+    quick.call("check_wait", handle)
+    quick.call("check_wait", handle)
+    overdue_now(quick)
+    assert due(quick, "app")[0].attempt == 1
+    overdue_now(quick)
+    quick.call("check_wait", handle, seconds(0))
+    assert due(quick, "app")[0].attempt == 2
+    assert events(quick, handle) == ["asked", "waited", "waited late", "asked", "waited late", "asked"]
+
+
+def test_check_wait_of_a_decided_half_does_nothing(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "app")
+    due(quick, "app")
+    quick.commit(handle)
+    quick.call("check_wait", handle)
+    assert entries(quick) == 0
+    assert events(quick, handle) == ["asked"]
+
+
+def test_check_wait_of_a_half_nobody_was_asked_about_is_refused(quick: Session) -> None:
+    with refused("MQ018", "not handed out"):
+        quick.call("check_wait", quick.prepare("one", "1", "pg"))
+
+
+def test_exhausted_with_policy_rollback(quick: Session) -> None:
+    quick.call("create_producer_group", "rude", check_after=seconds(0.01), max_checks=1, on_exhausted="rollback")
+    handle = quick.prepare("one", "1", "rude")
+    due(quick, "rude", lease=seconds(0.01))
+    eventually(lambda: quick.call("due_checks", "rude") == [] and decision(quick, handle))
+    assert decision(quick, handle) == ("b", "checker")
+
+
+@pytest.mark.parametrize(("local", "op"), [(True, "c"), (False, "b")])
+def test_exhausted_rollback_with_a_ledger_fences_first(quick: Session, local: bool, op: str) -> None:
+    quick.call(
+        "create_producer_group", "rude", check_after=seconds(0.01), max_checks=1, on_exhausted="rollback",
+        checker="ledger",
+    )
+    handle = quick.prepare("one", "1", "rude")
+    if local:
+        quick.call("local_begin", handle)
+    due(quick, "rude", lease=seconds(0.01))
+    eventually(lambda: quick.call("due_checks", "rude") == [] and decision(quick, handle))
+    assert decision(quick, handle) == (op, "checker")
+    assert quick.scalar("select entry from mqpg.ledger") == ("local" if local else "fence")
+
+
+def test_exhausted_rollback_with_a_ledger_elsewhere_parks(quick: Session) -> None:
+    quick.call(
+        "create_producer_group", "far", check_after=seconds(0.01), max_checks=1, on_exhausted="rollback",
+        checker="url", checker_target="shop",
+    )
+    handle = quick.prepare("one", "1", "far")
+    due(quick, "far", lease=seconds(0.01))
+    eventually(lambda: quick.call("due_checks", "far") == [] and quick.rows("select from mqpg.half_parked"))
+    assert decision(quick, handle) is None
+    assert "fence" in quick.scalar("select reason from mqpg.half_parked")
+
+
+# answers of a compensator outside
+
+
+@pytest.mark.parametrize(("verdict", "outcome"), [("commit", "committed"), ("rollback", "rolled_back"), ("wait", None)])
+def test_answer(quick: Session, verdict: str, outcome: str | None) -> None:
+    handle = quick.prepare("one", "1", "app")
+    due(quick, "app")
+    answer = "select mqpg._answer(%s, %s::text::mqpg.verdict, 'url shop', 'looked')"
+    assert quick.scalar(answer, handle, verdict) == outcome
+    assert entries(quick) == (1 if outcome is None else 0)
+    assert events(quick, handle) == ["asked", "waited"][: 2 if outcome is None else 1]
+    if outcome:
+        assert quick.scalar("select reason from mqpg.op_log") == "url shop: looked"
+        assert quick.scalar(answer, handle, "commit") == f"already_{outcome}"
+
+
+# park, rearm, settle
+
+
+@pytest.fixture
+def parked(quick: Session) -> str:
+    handle = quick.prepare("one", "1", "app")
+    for _ in range(2):
+        due(quick, "app", lease=seconds(0.01))
+    eventually(lambda: quick.call("due_checks", "app") == [] and quick.rows("select from mqpg.half_parked"))
+    return handle
+
+
+def test_rearm_gives_all_checks_again(quick: Session, parked: str) -> None:
+    quick.call("rearm", parked)
+    assert quick.rows("select from mqpg.half_parked") == []
+    assert [due(quick, "app", lease=seconds(0.01))[0].attempt for _ in range(2)] == [1, 2]
+    with refused("MQ018", "not parked"):
+        quick.call("rearm", parked)
+
+
+def test_rearm_by_two_at_once_enters_it_once(quick: Session, parked: str, broker: Broker) -> None:
+    other = broker.session()
+    with quick.transaction():
+        quick.call("rearm", parked)
+        racing = broker.background(other.call, "rearm", parked)
+        broker.wait_blocked(other)
+    with refused("MQ018"):
+        racing.result(5)
+    assert entries(quick) == 1
+
+
+@pytest.mark.parametrize(("verdict", "outcome"), [("commit", "committed"), ("rollback", "rolled_back")])
+def test_settle_a_parked_half(quick: Session, parked: str, verdict: str, outcome: str) -> None:
+    assert quick.value("settle", parked, verdict, "asked the shop") == outcome
+    assert quick.rows("select from mqpg.half_parked") == []
+    assert quick.value("settle", parked, "commit", "again").startswith("already")
+    assert events(quick, parked)[-1] == "settled"
+    assert tuple(quick.rows("select decided_by, reason from mqpg.op_log")[0]) == ("admin", "asked the shop")
+    with refused("MQ018", "decided"):
+        quick.call("rearm", parked)
+
+
+def test_settle_an_open_half(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "pg")
+    quick.value("compensate")
+    assert quick.value("settle", handle, "rollback", "cancelled") == "rolled_back"
+    assert entries(quick) == 0
+    assert quick.value("settle", "nonsense", "rollback", "x") == "unknown"
+
+
+@pytest.mark.parametrize("args", [(None, "commit", "x"), ("x", None, "x"), ("x", "wait", "x"), ("x", "commit", None)])
+def test_settle_refuses_nulls_and_wait(quick: Session, args: tuple[str | None, ...]) -> None:
+    with refused("MQ001"):
+        quick.value("settle", *args)
+
+
+def test_the_producer_still_decides_a_parked_half(quick: Session, parked: str) -> None:
+    assert quick.commit(parked) == "committed"
+    assert quick.rows("select from mqpg.half_parked") == []
+
+
+# fairness
+
+
+def test_a_dead_group_does_not_slow_the_others(quick: Session, broker: Broker) -> None:
+    """200 overdue halves with open local transactions; one half of another group is done after a few calls."""
+    local = broker.session()
+    stuck = [row[0] for row in quick.call("prepare_batch", "one", ["1"] * 200, "led")]
+    quick.call("create_producer_group", "lively", check_after=seconds(0.01), checker="ledger")
+    with local.transaction():
+        for handle in stuck:
+            local.call("local_begin", handle)
+        handle = quick.prepare("one", "1", "lively")
+        quick.value("compensate")
+        overdue_now(quick)
+        calls = 0
+        while decision(quick, handle) is None:
+            assert calls < 20
+            quick.value("compensate", 1)
+            calls += 1
+
+
+def test_one_groups_entries_are_found_by_index(quick: Session) -> None:
+    quick.execute(
+        "select pgmq.send_batch('mqpg_oplog', array(select jsonb_build_object('handle', '', 'message_id', i,"
+        " 'producer_group', 'dead') from generate_series(1, 20000) i), clock_timestamp() - interval '1 h')"
+    )
+    quick.execute("analyze pgmq.q_mqpg_oplog")
+    plan = "\n".join(
+        row[0]
+        for row in quick.rows(
+            "explain select from pgmq.q_mqpg_oplog q where q.message ->> 'producer_group' = 'app'"
+            " and q.vt <= clock_timestamp() - interval '1 s' order by q.vt limit 10 for update skip locked"
+        )
+    )
+    assert "q_mqpg_oplog_producer_group" in plan
+
+
+def test_two_due_checks_hand_out_a_half_once(quick: Session, connect: Callable[..., psycopg.Connection[Any]]) -> None:
+    quick.prepare("one", "1", "app")
+    time.sleep(0.15)
+    quick.call("due_checks", "asks")
+    one, two = connect(autocommit=False), connect(autocommit=False)
+    sql = "select handle from mqpg.due_checks('app')"
+    assert len(one.execute(sql).fetchall()) + len(two.execute(sql).fetchall()) == 1
