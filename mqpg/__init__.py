@@ -1,1 +1,60 @@
-"""mqpg: a transactional message queue that lives inside PostgreSQL."""
+"""mqpg: a transactional message queue that lives inside PostgreSQL.
+
+::
+
+    import mqpg
+
+    mq = mqpg.connect()
+    mq.send("orders", {"id": 7}, key="7")
+
+All exceptions are in `mqpg.errors`; those that programs catch most are here too.
+"""
+
+from __future__ import annotations
+
+from mqpg._async.client import AsyncClient, connect_async
+from mqpg._async.consumer import AsyncConsumer
+from mqpg._async.ledger import AsyncLedger
+from mqpg._async.transactional import AsyncTransactionalProducer
+from mqpg._consumer import consumer
+from mqpg._sync.client import Client, connect
+from mqpg._sync.consumer import Consumer
+from mqpg._sync.ledger import Ledger
+from mqpg._sync.transactional import TransactionalProducer
+from mqpg.errors import (
+    ConfigurationError,
+    ConnectionFailed,
+    Error,
+    Fenced,
+    LockTimeout,
+    OutcomeUnknown,
+    SerializationFailure,
+)
+from mqpg.message import BrokerInfo, HalfCheck, Json, Message, Outcome, Verdict
+
+__all__ = [
+    "AsyncClient",
+    "AsyncConsumer",
+    "AsyncLedger",
+    "AsyncTransactionalProducer",
+    "BrokerInfo",
+    "Client",
+    "ConfigurationError",
+    "ConnectionFailed",
+    "Consumer",
+    "Error",
+    "Fenced",
+    "HalfCheck",
+    "Json",
+    "Ledger",
+    "LockTimeout",
+    "Message",
+    "Outcome",
+    "OutcomeUnknown",
+    "SerializationFailure",
+    "TransactionalProducer",
+    "Verdict",
+    "connect",
+    "connect_async",
+    "consumer",
+]

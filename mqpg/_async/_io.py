@@ -6,7 +6,7 @@ mqpg/_sync/_io.py is the other half, also written by hand; everything else in mq
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import psycopg
@@ -35,8 +35,10 @@ __all__ = [
     "Session",
     "Transaction",
     "database_url",
+    "driver_connection",
     "in_thread",
     "make_engine",
+    "run_sync",
     "sleep",
     "sync_engine",
     "wait_for",
@@ -65,6 +67,15 @@ def sync_engine(engine: Engine) -> Any:
 
 def database_url(url: str | URL) -> URL:
     return dsns.to_sqlalchemy(url, asynchronous=True)
+
+
+async def driver_connection(conn: Connection) -> Any:
+    return (await conn.get_raw_connection()).driver_connection
+
+
+async def run_sync(conn: Connection, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a synchronous function with the (synchronous) connection."""
+    return await conn.run_sync(function, *args)
 
 
 async def wait_for(event: Event, seconds: float) -> bool:

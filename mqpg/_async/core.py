@@ -17,6 +17,7 @@ from mqpg import _dial
 from mqpg._async._io import PgConnection, Pool, in_thread
 from mqpg._async.caller import Caller, rows_in, rows_on
 from mqpg._sql import Statement
+from mqpg._sql import statement as sql
 from mqpg.dsn import describe, resolve
 from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
 from mqpg.message import BrokerInfo
@@ -25,6 +26,8 @@ from mqpg.settings import Settings
 __all__ = ["Core"]
 
 logger = logging.getLogger("mqpg")
+
+_BROKER = sql("select broker_id, incarnation from mqpg.broker")
 
 # The pool tries again in ever longer pauses; asking in slices makes it start anew.
 _SLICE = 5.0
@@ -37,6 +40,9 @@ class Core:
         self.dsn = dsn
         self.settings = settings
         self._info: BrokerInfo | None = None
+        # Connections made so far: what was true of the broker may not be after another one (a promotion).
+        self.generation = 0
+        self._info_generation = 0
         self._pool = Pool(
             dsn,
             kwargs=_dial.options(dsn, settings),
@@ -44,7 +50,7 @@ class Core:
             max_size=max(settings.pool_max_size, settings.pool_min_size),
             timeout=settings.pool_timeout,
             reconnect_timeout=_SLICE,
-            configure=_configure,
+            configure=self._configure,
             check=_check,
             open=False,
             name=settings.application_name,
@@ -66,9 +72,14 @@ class Core:
         await self._pool.close()
 
     async def info(self) -> BrokerInfo:
-        """Who the broker is; asked when the client connected."""
+        """Who the broker is. Asked at the start, and again when connections had to be made again."""
         if self._info is None:
             self._info = await self._verify()
+        elif self._info_generation != self.generation:
+            generation = self.generation
+            broker_id, incarnation = (await self._rows(_BROKER, {}, repeat=True))[0]
+            self._info = BrokerInfo(broker_id, incarnation, self._info.schema_version)
+            self._info_generation = generation
         return self._info
 
     async def _open(self) -> None:
@@ -99,6 +110,10 @@ class Core:
         except psycopg.OperationalError as error:
             known = translate(error)
             raise (known if isinstance(known, ConnectionFailed) else error) from error
+
+    async def _configure(self, conn: PgConnection) -> None:
+        self.generation += 1
+        await conn.execute(_dial.SESSION)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[PgConnection]:
@@ -183,10 +198,6 @@ async def resolve_dsn(dsn: str | None, settings: Settings) -> str:
     return await in_thread(resolve, dsn, settings)
 
 
-async def _configure(conn: PgConnection) -> None:
-    await conn.execute(_dial.SESSION)
-
-
 async def _check(conn: PgConnection) -> None:
     if conn.closed or _dial.has_news(conn.fileno()):
         await Pool.check_connection(conn)
@@ -202,7 +213,7 @@ async def _read_info(conn: PgConnection) -> BrokerInfo:
         migrate.verify(version)
     except Error as error:
         raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None
-    cursor = await conn.execute("select broker_id, incarnation from mqpg.broker")
+    cursor = await conn.execute(_BROKER.query)
     row = await cursor.fetchone()
     assert row is not None  # the migration put it there
     return BrokerInfo(row[0], row[1], version)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mqpg._async.caller import Caller
 from mqpg._async.core import Core
-from mqpg._sql import function
+from mqpg._sql import function, statement
 from mqpg.message import DeadLetter, FoundMessage, TraceEvent, decode
 
 __all__ = ["Finding"]
@@ -20,6 +22,14 @@ _DEAD_LETTERS = function(
     "consumer_group text, topic text, max_messages int",
     columns="message_id, queue_id, key, cast(payload as text), attempts, reason, died_at",
 )
+_DEAD_AMONG = statement("""
+    select d.message_id
+    from mqpg.dead_letter d
+    join mqpg.subscription s using (subscription_id)
+    join mqpg.topic t using (topic_id)
+    where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text)
+        and d.message_id = any(cast(%(message_ids)s as bigint[]))
+""")
 
 
 class Finding(Core):
@@ -48,3 +58,7 @@ class Finding(Core):
             DeadLetter(message_id, queue_id, key, decode(payload), attempts, reason, died_at)
             for message_id, queue_id, key, payload, attempts, reason, died_at in rows
         ]
+
+    async def _dead_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
+        values = {"consumer_group": consumer_group, "topic": topic, "message_ids": list(message_ids)}
+        return {row[0] for row in await self._rows(_DEAD_AMONG, values, repeat=True)}

@@ -29,8 +29,10 @@ __all__ = [
     "Session",
     "Transaction",
     "database_url",
+    "driver_connection",
     "in_thread",
     "make_engine",
+    "run_sync",
     "sleep",
     "sync_engine",
     "wait_for",
@@ -64,6 +66,15 @@ def sync_engine(engine: Engine) -> Any:
 
 def database_url(url: str | URL) -> URL:
     return dsns.to_sqlalchemy(url)
+
+
+def driver_connection(conn: Connection) -> Any:
+    return conn.connection.driver_connection
+
+
+def run_sync(conn: Connection, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a synchronous function with the (synchronous) connection."""
+    return function(conn, *args)
 
 
 def wait_for(event: Event, seconds: float) -> bool:

@@ -16,6 +16,7 @@ import stamina
 
 from mqpg import _dial
 from mqpg._sql import Statement
+from mqpg._sql import statement as sql
 from mqpg._sync._io import PgConnection, Pool, in_thread
 from mqpg._sync.caller import Caller, rows_in, rows_on
 from mqpg.dsn import describe, resolve
@@ -26,6 +27,8 @@ from mqpg.settings import Settings
 __all__ = ["Core"]
 
 logger = logging.getLogger("mqpg")
+
+_BROKER = sql("select broker_id, incarnation from mqpg.broker")
 
 # The pool tries again in ever longer pauses; asking in slices makes it start anew.
 _SLICE = 5.0
@@ -38,6 +41,9 @@ class Core:
         self.dsn = dsn
         self.settings = settings
         self._info: BrokerInfo | None = None
+        # Connections made so far: what was true of the broker may not be after another one (a promotion).
+        self.generation = 0
+        self._info_generation = 0
         self._pool = Pool(
             dsn,
             kwargs=_dial.options(dsn, settings),
@@ -45,7 +51,7 @@ class Core:
             max_size=max(settings.pool_max_size, settings.pool_min_size),
             timeout=settings.pool_timeout,
             reconnect_timeout=_SLICE,
-            configure=_configure,
+            configure=self._configure,
             check=_check,
             open=False,
             name=settings.application_name,
@@ -67,9 +73,14 @@ class Core:
         self._pool.close()
 
     def info(self) -> BrokerInfo:
-        """Who the broker is; asked when the client connected."""
+        """Who the broker is. Asked at the start, and again when connections had to be made again."""
         if self._info is None:
             self._info = self._verify()
+        elif self._info_generation != self.generation:
+            generation = self.generation
+            broker_id, incarnation = (self._rows(_BROKER, {}, repeat=True))[0]
+            self._info = BrokerInfo(broker_id, incarnation, self._info.schema_version)
+            self._info_generation = generation
         return self._info
 
     def _open(self) -> None:
@@ -100,6 +111,10 @@ class Core:
         except psycopg.OperationalError as error:
             known = translate(error)
             raise (known if isinstance(known, ConnectionFailed) else error) from error
+
+    def _configure(self, conn: PgConnection) -> None:
+        self.generation += 1
+        conn.execute(_dial.SESSION)
 
     @contextmanager
     def _connection(self) -> Generator[PgConnection]:
@@ -184,10 +199,6 @@ def resolve_dsn(dsn: str | None, settings: Settings) -> str:
     return in_thread(resolve, dsn, settings)
 
 
-def _configure(conn: PgConnection) -> None:
-    conn.execute(_dial.SESSION)
-
-
 def _check(conn: PgConnection) -> None:
     if conn.closed or _dial.has_news(conn.fileno()):
         Pool.check_connection(conn)
@@ -203,7 +214,7 @@ def _read_info(conn: PgConnection) -> BrokerInfo:
         migrate.verify(version)
     except Error as error:
         raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None
-    cursor = conn.execute("select broker_id, incarnation from mqpg.broker")
+    cursor = conn.execute(_BROKER.query)
     row = cursor.fetchone()
     assert row is not None  # the migration put it there
     return BrokerInfo(row[0], row[1], version)

@@ -1,0 +1,97 @@
+"""Protocol T2, steps 4 and 5: marking ledger rows done, and sending again what may not have arrived."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._async._io import Lock
+from mqpg._async.client import AsyncClient
+from mqpg._async.ledger import AsyncLedger, OpenRow
+from mqpg.message import Outcome
+
+__all__ = ["DoneNotes", "Recovery"]
+
+logger = logging.getLogger("mqpg")
+
+# What contradicts a ledger row: it stays open, as evidence, and is reported in every pass.
+_WRONG = {
+    "local": (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK),
+    "fence": (Outcome.ALREADY_COMMITTED,),
+}
+
+
+class DoneNotes:
+    """Handles whose decision has arrived, written to the ledger in batches; a lost one is merely sent again."""
+
+    def __init__(self, ledger: AsyncLedger, most: int = 100, seconds: float = 1.0) -> None:
+        self._ledger = ledger
+        self._most = most
+        self._seconds = seconds
+        self._handles: list[str] = []
+        self._flushed = time.monotonic()
+        self._lock = Lock()
+
+    async def add(self, handle: str) -> None:
+        """Note one; writes when there are many, or when the last writing is a while ago."""
+        async with self._lock:
+            self._handles.append(handle)
+            full = len(self._handles) >= self._most or time.monotonic() - self._flushed > self._seconds
+        if full:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write what there is; a failure is logged, for the recovery pass makes up for it."""
+        async with self._lock:
+            handles, self._handles, self._flushed = self._handles, [], time.monotonic()
+        if not handles:
+            return
+        try:
+            await self._ledger.mark_done(handles)
+        except SQLAlchemyError as error:
+            logger.warning("%d ledger rows not marked done: %s", len(handles), self._ledger.database.failure(error))
+
+
+class Recovery:
+    """The recovery pass over one ledger, for one broker."""
+
+    def __init__(self, mq: AsyncClient, ledger: AsyncLedger) -> None:
+        self._mq = mq
+        self._ledger = ledger
+        self._after: OpenRow | None = None
+
+    async def run(self, max_rows: int, older_than: timedelta) -> int:
+        """Settle rows, at most `max_rows` at a time; goes on behind the last one at the next call."""
+        # A handle belongs to one broker: the decisions of others' are not ours to send (T2, step 5).
+        broker_id = (await self._mq.info()).broker_id
+        while True:
+            rows = await self._ledger.open_rows(max_rows, older_than, broker_id=broker_id, after=self._after)
+            self._after = rows[-1] if len(rows) == max_rows else None
+            settled = await self._settle(rows)
+            if settled or self._after is None:
+                return settled
+
+    async def _settle(self, rows: Sequence[OpenRow]) -> int:
+        entries = {row.handle: row.entry for row in rows}
+        commits = [row for row in rows if row.entry == "local"]
+        outcomes: list[tuple[str, Outcome]] = []
+        if commits:
+            payloads = [row.payload for row in commits]
+            final = payloads if any(payload is not None for payload in payloads) else None
+            outcomes += await self._mq.commit_batch([row.handle for row in commits], final)
+        fences = [row.handle for row in rows if row.entry == "fence"]
+        if fences:
+            outcomes += await self._mq.rollback_batch(fences)
+        done = []
+        for handle, outcome in outcomes:
+            if outcome in _WRONG[entries[handle]]:
+                logger.error("ledger row %s (%s): the broker says %s", handle, entries[handle], outcome)
+            else:
+                done.append(handle)
+        if done:
+            await self._ledger.mark_done(done)
+        return len(done)

@@ -1,0 +1,189 @@
+"""Consumption into a database of the consumer's own (protocol C2): exactly once, in order per queue.
+
+The truth is the offsets row there, written in the transaction of the effect; the broker's cursor follows
+by an ack after the local commit. So a crash between the two costs a redelivery whose messages lie below
+the local offset and are passed over. Where a delivery begins behind the local offset (the local database
+was restored, or the broker gave messages up), what lies between is read from the log with `fetch`.
+
+A failed message must not be lost, applied twice, or block its queue. In the local transaction its effect
+is undone and a row `deferred` goes into the inbox under its id, while the offset moves past it; after the
+local commit it is nacked. If that is lost in a crash, the redelivery finds the row and nacks then. From
+the retry lane (queue -1) a message is applied only under a `deferred` row, which becomes `applied` in the
+same transaction: a second delivery finds it so and is only acknowledged. A retry without a row was never
+deferred by this database (it was restored or replaced): whether it has been applied cannot be known, so it
+is not; it goes back with that reason and ends among the dead letters, where somebody can look.
+
+Hard stops, because going on would lose or repeat: a local offset beyond the log, or a log that has another
+message at the last applied offset (OffsetBeyondLog), another broker's offsets (LedgerError), a log that
+no longer reaches back to the local offset (OffsetOutOfRange).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from mqpg._async._io import Connection, Handled
+from mqpg._async.client import AsyncClient
+from mqpg._async.lanes import Lanes
+from mqpg._async.local import LocalDatabase, begin_immediate
+from mqpg._async.logcheck import LogCheck
+from mqpg._async.offsets import Offsets
+from mqpg._consumption import Failure, KnownReason, Options, by_reason, is_passing
+from mqpg.errors import Error, ReceiptError
+from mqpg.message import Message
+
+__all__ = ["EffectThere"]
+
+logger = logging.getLogger("mqpg")
+
+_NEVER_DEFERRED = "never deferred by this database: not known whether it was applied"
+
+
+class EffectThere:
+    """Rounds of a consumer with a database of its own; handlers get the SQLAlchemy connection."""
+
+    def __init__(self, options: Options, call: Callable[[Sequence[Message], Any], Handled]) -> None:
+        self._options = options
+        self._call = call
+        self._lanes = Lanes(options)
+        self._database = LocalDatabase(options.database)
+        self._offsets = Offsets(self._database, options.group, options.topic)
+        self._check = LogCheck(options.topic, self._database)
+
+    async def close(self) -> None:
+        """Close the local connections, unless the engine is the caller's."""
+        await self._database.close()
+
+    async def step(self, mq: AsyncClient) -> int:
+        """One delivery: effect and offset in one local transaction, then the ack; how many messages it had."""
+        await self._offsets.ensure()
+        messages = await self._lanes.receive(mq)
+        if not messages:
+            return 0
+        try:
+            if messages[0].queue_id < 0:
+                failures = await self._apply_retries(messages)
+            else:
+                await self._catch_up(mq, messages)
+                failures = await self._apply(mq, messages, claimed=True)
+        except Exception:
+            # No fault of the messages: they come again, and no attempt is counted.
+            with suppress(Error):
+                await mq.release(str(messages[0].receipt))
+            raise
+        await self._settle(mq, messages, failures)
+        return len(messages)
+
+    async def _settle(self, mq: AsyncClient, messages: Sequence[Message], failures: Sequence[Failure]) -> None:
+        receipt = str(messages[0].receipt)
+        try:
+            for reason, ids in by_reason(failures).items():
+                await mq.nack(receipt, ids, reason)
+            if len(failures) < len(messages):
+                await mq.ack(receipt)
+        except ReceiptError as error:
+            # Another process of this name has taken over; it finds here what was done.
+            logger.warning("%s/%s: %s", self._options.group, self._options.topic, error)
+
+    async def _catch_up(self, mq: AsyncClient, messages: Sequence[Message]) -> None:
+        """Apply from the log what the delivery leaves out, up to its end or to where it is without holes."""
+        queue_id, first, last = messages[0].queue_id, messages[0].queue_offset, messages[-1].queue_offset
+        whole = last - first + 1 == len(messages)
+        until = first if whole else last + 1
+        while True:
+            async with self._database.engine.connect() as conn:
+                position = await self._offsets.position(conn, queue_id, lock=False)
+            await self._check.verify(mq, queue_id, position, last)
+            if position is None or position.next_offset >= until:
+                return
+            count = min(self._options.max_messages, until - position.next_offset)
+            missing = await mq.fetch(self._options.topic, queue_id, position.next_offset, count)
+            logger.warning(
+                "%s/%s queue %d: applying offsets %d to %d from the log, the broker thought they were done",
+                self._options.group, self._options.topic, queue_id, missing[0].queue_offset, missing[-1].queue_offset,
+            )  # fmt: skip
+            await self._apply(mq, missing, claimed=False)
+
+    async def _apply(self, mq: AsyncClient, messages: Sequence[Message], *, claimed: bool) -> list[Failure]:
+        """Apply what lies at or behind the local offset; the failures to be nacked, earlier ones too."""
+        info = await mq.info()
+        async with self._transaction() as conn:
+            position = await self._offsets.position(conn, messages[0].queue_id, lock=True)
+            fresh = [m for m in messages if position is None or m.queue_offset >= position.next_offset]
+            if len(fresh) < len(messages) or not claimed:
+                old, fresh = await self._sort_out(mq, conn, messages, fresh, claimed)
+            else:
+                old = []
+            failures = await self._effects(conn, fresh)
+            if failures and not claimed:
+                # There is no claim to nack it from, so it has to be done here, in its place.
+                raise failures[0].error
+            for failure in failures:
+                await self._offsets.defer(conn, failure.message, failure.reason)
+            if position is None or messages[-1].queue_offset >= position.next_offset:
+                await self._offsets.move(conn, messages[-1], position, info)
+        return old + failures
+
+    async def _sort_out(
+        self, mq: AsyncClient, conn: Connection, messages: Sequence[Message], fresh: list[Message], claimed: bool
+    ) -> tuple[list[Failure], list[Message]]:
+        """What of a redelivery still has to be nacked; what of a gap is still to be applied."""
+        states = await self._offsets.states(conn, messages)
+        deferred = {message_id: reason for message_id, (state, reason) in states.items() if state == "deferred"}
+        if claimed:
+            new = {m.message_id for m in fresh}
+            old = [m for m in messages if m.message_id in deferred and m.message_id not in new]
+            return [Failure(m, KnownReason(deferred[m.message_id] or "")) for m in old], fresh
+        # In a gap: what the broker has given up (its claim was lost too often) may be given to us again later.
+        left = [m for m in fresh if m.message_id not in states]
+        dead = await mq._dead_among(self._options.group, self._options.topic, [m.message_id for m in left])
+        for message in left:
+            if message.message_id in dead:
+                await self._offsets.defer(conn, message, "dead letter of the broker")
+        return [], [m for m in left if m.message_id not in dead]
+
+    async def _apply_retries(self, messages: Sequence[Message]) -> list[Failure]:
+        """A delivery of the retry lane, under the inbox rows; the failures to be nacked."""
+        async with self._transaction() as conn:
+            states = await self._offsets.states(conn, messages)
+            due = [m for m in messages if states.get(m.message_id, ("",))[0] == "deferred"]
+            failures = await self._effects(conn, due)
+            failed = {failure.message.message_id for failure in failures}
+            await self._offsets.settle(conn, [m for m in due if m.message_id not in failed])
+        strange = [m for m in messages if m.message_id not in states]
+        return failures + [Failure(m, KnownReason(_NEVER_DEFERRED)) for m in strange]
+
+    async def _effects(self, conn: Connection, messages: Sequence[Message]) -> list[Failure]:
+        """Call the handler once for all; where that fails, one by one to find out which."""
+        if not messages:
+            return []
+        failure = await self._try(conn, messages)
+        if failure is None:
+            return []
+        if len(messages) == 1:
+            return [failure]
+        tried = [await self._try(conn, [message]) for message in messages]
+        return [failure for failure in tried if failure is not None]
+
+    async def _try(self, conn: Connection, messages: Sequence[Message]) -> Failure | None:
+        try:
+            async with conn.begin_nested():
+                await self._call(messages, conn)
+                if self._options.journal:
+                    await self._offsets.journal(conn, messages)
+        except Exception as error:
+            if conn.invalidated or conn.closed or is_passing(error):
+                raise
+            return Failure(messages[0], error)
+        return None
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncGenerator[Connection]:
+        async with self._database.engine.connect() as conn:
+            if self._database.dialect == "sqlite":
+                await begin_immediate(conn)
+            yield conn
+            await conn.commit()

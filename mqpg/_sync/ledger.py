@@ -1,0 +1,194 @@
+# Generated from mqpg/_async/ledger.py by tools/async_to_sync.py: change that file.
+"""The producer's ledger of handles, in the database of its business tables (protocols T2 and T3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import URL, bindparam, delete, func, insert, or_, select, text, update
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
+
+from mqpg._sync._io import Connection, Engine
+from mqpg._sync.local import LocalDatabase
+from mqpg._tables import clock, ledger, ledger_metadata
+from mqpg.errors import ConnectionFailed, Fenced, LedgerError
+from mqpg.message import Json, Verdict
+
+__all__ = ["Ledger", "OpenRow", "passing"]
+
+logger = logging.getLogger("mqpg")
+
+# The half message becomes visible right after the local commit, so that must be on disk before.
+_DURABLE = func.set_config(
+    "synchronous_commit",
+    text(
+        "case when current_setting('synchronous_commit') in ('off', 'local') then 'on' "
+        "else current_setting('synchronous_commit') end"
+    ),
+    True,
+)
+_INSERT = insert(ledger).values(
+    handle=bindparam("new_handle"), entry=bindparam("new_entry"), topic=bindparam("new_topic"), created_at=clock()
+)
+_INSERT_DURABLE = _INSERT.returning(_DURABLE)
+_ENTRY = select(ledger.c.entry).where(ledger.c.handle == bindparam("one"))
+# Rewriting the row as it is makes this a transaction that the database must flush, and all before it.
+_FLUSH = update(ledger).where(ledger.c.handle == bindparam("one")).values(entry=ledger.c.entry)
+_CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRow:
+    """A ledger row whose decision the broker may not have yet; `entry` is local or fence."""
+
+    handle: str
+    entry: str
+    payload: Json | None
+    created_at: datetime
+
+
+class Ledger:
+    """Table `mqpg_ledger` in any database that SQLAlchemy reaches: a URL, or an engine of the caller's.
+
+    Methods raise LedgerError where the table is missing or lacks a column or its primary key.
+    """
+
+    def __init__(self, database: str | URL | Engine) -> None:
+        self.database = LocalDatabase(database)
+
+    def create(self) -> None:
+        """Create the table where it is not there."""
+        self.database.create(ledger_metadata)
+
+    def close(self) -> None:
+        """Close the connections, unless the engine is the caller's."""
+        self.database.close()
+
+    def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None:
+        """Write the handle, as the first statement of the local transaction on `conn` (T2 step 2).
+
+        Raises Fenced when a check-back was faster: then the transaction must roll back.
+        """
+        values = {"new_handle": handle, "new_entry": "local", "new_topic": topic}
+        try:
+            conn.execute(_INSERT_DURABLE if self.database.dialect == "postgresql" else _INSERT, values)
+        except IntegrityError as error:
+            raise Fenced(f"a check-back has ruled before that this transaction rolls back (handle {handle})") from error
+
+    def holds(self, conn: Connection, handle: str) -> bool:
+        """Whether the transaction on `conn` still has its ledger row."""
+        return (conn.execute(_ENTRY, {"one": handle})).scalar() == "local"
+
+    def set_payload(self, conn: Connection, handle: str, payload: str) -> None:
+        """Keep the final payload with the row, so that whoever commits the half later has it too."""
+        conn.execute(update(ledger).where(ledger.c.handle == handle).values(payload=payload))
+
+    def verdict(self, handle: str, lock_timeout: float = 1.0) -> Verdict:
+        """What became of the local transaction, made final by a fence (T3).
+
+        COMMIT: it committed, and that is on disk. ROLLBACK: it did not and cannot any more. WAIT: it is still
+        open, or the database does not answer within `lock_timeout` (seconds); ask again.
+        """
+        try:
+            self.verified()
+            if self._fence(handle, lock_timeout):
+                return Verdict.ROLLBACK
+            # A new statement: the one that met the row waited for it and cannot have seen it.
+            return self._standing(handle, lock_timeout)
+        except (OperationalError, ConnectionFailed) as error:
+            logger.info("ledger %s: no verdict on %s yet: %s", self.database.describe(), handle, error)
+            return Verdict.WAIT
+        except SQLAlchemyError as error:
+            known = self.database.failure(error)
+            # 25006: a standby, until the URL leads to the primary again.
+            if isinstance(known, ConnectionFailed) or getattr(known, "sqlstate", None) == "25006":
+                return Verdict.WAIT
+            raise LedgerError(f"ledger {self.database.describe()}: {known}") from error
+
+    def final_payload(self, handle: str) -> Json | None:
+        """The payload that the commit of this handle must carry; None keeps the prepared one."""
+        with self.database.engine.connect() as conn:
+            found = (conn.execute(select(ledger.c.payload).where(ledger.c.handle == handle))).scalar()
+        return None if found is None else Json(found)
+
+    def mark_done(self, handles: Sequence[str]) -> None:
+        """Note that the broker has these decisions. Losing the note costs a repeated decision, so no flush."""
+        with self.database.engine.begin() as conn:
+            if self.database.dialect == "postgresql":
+                conn.exec_driver_sql("set local synchronous_commit = off")
+            # Sorted: two that mark the same rows meet in one order.
+            ordered = sorted(handles)
+            for start in range(0, len(ordered), _CHUNK):
+                chosen = ledger.c.handle.in_(ordered[start : start + _CHUNK])
+                conn.execute(update(ledger).where(chosen, ledger.c.done_at.is_(None)).values(done_at=clock()))
+
+    def open_rows(
+        self,
+        limit: int = 1000,
+        older_than: timedelta = timedelta(0),
+        *,
+        broker_id: str | None = None,
+        after: OpenRow | None = None,
+    ) -> list[OpenRow]:
+        """Rows not marked done, oldest first; of one broker, and behind `after`, where these are given."""
+        query = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at)
+        query = query.where(ledger.c.done_at.is_(None)).order_by(ledger.c.created_at, ledger.c.handle).limit(limit)
+        if broker_id is not None:
+            query = query.where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True))
+        if after is not None:
+            created, same = ledger.c.created_at > after.created_at, ledger.c.created_at == after.created_at
+            query = query.where(or_(created, same & (ledger.c.handle > after.handle)))
+        with self.database.engine.connect() as conn:
+            self.database.verify(conn, ledger)
+            if older_than:
+                query = query.where(ledger.c.created_at <= _now(conn) - older_than)
+            rows = (conn.execute(query)).all()
+        return [OpenRow(row[0], row[1], None if row[2] is None else Json(row[2]), row[3]) for row in rows]
+
+    def purge(self, older_than: timedelta = timedelta(days=1)) -> int:
+        """Delete rows that were marked done longer ago than this; returns how many."""
+        with self.database.engine.begin() as conn:
+            before = _now(conn) - older_than
+            result = conn.execute(delete(ledger).where(ledger.c.done_at <= before))
+            return int(result.rowcount)
+
+    def verified(self) -> None:
+        """Look once whether the table is right. Raises LedgerError."""
+        if self.database.knows(ledger):
+            return
+        with self.database.engine.connect() as conn:
+            self.database.verify(conn, ledger)
+
+    def _fence(self, handle: str, lock_timeout: float) -> bool:
+        """Insert the fence; False when a row stands there. Waits for an open local transaction's end."""
+        values = {"new_handle": handle, "new_entry": "fence", "new_topic": None}
+        try:
+            with self.database.short_transaction(lock_timeout) as conn:
+                conn.execute(_INSERT, values)
+        except IntegrityError:
+            return False
+        return True
+
+    def _standing(self, handle: str, lock_timeout: float) -> Verdict:
+        with self.database.short_transaction(lock_timeout) as conn:
+            entry = (conn.execute(_ENTRY, {"one": handle})).scalar()
+            if entry == "local":
+                conn.execute(_FLUSH, {"one": handle})
+        if entry is None:
+            return Verdict.WAIT  # purged between the two statements: the next look fences
+        return Verdict.COMMIT if entry == "local" else Verdict.ROLLBACK
+
+
+def _now(conn: Connection) -> Any:
+    return (conn.execute(select(clock()))).scalar_one()
+
+
+def passing(error: BaseException) -> bool:
+    """Whether an error of a ledger's database is about its connection or a lock, and goes away by itself."""
+    return isinstance(error, (ConnectionFailed, OperationalError)) or (
+        isinstance(error, DBAPIError) and error.connection_invalidated
+    )

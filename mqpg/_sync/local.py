@@ -1,0 +1,137 @@
+# Generated from mqpg/_async/local.py by tools/async_to_sync.py: change that file.
+"""A database of the user's, where a ledger or the offsets of a consumer live."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import URL, MetaData, Table, event
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from mqpg import _tables
+from mqpg._sync._io import Connection, Engine, database_url, make_engine, run_sync, sync_engine
+from mqpg.dsn import describe
+from mqpg.errors import ConfigurationError, ConnectionFailed, translate
+
+__all__ = ["LocalDatabase"]
+
+logger = logging.getLogger("mqpg")
+
+
+class LocalDatabase:
+    """An engine, made from a URL or the caller's own, and which tables in it were found to be right."""
+
+    def __init__(self, database: str | URL | Engine) -> None:
+        self._own = not isinstance(database, Engine)
+        self.engine = database if isinstance(database, Engine) else _engine(database)
+        self._verified: set[str] = set()
+
+    @property
+    def dialect(self) -> str:
+        return self.engine.dialect.name
+
+    def describe(self) -> str:
+        return describe(self.engine.url)
+
+    def close(self) -> None:
+        """Close the connections, unless the engine is the caller's."""
+        if self._own:
+            self.engine.dispose()
+
+    def create(self, metadata: MetaData) -> None:
+        """Create the tables that are not there. Raises ConnectionFailed, DatabaseError."""
+        try:
+            with self.engine.begin() as conn:
+                run_sync(conn, metadata.create_all)
+        except SQLAlchemyError as error:
+            raise self.failure(error) from error
+
+    def knows(self, *tables: Table) -> bool:
+        """Whether `verify` found these tables to be right before."""
+        return all(table.name in self._verified for table in tables)
+
+    def verify(self, conn: Connection, *tables: Table) -> None:
+        """Look once at each table; raises LedgerError naming what is wrong with it. Ends the transaction."""
+        wanted = [table for table in tables if not self.knows(table)]
+        for table in wanted:
+            run_sync(conn, _tables.verify, table)
+        if wanted and self.dialect == "sqlite":
+            level = (conn.exec_driver_sql("pragma synchronous")).scalar()
+            if level is not None and int(level) < 2:
+                logger.warning("%s: pragma synchronous is %s; below FULL a commit may be lost", self.describe(), level)
+        if wanted:
+            conn.rollback()
+            self._verified.update(table.name for table in wanted)
+
+    @contextmanager
+    def short_transaction(self, lock_timeout: float) -> Generator[Connection]:
+        """A READ COMMITTED transaction that waits for locks only so long, is durable when committed, and commits.
+
+        On a connection apart from the pool where its settings would outlive the transaction.
+        """
+        with self.engine.connect() as conn:
+            milliseconds = max(1, round(lock_timeout * 1000))
+            if self.dialect == "postgresql":
+                conn.execution_options(isolation_level="READ COMMITTED")
+                conn.exec_driver_sql(_SHORT.format(milliseconds))
+            else:
+                run_sync(conn, _detach)
+                self._bound_session(conn, milliseconds)
+            yield conn
+            conn.commit()
+
+    def _bound_session(self, conn: Connection, milliseconds: int) -> None:
+        if self.dialect == "sqlite":
+            conn.exec_driver_sql(f"pragma busy_timeout = {milliseconds}")
+            conn.exec_driver_sql("pragma synchronous = full")
+            begin_immediate(conn)
+        elif self.dialect in {"mysql", "mariadb"}:
+            conn.execution_options(isolation_level="READ COMMITTED")
+            conn.exec_driver_sql(f"set innodb_lock_wait_timeout = {max(1, milliseconds // 1000)}")
+
+    def failure(self, error: BaseException) -> Exception:
+        """What to raise for an error of this database: one line that says which database it was."""
+        known = translate(error)
+        if isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(known, ConnectionFailed)):
+            return ConnectionFailed(f"connection to {self.describe()} failed: {known}")
+        return known
+
+
+_SHORT = (
+    "select set_config('lock_timeout', '{}', true), set_config('synchronous_commit', "
+    "case when current_setting('synchronous_commit') in ('off', 'local') then 'on' "
+    "else current_setting('synchronous_commit') end, true)"
+)
+
+
+def begin_immediate(conn: Connection) -> None:
+    """Take SQLite's write lock now, whoever begins transactions on this engine."""
+    try:
+        conn.exec_driver_sql("begin immediate")
+    except DBAPIError as error:
+        # The engine has begun one itself (by an event): its first write takes the lock.
+        if "within a transaction" not in str(error.orig):
+            raise
+
+
+def _detach(conn: Any) -> None:
+    conn.detach()
+
+
+def _engine(url: str | URL) -> Engine:
+    try:
+        engine = make_engine(database_url(url), pool_pre_ping=True)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise ConfigurationError(f"cannot use {describe(url)}: {error}") from error
+    if engine.dialect.name == "sqlite":
+        event.listen(sync_engine(engine), "connect", _durable)
+    return engine
+
+
+def _durable(connection: Any, record: Any) -> None:
+    cursor = connection.cursor()
+    cursor.execute("pragma synchronous = full")
+    cursor.close()

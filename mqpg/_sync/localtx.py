@@ -1,0 +1,176 @@
+# Generated from mqpg/_async/localtx.py by tools/async_to_sync.py: change that file.
+"""The local transaction of protocol T2, step 2: ledger row first, then the business, one commit."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from sqlalchemy import Executable, Result
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._sync._io import Connection, ScopedSession, Session, driver_connection
+from mqpg._sync.client import Client
+from mqpg._sync.decisions import rollback_half
+from mqpg._sync.ledger import Ledger
+from mqpg._tables import in_transaction, is_answer
+from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, WrongState
+from mqpg.message import Json, Outcome, encode
+
+__all__ = ["LocalCaller", "LocalTransaction", "begin_local", "commit_local"]
+
+logger = logging.getLogger("mqpg")
+
+LocalCaller = Connection | Session | ScopedSession[Any]
+
+
+class LocalTransaction:
+    """What the block of `transaction()` works with.
+
+    `handle` names the half message; `connection` is the SQLAlchemy connection, in the transaction;
+    `outcome` tells after the block what the decision came to (None: the broker does not know yet).
+    """
+
+    def __init__(self, mq: Client, ledger: Ledger, handle: str, owner: Connection | Session, lent: bool) -> None:
+        self.handle = handle
+        self.connection: Connection
+        self.outcome: Outcome | None = None
+        self.final_payload: Json | None = None
+        self.open = True
+        self.committed = False
+        self._mq = mq
+        self._ledger = ledger
+        # What commits and rolls back: the session where there is one, else the connection.
+        self._owner = owner
+        self._lent = lent
+        self._transaction: Any = None
+        self._in_doubt = False
+
+    def execute(self, statement: Executable, parameters: Any = None) -> Result[Any]:
+        """Execute a statement in the local transaction."""
+        self._require_open()
+        return self.connection.execute(statement, parameters)
+
+    def commit_payload(self, payload: Any) -> None:
+        """Send this payload instead of the prepared one; kept in the ledger until it is sent."""
+        self._require_open()
+        text = encode(payload)
+        if text is None:
+            raise InvalidArgument("payload must not be None")
+        self._ledger.set_payload(self.connection, self.handle, text)
+        self.final_payload = Json(text)
+
+    def rollback(self) -> None:
+        """End the transaction here: nothing happens in the local database, nothing is sent."""
+        self._require_open()
+        if self.abandon():
+            self.outcome = rollback_half(self._mq, self.handle)
+
+    def begin(self, topic: str) -> None:
+        """Begin, and write the ledger row. Raises Fenced, LedgerError."""
+        if isinstance(self._owner, Connection):
+            self.connection = self._owner
+            self._transaction = self._owner.begin()
+        else:
+            self._owner.begin()
+            self._transaction = self._owner.get_transaction()
+            self.connection = self._owner.connection()
+        self._ledger.begin(self.connection, self.handle, topic)
+        if in_transaction(driver_connection(self.connection)) is False:
+            raise LedgerError(f"the engine of {self._ledger.database.describe()} is in autocommit mode: use another")
+
+    def commit(self) -> None:
+        """Commit what the block did. Raises OutcomeUnknown when the connection was lost meanwhile."""
+        if not isinstance(self._owner, Connection):
+            self._owner.flush()
+        if not self._still_holds():
+            raise WrongState("the local transaction had failed before its commit, and was rolled back")
+        self._in_doubt = True
+        try:
+            self._owner.commit()
+        except Exception as error:
+            self._in_doubt = not is_answer(error)
+            if self._in_doubt:
+                raise OutcomeUnknown(
+                    f"outcome unknown: connection to {self._ledger.database.describe()} lost during the local commit; "
+                    f"the half message follows what the ledger says ({self.handle})"
+                ) from error
+            raise
+        self.open, self.committed = False, True
+
+    def abandon(self) -> bool:
+        """Roll back what is open; False when it is not certain that the transaction did not commit."""
+        if not self.open:
+            return False
+        self.open = False
+        certain = not self._in_doubt and self._is_untouched()
+        try:
+            self._owner.rollback()
+        except SQLAlchemyError as error:
+            # The connection is gone, and the transaction with it.
+            logger.info("local rollback of %s: %s", self.handle, error)
+        return certain
+
+    def release(self) -> None:
+        """Give an own connection back."""
+        if not self._lent:
+            self._owner.close()
+
+    def _still_holds(self) -> bool:
+        """Whether COMMIT would commit the ledger row.
+
+        A failed PostgreSQL transaction whose error was swallowed turns COMMIT into a silent rollback, and
+        other databases may have rolled back on their own: then the message must not go out.
+        """
+        if self._is_untouched():
+            state = in_transaction(driver_connection(self.connection))
+            if state is not None:
+                return state
+        return self._ledger.holds(self._current(), self.handle)
+
+    def _current(self) -> Connection:
+        return self._owner if isinstance(self._owner, Connection) else self._owner.connection()
+
+    def _is_untouched(self) -> bool:
+        """Whether the block left the transaction alone, rather than ending it and beginning another."""
+        return self._transaction is not None and self._owner.get_transaction() is self._transaction
+
+    def _require_open(self) -> None:
+        if not self.open:
+            raise WrongState("this local transaction has ended")
+
+
+def begin_local(mq: Client, ledger: Ledger, handle: str, topic: str, conn: LocalCaller | None) -> LocalTransaction:
+    """Step 2 begins: a transaction with the ledger row as its first statement."""
+    try:
+        ledger.verified()
+        owner = ledger.database.engine.connect() if conn is None else _idle(conn)
+    except SQLAlchemyError as error:
+        raise ledger.database.failure(error) from error
+    tx = LocalTransaction(mq, ledger, handle, owner, lent=conn is not None)
+    try:
+        tx.begin(topic)
+    except BaseException as error:
+        tx.abandon()
+        tx.release()
+        if isinstance(error, SQLAlchemyError):
+            raise ledger.database.failure(error) from error
+        raise
+    return tx
+
+
+def commit_local(tx: LocalTransaction) -> None:
+    """Step 2 ends: one commit for the ledger row and the business."""
+    tx.commit()
+
+
+def _idle(conn: LocalCaller) -> Connection | Session:
+    if isinstance(conn, ScopedSession):
+        conn = conn()
+    if not isinstance(conn, (Connection, Session)):
+        raise InvalidArgument(f"conn must be a SQLAlchemy Connection or Session, not {type(conn).__name__}")
+    if conn.in_transaction():
+        raise InvalidArgument(
+            "conn is in a transaction: the ledger row must be the first statement, after the half message is stored"
+        )
+    return conn

@@ -1,0 +1,131 @@
+# Generated from mqpg/_async/transactional.py by tools/async_to_sync.py: change that file.
+"""The transactional producer (protocol T2): half message, local transaction, decision.
+
+The steps are functions of their own, named for what they do: `prepare_half`, `begin_local`,
+`commit_local`, `decide`, `mark_done`. A producer that dies between any two of them leaves what the
+recovery pass (mqpg._sync.recovery) or a check-back settles.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import URL
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._sync._io import Engine, Event, wait_for
+from mqpg._sync.client import Client
+from mqpg._sync.decisions import decide, prepare_half, rollback_half
+from mqpg._sync.ledger import Ledger
+from mqpg._sync.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
+from mqpg._sync.recovery import DoneNotes, Recovery
+from mqpg.errors import Error
+from mqpg.message import Interval
+
+__all__ = ["TransactionalProducer"]
+
+logger = logging.getLogger("mqpg")
+
+
+class TransactionalProducer:
+    """Sends messages if and only if a transaction in another database commits.
+
+    `mq` is the broker, `group` the producer group, `ledger` the SQLAlchemy URL (or engine) of the database
+    of the business tables, where table mqpg_ledger lives. May be shared by threads.
+    """
+
+    def __init__(self, mq: Client, *, group: str, ledger: str | URL | Engine | Ledger) -> None:
+        self.mq = mq
+        self.group = group
+        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        self._notes = DoneNotes(self.ledger)
+        self._recovery = Recovery(mq, self.ledger)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Write what is to be noted in the ledger and close it; the client stays open."""
+        self._notes.flush()
+        self.ledger.close()
+
+    def create_ledger(self) -> None:
+        """Create table mqpg_ledger where it is not there."""
+        self.ledger.create()
+
+    @contextmanager
+    def transaction(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        delay: Interval | None = None,
+        conn: LocalCaller | None = None,
+    ) -> Generator[LocalTransaction]:
+        """A local transaction that sends a message when it commits, and nothing when it does not.
+
+        At the end of the block the local transaction commits, then the half message; an exception rolls
+        both back and goes on. `conn` is a connection or session of the ledger's database to use instead of
+        an own one; it must not be in a transaction, and the one that begins here ends here.
+
+        Raises OutcomeUnknown when the connection was lost during the local COMMIT (the half message follows
+        whatever became of it), Fenced when the transaction took longer than its check-back would wait,
+        WrongState when an administrator rolled the half message back, and the errors of `prepare`.
+        """
+        handle = prepare_half(self.mq, self.group, topic, payload, key, tag, headers, delay)
+        try:
+            tx = begin_local(self.mq, self.ledger, handle, topic, conn)
+        except BaseException:
+            rollback_half(self.mq, handle)
+            raise
+        try:
+            yield tx
+            if tx.open:
+                commit_local(tx)
+        except BaseException:
+            # Not told where it is not known: recovery and check-back look into the ledger.
+            if tx.abandon():
+                tx.outcome = rollback_half(self.mq, handle)
+            raise
+        finally:
+            tx.release()
+        if tx.committed:
+            tx.outcome = decide(self.mq, handle, tx.final_payload)
+            if tx.outcome is not None:
+                mark_done(self._notes, handle)
+
+    def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
+        """One pass of step 5: send again the decisions of ledger rows that are not marked done.
+
+        To this broker's handles only. Returns how many rows were settled; 0 says that nothing was left.
+        """
+        self._notes.flush()
+        return self._recovery.run(max_rows, older_than)
+
+    def run_recovery(self, stop: Event, interval: float = 5.0) -> None:
+        """`recover` every `interval` seconds until `stop` is set, through restarts of either database."""
+        while not stop.is_set():
+            try:
+                while self.recover() and not stop.is_set():
+                    pass
+            except (Error, SQLAlchemyError) as error:
+                logger.warning("recovery of producer group %s failed, it goes on: %s", self.group, error)
+            wait_for(stop, interval)
+
+
+def mark_done(notes: DoneNotes, handle: str) -> None:
+    """Step 4: the ledger row need not be looked at again. Noted in batches, by one cheap transaction each."""
+    notes.add(handle)
