@@ -9,20 +9,22 @@ from collections import deque
 from datetime import timedelta
 from typing import Any
 
-from mqpg import errors
-from mqpg.workers.ledgers import Unreachable, open_ledger, require_reachable
+from mqpg import Verdict, errors
+from mqpg.workers.ledgers import NoVerdict, open_ledger, require_reachable
 from mqpg.workers.session import Backoff, Connection, keep_connected
 
 __all__ = ["LedgerChecker"]
 
 logger = logging.getLogger(__name__)
 
-# A hand-out must outlive the look into the ledger for all of its handles: a lapsed lease counts as a check.
+# The lease must outlive the looks into the ledger (one that lapses counts as a check), so they are begun for a
+# third of it only; and it is how long the handles in hand of a killed compensator wait for the next one.
 _HANDLES = 16
-_LEASE = 60.0
+_LEASE = 15.0
 _GIVEN_BACK = timedelta(seconds=1)
 _DUE = "select handle from mqpg.due_checks(%s, %s, %s)"
 _ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s)"
+_COMMIT = "select mqpg.commit(%s, %s::text)"
 _WAIT = "select mqpg.check_wait(%s, %s)"
 
 
@@ -34,42 +36,47 @@ class LedgerChecker(threading.Thread):
         self.groups, self.stop = groups, threading.Event()
         self.detail: dict[str, Any] = {"state": "starting", "commit": 0, "rollback": 0, "wait": 0, "failures": 0}
         self._dsn, self._target, self._interval = dsn, name, interval
-        self._engine, self._ledger = open_ledger(url)
+        self._ledger = open_ledger(url)
         self._backoff = Backoff(0.2, 15.0)
 
     def run(self) -> None:
         """Ask until `stop` is set."""
         keep_connected(self._dsn, f"compensator {self._target}", self._serve, self.stop)
-        self._engine.dispose()
+        self._ledger.close()
 
     def _serve(self, conn: Connection) -> None:
         while not self.stop.is_set():
             try:
                 pause = self._interval if self._round(conn) == 0 else 0.0
-            except Unreachable as error:
+            except NoVerdict as error:
                 pause = self._backoff.next()
-                self.detail["state"] = "unreachable"
-                self._complain("ledger does not answer: its half messages wait", error, retry_in=round(pause, 2))
+                self.detail["state"] = "no verdict"
+                self.detail["failures"] += 1
+                logger.warning(
+                    "ledger gives no verdict: its half messages wait",
+                    extra={"ledger": self._target, "error": error, "retry_in": round(pause, 2)},
+                )
             self.stop.wait(pause)
 
     def _round(self, conn: Connection) -> int:
         """One hand-out for each group; a ledger that failed must first be reachable again."""
         if self.detail["state"] != "ok":
-            require_reachable(self._engine)
-        asked = sum([self._check(conn, group) for group in self.groups])
+            require_reachable(self._ledger)
+        asked = 0
+        for group in self.groups:
+            asked += self._check(conn, group)
         self._backoff.reset()
         self.detail["state"] = "ok"
         return asked
 
     def _check(self, conn: Connection, group: str) -> int:
         """Take what is overdue and settle it; what cannot be asked now is given back, uncounted."""
-        enough = time.monotonic() + _LEASE / 2
+        enough = time.monotonic() + _LEASE / 3
         left = deque(row[0] for row in conn.execute(_DUE, (group, _HANDLES, timedelta(seconds=_LEASE))))
         taken = len(left)
         try:
             while left and not self.stop.is_set() and time.monotonic() < enough:
-                self._settle(conn, left[0])
-                left.popleft()
+                self._settle(conn, left.popleft())
         finally:
             if not conn.broken:
                 for handle in left:
@@ -78,16 +85,19 @@ class LedgerChecker(threading.Thread):
 
     def _settle(self, conn: Connection, handle: str) -> None:
         try:
-            verdict = self._ledger.verdict(handle).value
-        except Exception as error:  # whatever the driver raises: no verdict, no guess
-            self.detail["failures"] += 1
-            require_reachable(self._engine)
-            # The ledger is there, so it is about this handle: the others need not wait for it.
-            self._complain("no verdict", error, handle=handle)
+            verdict = self._ledger.verdict(handle)
+            if verdict is Verdict.WAIT:
+                require_reachable(self._ledger)
+            payload = self._ledger.final_payload(handle) if verdict is Verdict.COMMIT else None
+        except NoVerdict:
+            conn.execute(_WAIT, (handle, _GIVEN_BACK))
+            raise
+        except Exception as error:  # whatever the driver raises is no verdict, and never a guess
+            # With the full back-off: should it be about this handle alone, it does not hold up the others.
             conn.execute(_WAIT, (handle, None))
-            return
-        conn.execute(_ANSWER, (handle, verdict, "checker", f"ledger {self._target}"))
-        self.detail[verdict] += 1
-
-    def _complain(self, message: str, error: Exception, **more: Any) -> None:
-        logger.warning(message, extra={"ledger": self._target, "error": errors.translate(error), **more})
+            raise NoVerdict(str(errors.translate(error))) from error
+        if payload is None:
+            conn.execute(_ANSWER, (handle, verdict.value, f"ledger {self._target}", None))
+        else:
+            conn.execute(_COMMIT, (handle, payload.raw))
+        self.detail[verdict.value] += 1

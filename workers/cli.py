@@ -47,7 +47,7 @@ def worker(
     interval: Interval = None,
     max_messages: PassSize = 100_000,
     heartbeat: Beat = 5.0,
-    wait: Patience = 5.0,
+    wait: Patience = 10.0,
     at_eof: Eof = False,
     log_level: Level = "info",
     log_format: Form = LogFormat.TEXT,

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-import os
+from urllib.parse import quote
 
 import sqlalchemy
-from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg import Ledger, errors
 from mqpg.dsn import to_sqlalchemy
 
-__all__ = ["Unreachable", "open_ledger", "require_reachable"]
+__all__ = ["NoVerdict", "open_ledger", "require_reachable"]
 
-_PATIENCE = 5  # seconds for a connection
-
-
-class Unreachable(Exception):
-    """The ledger's database does not answer."""
+_PATIENCE = "5"  # seconds for a connection
 
 
-def open_ledger(url: str) -> tuple[Engine, Ledger]:
-    """An engine for one thread, and the ledger in it. Connects later. Raises mqpg.ConfigurationError."""
+class NoVerdict(Exception):
+    """The ledger cannot be asked now; says why."""
+
+
+def open_ledger(url: str) -> Ledger:
+    """The ledger at a SQLAlchemy URL; connects later. Raises mqpg.ConfigurationError."""
     target = to_sqlalchemy(url)
-    options: dict[str, object] = {}
-    if target.get_driver_name() in {"psycopg", "psycopg2"} and "connect_timeout" not in target.query:
-        options["connect_timeout"] = _PATIENCE
-    try:
-        engine = sqlalchemy.create_engine(
-            target, pool_size=1, max_overflow=2, pool_pre_ping=True, pool_recycle=300, connect_args=options
+    if target.get_backend_name() == "postgresql" and "connect_timeout" not in target.query:
+        target = target.update_query_dict({"connect_timeout": _PATIENCE})
+    elif target.get_backend_name() == "sqlite" and "uri" not in target.query and target.database:
+        # Without `mode=rw` SQLite makes a missing file, where no producer ever wrote.
+        target = target.set(
+            database=f"file:{quote(target.database)}", query={**target.query, "mode": "rw", "uri": "true"}
         )
-    except (SQLAlchemyError, ImportError) as error:
-        raise errors.ConfigurationError(f"ledger {target.render_as_string()}: {error}") from error
-    return engine, Ledger(engine)
+    return Ledger(target)
 
 
-def require_reachable(engine: Engine) -> None:
-    """Raise Unreachable unless the database answers."""
-    path = engine.url.database or ":memory:"
-    # SQLite would make the file, and no producer ever wrote into it.
-    if engine.dialect.name == "sqlite" and not path.startswith((":", "file:")) and not os.path.exists(path):
-        raise Unreachable(f"no such file: {path}")
+def require_reachable(ledger: Ledger) -> None:
+    """Raise NoVerdict unless the ledger's database answers."""
     try:
-        with engine.connect() as connection:
+        with ledger.database.engine.connect() as connection:
             connection.execute(sqlalchemy.select(1))
     except Exception as error:  # whatever the driver raises
-        raise Unreachable(str(errors.translate(error))) from error
+        raise NoVerdict(str(errors.translate(error))) from error

@@ -52,7 +52,7 @@ class _Fields(logging.Formatter):
 
 class _Text(_Fields):
     def format(self, record: logging.LogRecord) -> str:
-        parts = [self.time(record), record.levelname.lower(), self._role, record.getMessage()]
+        parts = [self.time(record), record.levelname.lower(), self._role, " ".join(record.getMessage().split())]
         parts += [f"{key}={_plain(value)}" for key, value in self.fields(record).items()]
         line = " ".join(parts)
         trace = self.trace(record)

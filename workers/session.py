@@ -87,7 +87,7 @@ def first_connection(dsn: str, name: str, stop: threading.Event, patience: float
 
     Raises mqpg.ConnectionFailed or SchemaError: at the start a wrong DSN is likelier than a server that comes back.
     """
-    give_up, backoff = time.monotonic() + patience, Backoff(0.1, 1.0)
+    give_up, backoff, said = time.monotonic() + patience, Backoff(0.1, 1.0), False
     while not stop.is_set():
         try:
             return connect(dsn, name)
@@ -95,7 +95,9 @@ def first_connection(dsn: str, name: str, stop: threading.Event, patience: float
             pause = backoff.next()
             if time.monotonic() + pause > give_up:
                 raise
-            logger.warning("no connection", extra={"error": error, "retry_in": round(pause, 2)})
+            if not said:
+                logger.warning("no connection yet", extra={"error": error, "trying_for": f"{patience:g} s"})
+            said = True
             stop.wait(pause)
     return None
 

@@ -29,7 +29,7 @@ class Options:
     interval: float | None = None  # longest pause of an idle worker; None: the role's default
     heartbeat: float = 5.0
     standby_poll: float = 0.5  # how often a standby tries to take over
-    patience: float = 5.0  # how long the first connection is tried
+    patience: float = 10.0  # how long the first connection is tried
     max_messages: int = 100_000  # appender: target size of a pass
     ledgers: dict[str, str] = field(default_factory=dict)  # compensator: name -> SQLAlchemy URL
 

@@ -1,0 +1,220 @@
+"""The compensator as a process: ledgers here and elsewhere, open, committed, absent, unreachable (protocol T3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import mqpg
+from tests.workers.ledgers import Outside, postgresql_ledger, sqlite_ledger
+from tests.workers.processes import Process, Processes, eventually, workers
+
+Connection = psycopg.Connection[Any]
+
+_VERDICT = "select op from mqpg.op_log where message_id = split_part(%s, '.', 3)::bigint and stage = 0"
+_ASKED = "select event from mqpg.check_log where message_id = split_part(%s, '.', 3)::bigint order by at"
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def outside(
+    request: pytest.FixtureRequest, tmp_path: Path, new_database: Callable[..., str], db: Connection
+) -> Outside:
+    """A ledger in another database."""
+    if request.param == "sqlite":
+        return sqlite_ledger(tmp_path / "shop.db")
+    return postgresql_ledger(new_database(empty=True), db)
+
+
+@pytest.fixture
+def topic(db: Connection) -> str:
+    db.execute("select mqpg.create_topic('t')")
+    return "t"
+
+
+def create_group(db: Connection, name: str, checker: str, target: str | None = None, max_checks: int = 15) -> None:
+    db.execute(
+        "select mqpg.create_producer_group(%s, '100 ms', %s, checker => %s, checker_target => %s)",
+        [name, max_checks, checker, target],
+    )
+
+
+def prepare(db: Connection, group: str) -> str:
+    row = db.execute("select mqpg.prepare('t', '{}'::text, %s)", [group]).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def verdict(db: Connection, handle: str) -> str:
+    """c, b, or empty while it is open."""
+    row = db.execute(_VERDICT, [handle]).fetchone()
+    return row[0] if row else ""
+
+
+def checks(db: Connection, handle: str) -> list[str]:
+    return [event for (event,) in db.execute(_ASKED, [handle])]
+
+
+def start(processes: Processes, *ledgers: str) -> Process:
+    options = [word for ledger in ledgers for word in ("--ledger", ledger)]
+    return processes.worker("compensator", "--interval", "0.1", *options)
+
+
+def commit_unless_fenced(outside: Outside, handle: str) -> str:
+    """What the verdict must be: a compensator may have been faster."""
+    try:
+        outside.commit(handle)
+    except mqpg.errors.Fenced:
+        return "b"
+    return "c"
+
+
+def ledger_detail(db: Connection, name: str) -> dict[str, Any]:
+    """The counters of one ledger, as the active compensator last told them."""
+    found = workers(db, "compensator", "active").values()
+    return next((detail["ledgers"].get(name, {}) for detail in found), {})
+
+
+@pytest.mark.usefixtures("topic")
+def test_local_transactions_elsewhere_are_open_committed_or_absent(
+    processes: Processes, db: Connection, outside: Outside
+) -> None:
+    create_group(db, "shop", "url", "shop")
+    committed, absent, still_open = (prepare(db, "shop") for _ in range(3))
+    outside.commit(committed)
+    local = outside.local_transaction(still_open)
+    start(processes, f"shop={outside.url}")
+    eventually(lambda: "waited" in checks(db, still_open), why=processes.logs)
+    assert verdict(db, still_open) == ""
+    local.commit()
+    local.close()
+    eventually(lambda: all(verdict(db, h) for h in (committed, absent, still_open)), why=processes.logs)
+    assert [verdict(db, h) for h in (committed, absent, still_open)] == ["c", "b", "c"]
+    with pytest.raises(mqpg.errors.Fenced):
+        outside.local_transaction(absent)
+    detail = eventually(
+        lambda: (d := ledger_detail(db, "shop")) and d["commit"] + d["rollback"] == 3 and d, why=processes.logs
+    )
+    assert detail["wait"] >= 1
+
+
+@pytest.mark.chaos
+@pytest.mark.usefixtures("topic")
+def test_an_unreachable_ledger_is_waited_for_and_holds_up_nobody(
+    processes: Processes, db: Connection, outside: Outside, tmp_path: Path
+) -> None:
+    other = sqlite_ledger(tmp_path / "other.db")
+    create_group(db, "shop", "url", "shop", max_checks=1)
+    create_group(db, "other", "url", "other", max_checks=1)
+    lost, absent = prepare(db, "shop"), prepare(db, "shop")
+    outside.commit(lost)
+    outside.disconnect()
+    try:
+        start(processes, f"shop={outside.url}", f"other={other.url}")
+        eventually(lambda: ledger_detail(db, "shop").get("failures", 0) >= 3, why=processes.logs)
+        elsewhere = prepare(db, "other")
+        other.commit(elsewhere)
+        eventually(lambda: verdict(db, elsewhere) == "c", why=processes.logs)
+        assert [verdict(db, h) for h in (lost, absent)] == ["", ""]
+    finally:
+        outside.reconnect()
+    eventually(lambda: verdict(db, lost) and verdict(db, absent), why=processes.logs)
+    assert [verdict(db, h) for h in (lost, absent)] == ["c", "b"]
+    assert "ledger gives no verdict" in processes.logs()
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_ledger_that_dies_while_running_is_no_check(processes: Processes, db: Connection, outside: Outside) -> None:
+    create_group(db, "shop", "url", "shop", max_checks=2)
+    start(processes, f"shop={outside.url}")
+    eventually(lambda: ledger_detail(db, "shop").get("state") == "ok", why=processes.logs)
+    handle = prepare(db, "shop")
+    outside.commit(handle)
+    outside.disconnect()
+    try:
+        eventually(lambda: verdict(db, handle) or ledger_detail(db, "shop").get("failures", 0) >= 2, why=processes.logs)
+    finally:
+        outside.reconnect()
+    eventually(lambda: verdict(db, handle) == "c", why=processes.logs)
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_ledger_without_its_table_is_no_verdict(processes: Processes, db: Connection, tmp_path: Path) -> None:
+    create_group(db, "shop", "url", "shop", max_checks=1)
+    handle = prepare(db, "shop")
+    (tmp_path / "empty.db").touch()
+    start(processes, f"shop=sqlite:///{tmp_path / 'empty.db'}")
+    eventually(lambda: ledger_detail(db, "shop").get("failures", 0) >= 2, why=processes.logs)
+    assert verdict(db, handle) == ""
+    assert "parked" not in checks(db, handle)
+
+
+@pytest.mark.usefixtures("topic")
+def test_an_unknown_ledger_is_named_and_its_halves_wait_unasked(processes: Processes, db: Connection) -> None:
+    create_group(db, "shop", "url", "ware-house.1")
+    handle = prepare(db, "shop")
+    compensator = start(processes)
+    eventually(lambda: ledger_detail(db, "ware-house.1").get("state") == "unknown", why=processes.logs)
+    assert "MQPG_LEDGER_WARE_HOUSE_1" in compensator.log()
+    assert (verdict(db, handle), checks(db, handle)) == ("", [])
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_ledger_is_found_by_its_variable(processes: Processes, db: Connection, outside: Outside) -> None:
+    create_group(db, "shop", "url", "ware-house.1")
+    handle = prepare(db, "shop")
+    outside.commit(handle)
+    processes.worker("compensator", "--interval", "0.1", MQPG_LEDGER_WARE_HOUSE_1=outside.url)
+    eventually(lambda: verdict(db, handle) == "c", why=processes.logs)
+
+
+@pytest.mark.usefixtures("topic")
+def test_checkers_in_the_brokers_database_and_apps_that_poll(
+    processes: Processes, db: Connection, connect: Callable[..., Connection]
+) -> None:
+    db.execute(
+        "create function public.ask(handle text, key text, headers jsonb, payload json) returns mqpg.verdict "
+        "language sql as $$ select 'commit'::mqpg.verdict $$"
+    )
+    create_group(db, "here", "ledger")
+    create_group(db, "asks", "function", "public.ask")
+    create_group(db, "polls", "due_checks")
+    committed, absent, still_open = (prepare(db, "here") for _ in range(3))
+    asked, polled = prepare(db, "asks"), prepare(db, "polls")
+    db.execute("select mqpg.local_begin(%s)", [committed])
+    local = connect(autocommit=False)
+    local.execute("select mqpg.local_begin(%s)", [still_open])
+    start(processes)
+    settled = (committed, absent, asked)
+    eventually(lambda: all(verdict(db, h) for h in settled), why=processes.logs)
+    assert [verdict(db, h) for h in settled] == ["c", "b", "c"]
+    eventually(lambda: "waited" in checks(db, still_open), why=processes.logs)
+    assert verdict(db, still_open) == ""
+    local.commit()
+    eventually(lambda: verdict(db, still_open) == "c", why=processes.logs)
+    assert (verdict(db, polled), checks(db, polled)) == ("", [])
+
+
+@pytest.mark.chaos
+@pytest.mark.usefixtures("topic")
+def test_i12_a_standby_takes_over_from_a_killed_compensator(
+    processes: Processes, db: Connection, outside: Outside
+) -> None:
+    create_group(db, "shop", "url", "shop")
+    pair = [start(processes, f"shop={outside.url}") for _ in range(2)]
+    active = eventually(lambda: workers(db, "compensator", "active"), why=processes.logs)
+    eventually(lambda: workers(db, "compensator", "standby"), why=processes.logs)
+    expected = {}
+    for number in range(20):
+        handle = prepare(db, "shop")
+        expected[handle] = commit_unless_fenced(outside, handle) if number % 2 else "b"
+    handles = list(expected)
+    eventually(lambda: any(verdict(db, h) for h in handles), why=processes.logs)
+    (victim,) = (process for process in pair if process.pid in active)
+    victim.kill()
+    eventually(lambda: all(verdict(db, h) for h in handles), why=processes.logs)
+    assert {handle: verdict(db, handle) for handle in handles} == expected
+    eventually(lambda: set(workers(db, "compensator", "active")) - {victim.pid}, why=processes.logs)
