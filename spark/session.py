@@ -1,4 +1,4 @@
-"""The Spark session of an audit: local, small, quiet, UTC."""
+"""The Spark session of an audit: local unless MQPG_SPARK_MASTER names a cluster, small, quiet, UTC."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def default_threads() -> int:
 def open_session(
     threads: int | None = None, *, jar: JdbcJar | None = None, memory: str = "1g"
 ) -> Iterator[SparkSession]:
-    """A local Spark session with the JDBC driver on its class path, stopped at the end.
+    """A Spark session with the JDBC driver on its class path, stopped at the end: local, or on MQPG_SPARK_MASTER.
 
     Raises ConfigurationError where there is no Java to run it.
     """
@@ -74,7 +74,8 @@ def _build(threads: int, jar: JdbcJar, memory: str, scratch: Path) -> SparkSessi
     # Workers of another interpreter than the driver's would lack its packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # A host name that does not resolve stops Spark; nothing but this process is to reach it anyway.
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if not os.environ.get("MQPG_SPARK_MASTER"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log_config = scratch / "log4j2.properties"
     log_config.write_text(_QUIET)
     # Client JIT only and the serial collector: the job ends before the second compiler would pay.
@@ -82,8 +83,6 @@ def _build(threads: int, jar: JdbcJar, memory: str, scratch: Path) -> SparkSessi
     options = {
         "spark.driver.extraJavaOptions": java,
         "spark.driver.memory": memory,
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.session.timeZone": "UTC",
@@ -94,7 +93,10 @@ def _build(threads: int, jar: JdbcJar, memory: str, scratch: Path) -> SparkSessi
         "spark.port.maxRetries": "64",
         **jar.spark_options(),
     }
-    builder = SparkSession.builder.master(f"local[{threads}]").appName("mqpg audit")
+    master = os.environ.get("MQPG_SPARK_MASTER")
+    if not master:
+        options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    builder = SparkSession.builder.master(master or f"local[{threads}]").appName("mqpg audit")
     for name, value in options.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mqpg.embedded.binaries import Binaries, find_binaries, from_distribution, from_wheel
-from mqpg.embedded.home import Home, ensure_running, running_dsn
+from mqpg.embedded.home import Home, running_dsn
 from mqpg.embedded.server import EmbeddedServer, StopMode
 
 __all__ = [
@@ -11,7 +11,6 @@ __all__ = [
     "EmbeddedServer",
     "Home",
     "StopMode",
-    "ensure_running",
     "find_binaries",
     "from_distribution",
     "from_wheel",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +18,7 @@ from mqpg.embedded.datadir import DataDirectory
 from mqpg.embedded.server import EmbeddedServer
 from mqpg.errors import ConfigurationError
 
-__all__ = ["DATABASE", "Home", "default_directory", "ensure_running", "running_dsn"]
+__all__ = ["DATABASE", "Home", "default_directory", "running_dsn"]
 
 DATABASE = "mqpg"
 _DRAIN_SECONDS = 20.0
@@ -28,7 +26,6 @@ _WORKER_SECONDS = 20.0
 _APPENDER = "select from mqpg.worker where role = 'appender' and state = 'active' and seen_at > now() - interval '5 s'"
 
 logger = logging.getLogger(__name__)
-_starting = threading.Lock()
 
 
 def default_directory() -> Path:
@@ -43,18 +40,6 @@ def running_dsn() -> str | None:
         if DataDirectory(directory).postmaster() is not None:
             return EmbeddedServer(directory).dsn(DATABASE)
     return None
-
-
-def ensure_running() -> str:
-    """`running_dsn`, else the DSN of a server started in the default directory, which ends with this process."""
-    with _starting:
-        dsn = running_dsn()
-        if dsn is None:
-            server = EmbeddedServer(default_directory()).start()
-            atexit.register(server.close)
-            dsn = server.create_database(DATABASE)
-            migrate.upgrade(dsn)
-        return dsn
 
 
 class Home:
