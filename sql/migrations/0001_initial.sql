@@ -1190,12 +1190,12 @@ comment on function mqpg._give_up(mqpg.subscription, bigint, bigint, int, text, 
     is 'Internal: retry or bury one message';
 
 -- functions/internal/_half.sql
--- What is stored of the half message that a handle names; found = false for anything else: another broker's
+-- What is stored of the half message that a handle names; known = false for anything else: another broker's
 -- handle, a wrong nonce, a row that a restore lost, a topic that was dropped. Looks into held where the
 -- segment is gone.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half(
-    handle text, out found boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
+    handle text, out known boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
     out producer_group_id int, out key text, out tag text, out headers jsonb, out payload json,
     out delay interval, out check_at timestamptz, out born_at timestamptz
 )
@@ -1203,7 +1203,7 @@ language plpgsql stable as $$
 declare
     v_handle record;
 begin
-    _half.found := false;
+    _half.known := false;
     select p.* into v_handle from mqpg._parse_handle(_half.handle) p
     join mqpg.broker b on b.broker_id = p.broker_id;
     if v_handle.message_id is null then
@@ -1211,22 +1211,22 @@ begin
     end if;
     select true, v_handle.message_id, l.topic_id, t.name, l.queue_id, l.producer_group_id,
         l.keys[p.i], l.tags[p.i], l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at
-    into _half.found, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
+    into _half.known, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
         _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
     from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
     join mqpg.topic t on t.topic_id = l.topic_id
     where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce and p.i <= l.n;
-    if _half.found then
+    if _half.known then
         return;
     end if;
     select true, h.message_id, h.topic_id, t.name, h.queue_id, h.producer_group_id,
         h.key, h.tag, h.headers, h.payload, h.delay, h.check_at, h.born_at
-    into _half.found, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
+    into _half.known, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
         _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
     from mqpg.held h
     join mqpg.topic t on t.topic_id = h.topic_id
     where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce;
-    _half.found := coalesce(_half.found, false);
+    _half.known := coalesce(_half.known, false);
 end
 $$;
 comment on function mqpg._half(text) is 'Internal: the half message that a handle names';
@@ -2005,11 +2005,12 @@ comment on function mqpg.drop_producer_group(text) is 'Drop a producer group wit
 -- functions/topic/drop_topic.sql
 -- Drops a topic with its subscriptions. Without force it refuses (MQ012) while a message is undelivered or
 -- a half undecided. What is stored goes with its segments; the name used again starts at offset 0.
--- Locks: the topic's row. Cost: a look at each queue, and at the topic's undecided halves. Errors: MQ003, MQ012.
+-- Locks: the topic's row. Cost: a look at each queue, at undecided halves and what is delayed. Errors: MQ003, MQ012.
 create function mqpg.drop_topic(topic text, force boolean default false) returns void
 language plpgsql as $$
 declare
     v_topic mqpg.topic := mqpg._topic(drop_topic.topic);
+    v_tick mqpg.tick;
 begin
     perform from mqpg.topic t where t.topic_id = v_topic.topic_id for update;
     if not coalesce(drop_topic.force, false) then
@@ -2023,15 +2024,24 @@ begin
                 message = format('topic %L has undecided half messages', v_topic.name),
                 hint = 'force => true drops them.';
         end if;
+        select k.* into v_tick from mqpg.tick k order by k.tick_id desc limit 1;
         if exists (
             select from mqpg.commit_log l
-            where l.topic_id = v_topic.topic_id and l.kind = 'n'
-                and l.batch_id > (select k.floor_id from mqpg.tick k order by k.tick_id desc limit 1)
-                and not pg_visible_in_snapshot(
-                    l.xid, (select k.snapshot from mqpg.tick k order by k.tick_id desc limit 1))
+            where l.topic_id = v_topic.topic_id and l.kind = 'n' and l.batch_id > v_tick.floor_id
+                and not pg_visible_in_snapshot(l.xid, v_tick.snapshot)
+        ) or exists (
+            select from mqpg.op_log o
+            where o.topic_id = v_topic.topic_id and o.op = 'c' and o.visible_at is null
+                and o.xid >= pg_snapshot_xmin(v_tick.snapshot) and not pg_visible_in_snapshot(o.xid, v_tick.snapshot)
+        ) or exists (
+            select from mqpg.delayed d
+            where d.topic_id = v_topic.topic_id
+                and (d.visible_at > v_tick.due_until or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
+                and (d.subscription_id = 0 or exists (
+                    select from mqpg.subscription s where s.subscription_id = d.subscription_id))
         ) then
             raise exception using errcode = 'MQ012',
-                message = format('topic %L has messages that are not appended yet', v_topic.name),
+                message = format('topic %L has messages that are not appended or not due yet', v_topic.name),
                 hint = 'force => true drops them.';
         end if;
     end if;
@@ -2324,7 +2334,7 @@ create function mqpg.commit_batch(handles text [], payloads text [])
 returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome
-    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', commit_batch.payloads) d
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads, '{}')) d
 $$;
 comment on function mqpg.commit_batch(text [], text []) is 'Commit many half messages with final payloads';
 
@@ -2332,7 +2342,7 @@ create function mqpg.commit_batch(handles text [], payloads json [])
 returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome
-    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', commit_batch.payloads::text []) d
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d
 $$;
 comment on function mqpg.commit_batch(text [], json []) is 'Commit many half messages with final payloads';
 
@@ -2340,7 +2350,7 @@ create function mqpg.commit_batch(handles text [], payloads jsonb [])
 returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome
-    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', commit_batch.payloads::text []) d
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d
 $$;
 comment on function mqpg.commit_batch(text [], jsonb []) is 'Commit many half messages with final payloads';
 
@@ -2360,7 +2370,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
     select h.* into v_half from mqpg._half(local_begin.handle) h;
-    if not v_half.found then
+    if not v_half.known then
         raise exception using errcode = 'MQ006', message = format('handle %L names no half message here', local_begin.handle);
     end if;
     insert into mqpg.ledger (handle) values (local_begin.handle) on conflict do nothing;
@@ -3193,7 +3203,7 @@ declare
     v_by text := _check_half.producer_group.checker;
 begin
     select h.* into v_half from mqpg._half(_check_half.handle) h;
-    if not v_half.found or mqpg._is_decided(v_half.message_id) then
+    if not v_half.known or mqpg._is_decided(v_half.message_id) then
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
         return false;
     end if;
@@ -3296,7 +3306,7 @@ begin
         loop
             v_claimed := true;
             select h.* into v_half from mqpg._half(v_entry.handle) h;
-            if not v_half.found or mqpg._is_decided(v_half.message_id) then
+            if not v_half.known or mqpg._is_decided(v_half.message_id) then
                 perform pgmq.delete('mqpg_oplog', v_entry.msg_id);
                 continue;
             end if;
@@ -3540,7 +3550,7 @@ declare
     v_half record;
 begin
     select h.* into v_half from mqpg._half(_is_open.handle) h;
-    return v_half.found and not mqpg._is_decided(v_half.message_id);
+    return v_half.known and not mqpg._is_decided(v_half.message_id);
 end
 $$;
 comment on function mqpg._is_open(text) is 'Internal: whether a handle names an undecided half';
@@ -3567,7 +3577,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
     select h.* into v_half from mqpg._half(_open_half.handle) h;
-    if not v_half.found then
+    if not v_half.known then
         raise exception using errcode = 'MQ006',
             message = format('handle %L names no half message here', left(_open_half.handle, 100));
     end if;
@@ -3948,7 +3958,11 @@ begin
         if exists (
             select from mqpg._survivors(v_from, v_to, v_tick_id, v_limit * 4 + 1) v
             where not exists (select from mqpg.held h where h.message_id = v.message_id)
-        ) or not mqpg._drop_partition('commit_log', v_segment.segment_no) then
+        ) then
+            raise lock_not_available;
+        end if;
+        -- a statement of its own: what reads a table cannot drop it
+        if not mqpg._drop_partition('commit_log', v_segment.segment_no) then
             raise lock_not_available;
         end if;
         update mqpg.segment s set body_dropped_at = clock_timestamp()

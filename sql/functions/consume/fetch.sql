@@ -10,6 +10,7 @@ declare
     v_oldest bigint;
     v_tail bigint;
     v_until bigint;
+    v_look_in_held boolean := exists (select from mqpg.held);
     v_rows bigint;
 begin
     perform mqpg._check_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
@@ -26,7 +27,7 @@ begin
     return query
     select d.* from mqpg._deliveries(
         v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until, null, v_topic.name, 1, null,
-        exists (select from mqpg.held)) as d;
+        v_look_in_held) as d;
     get diagnostics v_rows = row_count;
     if v_rows <> v_until - "fetch".from_offset then
         perform mqpg._missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);

@@ -15,9 +15,10 @@ language plpgsql as $$
 declare
     v_subscription mqpg.subscription;
     v_topic mqpg.topic;
-    v_queue int;
+    v_waiting record;
     v_cursor mqpg.cursor;
     v_claim mqpg.claim;
+    v_look_in_held boolean;
     v_rows bigint;
 begin
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
@@ -28,24 +29,43 @@ begin
     end if;
     perform mqpg._check_receive(
         v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
-    foreach v_queue in array mqpg._waiting_queues(v_subscription, v_topic.queues, receive.consumer, receive.queue_id)
+    for v_waiting in
+        select q.queue_id, c.claimed, c.claims,
+            case q.queue_id when -1 then v_subscription.subscription_id else 0 end as lane
+        from generate_series(
+            coalesce(receive.queue_id, -1), coalesce(receive.queue_id, v_topic.queues - 1)) as q(queue_id)
+        cross join lateral (
+            select k.claimed, k.at, k.owner, k.claims from mqpg.cursor k
+            where k.subscription_id = v_subscription.subscription_id and k.queue_id = q.queue_id
+            order by k.version desc limit 1
+        ) as c
+        where c.owner is null or c.owner = receive.consumer
+        order by c.at
     loop
-        continue when not pg_try_advisory_xact_lock(1836150833, v_subscription.subscription_id * 1024 + v_queue + 1);
+        -- look before taking the lock: it is held to the end of the transaction
+        continue when case
+            when v_waiting.claims = '{}' then v_waiting.claimed >= mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane)
+            else mqpg._is_busy(v_waiting.claims, case v_subscription.mode when 'pinned' then receive.consumer end)
+        end;
+        continue when not pg_try_advisory_xact_lock(
+            1836150833, v_subscription.subscription_id * 1024 + v_waiting.queue_id + 1);
         -- a new statement: the cursor as the last holder of the lock left it
-        v_cursor := mqpg._cursor(v_subscription.subscription_id, v_queue);
+        v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
         v_claim := mqpg._claim(
             v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
         continue when v_claim is null;
+        -- a variable, for a sub-select among the arguments would keep _deliveries() from being inlined
+        v_look_in_held := exists (select from mqpg.held);
         return query
         select d.* from mqpg._deliveries(
-            v_topic.topic_id, v_queue, case v_queue when -1 then v_subscription.subscription_id else 0 end,
-            v_claim.from_offset, v_claim.to_offset, v_claim.settled, v_topic.name, v_claim.attempt,
-            format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_queue, v_claim.epoch, v_claim.from_offset,
-                v_claim.to_offset),
-            exists (select from mqpg.held)) as d;
+            v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset,
+            v_claim.settled, v_topic.name, v_claim.attempt,
+            format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
+                v_claim.from_offset, v_claim.to_offset),
+            v_look_in_held) as d;
         get diagnostics v_rows = row_count;
         if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
-            perform mqpg._missing_body(v_topic.name, v_queue, v_claim.from_offset, v_claim.to_offset, v_rows);
+            perform mqpg._missing_body(v_topic.name, v_waiting.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);
         end if;
         return;
     end loop;
