@@ -192,9 +192,10 @@ class EmbeddedServer:
             return
 
     def _worth_another_try(self, said: str) -> bool:
-        # A port taken between looking and binding; children of a killed postmaster that are still going away.
+        # A port taken between looking and binding; a killed postmaster that its parent has yet to reap, or whose
+        # children are still going away. (Another server on these data is excluded by our lock.)
         taken = "could not bind" in said and not self._fixed_port and self.port is None
-        return taken or "is still in use" in said
+        return taken or "is still in use" in said or '"postmaster.pid" already exists' in said
 
 
 def _pg_ctl_start(account: Account, binaries: Binaries, data: DataDirectory) -> None:

@@ -1,0 +1,188 @@
+"""The embedded server: any folder, any user, crashes, and its end with the process that started it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from mqpg.embedded import Binaries, EmbeddedServer, from_distribution, from_wheel
+from mqpg.embedded.account import current_account
+from mqpg.errors import ConfigurationError
+
+BINARIES = from_wheel() or from_distribution()
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., EmbeddedServer]]:
+    """Start servers that are stopped at the end, whatever happens."""
+    started: list[EmbeddedServer] = []
+
+    def create(directory: Path | None, **options: object) -> EmbeddedServer:
+        server = EmbeddedServer(directory, binaries=BINARIES, **options)  # type: ignore[arg-type]
+        started.append(server)
+        return server.start()
+
+    yield create
+    for server in started:
+        server.stop("immediate")
+        server.close()
+
+
+def test_starts_in_a_folder_with_blanks_quotes_and_a_long_private_path(
+    tmp_path: Path, start: Callable[..., EmbeddedServer]
+) -> None:
+    private = tmp_path / "it's private" / ("long " * 30)
+    private.mkdir(parents=True)
+    private.chmod(0o700)
+    server = start(private / "data")
+    assert _one(server, "show fsync") == "on"
+    assert _one(server, "show full_page_writes") == "on"
+    assert _one(server, "show server_encoding") == "UTF8"
+
+
+def test_listens_on_this_machine_only_and_asks_for_a_password(start: Callable[..., EmbeddedServer]) -> None:
+    server = start(None)
+    assert _one(server, "show listen_addresses") == "127.0.0.1"
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(f"host=127.0.0.1 port={server.port} user=postgres dbname=postgres password=wrong")
+    with pytest.raises(psycopg.OperationalError, match="no password supplied"):
+        psycopg.connect(f"host=127.0.0.1 port={server.port} user=postgres dbname=postgres")
+
+
+def test_settings_and_a_given_port(start: Callable[..., EmbeddedServer]) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    server = start(None, port=port, settings={"work_mem": "7MB", "application_name": "it's"})
+    assert server.port == port
+    assert _one(server, "show work_mem") == "7MB"
+    assert _one(server, "select reset_val from pg_settings where name = 'application_name'") == "it's"
+
+
+def test_a_taken_port_is_one_clear_error(tmp_path: Path, start: Callable[..., EmbeddedServer]) -> None:
+    first = start(None)
+    with pytest.raises(ConfigurationError, match="could not bind") as caught:
+        start(tmp_path / "second", port=first.port)
+    assert "\n" not in str(caught.value)
+
+
+def test_committed_data_survive_an_immediate_shutdown(start: Callable[..., EmbeddedServer]) -> None:
+    server = start(None)
+    with psycopg.connect(server.dsn()) as connection:
+        connection.execute("create table t as select 42 as n")
+    port, pid = server.port, server.pid
+    server.restart("immediate")
+    assert server.port == port
+    assert server.pid != pid
+    assert _one(server, "select n from t") == 42
+
+
+def test_starts_after_the_postmaster_was_killed(start: Callable[..., EmbeddedServer]) -> None:
+    server = start(None)
+    with psycopg.connect(server.dsn()) as connection:
+        connection.execute("create table t as select 42 as n")
+    assert server.pid is not None
+    os.kill(server.pid, signal.SIGKILL)
+    _until(lambda: not server.is_running())
+    server.start()
+    assert _one(server, "select n from t") == 42
+
+
+def test_data_and_password_stay_in_a_named_directory(tmp_path: Path) -> None:
+    with EmbeddedServer(tmp_path / "data", binaries=BINARIES) as server:
+        first = server.dsn("kept")
+        server.create_database("kept")
+    assert not server.is_running()
+    with EmbeddedServer(tmp_path / "data", binaries=BINARIES) as server:
+        assert server.dsn("kept").split("@")[0] == first.split("@")[0]
+        assert server.create_database("kept") == server.dsn("kept")
+
+
+def test_a_second_one_in_the_same_directory_joins_the_first(
+    tmp_path: Path, start: Callable[..., EmbeddedServer]
+) -> None:
+    first = start(tmp_path / "data")
+    second = start(tmp_path / "data")
+    assert second.dsn() == first.dsn()
+    second.close()
+    assert first.is_running()
+
+
+def test_data_of_another_major_version_are_refused(tmp_path: Path, start: Callable[..., EmbeddedServer]) -> None:
+    server = start(tmp_path / "data")
+    server.stop()
+    (tmp_path / "data" / "pgdata" / "PG_VERSION").write_text("9\n")
+    with pytest.raises(ConfigurationError, match="holds data of PostgreSQL 9, but the server here is"):
+        server.start()
+
+
+def test_an_interrupted_initdb_is_made_anew(tmp_path: Path, start: Callable[..., EmbeddedServer]) -> None:
+    server = start(tmp_path / "data")
+    server.close()
+    data = (tmp_path / "data" / "pgdata").resolve()
+    data.rename(data.parent / ".pgdata.new")
+    again = start(tmp_path / "data")
+    assert _one(again, "select 1") == 1
+
+
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_it_ends_with_the_process_that_started_it(tmp_path: Path, end: signal.Signals) -> None:
+    code = (
+        "import sys, time; from mqpg.embedded import EmbeddedServer; "
+        "server = EmbeddedServer(sys.argv[1]).start(); print(server.pid, flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path / "data")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    server = EmbeddedServer(tmp_path / "data")
+    assert server.pid == pid
+    process.send_signal(end)
+    process.communicate()
+    _until(lambda: not server.is_running())
+
+
+def test_a_temporary_one_leaves_nothing() -> None:
+    with EmbeddedServer(binaries=BINARIES) as server:
+        directory, data = server.directory, _one(server, "show data_directory")
+        sockets = _one(server, "show unix_socket_directories")
+    for path in (directory, data, sockets):
+        assert not Path(str(path)).exists()
+
+
+def test_binaries_that_are_no_server(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    fake = tmp_path / "postgres"
+    fake.write_text("#!/bin/sh\necho hello\n")
+    fake.chmod(0o755)
+    account = current_account()
+    if not account.can_execute(tmp_path):  # root's temporary folder is closed to the server's account
+        with pytest.raises(ConfigurationError, match="cannot run"):
+            Binaries(tmp_path).major(account)
+        return
+    with pytest.raises(ConfigurationError, match=r"not a PostgreSQL server: .* says 'hello'"):
+        Binaries(tmp_path).major(account)
+
+
+def _one(server: EmbeddedServer, query: str) -> object:
+    with psycopg.connect(server.dsn()) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
