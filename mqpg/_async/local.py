@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from sqlalchemy import URL, MetaData, Table, event
+from sqlalchemy import Connection as SyncConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from mqpg import _tables
@@ -77,19 +78,11 @@ class LocalDatabase:
                 await conn.execution_options(isolation_level="READ COMMITTED")
                 await conn.exec_driver_sql(_SHORT.format(milliseconds))
             else:
-                await run_sync(conn, _detach)
-                await self._bound_session(conn, milliseconds)
+                await run_sync(conn, _set_apart, self.dialect, milliseconds)
+                if self.dialect == "sqlite":
+                    await begin_immediate(conn)
             yield conn
             await conn.commit()
-
-    async def _bound_session(self, conn: Connection, milliseconds: int) -> None:
-        if self.dialect == "sqlite":
-            await conn.exec_driver_sql(f"pragma busy_timeout = {milliseconds}")
-            await conn.exec_driver_sql("pragma synchronous = full")
-            await begin_immediate(conn)
-        elif self.dialect in {"mysql", "mariadb"}:
-            await conn.execution_options(isolation_level="READ COMMITTED")
-            await conn.exec_driver_sql(f"set innodb_lock_wait_timeout = {max(1, milliseconds // 1000)}")
 
     def failure(self, error: BaseException) -> Exception:
         """What to raise for an error of this database: one line that says which database it was."""
@@ -116,8 +109,21 @@ async def begin_immediate(conn: Connection) -> None:
             raise
 
 
-def _detach(conn: Any) -> None:
+# Statements for a connection of its own, outside of transactions.
+_APART = {
+    "sqlite": ("pragma busy_timeout = {ms}", "pragma synchronous = full"),
+    "mysql": ("set innodb_lock_wait_timeout = {s}", "set transaction isolation level read committed"),
+    "mariadb": ("set innodb_lock_wait_timeout = {s}", "set transaction isolation level read committed"),
+}
+
+
+def _set_apart(conn: SyncConnection, dialect: str, milliseconds: int) -> None:
+    """Take a connection out of the pool for good, and set it up before anything begins a transaction on it."""
     conn.detach()
+    cursor = conn.connection.cursor()
+    for statement in _APART.get(dialect, ()):
+        cursor.execute(statement.format(ms=milliseconds, s=max(1, milliseconds // 1000)))
+    cursor.close()
 
 
 def _engine(url: str | URL) -> Engine:

@@ -1,0 +1,40 @@
+"""Fixtures of the library's tests: a client, and databases of a producer and of a consumer."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import mqpg
+
+
+@pytest.fixture
+def mq(dsn: str) -> Iterator[mqpg.Client]:
+    """A client of this test's broker."""
+    with mqpg.connect(dsn, retry_timeout=5) as client:
+        yield client
+
+
+@pytest.fixture
+async def amq(dsn: str) -> AsyncIterator[mqpg.AsyncClient]:
+    """An asynchronous client of the same broker."""
+    async with await mqpg.connect_async(dsn, retry_timeout=5) as client:
+        yield client
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def local_url(request: pytest.FixtureRequest, new_database: Callable[..., str], tmp_path: Path) -> str:
+    """SQLAlchemy URL of an empty database of the user's, of both kinds."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'local.db'}"
+    return new_database(empty=True).replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+@pytest.fixture
+def orders(mq: mqpg.Client) -> str:
+    """A topic with a producer group `shop`."""
+    mq.create_topic("orders", queues=2)
+    mq.create_producer_group("shop")
+    return "orders"

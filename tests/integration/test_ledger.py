@@ -1,0 +1,215 @@
+"""Verdicts of the ledger against real concurrent local transactions (protocol T3), on PostgreSQL and SQLite."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import create_engine, event, select, text
+
+import mqpg
+from mqpg import errors
+from mqpg._tables import ledger as table
+from mqpg.dsn import to_sqlalchemy
+
+
+@pytest.fixture
+def ledger(local_url: str) -> Iterator[mqpg.Ledger]:
+    with mqpg.Ledger(local_url) as ledger:
+        ledger.create()
+        yield ledger
+
+
+def test_a_committed_local_transaction_is_a_commit(ledger: mqpg.Ledger) -> None:
+    with ledger.database.engine.begin() as conn:
+        ledger.begin(conn, "b.1.7.x", "orders")
+    assert [ledger.verdict("b.1.7.x") for _ in range(2)] == [mqpg.Verdict.COMMIT] * 2
+
+
+def test_one_that_never_comes_is_rolled_back_and_stays_so(ledger: mqpg.Ledger) -> None:
+    assert ledger.verdict("b.1.7.x") is mqpg.Verdict.ROLLBACK
+    # Our own fence from before a crash:
+    assert ledger.verdict("b.1.7.x") is mqpg.Verdict.ROLLBACK
+    with pytest.raises(errors.Fenced), ledger.database.engine.begin() as conn:
+        ledger.begin(conn, "b.1.7.x")
+    assert [row.entry for row in ledger.open_rows()] == ["fence"]
+
+
+def test_an_open_one_makes_it_wait_within_the_lock_timeout(ledger: mqpg.Ledger) -> None:
+    with ledger.database.engine.connect() as conn:
+        ledger.begin(conn, "b.1.7.x")
+        began = time.monotonic()
+        assert ledger.verdict("b.1.7.x", lock_timeout=0.2) is mqpg.Verdict.WAIT
+        assert time.monotonic() - began < 2
+        conn.commit()
+    assert ledger.verdict("b.1.7.x") is mqpg.Verdict.COMMIT
+
+
+@pytest.mark.parametrize(("end", "wanted"), [("commit", "commit"), ("rollback", "rollback")])
+def test_one_that_ends_while_the_fence_waits_counts(ledger: mqpg.Ledger, end: str, wanted: str) -> None:
+    verdicts: list[mqpg.Verdict] = []
+    with ledger.database.engine.connect() as conn:
+        ledger.begin(conn, "b.1.7.x")
+        asking = threading.Thread(target=lambda: verdicts.append(ledger.verdict("b.1.7.x", lock_timeout=20)))
+        asking.start()
+        time.sleep(0.3)
+        assert asking.is_alive()
+        getattr(conn, end)()
+    asking.join(20)
+    assert verdicts == [mqpg.Verdict(wanted)]
+
+
+def test_one_that_comes_late_fails_on_the_fence_with_all_it_did(ledger: mqpg.Ledger) -> None:
+    with ledger.database.engine.begin() as conn:
+        conn.execute(text("create table business (id int)"))
+    assert ledger.verdict("b.1.7.x") is mqpg.Verdict.ROLLBACK
+
+    def late() -> None:
+        with ledger.database.engine.begin() as conn:
+            ledger.begin(conn, "b.1.7.x")
+            conn.execute(text("insert into business values (1)"))
+
+    with pytest.raises(errors.Fenced):
+        late()
+    with ledger.database.engine.connect() as conn:
+        assert conn.execute(text("select count(*) from business")).scalar() == 0
+
+
+def test_many_races_have_one_winner_each(ledger: mqpg.Ledger) -> None:
+    """Local transaction and check-back start at once; they never both win, nor both lose for good."""
+    won: dict[str, str] = {}
+
+    def local(handle: str, gate: threading.Barrier) -> None:
+        gate.wait()
+        try:
+            with ledger.database.engine.begin() as conn:
+                ledger.begin(conn, handle)
+            won[handle] = "commit"
+        except errors.Fenced:
+            won[handle] = "rollback"
+
+    for number in range(20):
+        handle, gate = f"b.1.{number}.x", threading.Barrier(2)
+        thread = threading.Thread(target=local, args=(handle, gate))
+        thread.start()
+        gate.wait()
+        verdict = ledger.verdict(handle, lock_timeout=5)
+        thread.join(20)
+        while verdict is mqpg.Verdict.WAIT:
+            verdict = ledger.verdict(handle, lock_timeout=5)
+        assert won[handle] == verdict.value
+        assert ledger.verdict(handle) is verdict
+
+
+def test_an_unreachable_ledger_waits() -> None:
+    with mqpg.Ledger("postgresql+psycopg://u@127.0.0.1:1/x?connect_timeout=2") as nowhere:
+        assert nowhere.verdict("b.1.7.x") is mqpg.Verdict.WAIT
+
+
+def test_a_missing_table_is_named(local_url: str) -> None:
+    complaint = r"no table mqpg_ledger in .*: create it"
+    with mqpg.Ledger(local_url) as ledger, pytest.raises(errors.LedgerError, match=complaint):
+        ledger.verdict("b.1.7.x")
+
+
+@pytest.mark.parametrize(
+    ("ddl", "complaint"),
+    [
+        ("handle varchar(200), entry varchar(8), topic text, payload text, created_at timestamp, done_at timestamp",
+         r"must have the primary key \(handle\), has none"),
+        ("handle varchar(200) primary key, entry varchar(8)", "lacks created_at, done_at, payload, topic"),
+        ("handle varchar(200), entry varchar(8), topic text, payload text, created_at timestamp, done_at timestamp,"
+         " primary key (handle, entry)", r"must have the primary key \(handle\), has \(entry, handle\)"),
+    ],
+)  # fmt: skip
+def test_a_wrong_table_is_refused(local_url: str, ddl: str, complaint: str) -> None:
+    ledger = mqpg.Ledger(local_url)
+    with ledger.database.engine.begin() as conn:
+        conn.execute(text(f"create table mqpg_ledger ({ddl})"))
+    with pytest.raises(errors.LedgerError, match=complaint):
+        ledger.verdict("b.1.7.x")
+    ledger.close()
+
+
+def test_a_deferrable_key_is_refused(empty_dsn: str) -> None:
+    ledger = mqpg.Ledger(empty_dsn)
+    ledger.create()
+    with ledger.database.engine.begin() as conn:
+        conn.execute(text("alter table mqpg_ledger drop constraint mqpg_ledger_pkey"))
+        conn.execute(text("alter table mqpg_ledger add primary key (handle) deferrable initially deferred"))
+    with pytest.raises(errors.LedgerError, match="must not be deferrable"):
+        ledger.verdict("b.1.7.x")
+    ledger.close()
+
+
+def test_a_commit_verdict_flushes_an_asynchronous_local_commit(empty_dsn: str) -> None:
+    ledger = mqpg.Ledger(empty_dsn)
+    ledger.create()
+    with ledger.database.engine.begin() as conn:
+        conn.execute(table.insert().values(handle="b.1.7.x", entry="local", created_at=text("now()")))
+        conn.execute(text("set local synchronous_commit = off"))
+    with ledger.database.engine.connect() as conn:
+        before = conn.execute(text("select pg_current_wal_insert_lsn()")).scalar()
+        assert ledger.verdict("b.1.7.x") is mqpg.Verdict.COMMIT
+        assert conn.execute(text("select pg_current_wal_flush_lsn() >= :lsn"), {"lsn": before}).scalar()
+    ledger.close()
+
+
+def test_the_local_commit_is_durable_where_the_session_is_not(empty_dsn: str) -> None:
+    engine = create_engine(to_sqlalchemy(empty_dsn))
+    ledger = mqpg.Ledger(engine)
+    ledger.create()
+    with engine.connect() as conn:
+        conn.execute(text("set session synchronous_commit = off"))
+        conn.commit()
+        ledger.begin(conn, "b.1.7.x")
+        assert conn.execute(text("show synchronous_commit")).scalar() == "on"
+        conn.commit()
+        assert conn.execute(text("show synchronous_commit")).scalar() == "off"
+    engine.dispose()
+
+
+def test_sqlite_works_on_an_engine_that_begins_transactions_itself(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'own.db'}")
+
+    @event.listens_for(engine, "connect")
+    def manual(connection: Any, record: Any) -> None:
+        connection.isolation_level = None
+
+    @event.listens_for(engine, "begin")
+    def begin(conn: Any) -> None:
+        conn.exec_driver_sql("begin")
+
+    ledger = mqpg.Ledger(engine)
+    ledger.create()
+    with engine.begin() as conn:
+        ledger.begin(conn, "b.1.1.x")
+    assert ledger.verdict("b.1.1.x") is mqpg.Verdict.COMMIT
+    assert ledger.verdict("b.1.2.x") is mqpg.Verdict.ROLLBACK
+    engine.dispose()
+
+
+def test_rows_are_marked_done_and_purged(ledger: mqpg.Ledger) -> None:
+    with ledger.database.engine.begin() as conn:
+        for number in range(3):
+            ledger.begin(conn, f"b.1.{number}.x", "orders")
+        ledger.begin(conn, "other.1.1.x", "orders")
+    assert len(ledger.open_rows()) == 4
+    assert [row.handle for row in ledger.open_rows(broker_id="other")] == ["other.1.1.x"]
+    assert ledger.open_rows(older_than=timedelta(hours=1)) == []
+    first = ledger.open_rows(2)
+    assert [row.handle for row in first] + [row.handle for row in ledger.open_rows(2, after=first[-1])] == [
+        "b.1.0.x", "b.1.1.x", "b.1.2.x", "other.1.1.x",
+    ]  # fmt: skip
+    ledger.mark_done(["b.1.0.x", "b.1.1.x"])
+    assert [row.handle for row in ledger.open_rows()] == ["b.1.2.x", "other.1.1.x"]
+    assert ledger.purge(timedelta(hours=1)) == 0
+    time.sleep(0.01)
+    assert ledger.purge(timedelta(0)) == 2
+    with ledger.database.engine.connect() as conn:
+        assert len(conn.execute(select(table)).all()) == 2

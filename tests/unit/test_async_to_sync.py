@@ -1,0 +1,37 @@
+"""The synchronous library is what the generator makes of the asynchronous one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_generated_code_is_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, "tools/async_to_sync.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_check_notices_a_changed_file(tmp_path: Path) -> None:
+    target = ROOT / "mqpg" / "_sync" / "find.py"
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("async_to_sync", ROOT / "tools" / "async_to_sync.py")
+    assert spec is not None
+    assert spec.loader is not None
+    tool = module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    tool.TARGET = tmp_path
+    (tmp_path / "find.py").write_text(target.read_text() + "\n# changed by hand\n")
+    assert tool.main(["--check"]) == 1
+
+
+def test_nothing_asynchronous_is_left() -> None:
+    for path in (ROOT / "mqpg" / "_sync").glob("*.py"):
+        text = path.read_text()
+        assert "async def" not in text
+        assert "await " not in text, path

@@ -1,0 +1,80 @@
+"""DSNs: notations, order of resolution, no passwords shown."""
+
+from __future__ import annotations
+
+import os
+
+import psycopg.conninfo
+import pytest
+from sqlalchemy import create_engine
+
+from mqpg import dsn, errors
+from mqpg.settings import Settings, ledger_url
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("PG", "MQPG_")) or name == "DATABASE_URL":
+            monkeypatch.delenv(name)
+
+
+NOTATIONS = [
+    "postgresql://u:p%40ss@h:5433/db?sslmode=disable",
+    "postgres://u@h/db",
+    "host=a user=u dbname=x password='s p'",
+    "postgresql+psycopg://u:p%40ss@h:5433/db",
+    "postgresql+psycopg:///db?host=/tmp&port=5555",
+    "host=/tmp port=5555 dbname=q",
+    "host=a,b port=1,2 dbname=z user=u",
+    "postgresql+psycopg://u@/db?host=a:1&host=b:2",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", NOTATIONS)
+def test_both_conversions_keep_every_parameter(text: str) -> None:
+    libpq = dsn.to_libpq(text)
+    wanted = psycopg.conninfo.conninfo_to_dict(libpq)
+    url = dsn.to_sqlalchemy(text)
+    assert url.drivername == "postgresql+psycopg"
+    assert psycopg.conninfo.conninfo_to_dict(dsn.to_libpq(url)) == wanted
+    positional, used = create_engine(url).dialect.create_connect_args(url)
+    seen = {name: str(value) for name, value in used.items() if name != "context"}
+    assert seen == {name: str(value) for name, value in wanted.items()}
+    assert positional in ([], [""])
+
+
+def test_other_databases_get_the_driver_for_the_library() -> None:
+    assert str(dsn.to_sqlalchemy("sqlite:////tmp/x.db", asynchronous=True)) == "sqlite+aiosqlite:////tmp/x.db"
+    assert str(dsn.to_sqlalchemy("sqlite+aiosqlite:////tmp/x.db")) == "sqlite:////tmp/x.db"
+
+
+@pytest.mark.parametrize("text", ["mysql://h/x", "nonsense", "postgresql://[bad", "host", "postgresql+psycopg://u:p@h:x/y"])
+def test_unreadable_dsns_are_refused_in_one_line(text: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match=r"(postgresql|driver)://") as caught:
+        dsn.to_libpq(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_passwords_are_not_shown() -> None:
+    for text in ("postgresql://u:secret@h/db", "host=h password=secret dbname=db", "postgresql+psycopg://u:secret@h/db"):
+        assert dsn.describe(text) == "host=h port=5432 dbname=db"
+    assert "secret" not in dsn.describe(dsn.to_sqlalchemy("mysql://u:secret@h/x"))
+    assert "secret" not in repr(Settings(database_url="postgresql://u:secret@h/db"))
+
+
+def test_resolution_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOST", "libpq")
+    assert dsn.resolve() == ""
+    monkeypatch.setenv("DATABASE_URL", "postgresql://second/db")
+    assert dsn.resolve() == "postgresql://second/db"
+    monkeypatch.setenv("MQPG_DATABASE_URL", "postgresql+psycopg://first/db")
+    assert dsn.resolve() == "host=first dbname=db"
+    assert dsn.resolve("postgresql://argument/db") == "postgresql://argument/db"
+
+
+def test_ledger_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQPG_LEDGER_SHOP_EU_1", "sqlite://")
+    assert ledger_url("shop-eu.1") == "sqlite://"
+    assert ledger_url("other") is None

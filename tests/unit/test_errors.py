@@ -1,0 +1,75 @@
+"""SQLSTATEs become exceptions."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+from psycopg import errors as pg
+
+from mqpg import errors
+
+CODES = {
+    "MQ001": errors.InvalidArgument,
+    "MQ002": errors.InvalidName,
+    "MQ003": errors.UnknownTopic,
+    "MQ004": errors.UnknownProducerGroup,
+    "MQ005": errors.UnknownSubscription,
+    "MQ006": errors.UnknownHandle,
+    "MQ007": errors.MalformedReceipt,
+    "MQ008": errors.SpentReceipt,
+    "MQ009": errors.StaleReceipt,
+    "MQ010": errors.PayloadTooLarge,
+    "MQ011": errors.AlreadyDefined,
+    "MQ012": errors.TopicInUse,
+    "MQ013": errors.OffsetOutOfRange,
+    "MQ014": errors.MissingBody,
+    "MQ015": errors.WrongTransaction,
+    "MQ016": errors.RestoredCluster,
+    "MQ017": errors.Fenced,
+    "MQ018": errors.WrongState,
+    "MQ019": errors.CheckerFailed,
+    "55P03": errors.LockTimeout,
+    "40001": errors.SerializationFailure,
+    "40P01": errors.SerializationFailure,
+    "08006": errors.ConnectionFailed,
+    "57P01": errors.ConnectionFailed,
+    "57P03": errors.ConnectionFailed,
+    "3D000": errors.ConnectionFailed,
+    "28P01": errors.ConnectionFailed,
+    "22P02": errors.InvalidArgument,
+    "42501": errors.DatabaseError,
+}
+
+
+@pytest.mark.parametrize(("sqlstate", "wanted"), CODES.items())
+def test_each_sqlstate_has_its_class(sqlstate: str, wanted: type[errors.Error]) -> None:
+    assert errors.by_sqlstate(sqlstate) is wanted
+
+
+def test_no_sqlstate_is_a_lost_connection() -> None:
+    known = errors.translate(psycopg.OperationalError("server closed\n the connection"))
+    assert isinstance(known, errors.ConnectionFailed)
+
+
+def test_what_the_driver_refuses_is_an_invalid_argument() -> None:
+    assert isinstance(errors.translate(psycopg.DataError("NUL bytes")), errors.InvalidArgument)
+
+
+def test_the_message_is_one_line() -> None:
+    known = errors.translate(pg.UndefinedTable('relation "x"\ndoes   not exist'))
+    assert str(known) == 'relation "x" does not exist'
+    assert known.sqlstate == "42P01"
+
+
+def test_everything_is_an_error_of_mqpg() -> None:
+    for name in errors.__all__:
+        cls = getattr(errors, name)
+        if isinstance(cls, type):
+            assert issubclass(cls, errors.Error)
+            assert cls.__doc__
+
+
+def test_the_tree_in_the_docstring_names_every_class() -> None:
+    for name in errors.__all__:
+        if isinstance(getattr(errors, name), type):
+            assert name in (errors.__doc__ or "")
