@@ -12,7 +12,7 @@ declare
     v_by text := _check_half.producer_group.checker;
 begin
     select h.* into v_half from mqpg._half(_check_half.handle) h;
-    if not v_half.found or mqpg._is_decided(v_half.message_id) then
+    if not v_half.known or mqpg._is_decided(v_half.message_id) then
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
         return false;
     end if;

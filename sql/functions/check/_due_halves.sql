@@ -29,7 +29,7 @@ begin
         loop
             v_claimed := true;
             select h.* into v_half from mqpg._half(v_entry.handle) h;
-            if not v_half.found or mqpg._is_decided(v_half.message_id) then
+            if not v_half.known or mqpg._is_decided(v_half.message_id) then
                 perform pgmq.delete('mqpg_oplog', v_entry.msg_id);
                 continue;
             end if;

@@ -9,7 +9,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
     select h.* into v_half from mqpg._half(_open_half.handle) h;
-    if not v_half.found then
+    if not v_half.known then
         raise exception using errcode = 'MQ006',
             message = format('handle %L names no half message here', left(_open_half.handle, 100));
     end if;

@@ -12,7 +12,7 @@ create function mqpg.commit_batch(handles text [], payloads text [])
 returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome
-    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', commit_batch.payloads) d
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads, '{}')) d
 $$;
 comment on function mqpg.commit_batch(text [], text []) is 'Commit many half messages with final payloads';
 
@@ -20,7 +20,7 @@ create function mqpg.commit_batch(handles text [], payloads json [])
 returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome
-    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', commit_batch.payloads::text []) d
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d
 $$;
 comment on function mqpg.commit_batch(text [], json []) is 'Commit many half messages with final payloads';
 
@@ -28,6 +28,6 @@ create function mqpg.commit_batch(handles text [], payloads jsonb [])
 returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome
-    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', commit_batch.payloads::text []) d
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d
 $$;
 comment on function mqpg.commit_batch(text [], jsonb []) is 'Commit many half messages with final payloads';
