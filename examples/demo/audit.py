@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+from mqpg.dsn import to_sqlalchemy
+
 from .fleet import DemoError, environment
 from .names import CONSUMER_GROUP, PRODUCER_GROUP
 from .result import Audit
@@ -16,20 +18,26 @@ __all__ = ["run_audit"]
 
 def run_audit(databases: Databases) -> Audit:
     """The verdict on a drained run. Raises DemoError where the audit itself fails (no Java, no JDBC jar)."""
+    # The databases share a server and so a password; arguments can be read by everybody on the machine.
+    password = to_sqlalchemy(databases.broker).password
+    variables = {"MQPG_DATABASE_URL": databases.broker} | ({"PGPASSWORD": password} if password else {})
     command = [
         *(sys.executable, "-m", "mqpg", "audit"),
-        *("--dsn", databases.broker),
-        *("--ledger", f"{PRODUCER_GROUP}={databases.airline_url}"),
-        *("--applied", f"{CONSUMER_GROUP}={databases.board_url}"),
+        *("--ledger", f"{PRODUCER_GROUP}={_public(databases.airline)}"),
+        *("--applied", f"{CONSUMER_GROUP}={_public(databases.board)}"),
         *("--drained", "--json"),
     ]
     done = subprocess.run(
-        command, env=environment({}), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        command, env=environment(variables), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
     try:
         report = json.loads(done.stdout)
     except ValueError:
         words = " ".join(done.stderr.split()[-60:])
         raise DemoError(f"the audit failed with status {done.returncode}: {words}") from None
-    anomalies = {kind: count for kind, count in report["anomalies"].items() if count}
+    anomalies = {kind: count for kind, count in report["anomalies"]["by_kind"].items() if count}
     return Audit(report["verdict"], anomalies, report)
+
+
+def _public(dsn: str) -> str:
+    return to_sqlalchemy(dsn).set(password=None).render_as_string(hide_password=False)

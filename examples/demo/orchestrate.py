@@ -22,7 +22,7 @@ from .expected import Board, compare, expected_board
 from .fleet import DemoError, Fleet, environment
 from .flights import Census, census, check_census, read_flights
 from .measure import Gauges
-from .names import BOARD_URL, CONSUMER_GROUP, LEDGER_URL, PRODUCER_GROUP, QUEUES, TOPIC
+from .names import BOARD_QUEUES, BOARD_URL, CONSUMER_GROUP, LEDGER_URL, PRODUCER_GROUP, QUEUES, TOPIC
 from .progress import Progress
 from .result import Result
 from .servers import Databases, EmbeddedHost, ExistingHost, Host, temporary_databases
@@ -176,9 +176,8 @@ def _start_processes(fleet: Fleet, options: Options) -> None:
         # Each consumer names its queues: pinned, they stay with it when it is killed and comes back.
         queues = ",".join(str(queue) for queue in range(number, QUEUES, options.consumers))
         name = f"{CONSUMER_GROUP}-{number + 1}"
-        fleet.start(
-            "consumer", name, [*python, "mqpg", "consume", "mqpg.demo.board:board", "--name", name, "--queues", queues]
-        )
+        argv = [*python, "mqpg", "consume", "mqpg.demo.board:board", "--stop-on-eof"]
+        fleet.start("consumer", name, argv, {"MQPG_CONSUMER": name, BOARD_QUEUES: queues})
     rate = options.flights / _LEAST_SECONDS / options.producers
     for number in range(options.producers):
         what = ["--flights", options.flights, "--threads", options.threads, "--rate", round(rate, 3)]
