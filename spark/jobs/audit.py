@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +13,8 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from mqpg.spark import accounts, audits, history
+from mqpg.spark import accounts, audits
+from mqpg.spark.frames import Frames, derive, stage
 from mqpg.spark.inputs import AuditOptions, Inputs, gather
 from mqpg.spark.jdbc_jar import JdbcJar, find_jdbc_jar
 from mqpg.spark.report import Report
@@ -38,70 +39,11 @@ def run_audit_in(
     inputs = gather(spark, options)
     read = time.monotonic()
     try:
-        return _report(
-            Frames.of(inputs), inputs, options, _run_row(inputs, options, jar, started or begun, begun, read)
-        )
+        with stage() as keep:
+            run = _run_row(inputs, options, jar, started or begun, begun, read)
+            return _report(derive(inputs, keep), inputs, options, run)
     finally:
         spark.catalog.clearCache()
-
-
-@dataclass
-class Frames:
-    """What the audits work on: one row a message, an offset, an effect, a promise."""
-
-    topics: DataFrame
-    ticks: DataFrame
-    dropped: DataFrame
-    queue_rows: DataFrame
-    known: DataFrame
-    placed: DataFrame
-    queued: DataFrame
-    applied: DataFrame
-    where: DataFrame
-    delivered: DataFrame
-    promised: DataFrame
-    seen: DataFrame
-
-    @classmethod
-    def of(cls, inputs: Inputs) -> Frames:
-        """Derives and caches the frames."""
-        raw = inputs.frames
-        topics, dropped = raw["topic"], raw["dropped_segments"]
-        known = history.messages(raw["commit_log"].unionByName(raw["held"]), raw["op_log"], raw["delayed"]).persist()
-        lanes = history.entries(raw["consume_queue"]).join(F.broadcast(topics), "topic_id")
-        placed = history.with_state(lanes, known, topics, dropped).persist()
-        queued = placed.where("subscription_id = 0").select("message_id").distinct().persist()
-        applied = history.with_state(history.applied_messages(raw["applied"], topics), known, topics, dropped).persist()
-        where = history.positions(
-            raw["subscription"], raw["cursors"], raw["offsets"], topics, raw["consume_queue"]
-        ).persist()
-        journalled = (
-            where.where(F.col("consumer_group").isin(*inputs.journalled)) if inputs.journalled else where.where("false")
-        )
-        retried = history.retries(raw["delayed"], placed.where("subscription_id > 0"))
-        delivered = history.deliveries(placed, journalled, applied, retried, raw["dead_letter"]).persist()
-        seen = placed.select("message_id").unionByName(applied.select("message_id")).distinct().persist()
-        promised = (
-            history.promises(known, raw["ledger"], raw["ledger_groups"])
-            .join(seen.withColumn("was_seen", F.lit(True)), "message_id", "left")
-            .join(F.broadcast(topics), "topic_id", "left")
-            .withColumn("seen", F.col("was_seen").isNotNull())
-            .persist()
-        )
-        return cls(
-            topics,
-            raw["tick"],
-            dropped,
-            raw["consume_queue"],
-            known,
-            placed,
-            queued,
-            applied,
-            where,
-            delivered,
-            promised,
-            seen,
-        )
 
 
 def _anomalies(frames: Frames, inputs: Inputs, options: AuditOptions) -> DataFrame:
