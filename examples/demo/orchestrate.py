@@ -118,7 +118,7 @@ def run(options: Options, progress: Progress) -> Result:
             flying_seconds=flying,
             audit_seconds=time.monotonic() - audit_started,
             seconds=time.monotonic() - started,
-            kept=_kept(databases, host, fleet) if options.keep else {},
+            kept=_kept(databases, names, host, fleet) if options.keep else {},
         )
 
 
@@ -186,13 +186,10 @@ def _start_processes(fleet: Fleet, options: Options) -> None:
         fleet.start("producer", f"{PRODUCER_GROUP}-{number + 1}", argv)
 
 
-def _kept(databases: Databases, host: Host, fleet: Fleet) -> dict[str, str]:
-    """Where everything is that --keep has kept."""
-    data = {"data": str(host.folder)} if isinstance(host, EmbeddedHost) else {}
-    return {
-        "broker": databases.broker,
-        "airline": databases.airline,
-        "board": databases.board,
-        "logs": str(fleet.folder),
-        **data,
-    }
+def _kept(databases: Databases, names: list[str], host: Host, fleet: Fleet) -> dict[str, str]:
+    """Where everything is that --keep has kept, and how to stop it. No password of somebody else's server."""
+    kept = {"logs": str(fleet.folder)}
+    if isinstance(host, EmbeddedHost):
+        kept |= {"broker": databases.broker, "airline": databases.airline, "board": databases.board}
+        return kept | {"stop": f"mqpg down --data {host.folder}"}
+    return kept | dict(zip(("broker", "airline", "board"), names, strict=True))

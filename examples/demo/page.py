@@ -24,6 +24,8 @@ def show(result: Result, console: Console) -> None:
     if result.mismatches:
         parts.append(_mismatches(result))
     console.print(Panel(Group(*parts), title=title, subtitle=result.server, border_style=style, padding=(0, 2)))
+    for name, where in result.kept.items():
+        console.print(f"{name:<8} {where}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(heading: str) -> Table:
