@@ -1,7 +1,7 @@
 -- Makes a fresh installation usable at once: the first partitions, and a first tick whose snapshot saw nothing.
 select mqpg._make_segments();
 insert into mqpg.tick (
-    tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
-values (0, '2:2:', '2', 0, 0, '-infinity', 0, '{}', clock_timestamp());
-insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
-values (0, '2:2:', '2', 0, 0, 0, clock_timestamp());
+    tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+values (0, '2', '2:2:', '2', 0, 0, '-infinity', 0, '{}', clock_timestamp());
+insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+values (0, '2', '2:2:', '2', 0, 0, 0, clock_timestamp());

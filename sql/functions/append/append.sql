@@ -42,15 +42,15 @@ begin
     from mqpg._append_runs(v_tick, v_upto, v_due_until) a;
     if v_messages > 0 then
         insert into mqpg.tick (
-            tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+            tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
         values (
-            v_tick.tick_id + 1, v_upto, pg_snapshot_xmax(v_upto),
+            v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto),
             -- rows behind a cut may have drawn their batch ids before the sequence was read
             case when v_upto::text = v_s1::text then v_batch_seq else v_tick.floor_id end,
             greatest(v_tick.floor_id, (
                 select k.batch_seq from mqpg.tick k
-                where k.snapshot_xmax <= pg_snapshot_xmin(v_upto)
-                order by k.snapshot_xmax desc, k.tick_id desc limit 1)),
+                where k.xid <= pg_snapshot_xmin(v_upto)
+                order by k.xid desc, k.tick_id desc limit 1)),
             v_due_until, v_messages, v_topic_ids, clock_timestamp());
         perform pg_notify('mqpg', (v_tick.tick_id + 1)::text);
     end if;

@@ -65,14 +65,14 @@ begin
         perform pgmq.send_batch('mqpg_oplog', v_due.entries, v_due.at);
         v_entries := v_entries + cardinality(v_due.entries);
     end loop;
-    insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+    insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
     values (
         greatest(coalesce(v_last.half_tick_id, 0) + 1, (select max(t.tick_id) from mqpg.tick t)),
-        _enqueue_halves.snapshot, v_before, _enqueue_halves.batch_seq,
+        pg_current_xact_id(), _enqueue_halves.snapshot, v_before, _enqueue_halves.batch_seq,
         greatest(v_floor, (
             select h.batch_seq from mqpg.half_tick h
-            where h.snapshot_xmax <= pg_snapshot_xmin(_enqueue_halves.snapshot)
-            order by h.snapshot_xmax desc, h.half_tick_id desc limit 1)),
+            where h.xid <= pg_snapshot_xmin(_enqueue_halves.snapshot)
+            order by h.xid desc, h.half_tick_id desc limit 1)),
         v_entries, clock_timestamp());
     return v_entries;
 end

@@ -24,9 +24,10 @@ begin
     if found and v_current.opened_at <= clock_timestamp() - mqpg._setting('segment_age')::interval
         and v_tick_id > v_current.lower_bound::bigint
         and pg_try_advisory_xact_lock(1836150834, 0) then
-        insert into mqpg.tick (tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
-        select v_next.lower_bound::bigint, t.snapshot, t.snapshot_xmax, t.batch_seq, t.floor_id, t.due_until, 0, '{}',
-            clock_timestamp()
+        insert into mqpg.tick (
+            tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+        select v_next.lower_bound::bigint, t.xid, t.snapshot, t.snapshot_xmax, t.batch_seq, t.floor_id, t.due_until,
+            0, '{}', clock_timestamp()
         from mqpg.tick t order by t.tick_id desc limit 1;
         return query select 'rolled', 'tick', v_current.segment_no, format(
             'older than %s: ticks go on in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
@@ -35,8 +36,9 @@ begin
     update mqpg.segment s set opened_at = clock_timestamp()
     where s.family = 'tick' and s.segment_no = v_current.segment_no and s.opened_at is null;
     if v_half_tick_id < v_current.lower_bound::bigint and pg_try_advisory_xact_lock(1836150834, 1) then
-        insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
-        select v_current.lower_bound::bigint, h.snapshot, h.snapshot_xmax, h.batch_seq, h.floor_id, 0, clock_timestamp()
+        insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+        select v_current.lower_bound::bigint, h.xid, h.snapshot, h.snapshot_xmax, h.batch_seq, h.floor_id, 0,
+            clock_timestamp()
         from mqpg.half_tick h order by h.half_tick_id desc limit 1;
         return query select 'carried', 'tick', v_current.segment_no, 'half ticks go on here';
     end if;
