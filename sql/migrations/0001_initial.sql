@@ -295,6 +295,7 @@ comment on table mqpg.queue_tail is 'Next offsets of queues, noted before their 
 -- One row for each pass of the appender that moved something; the newest is the appender's whole state.
 create table mqpg.tick (
     tick_id bigint not null primary key,
+    xid xid8 not null,              -- the pass's own, taken after batch_seq was read
     snapshot pg_snapshot not null,  -- rows visible in it have their offsets
     snapshot_xmax xid8 not null,
     batch_seq bigint not null,      -- the batch id sequence, read before the snapshot was taken
@@ -306,11 +307,15 @@ create table mqpg.tick (
 ) partition by range (tick_id);
 comment on table mqpg.tick is 'Passes of the appender: snapshot, floor, due time';
 create index tick_snapshot_xmax on mqpg.tick (snapshot_xmax);
+-- An xid given out by then may lie above snapshot_xmax, which is only the newest finished one plus one; so
+-- batch ids up to batch_seq are known to be finished when all xids below the pass's own are.
+create index tick_xid on mqpg.tick (xid);
 
 -- tables/half_tick.sql
 -- Passes that put undecided halves into the op-log queue: the appender's snapshot rule, ticks of their own.
 create table mqpg.half_tick (
     half_tick_id bigint not null primary key,
+    xid xid8 not null,              -- the pass's own, taken after batch_seq was read: see tick
     snapshot pg_snapshot not null,
     snapshot_xmax xid8 not null,
     batch_seq bigint not null,
@@ -320,6 +325,7 @@ create table mqpg.half_tick (
 ) partition by range (half_tick_id);
 comment on table mqpg.half_tick is 'Passes that feed the op-log queue with halves still undecided';
 create index half_tick_snapshot_xmax on mqpg.half_tick (snapshot_xmax);
+create index half_tick_xid on mqpg.half_tick (xid);
 
 -- tables/delayed.sql
 -- Delayed sends, delayed commits and retries: one row per batch or run, due at visible_at.
@@ -823,7 +829,11 @@ comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is 'Intern
 
 -- functions/internal/_cursor.sql
 -- The newest version of a cursor, null where there is none. Volatile: it must see what a lock waited for.
--- Locks: none. Cost: one index lookup a slot. (plpgsql, not sql: its plan is kept.)
+-- A transaction that looked at the table before keep() attached a new slot goes on with the partitions it
+-- knows, and would take the closing row for the newest; a lock of a kind that it does not hold yet makes it
+-- look again, and if it held even that it must start over.
+-- Locks: none; ROW SHARE on cursor in that one case. Cost: one index lookup a slot. (plpgsql, not sql: its plan
+-- is kept.) Errors: 40001.
 create function mqpg._cursor(subscription_id int, queue_id int) returns mqpg.cursor
 language plpgsql volatile as $$
 declare
@@ -832,6 +842,16 @@ begin
     select c.* into v_cursor from mqpg.cursor c
     where c.subscription_id = _cursor.subscription_id and c.queue_id = _cursor.queue_id
     order by c.version desc limit 1;
+    if v_cursor.action = 'c' then
+        lock table only mqpg.cursor in row share mode;
+        select c.* into v_cursor from mqpg.cursor c
+        where c.subscription_id = _cursor.subscription_id and c.queue_id = _cursor.queue_id
+        order by c.version desc limit 1;
+        if v_cursor.action = 'c' then
+            raise exception using errcode = '40001',
+                message = 'the queue''s cursor was moved to a new slot: try the transaction again';
+        end if;
+    end if;
     return v_cursor;
 end
 $$;
@@ -855,7 +875,7 @@ comment on function mqpg._cursor_slot() is 'Internal: newest cursor slot';
 create function mqpg._decide(
     handle text, op "char", decided_by text, reason text default null, payload text default null
 ) returns mqpg.outcome
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_handle record;
     v_half record;
@@ -937,7 +957,7 @@ comment on function mqpg._decide(text, "char", text, text, text)
 -- Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
 create function mqpg._decide_batch(handles text [], op "char", decided_by text, payloads text [] default null)
 returns table (handle text, outcome mqpg.outcome)
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_xid xid8;
     v_order bigint;
@@ -2112,6 +2132,40 @@ end
 $$;
 comment on function mqpg.unsubscribe(text, text) is 'End a subscription';
 
+-- functions/produce/recall.sql
+-- Takes back a delayed message (a delayed send, or a half committed with a delay) before it is due. True when
+-- it will not be delivered, also when asked again; false when it is too late.
+-- Locks: 1836150839, 0 (shared) and the message's own, to the end of the transaction, by which the appender
+-- sees what it must leave alone for now; the decision's key. Cost: one row read, one written.
+-- Errors: MQ001 (null, or no delayed message), 40001 (REPEATABLE READ callers).
+create function mqpg.recall(message_id bigint) returns boolean
+language plpgsql as $$
+declare
+    v_place record;
+    v_standing "char";
+begin
+    select d.topic_id, d.queue_id into v_place from mqpg.delayed d
+    where d.first_id <= recall.message_id and d.first_id > recall.message_id - 1024
+        and recall.message_id < d.first_id + d.n and d.subscription_id = 0
+    limit 1;
+    if not found then
+        raise exception using errcode = 'MQ001',
+            message = format('message_id %s is no delayed message', coalesce(recall.message_id::text, 'null'));
+    end if;
+    perform mqpg._force_sync();
+    perform pg_advisory_xact_lock_shared(1836150839, 0);
+    perform pg_advisory_xact_lock(1836150840, hashint8(recall.message_id));
+    insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
+    values (
+        recall.message_id, 1, nextval('mqpg.batch_id'), pg_current_xact_id(), 'r', clock_timestamp(),
+        v_place.topic_id, v_place.queue_id, 'producer')
+    on conflict do nothing;
+    select o.op into v_standing from mqpg.op_log o where o.message_id = recall.message_id and o.stage = 1;
+    return v_standing = 'r';
+end
+$$;
+comment on function mqpg.recall(bigint) is 'Take back a delayed message before it is due';
+
 -- functions/produce/send.sql
 -- Sends one message in the caller's transaction (protocol T1) and returns its id. It becomes visible with
 -- the first append() after the commit, or when the delay is over. A dedup id seen within the window stores
@@ -2204,7 +2258,7 @@ create function mqpg.send_batch(
     topic text, payloads text [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
 ) returns setof bigint
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_topic mqpg.topic;
     v_n int := cardinality(send_batch.payloads);
@@ -2402,7 +2456,7 @@ create function mqpg.prepare(
     topic text, payload text, producer_group text, key text default null, tag text default null,
     headers jsonb default null, check_after interval default null, delay interval default null
 ) returns text
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_topic mqpg.topic;
     v_group mqpg.producer_group;
@@ -2487,7 +2541,7 @@ create function mqpg.prepare_batch(
     topic text, payloads text [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null
 ) returns setof text
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
     v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
@@ -2561,7 +2615,7 @@ comment on function mqpg.rollback_batch(text []) is 'Roll many half messages bac
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
 -- Errors: MQ001 (through outside the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.ack(receipt text, through bigint default null) returns void
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v record;
     v_claim mqpg.claim;
@@ -2590,12 +2644,51 @@ end
 $$;
 comment on function mqpg.ack(text, bigint) is 'Acknowledge a delivery, or its part up to an offset';
 
+-- functions/consume/dead_letters.sql
+-- Messages whose attempts are used up in one subscription, the latest first, with the last reason.
+-- Locks: none. Cost: one row of the commit log a message.
+-- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing).
+create function mqpg.dead_letters(consumer_group text, topic text, max_messages int default 100) returns table (
+    message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz
+)
+language plpgsql stable as $$
+declare
+    v_subscription mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
+    v_dead mqpg.dead_letter;
+    v_body record;
+begin
+    perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
+    for v_dead in
+        select d.* from mqpg.dead_letter d
+        where d.subscription_id = v_subscription.subscription_id
+        order by d.died_at desc, d.message_id desc
+        limit dead_letters.max_messages
+    loop
+        select m.key, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
+        if not found then
+            raise exception using errcode = 'MQ014', message = format(
+                'the body of dead letter %s of %L on topic %L is missing', v_dead.message_id,
+                dead_letters.consumer_group, dead_letters.topic);
+        end if;
+        message_id := v_dead.message_id;
+        queue_id := v_dead.queue_id;
+        key := v_body.key;
+        payload := v_body.payload;
+        attempts := v_dead.attempts;
+        reason := v_dead.reason;
+        died_at := v_dead.died_at;
+        return next;
+    end loop;
+end
+$$;
+comment on function mqpg.dead_letters(text, text, int) is 'Dead letters of a subscription, latest first';
+
 -- functions/consume/extend.sql
 -- Makes a delivery's lease end `lease` from now.
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
 -- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.extend(receipt text, lease interval) returns void
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v record;
     v_claim mqpg.claim;
@@ -2617,7 +2710,7 @@ comment on function mqpg.extend(text, interval) is 'Extend a delivery''s lease';
 -- the tail), MQ014 (missing body).
 create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
 returns setof mqpg.delivery
-language plpgsql stable as $$
+language plpgsql stable set plan_cache_mode = force_generic_plan as $$
 declare
     v_topic mqpg.topic := mqpg._topic("fetch".topic);
     v_oldest bigint;
@@ -2657,7 +2750,7 @@ comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an 
 -- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
 returns void
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v record;
     v_message record;
@@ -2718,13 +2811,14 @@ create function mqpg.receive(
     consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
     consumer text default null, queue_id int default null
 ) returns setof mqpg.delivery
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_subscription mqpg.subscription;
     v_topic mqpg.topic;
     v_waiting record;
     v_cursor mqpg.cursor;
     v_claim mqpg.claim;
+    v_receipt text;
     v_look_in_held boolean;
     v_rows bigint;
 begin
@@ -2761,15 +2855,16 @@ begin
         v_claim := mqpg._claim(
             v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
         continue when v_claim is null;
-        -- a variable, for a sub-select among the arguments would keep _deliveries() from being inlined
+        -- variables: a sub-select among the arguments would keep _deliveries() from being inlined, and once that is
+        -- inlined, the receipt would be put together again for each row
+        v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
+            v_claim.from_offset, v_claim.to_offset);
         v_look_in_held := exists (select from mqpg.held);
         return query
         select d.* from mqpg._deliveries(
             v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset,
             v_claim.settled, v_topic.name, v_claim.attempt,
-            format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
-                v_claim.from_offset, v_claim.to_offset),
-            v_look_in_held) as d;
+            v_receipt, v_look_in_held) as d;
         get diagnostics v_rows = row_count;
         if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
             perform mqpg._missing_body(v_topic.name, v_waiting.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);
@@ -2786,7 +2881,7 @@ comment on function mqpg.receive(text, text, int, interval, text, int)
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
 -- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.release(receipt text) returns void
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v record;
 begin
@@ -2854,7 +2949,24 @@ declare
     v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
     v_due_from timestamptz := _append_runs.last_tick.due_until;
 begin
-    with fresh as materialized (
+    perform mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
+    with due as materialized (
+        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
+        from mqpg.delayed d
+        where d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid = any(v_late)
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+    ),
+    fresh as materialized (
         select l.topic_id, l.queue_id, 0 as subscription_id, l.batch_id as place, l.batch_id * 1024 as id,
             l.n::int as n, null::bigint as deliver_id, null::smallint as attempt, false as due
         from mqpg.commit_log l
@@ -2876,23 +2988,18 @@ begin
         where o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
             and pg_visible_in_snapshot(o.xid, _append_runs.upto)
         union all
-        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
-            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
-        from mqpg.delayed d
-        where d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
+        from due d
+        where d.subscription_id <> 0
         union all
-        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
-            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
-        from mqpg.delayed d
-        where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
-        union all
-        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
-            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
-        from mqpg.delayed d
-        where d.visible_at <= v_due_from and d.xid = any(v_late)
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        -- message by message: a recalled one splits its run
+        select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
+        from due d
+        join lateral (
+            select k.message_id from mqpg.op_log k
+            where k.message_id between d.first_id and d.first_id + d.n - 1 and k.stage = 1 and k.op = 'd'
+        ) as o on true
+        where d.subscription_id = 0
     ),
     marked as (
         select f.*, row_number() over w as nth,
@@ -3019,6 +3126,67 @@ language sql stable as $$
 $$;
 comment on function mqpg._cut_due(timestamptz, timestamptz, int) is 'Internal: cut the appender''s due time at a backlog';
 
+-- functions/append/_decide_due.sql
+-- Writes op due for each message that a pass of the appender delivers late or on time, unless it was recalled:
+-- the key decides. A message whose recall is still open is put off by a second, so that nobody's transaction
+-- holds the appender up. Retries cannot be recalled and are left alone.
+-- Locks: 1836150839, 0, by trying; where a recall is open, each due message's own, by trying.
+-- Cost: one insert a due message; one index lookup where nothing is due.
+create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_from xid8 := _decide_due.last_tick.snapshot_xmax;
+    v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));
+    v_due_from timestamptz := _decide_due.last_tick.due_until;
+    v_now timestamptz := clock_timestamp();
+    v_ids bigint [];
+    v_bodies bigint [];
+    v_topics int [];
+    v_queues smallint [];
+    v_recalling boolean;
+    v_order bigint;
+begin
+    select array_agg(d.first_id + i order by d.first_id + i), array_agg(d.deliver_id order by d.first_id + i),
+        array_agg(d.topic_id order by d.first_id + i), array_agg(d.queue_id order by d.first_id + i)
+    into v_ids, v_bodies, v_topics, v_queues
+    from (
+        select k.* from mqpg.delayed k
+        where k.visible_at > v_due_from and k.visible_at <= _decide_due.due_until
+        union all
+        select k.* from mqpg.delayed k
+        where k.visible_at <= v_due_from and k.xid >= v_from and k.xid < pg_snapshot_xmax(_decide_due.upto)
+        union all
+        select k.* from mqpg.delayed k where k.visible_at <= v_due_from and k.xid = any(v_late)
+    ) as d
+    cross join lateral generate_series(0, d.n - 1) as i
+    where d.subscription_id = 0 and pg_visible_in_snapshot(d.xid, _decide_due.upto);
+    if v_ids is null then
+        return;
+    end if;
+    v_order := nextval('mqpg.batch_id');
+    v_recalling := not pg_try_advisory_xact_lock(1836150839, 0);
+    with message as (
+        select u.*, case
+            when v_recalling then pg_try_advisory_xact_lock(1836150840, hashint8(u.id)) else true
+        end as free
+        from unnest(v_ids, v_bodies, v_topics, v_queues) as u(id, body, topic_id, queue_id)
+    ),
+    put_off as (
+        insert into mqpg.delayed (
+            visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+        select v_now + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id, m.queue_id
+        from message m where not m.free
+    )
+    insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
+    select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'
+    from message m where m.free
+    order by m.id
+    on conflict do nothing;
+end
+$$;
+comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz)
+    is 'Internal: decide between due and recall for what a pass delivers';
+
 -- functions/append/_enqueue_halves_sometimes.sql
 -- Feeds the op-log queue about once a second: a half decided in milliseconds, as nearly all are, never gets
 -- an entry, and none is forgotten, since an entry follows from the half.
@@ -3081,15 +3249,15 @@ begin
     from mqpg._append_runs(v_tick, v_upto, v_due_until) a;
     if v_messages > 0 then
         insert into mqpg.tick (
-            tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+            tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
         values (
-            v_tick.tick_id + 1, v_upto, pg_snapshot_xmax(v_upto),
+            v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto),
             -- rows behind a cut may have drawn their batch ids before the sequence was read
             case when v_upto::text = v_s1::text then v_batch_seq else v_tick.floor_id end,
             greatest(v_tick.floor_id, (
                 select k.batch_seq from mqpg.tick k
-                where k.snapshot_xmax <= pg_snapshot_xmin(v_upto)
-                order by k.snapshot_xmax desc, k.tick_id desc limit 1)),
+                where k.xid <= pg_snapshot_xmin(v_upto)
+                order by k.xid desc, k.tick_id desc limit 1)),
             v_due_until, v_messages, v_topic_ids, clock_timestamp());
         perform pg_notify('mqpg', (v_tick.tick_id + 1)::text);
     end if;
@@ -3399,14 +3567,14 @@ begin
         perform pgmq.send_batch('mqpg_oplog', v_due.entries, v_due.at);
         v_entries := v_entries + cardinality(v_due.entries);
     end loop;
-    insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+    insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
     values (
         greatest(coalesce(v_last.half_tick_id, 0) + 1, (select max(t.tick_id) from mqpg.tick t)),
-        _enqueue_halves.snapshot, v_before, _enqueue_halves.batch_seq,
+        pg_current_xact_id(), _enqueue_halves.snapshot, v_before, _enqueue_halves.batch_seq,
         greatest(v_floor, (
             select h.batch_seq from mqpg.half_tick h
-            where h.snapshot_xmax <= pg_snapshot_xmin(_enqueue_halves.snapshot)
-            order by h.snapshot_xmax desc, h.half_tick_id desc limit 1)),
+            where h.xid <= pg_snapshot_xmin(_enqueue_halves.snapshot)
+            order by h.xid desc, h.half_tick_id desc limit 1)),
         v_entries, clock_timestamp());
     return v_entries;
 end
@@ -4630,9 +4798,10 @@ begin
     if found and v_current.opened_at <= clock_timestamp() - mqpg._setting('segment_age')::interval
         and v_tick_id > v_current.lower_bound::bigint
         and pg_try_advisory_xact_lock(1836150834, 0) then
-        insert into mqpg.tick (tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
-        select v_next.lower_bound::bigint, t.snapshot, t.snapshot_xmax, t.batch_seq, t.floor_id, t.due_until, 0, '{}',
-            clock_timestamp()
+        insert into mqpg.tick (
+            tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+        select v_next.lower_bound::bigint, t.xid, t.snapshot, t.snapshot_xmax, t.batch_seq, t.floor_id, t.due_until,
+            0, '{}', clock_timestamp()
         from mqpg.tick t order by t.tick_id desc limit 1;
         return query select 'rolled', 'tick', v_current.segment_no, format(
             'older than %s: ticks go on in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
@@ -4641,8 +4810,9 @@ begin
     update mqpg.segment s set opened_at = clock_timestamp()
     where s.family = 'tick' and s.segment_no = v_current.segment_no and s.opened_at is null;
     if v_half_tick_id < v_current.lower_bound::bigint and pg_try_advisory_xact_lock(1836150834, 1) then
-        insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
-        select v_current.lower_bound::bigint, h.snapshot, h.snapshot_xmax, h.batch_seq, h.floor_id, 0, clock_timestamp()
+        insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+        select v_current.lower_bound::bigint, h.xid, h.snapshot, h.snapshot_xmax, h.batch_seq, h.floor_id, 0,
+            clock_timestamp()
         from mqpg.half_tick h order by h.half_tick_id desc limit 1;
         return query select 'carried', 'tick', v_current.segment_no, 'half ticks go on here';
     end if;
@@ -4901,55 +5071,6 @@ language sql stable as $$
 $$;
 comment on function mqpg._offset_of(bigint, int, int, int, bigint) is 'Internal: offset of a message in a tick';
 
--- functions/find/_tick_of.sql
--- The first tick that covers a transaction's rows: whose snapshot sees its xid and, for what was delayed, whose
--- due time has come. Both only ever turn from no to yes, so it is found by halving. Null: not appended yet (or, for
--- rows older than every tick that is left, the oldest one left).
--- Locks: none. Cost: one index lookup; twice log2(ticks) more for a transaction that outlived a tick, or a delay.
-create function mqpg._tick_of(xid xid8, visible_at timestamptz default '-infinity') returns bigint
-language plpgsql stable as $$
-declare
-    v_below bigint;     -- this tick does not cover it
-    v_tick bigint;      -- this one does
-    v_probe bigint;
-    v_covers boolean;
-begin
-    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
-    into v_below, v_covers
-    from mqpg.tick t where t.snapshot_xmax > _tick_of.xid
-    order by t.snapshot_xmax, t.tick_id limit 1;
-    if v_covers then
-        return v_below;
-    end if;
-    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
-    into v_tick, v_covers
-    from mqpg.tick t order by t.tick_id desc limit 1;
-    if v_below is null or not v_covers then
-        return null;
-    end if;
-    loop
-        v_probe := coalesce(
-            (select t.tick_id from mqpg.tick t
-             where t.tick_id > v_below and t.tick_id <= v_below + (v_tick - v_below) / 2
-             order by t.tick_id desc limit 1),
-            (select t.tick_id from mqpg.tick t
-             where t.tick_id > v_below + (v_tick - v_below) / 2 and t.tick_id < v_tick
-             order by t.tick_id limit 1));
-        if v_probe is null then
-            return v_tick;
-        end if;
-        select pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
-        into v_covers from mqpg.tick t where t.tick_id = v_probe;
-        if v_covers then
-            v_tick := v_probe;
-        else
-            v_below := v_probe;
-        end if;
-    end loop;
-end
-$$;
-comment on function mqpg._tick_of(xid8, timestamptz) is 'Internal: the tick that appended a transaction''s rows';
-
 -- functions/find/_place.sql
 -- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), delayed, recalled,
 -- pending (sent, not appended yet) or appended; and of an appended one the tick and the offset, null where those
@@ -4999,6 +5120,55 @@ begin
 end
 $$;
 comment on function mqpg._place(bigint, int, int, "char", xid8) is 'Internal: state and offset of a message';
+
+-- functions/find/_tick_of.sql
+-- The first tick that covers a transaction's rows: whose snapshot sees its xid and, for what was delayed, whose
+-- due time has come. Both only ever turn from no to yes, so it is found by halving. Null: not appended yet (or, for
+-- rows older than every tick that is left, the oldest one left).
+-- Locks: none. Cost: one index lookup; twice log2(ticks) more for a transaction that outlived a tick, or a delay.
+create function mqpg._tick_of(xid xid8, visible_at timestamptz default '-infinity') returns bigint
+language plpgsql stable as $$
+declare
+    v_below bigint;     -- this tick does not cover it
+    v_tick bigint;      -- this one does
+    v_probe bigint;
+    v_covers boolean;
+begin
+    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+    into v_below, v_covers
+    from mqpg.tick t where t.snapshot_xmax > _tick_of.xid
+    order by t.snapshot_xmax, t.tick_id limit 1;
+    if v_covers then
+        return v_below;
+    end if;
+    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+    into v_tick, v_covers
+    from mqpg.tick t order by t.tick_id desc limit 1;
+    if v_below is null or not v_covers then
+        return null;
+    end if;
+    loop
+        v_probe := coalesce(
+            (select t.tick_id from mqpg.tick t
+             where t.tick_id > v_below and t.tick_id <= v_below + (v_tick - v_below) / 2
+             order by t.tick_id desc limit 1),
+            (select t.tick_id from mqpg.tick t
+             where t.tick_id > v_below + (v_tick - v_below) / 2 and t.tick_id < v_tick
+             order by t.tick_id limit 1));
+        if v_probe is null then
+            return v_tick;
+        end if;
+        select pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+        into v_covers from mqpg.tick t where t.tick_id = v_probe;
+        if v_covers then
+            v_tick := v_probe;
+        else
+            v_below := v_probe;
+        end if;
+    end loop;
+end
+$$;
+comment on function mqpg._tick_of(xid8, timestamptz) is 'Internal: the tick that appended a transaction''s rows';
 
 -- functions/find/find_by_key.sql
 -- Every message of a topic with that key that is still stored, oldest first, also undecided, delayed and not yet
@@ -5132,86 +5302,30 @@ end
 $$;
 comment on function mqpg.trace(bigint) is 'What happened to one message, in order of time';
 
--- functions/consume/dead_letters.sql
--- Messages whose attempts are used up in one subscription, the latest first, with the last reason.
--- Locks: none. Cost: one row of the commit log a message.
--- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing).
-create function mqpg.dead_letters(consumer_group text, topic text, max_messages int default 100) returns table (
-    message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz
-)
-language plpgsql stable as $$
-declare
-    v_subscription mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
-    v_dead mqpg.dead_letter;
-    v_body record;
-begin
-    perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
-    for v_dead in
-        select d.* from mqpg.dead_letter d
-        where d.subscription_id = v_subscription.subscription_id
-        order by d.died_at desc, d.message_id desc
-        limit dead_letters.max_messages
-    loop
-        select m.key, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
-        if not found then
-            raise exception using errcode = 'MQ014', message = format(
-                'the body of dead letter %s of %L on topic %L is missing', v_dead.message_id,
-                dead_letters.consumer_group, dead_letters.topic);
-        end if;
-        message_id := v_dead.message_id;
-        queue_id := v_dead.queue_id;
-        key := v_body.key;
-        payload := v_body.payload;
-        attempts := v_dead.attempts;
-        reason := v_dead.reason;
-        died_at := v_dead.died_at;
-        return next;
-    end loop;
-end
-$$;
-comment on function mqpg.dead_letters(text, text, int) is 'Dead letters of a subscription, latest first';
-
--- views/topics.sql
--- Topics and their settings. paused: nothing can be paused in this version.
--- Cost: one row a topic.
-create view mqpg.topics as
-select t.name as topic, t.kind, t.queues, t.retention, false as paused, t.max_payload, t.created_at
-from mqpg.topic t;
-comment on view mqpg.topics is 'Topics and their settings';
-
--- views/queue_depth.sql
--- What each queue holds: messages at oldest_offset to next_offset - 1 can be read.
--- Cost: two index lookups a partition for each queue.
-create view mqpg.queue_depth as
-select t.name as topic, q.queue_id, mqpg._oldest(t.topic_id, q.queue_id, 0) as oldest_offset,
-    mqpg._tail(t.topic_id, q.queue_id, 0) as next_offset
-from mqpg.topic t
-cross join lateral generate_series(0, t.queues - 1) as q(queue_id);
-comment on view mqpg.queue_depth is 'Oldest and next offset of each queue';
-
--- views/subscription_lag.sql
--- How far each subscription is on each queue; queue -1 is its retry lane. lag counts what is not acknowledged, in
--- flight or not; claims are deliveries that were not given back.
--- Cost: two index lookups a partition for each queue of each subscription.
-create view mqpg.subscription_lag as
-select s.consumer_group, t.name as topic, q.queue_id, c.committed, n.next_offset, n.next_offset - c.committed as lag,
-    (select count(*) from unnest(c.claims) as k(epoch, from_offset, to_offset, attempt, lease_until, consumer, settled)
-     where k.lease_until > '-infinity')::int as claims,
-    c.owner, s.mode
-from mqpg.subscription s
-join mqpg.topic t on t.topic_id = s.topic_id
-cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+-- views/half_parked.sql
+-- Halves that nobody could answer for and whose group parks them: settle() or rearm() them.
+-- check_at is when they were first due. Cost: a few lookups for each archived entry of the op-log queue.
+create view mqpg.half_parked as
+select a.message ->> 'handle' as handle, a.message ->> 'producer_group' as producer_group, t.name as topic,
+    m.born_at as prepared_at, m.check_at, k.checks, r.reason, a.archived_at as parked_at
+from pgmq.a_mqpg_oplog a
 cross join lateral (
-    select mqpg._tail(
-        s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end) as next_offset
-    offset 0
-) as n
-cross join lateral (
-    select k.committed, k.claims, k.owner from mqpg.cursor k
-    where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
-    order by k.version desc limit 1
-) as c;
-comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
+    select l.topic_id, l.born_at, l.check_at
+    from mqpg.commit_log l where l.batch_id = (a.message ->> 'message_id')::bigint / 1024
+    union all
+    select h.topic_id, h.born_at, h.check_at
+    from mqpg.held h where h.message_id = (a.message ->> 'message_id')::bigint
+    limit 1
+) as m
+join mqpg.topic t on t.topic_id = m.topic_id
+cross join lateral mqpg._checks((a.message ->> 'message_id')::bigint) as k
+left join lateral (
+    select e.reason from mqpg.check_log e
+    where e.message_id = (a.message ->> 'message_id')::bigint and e.reason is not null
+    order by e.at desc limit 1
+) as r on true
+where not mqpg._is_decided((a.message ->> 'message_id')::bigint);
+comment on view mqpg.half_parked is 'Half messages parked for a decision by hand';
 
 -- views/half_pending.sql
 -- Halves that are neither decided nor parked. check_at is when the next check is due. They are in the op-log queue,
@@ -5255,30 +5369,47 @@ left join lateral (
 where not mqpg._is_decided(c.message_id);
 comment on view mqpg.half_pending is 'Undecided half messages that are not parked';
 
--- views/half_parked.sql
--- Halves that nobody could answer for and whose group parks them: settle() or rearm() them.
--- check_at is when they were first due. Cost: a few lookups for each archived entry of the op-log queue.
-create view mqpg.half_parked as
-select a.message ->> 'handle' as handle, a.message ->> 'producer_group' as producer_group, t.name as topic,
-    m.born_at as prepared_at, m.check_at, k.checks, r.reason, a.archived_at as parked_at
-from pgmq.a_mqpg_oplog a
+-- views/queue_depth.sql
+-- What each queue holds: messages at oldest_offset to next_offset - 1 can be read.
+-- Cost: two index lookups a partition for each queue.
+create view mqpg.queue_depth as
+select t.name as topic, q.queue_id, mqpg._oldest(t.topic_id, q.queue_id, 0) as oldest_offset,
+    mqpg._tail(t.topic_id, q.queue_id, 0) as next_offset
+from mqpg.topic t
+cross join lateral generate_series(0, t.queues - 1) as q(queue_id);
+comment on view mqpg.queue_depth is 'Oldest and next offset of each queue';
+
+-- views/subscription_lag.sql
+-- How far each subscription is on each queue; queue -1 is its retry lane. lag counts what is not acknowledged, in
+-- flight or not; claims are deliveries that were not given back.
+-- Cost: two index lookups a partition for each queue of each subscription.
+create view mqpg.subscription_lag as
+select s.consumer_group, t.name as topic, q.queue_id, c.committed, n.next_offset, n.next_offset - c.committed as lag,
+    (select count(*) from unnest(c.claims) as k(epoch, from_offset, to_offset, attempt, lease_until, consumer, settled)
+     where k.lease_until > '-infinity')::int as claims,
+    c.owner, s.mode
+from mqpg.subscription s
+join mqpg.topic t on t.topic_id = s.topic_id
+cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
 cross join lateral (
-    select l.topic_id, l.born_at, l.check_at
-    from mqpg.commit_log l where l.batch_id = (a.message ->> 'message_id')::bigint / 1024
-    union all
-    select h.topic_id, h.born_at, h.check_at
-    from mqpg.held h where h.message_id = (a.message ->> 'message_id')::bigint
-    limit 1
-) as m
-join mqpg.topic t on t.topic_id = m.topic_id
-cross join lateral mqpg._checks((a.message ->> 'message_id')::bigint) as k
-left join lateral (
-    select e.reason from mqpg.check_log e
-    where e.message_id = (a.message ->> 'message_id')::bigint and e.reason is not null
-    order by e.at desc limit 1
-) as r on true
-where not mqpg._is_decided((a.message ->> 'message_id')::bigint);
-comment on view mqpg.half_parked is 'Half messages parked for a decision by hand';
+    select mqpg._tail(
+        s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end) as next_offset
+    offset 0
+) as n
+cross join lateral (
+    select k.committed, k.claims, k.owner from mqpg.cursor k
+    where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
+    order by k.version desc limit 1
+) as c;
+comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
+
+-- views/topics.sql
+-- Topics and their settings. paused: nothing can be paused in this version.
+-- Cost: one row a topic.
+create view mqpg.topics as
+select t.name as topic, t.kind, t.queues, t.retention, false as paused, t.max_payload, t.created_at
+from mqpg.topic t;
+comment on view mqpg.topics is 'Topics and their settings';
 
 -- views/worker_status.sql
 -- Worker processes; alive: heard of within 30 s and not stopped.
@@ -5294,7 +5425,7 @@ comment on view mqpg.worker_status is 'Worker processes and whether they are ali
 -- Makes a fresh installation usable at once: the first partitions, and a first tick whose snapshot saw nothing.
 select mqpg._make_segments();
 insert into mqpg.tick (
-    tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
-values (0, '2:2:', '2', 0, 0, '-infinity', 0, '{}', clock_timestamp());
-insert into mqpg.half_tick (half_tick_id, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
-values (0, '2:2:', '2', 0, 0, 0, clock_timestamp());
+    tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+values (0, '2', '2:2:', '2', 0, 0, '-infinity', 0, '{}', clock_timestamp());
+insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+values (0, '2', '2:2:', '2', 0, 0, 0, clock_timestamp());

@@ -21,6 +21,7 @@ def quick(mq: Session) -> Session:
     """Groups that check after 10 ms: led (ledger), asks (function `answer`), app (due_checks, two checks)."""
     mq.execute(
         "create table public.verdicts (handle text primary key, verdict text);"
+        "drop function if exists public.answer;"
         "create function public.answer(handle text, key text, headers jsonb, payload json) returns mqpg.verdict"
         " language plpgsql as $$ declare v text; begin"
         "   select s.verdict into v from public.verdicts s where s.handle = answer.handle;"
@@ -270,7 +271,7 @@ def test_a_function_decides(quick: Session, verdict: str, op: str) -> None:
 
 def test_a_function_with_jsonb_gets_key_headers_and_payload(quick: Session) -> None:
     quick.execute(
-        "create function public.picky(h text, k text, hs jsonb, p jsonb) returns mqpg.verdict language sql as"
+        "create or replace function public.picky(h text, k text, hs jsonb, p jsonb) returns mqpg.verdict language sql as"
         " $$ select case when k = 'k' and hs = '{\"h\": 1}' and p = '{\"a\": 1}' then 'commit' else 'rollback' end"
         "::mqpg.verdict $$"
     )

@@ -42,7 +42,11 @@ begin
         if exists (
             select from mqpg._survivors(v_from, v_to, v_tick_id, v_limit * 4 + 1) v
             where not exists (select from mqpg.held h where h.message_id = v.message_id)
-        ) or not mqpg._drop_partition('commit_log', v_segment.segment_no) then
+        ) then
+            raise lock_not_available;
+        end if;
+        -- a statement of its own: what reads a table cannot drop it
+        if not mqpg._drop_partition('commit_log', v_segment.segment_no) then
             raise lock_not_available;
         end if;
         update mqpg.segment s set body_dropped_at = clock_timestamp()

@@ -1,0 +1,590 @@
+"""keep(): segments made ahead, closed and dropped under I11, survivors in held, cursor slots carried."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, positions, seconds
+
+
+@pytest.fixture
+def broker(own_broker: Broker) -> Broker:
+    """Segments roll here: the database is the test's own."""
+    return own_broker
+
+
+@pytest.fixture
+def brisk(mq: Session) -> Session:
+    """Every closed segment is past its retention."""
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
+    retain(mq, "0 s")
+    return mq
+
+
+def retain(mq: Session, retention: str, topic: str | None = None) -> None:
+    mq.execute("update mqpg.topic set retention = %s::interval where name = coalesce(%s, name)", retention, topic)
+
+
+def age(mq: Session, value: str) -> None:
+    """The age at which segments and cursor slots are closed."""
+    mq.execute("update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", value)
+
+
+def keep(mq: Session, passes: int = 30) -> list[tuple[str, str, int | None, str]]:
+    """Passes until one does nothing new; all that was reported."""
+    reported: list[tuple[str, str, int | None, str]] = []
+    for _ in range(passes):
+        rows = [tuple(row) for row in mq.call("keep")]
+        reported += rows
+        if all(row[0] in ("pinned", "blocked") for row in rows):
+            return reported
+    return reported
+
+
+def aged(mq: Session) -> list[tuple[str, str, int | None, str]]:
+    """One pass for which everything in use is old enough to be closed."""
+    age(mq, "0 s")
+    reported = [tuple(row) for row in mq.call("keep")]
+    age(mq, "6 hours")
+    return reported
+
+
+def roll(mq: Session, *, closes: bool = True) -> list[tuple[str, str, int | None, str]]:
+    """Close what is in use now, and drop what may go. What is closed waits for every transaction of the server."""
+    reported = aged(mq) + keep(mq)
+    while closes and any(row[:2] == ("opened", "log") for row in reported):
+        opened = max(row[2] or 0 for row in reported if row[:2] == ("opened", "log"))
+        if any(row[:3] == ("closed", "log", opened - 1) for row in reported):
+            break
+        time.sleep(0.05)
+        reported += keep(mq)
+    return reported
+
+
+def dropped(reported: list[Any]) -> set[str]:
+    return {row[3].split(",")[0] for row in reported if row[0] == "dropped"}
+
+
+def partitions(mq: Session, parent: str) -> set[str]:
+    rows = mq.rows(
+        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = %s::regclass",
+        f"mqpg.{parent}",
+    )
+    return {row.relname for row in rows}
+
+
+def payloads(rows: list[Any]) -> list[Any]:
+    return [row.payload for row in rows]
+
+
+# making
+
+
+def test_a_fresh_install_has_segments_ahead_and_needs_no_pass(mq: Session) -> None:
+    assert {len(partitions(mq, t)) for t in ("commit_log", "op_log", "check_log", "tick", "half_tick")} == {3}
+    assert len(partitions(mq, "cursor")) == 1
+    assert len(partitions(mq, "delayed")) == 3
+    assert len(partitions(mq, "dedup")) == 3
+    assert mq.call("keep") == []
+
+
+def test_partitions_are_like_their_parents(mq: Session) -> None:
+    keep(mq)
+    for parent in ("commit_log", "op_log", "cursor"):
+        sql = (
+            "select attname, attstorage, attcompression, attnotnull from pg_attribute"
+            " where attrelid = %s::regclass and attnum > 0 order by attnum"
+        )
+        for partition in partitions(mq, parent):
+            assert mq.rows(sql, f"mqpg.{partition}") == mq.rows(sql, f"mqpg.{parent}")
+            indexes = "select count(*) from pg_index where indrelid = %s::regclass"
+            assert mq.scalar(indexes, f"mqpg.{partition}") == mq.scalar(indexes, f"mqpg.{parent}")
+
+
+def test_segments_are_made_ahead_of_the_sequence(mq: Session) -> None:
+    mq.execute("select setval('mqpg.batch_id', 1073741824 * 2::bigint + 5)")
+    assert [tuple(r)[:3] for r in mq.call("keep") if r.action == "made"] == [("made", "log", 4), ("made", "log", 5)]
+    assert mq.send("one", "1") > 1073741824 * 2048
+    assert mq.append() == 1
+
+
+def test_a_sequence_set_far_ahead_leaves_out_what_it_jumped_over(mq: Session) -> None:
+    mq.execute("select setval('mqpg.batch_id', 1073741824 * 50::bigint)")
+    assert sum(r.action == "made" for r in mq.call("keep")) == 3
+    mq.send("one", "1")
+
+
+def test_time_slots_are_made_ahead(mq: Session) -> None:
+    mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
+    made = [tuple(r)[:2] for r in mq.call("keep")]
+    assert made.count(("made", "delayed")) == 3
+    assert made.count(("made", "dedup")) == 3
+    assert mq.call("keep") == []
+
+
+@pytest.mark.parametrize("window", ["2 hours", "10 minutes"])
+def test_another_dedup_window_gets_its_slots(mq: Session, window: str) -> None:
+    mq.send("one", "1", dedup_id="x")
+    mq.execute("update mqpg.settings set value = %s where name = 'dedup_window'", window)
+    reported = keep(mq)
+    assert ("made", "dedup") in [row[:2] for row in reported]
+    first = mq.send("one", "1", dedup_id="y")
+    assert mq.send("one", "1", dedup_id="y") == first
+    if window == "10 minutes":
+        assert "dedup_1" in dropped(reported)
+
+
+def test_two_keepers_do_not_meet(mq: Session, broker: Broker) -> None:
+    other = broker.session()
+    mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
+    with mq.transaction():
+        assert mq.call("keep") != []
+        assert other.call("keep") == []
+
+
+def test_making_a_segment_does_not_wait_for_senders_nor_they_for_it(mq: Session, broker: Broker) -> None:
+    sender, other = broker.session(), broker.session()
+    mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
+    with sender.transaction():
+        sender.send("one", "1")
+        with mq.transaction():
+            assert sum(r.action == "made" for r in mq.call("keep")) > 5
+            broker.background(other.send, "one", "2").result(5)
+    assert mq.append() == 2
+
+
+# closing
+
+
+def test_a_log_segment_is_closed_by_age_and_its_ids_are_left_out(brisk: Session) -> None:
+    before = brisk.send("one", "1")
+    brisk.append()
+    assert ("rolled", "log", 1) in [row[:3] for row in aged(brisk)]
+    after = brisk.send("one", "2")
+    assert before < 1073741824 * 1024 <= after
+    brisk.append()
+    assert [p[1] for p in positions(brisk, "one")] == [0, 1]
+
+
+def test_an_idle_log_is_not_rolled(brisk: Session) -> None:
+    brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    roll(brisk)
+    last = brisk.scalar("select last_value from mqpg.batch_id")
+    roll(brisk)
+    assert brisk.scalar("select last_value from mqpg.batch_id") == last
+
+
+def test_a_sequence_near_the_end_is_not_set(brisk: Session) -> None:
+    brisk.execute("select setval('mqpg.batch_id', 1073741824 - 1000)")
+    assert "log" not in [row[1] for row in aged(brisk) if row[0] == "rolled"]
+    assert brisk.scalar("select last_value from mqpg.batch_id") == 1073741824 - 1000
+
+
+def test_trap_a_segment_is_not_closed_while_a_writer_of_it_is_open(brisk: Session, broker: Broker) -> None:
+    slow = broker.session()
+    with slow.transaction():
+        slow.send("one", '"late"')
+        brisk.send("one", '"early"')
+        brisk.append()
+        assert ("closed", "log", 1) not in [row[:3] for row in roll(brisk, closes=False)]
+    assert brisk.append() == 1
+    eventually(lambda: ("closed", "log", 1) in [row[:3] for row in keep(brisk)])
+    assert payloads(brisk.drain("one")) == ["early", "late"]
+
+
+def test_trap_a_segment_is_not_closed_before_all_of_it_is_appended(brisk: Session) -> None:
+    brisk.send("one", "1")
+    assert ("closed", "log", 1) not in [row[:3] for row in roll(brisk, closes=False)]
+    time.sleep(0.2)
+    assert keep(brisk) == []
+    brisk.append()
+    eventually(lambda: ("closed", "log", 1) in [row[:3] for row in keep(brisk)])
+
+
+def test_ticks_go_on_in_the_next_segment_and_lose_nothing(brisk: Session, broker: Broker) -> None:
+    slow = broker.session()
+    with slow.transaction():
+        slow.send("one", "2")
+        brisk.send("one", "1")
+        assert brisk.append() == 1
+        assert ("rolled", "tick", 1) in [row[:3] for row in aged(brisk)]
+        carried = brisk.rows("select * from mqpg.tick order by tick_id desc limit 2")
+        assert carried[0].tick_id == 1073741824
+        assert (carried[0].snapshot, carried[0].floor_id) == (carried[1].snapshot, carried[1].floor_id)
+        brisk.send("one", "3")
+        assert brisk.append() == 1
+    assert brisk.append() == 1
+    assert brisk.append() == 0
+    assert payloads(brisk.drain("one")) == [1, 3, 2]
+    assert [p[1] for p in positions(brisk, "one")] == [0, 1, 2]
+
+
+def test_half_ticks_follow_and_forget_no_half(brisk: Session, broker: Broker) -> None:
+    slow = broker.session()
+    brisk.call("create_producer_group", "led", check_after=seconds(0.01), checker="ledger")
+    with slow.transaction():
+        handle = slow.prepare("one", "1", "led")
+        brisk.prepare("one", "1", "led")
+        brisk.value("compensate")
+        brisk.send("one", "1")
+        brisk.append()
+        roll(brisk, closes=False)
+        assert brisk.scalar("select max(half_tick_id) from mqpg.half_tick") >= 1073741824
+    eventually(lambda: (brisk.value("compensate"), brisk.scalar("select count(*) = 2 from mqpg.op_log"))[1])
+    assert brisk.rollback(handle) == "already_rolled_back"
+
+
+# dropping, I11
+
+
+def test_i11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
+    brisk.send_batch("t", ["1"] * 50)
+    brisk.append()
+    assert len(brisk.drain("t")) == 50
+    reported = roll(brisk)
+    assert {"consume_queue_1", "tick_1", "half_tick_1", "commit_log_1", "op_log_1", "check_log_1"} <= dropped(reported)
+    assert brisk.scalar("select count(*) from mqpg.commit_log") == 0
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
+
+
+def test_i11_nothing_goes_before_the_longest_retention_in_it(brisk: Session) -> None:
+    retain(brisk, "1 h", "t")
+    brisk.send("one", "1")
+    brisk.send("t", "1")
+    brisk.append()
+    brisk.drain("one")
+    brisk.drain("t")
+    assert not dropped(roll(brisk)) & {"commit_log_1", "consume_queue_1"}
+    retain(brisk, "0 s")
+    assert {"commit_log_1", "consume_queue_1"} <= dropped(keep(brisk))
+
+
+def test_i11_a_longer_retention_of_a_topic_elsewhere_keeps_nothing(brisk: Session) -> None:
+    retain(brisk, "1 h", "t")
+    brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    assert {"commit_log_1", "consume_queue_1"} <= dropped(roll(brisk))
+
+
+def test_i11_undelivered_pins_and_is_reported(brisk: Session) -> None:
+    brisk.send("one", '"wanted"')
+    brisk.append()
+    reported = roll(brisk)
+    assert "consume_queue_1" not in dropped(reported)
+    assert ("pinned", "tick", 1, "g has one queue 0 at 0 of 1") in reported
+    assert payloads(brisk.drain("one")) == ["wanted"]
+    assert "consume_queue_1" in dropped(keep(brisk))
+
+
+def test_i11_an_open_claim_pins(brisk: Session) -> None:
+    brisk.send("one", "1")
+    brisk.append()
+    (message,) = brisk.receive("one")
+    assert "consume_queue_1" not in dropped(roll(brisk))
+    brisk.ack(message.receipt)
+    assert "consume_queue_1" in dropped(keep(brisk))
+
+
+def test_i11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> None:
+    """Their ids lie in a log segment that goes, their offsets in a tick segment that stays."""
+    retain(brisk, "1 h", "t")
+    ids = brisk.send_batch("one", ["1", "2", "3"])
+    brisk.append()
+    brisk.send("t", "1")        # keeps the tick segment
+    brisk.append()
+    brisk.drain("one")
+    brisk.drain("t")
+    brisk.execute("update mqpg.settings set value = '1' where name = 'held_limit'")
+    reported = roll(brisk)
+    assert not dropped(reported) & {"commit_log_1", "consume_queue_1"}
+    # the topic with the longer retention is gone from the log, not from the ticks
+    retain(brisk, "0 s")
+    brisk.call("subscribe", "new", "one")
+    reported = keep(brisk)
+    assert ("pinned", "tick", 1) in [row[:3] for row in reported]
+    (pin,) = {row[3] for row in reported if row[:3] == ("pinned", "log", 1)}
+    assert "4 queued" in pin
+    brisk.execute("update mqpg.settings set value = '100' where name = 'held_limit'")
+    assert "commit_log_1" in dropped(keep(brisk))
+    assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= set(ids)
+    assert payloads(brisk.call("fetch", "one", 0, 0)) == [1, 2, 3]
+    assert payloads(brisk.drain("one", group="new")) == [1, 2, 3]
+    assert "consume_queue_1" in dropped(keep(brisk))
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
+
+
+def test_i11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Session) -> None:
+    retain(brisk, "1 day")
+    brisk.call("create_producer_group", "app", check_after=seconds(0.01), max_checks=1)
+    undecided = brisk.prepare("one", '"undecided"', key="k", tag="x", headers='{"h": 1}')
+    parked = brisk.prepare("one", '"parked"', "app")
+    late = brisk.prepare("one", '"late"', delay=seconds(3600))
+    assert brisk.commit(late, '"late, final"') == "committed"
+    brisk.send("one", '"delayed"', delay=seconds(3600))
+    brisk.send("one", '"retried"')
+    for _ in range(20):
+        brisk.rollback(brisk.prepare("one", "0"))
+    brisk.append()
+    (message,) = brisk.receive("one")
+    brisk.nack(message.receipt, [message.message_id], delay=seconds(3600))
+    eventually(lambda: brisk.call("due_checks", "app", lease=seconds(0.01)))
+    eventually(lambda: brisk.call("due_checks", "app") == [] and brisk.rows("select from mqpg.half_parked"))
+
+    retain(brisk, "0 s")
+    reported = roll(brisk)
+
+    assert {"commit_log_1", "consume_queue_1"} <= dropped(reported)
+    assert "op_log_1" not in dropped(reported)
+    held = brisk.rows("select payload, kind::text from mqpg.held")
+    assert sorted(row.payload for row in held) == [
+        "delayed", "late", "late, final", "parked", "retried", "undecided",
+    ]
+    assert [row.handle for row in brisk.rows("select handle from mqpg.half_pending")] == [undecided]
+    assert [row.handle for row in brisk.rows("select handle from mqpg.half_parked")] == [parked]
+    assert brisk.commit(undecided) == "committed"
+    assert brisk.value("settle", parked, "commit", "looked") == "committed"
+    brisk.append()
+    got = brisk.drain("one")
+    assert payloads(got) == ["undecided", "parked"]
+    assert (got[0].key, got[0].tag, got[0].headers) == ("k", "x", {"h": 1})
+    roll(brisk)
+    held = brisk.rows("select payload from mqpg.held")
+    assert sorted(row.payload for row in held) == ["delayed", "late", "late, final", "retried"]
+
+
+def test_i11_dead_letters_are_held(brisk: Session) -> None:
+    brisk.call("alter_subscription", "g", "one", max_attempts=1)
+    dead = brisk.send("one", '"dead"', key="k")
+    brisk.append()
+    (message,) = brisk.receive("one")
+    brisk.nack(message.receipt, [dead], reason="poison")
+    assert {"commit_log_1", "consume_queue_1"} <= dropped(roll(brisk))
+    (letter,) = brisk.call("dead_letters", "g", "one")
+    assert (letter.message_id, letter.key, letter.payload, letter.attempts, letter.reason) == (
+        dead, "k", "dead", 1, "poison",
+    )
+    brisk.call("unsubscribe", "g", "one")
+    brisk.send("t", "1")
+    brisk.append()
+    brisk.drain("t")
+    roll(brisk)
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
+
+
+def test_i11_more_survivors_than_may_be_held_pin(brisk: Session) -> None:
+    brisk.execute("update mqpg.settings set value = '3' where name = 'held_limit'")
+    handles = [brisk.prepare("one", "1") for _ in range(4)]
+    brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    reported = roll(brisk)
+    assert "commit_log_1" not in dropped(reported)
+    assert ("pinned", "log", 1, "more than held_limit = 3 messages must stay readable: 4 undecided") in reported
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
+    brisk.rollback(handles[0])
+    assert "commit_log_1" in dropped(keep(brisk))
+    assert brisk.scalar("select count(*) from mqpg.held") == 3
+
+
+def test_op_log_stays_while_a_held_half_is_undecided(brisk: Session) -> None:
+    handle = brisk.prepare("one", '"x"')
+    brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    reported = roll(brisk)
+    assert "commit_log_1" in dropped(reported)
+    assert ("pinned", "log", 1, "op_log: a message of it may still be decided") in reported
+    assert brisk.commit(handle) == "committed"
+    assert brisk.commit(handle) == "already_committed"
+    assert "op_log_1" not in dropped(keep(brisk))    # not appended yet
+    assert brisk.append() == 1
+    assert payloads(brisk.drain("one")) == ["x"]
+    assert "op_log_1" in dropped(keep(brisk))
+
+
+def test_a_repeated_decision_is_unknown_after_the_op_log_went(brisk: Session) -> None:
+    handle = brisk.prepare("one", "1")
+    brisk.commit(handle)
+    brisk.append()
+    brisk.drain("one")
+    assert brisk.commit(handle) == "already_committed"
+    assert "op_log_1" in dropped(roll(brisk))
+    assert brisk.commit(handle) == "unknown"
+
+
+def test_tails_never_go_back(brisk: Session) -> None:
+    brisk.send_batch("one", ["1"] * 7)
+    brisk.append()
+    brisk.drain("one")
+    assert "consume_queue_1" in dropped(roll(brisk))
+    (depth,) = brisk.rows("select oldest_offset, next_offset from mqpg.queue_depth where topic = 'one'")
+    assert tuple(depth) == (7, 7)
+    brisk.call("subscribe", "new", "one")
+    brisk.send("one", "8")
+    brisk.append()
+    (message,) = brisk.drain("one")
+    assert (message.queue_offset, message.payload) == (7, 8)
+    assert [m.queue_offset for m in brisk.drain("one", group="new")] == [7]
+
+
+def test_a_drop_waits_for_nobody_and_holds_nobody_up(brisk: Session, broker: Broker) -> None:
+    brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    reader, other = broker.session(), broker.session()
+    with reader.transaction():
+        reader.send("t", "1")
+        reader.rows("select count(*) from mqpg.consume_queue")
+        reported = roll(brisk, closes=False)
+        assert not dropped(reported) & {"commit_log_1", "consume_queue_1"}
+        assert "blocked" in {row[0] for row in reported}
+        broker.background(other.send, "one", "2").result(5)
+    brisk.append()
+    other.drain("t")
+    other.drain("one")
+    assert {"commit_log_1", "consume_queue_1"} <= dropped(roll(brisk))
+
+
+def test_delayed_slots_go_when_all_is_appended(brisk: Session) -> None:
+    retain(brisk, "1 h")
+    brisk.send("one", '"soon"', delay=seconds(0.01))
+    brisk.send("one", '"later"', delay=seconds(0.8))
+    retain(brisk, "0 s")
+    # as if the slot were of the day before yesterday
+    brisk.execute("update mqpg.settings set value = '100 ms' where name = 'delayed_slot'")
+    brisk.execute(
+        "update mqpg.segment set upper_bound = to_char(clock_timestamp() at time zone 'UTC' - interval '1 h',"
+        " 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') where family = 'delayed' and segment_no = 1"
+    )
+    brisk.execute(
+        "alter table mqpg.delayed detach partition mqpg.delayed_1;"
+        "update mqpg.delayed_1 set written_at = clock_timestamp() - interval '2 h'"
+    )
+    bound = brisk.scalar("select upper_bound from mqpg.segment where family = 'delayed' and segment_no = 1")
+    brisk.execute(
+        f"alter table mqpg.delayed attach partition mqpg.delayed_1 for values from ('-infinity') to ('{bound}')"
+    )
+    brisk.append()
+    reported = keep(brisk, 3)
+    assert ("pinned", "delayed", 1) in [row[:3] for row in reported]
+    eventually(lambda: (brisk.append(), brisk.rows("select from mqpg.consume_queue having sum(n) = 2"))[1])
+    assert "delayed_1" in dropped(keep(brisk, 3))
+    assert payloads(brisk.drain("one")) == ["soon", "later"]
+
+
+def test_old_ledger_rows_go_with_their_halves_decided(brisk: Session) -> None:
+    decided, undecided = brisk.prepare("one", "1"), brisk.prepare("one", "1")
+    young = brisk.prepare("one", "1")
+    for handle in (decided, undecided, young):
+        brisk.call("local_begin", handle)
+        if handle != undecided:
+            brisk.commit(handle)
+    brisk.execute("update mqpg.ledger set at = at - interval '31 days' where handle <> %s", young)
+    brisk.append()
+    brisk.drain("one")
+    assert ("purged", "ledger", None, "1 rows") in roll(brisk)
+    assert {row.handle for row in brisk.rows("select handle from mqpg.ledger")} == {undecided, young}
+
+
+# cursors
+
+
+def test_cursor_slots_are_carried_and_dropped(brisk: Session) -> None:
+    brisk.send_batch("one", ["1", "2", "3"])
+    brisk.append()
+    (first, *_) = brisk.receive("one", max_messages=2)
+    reported = roll(brisk)
+    assert "cursor_1" in dropped(reported)
+    assert {row.action for row in brisk.rows("select action::text from mqpg.cursor")} == {"k"}
+    brisk.ack(first.receipt)
+    assert payloads(brisk.drain("one")) == [3]
+
+
+def test_a_busy_queue_is_carried_later(brisk: Session, broker: Broker) -> None:
+    brisk.send("one", "1")
+    brisk.append()
+    consumer = broker.session()
+    with consumer.transaction():
+        (message,) = consumer.receive("one")
+        reported = roll(brisk, closes=False)
+        assert any(row[3].endswith(", 1 busy") for row in reported)
+        assert "cursor_1" not in dropped(reported)
+        consumer.ack(message.receipt)
+    assert "cursor_1" in dropped(roll(brisk))
+    assert brisk.receive("one") == []
+
+
+def test_a_closed_slot_refuses_a_writer_with_an_old_snapshot(brisk: Session, broker: Broker) -> None:
+    brisk.send("one", "1")
+    brisk.append()
+    old = broker.session()
+    with old.transaction():
+        old.execute("set transaction isolation level repeatable read")
+        old.rows("select 1 from mqpg.topic")
+        aged(brisk)
+        with pytest.raises(Exception, match="concurren"):
+            old.receive("one")
+
+
+def test_trap_a_transaction_that_knew_the_table_before_the_new_slot_sees_the_carried_state(
+    brisk: Session, broker: Broker
+) -> None:
+    """It would take the closing row for the newest, and write a version twice."""
+    old = broker.session()
+    for queue_id in range(4):
+        brisk.send("t", "1", key=key_of(brisk, queue_id))
+    brisk.append()
+    with old.transaction():
+        for queue_id in range(3):
+            (message,) = old.receive("t", queue_id=queue_id)
+            old.ack(message.receipt)
+            assert ("made", "cursor") in [row[:2] for row in aged(brisk)]
+    assert len(brisk.drain("t")) == 1
+    twice = "select subscription_id, queue_id, version from mqpg.cursor group by 1, 2, 3 having count(*) > 1"
+    assert brisk.rows(twice) == []
+    assert mq_lag(brisk) == 0
+
+
+def key_of(mq: Session, queue_id: int) -> str:
+    """A key whose messages go to that queue of four."""
+    return str(mq.scalar("select k::text from generate_series(1, 100) k where mqpg._queue_of(k::text, 4) = %s", queue_id))
+
+
+def test_carrying_while_consumers_work_loses_and_repeats_nothing(brisk: Session, broker: Broker) -> None:
+    n = 3000
+    brisk.execute("update mqpg.settings set value = '0 s' where name = 'cursor_slot_age'")
+    brisk.send_batch("t", [str(i) for i in range(n)])
+    brisk.append()
+    stop = threading.Event()
+    keeper = broker.session()
+
+    def carry() -> int:
+        slots = 0
+        while not stop.is_set():
+            slots += sum(row.action == "made" and row.family == "cursor" for row in keeper.call("keep"))
+        return slots
+
+    def consume(session: Session) -> list[Any]:
+        got: list[Any] = []
+        while not stop.is_set():    # nothing: the keeper has the queues
+            got += session.drain("t", max_messages=7, lease=seconds(60))
+        return got
+
+    carrying = broker.background(carry)
+    consuming = [broker.background(consume, broker.session()) for _ in range(2)]
+    eventually(lambda: mq_lag(brisk) == 0, timeout=60, interval=0.1)
+    stop.set()
+    got = [message.payload for consumer in consuming for message in consumer.result(30)]
+    assert carrying.result(30) > 3
+    assert sorted(got) == list(range(n))
+
+
+def mq_lag(mq: Session) -> int:
+    return int(mq.scalar("select sum(lag) from mqpg.subscription_lag where topic = 't'"))
