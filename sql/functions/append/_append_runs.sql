@@ -14,7 +14,24 @@ declare
     v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
     v_due_from timestamptz := _append_runs.last_tick.due_until;
 begin
-    with fresh as materialized (
+    perform mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
+    with due as materialized (
+        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
+        from mqpg.delayed d
+        where d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid = any(v_late)
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+    ),
+    fresh as materialized (
         select l.topic_id, l.queue_id, 0 as subscription_id, l.batch_id as place, l.batch_id * 1024 as id,
             l.n::int as n, null::bigint as deliver_id, null::smallint as attempt, false as due
         from mqpg.commit_log l
@@ -36,23 +53,18 @@ begin
         where o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
             and pg_visible_in_snapshot(o.xid, _append_runs.upto)
         union all
-        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
-            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
-        from mqpg.delayed d
-        where d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
+        from due d
+        where d.subscription_id <> 0
         union all
-        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
-            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
-        from mqpg.delayed d
-        where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
-        union all
-        select d.topic_id, d.queue_id, d.subscription_id, (extract(epoch from d.visible_at) * 1000000)::bigint,
-            d.first_id, d.n, d.deliver_id, case when d.subscription_id <> 0 then d.attempt end, true
-        from mqpg.delayed d
-        where d.visible_at <= v_due_from and d.xid = any(v_late)
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        -- message by message: a recalled one splits its run
+        select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
+        from due d
+        join lateral (
+            select k.message_id from mqpg.op_log k
+            where k.message_id between d.first_id and d.first_id + d.n - 1 and k.stage = 1 and k.op = 'd'
+        ) as o on true
+        where d.subscription_id = 0
     ),
     marked as (
         select f.*, row_number() over w as nth,

@@ -11,13 +11,14 @@ create function mqpg.receive(
     consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
     consumer text default null, queue_id int default null
 ) returns setof mqpg.delivery
-language plpgsql as $$
+language plpgsql set plan_cache_mode = force_generic_plan as $$
 declare
     v_subscription mqpg.subscription;
     v_topic mqpg.topic;
     v_waiting record;
     v_cursor mqpg.cursor;
     v_claim mqpg.claim;
+    v_receipt text;
     v_look_in_held boolean;
     v_rows bigint;
 begin
@@ -54,15 +55,16 @@ begin
         v_claim := mqpg._claim(
             v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
         continue when v_claim is null;
-        -- a variable, for a sub-select among the arguments would keep _deliveries() from being inlined
+        -- variables: a sub-select among the arguments would keep _deliveries() from being inlined, and once that is
+        -- inlined, the receipt would be put together again for each row
+        v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
+            v_claim.from_offset, v_claim.to_offset);
         v_look_in_held := exists (select from mqpg.held);
         return query
         select d.* from mqpg._deliveries(
             v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset,
             v_claim.settled, v_topic.name, v_claim.attempt,
-            format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
-                v_claim.from_offset, v_claim.to_offset),
-            v_look_in_held) as d;
+            v_receipt, v_look_in_held) as d;
         get diagnostics v_rows = row_count;
         if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
             perform mqpg._missing_body(v_topic.name, v_waiting.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);

@@ -1,0 +1,59 @@
+-- Writes op due for each message that a pass of the appender delivers late or on time, unless it was recalled:
+-- the key decides. A message whose recall is still open is put off by a second, so that nobody's transaction
+-- holds the appender up. Retries cannot be recalled and are left alone.
+-- Locks: 1836150839, 0, by trying; where a recall is open, each due message's own, by trying.
+-- Cost: one insert a due message; one index lookup where nothing is due.
+create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns void
+language plpgsql set plan_cache_mode = force_generic_plan as $$
+declare
+    v_from xid8 := _decide_due.last_tick.snapshot_xmax;
+    v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));
+    v_due_from timestamptz := _decide_due.last_tick.due_until;
+    v_now timestamptz := clock_timestamp();
+    v_ids bigint [];
+    v_bodies bigint [];
+    v_topics int [];
+    v_queues smallint [];
+    v_recalling boolean;
+    v_order bigint;
+begin
+    select array_agg(d.first_id + i order by d.first_id + i), array_agg(d.deliver_id order by d.first_id + i),
+        array_agg(d.topic_id order by d.first_id + i), array_agg(d.queue_id order by d.first_id + i)
+    into v_ids, v_bodies, v_topics, v_queues
+    from (
+        select k.* from mqpg.delayed k
+        where k.visible_at > v_due_from and k.visible_at <= _decide_due.due_until
+        union all
+        select k.* from mqpg.delayed k
+        where k.visible_at <= v_due_from and k.xid >= v_from and k.xid < pg_snapshot_xmax(_decide_due.upto)
+        union all
+        select k.* from mqpg.delayed k where k.visible_at <= v_due_from and k.xid = any(v_late)
+    ) as d
+    cross join lateral generate_series(0, d.n - 1) as i
+    where d.subscription_id = 0 and pg_visible_in_snapshot(d.xid, _decide_due.upto);
+    if v_ids is null then
+        return;
+    end if;
+    v_order := nextval('mqpg.batch_id');
+    v_recalling := not pg_try_advisory_xact_lock(1836150839, 0);
+    with message as (
+        select u.*, case
+            when v_recalling then pg_try_advisory_xact_lock(1836150840, hashint8(u.id)) else true
+        end as free
+        from unnest(v_ids, v_bodies, v_topics, v_queues) as u(id, body, topic_id, queue_id)
+    ),
+    put_off as (
+        insert into mqpg.delayed (
+            visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+        select v_now + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id, m.queue_id
+        from message m where not m.free
+    )
+    insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
+    select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'
+    from message m where m.free
+    order by m.id
+    on conflict do nothing;
+end
+$$;
+comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz)
+    is 'Internal: decide between due and recall for what a pass delivers';

@@ -1,0 +1,32 @@
+-- Takes back a delayed message (a delayed send, or a half committed with a delay) before it is due. True when
+-- it will not be delivered, also when asked again; false when it is too late.
+-- Locks: 1836150839, 0 (shared) and the message's own, to the end of the transaction, by which the appender
+-- sees what it must leave alone for now; the decision's key. Cost: one row read, one written.
+-- Errors: MQ001 (null, or no delayed message), 40001 (REPEATABLE READ callers).
+create function mqpg.recall(message_id bigint) returns boolean
+language plpgsql as $$
+declare
+    v_place record;
+    v_standing "char";
+begin
+    select d.topic_id, d.queue_id into v_place from mqpg.delayed d
+    where d.first_id <= recall.message_id and d.first_id > recall.message_id - 1024
+        and recall.message_id < d.first_id + d.n and d.subscription_id = 0
+    limit 1;
+    if not found then
+        raise exception using errcode = 'MQ001',
+            message = format('message_id %s is no delayed message', coalesce(recall.message_id::text, 'null'));
+    end if;
+    perform mqpg._force_sync();
+    perform pg_advisory_xact_lock_shared(1836150839, 0);
+    perform pg_advisory_xact_lock(1836150840, hashint8(recall.message_id));
+    insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
+    values (
+        recall.message_id, 1, nextval('mqpg.batch_id'), pg_current_xact_id(), 'r', clock_timestamp(),
+        v_place.topic_id, v_place.queue_id, 'producer')
+    on conflict do nothing;
+    select o.op into v_standing from mqpg.op_log o where o.message_id = recall.message_id and o.stage = 1;
+    return v_standing = 'r';
+end
+$$;
+comment on function mqpg.recall(bigint) is 'Take back a delayed message before it is due';
