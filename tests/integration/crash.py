@@ -1,0 +1,83 @@
+"""A process that kills itself at a named step: `crash.py producer|here|there DSN LOCAL_URL before|after STEP`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+import mqpg
+
+INSERT = "insert into business (id) values ({})"
+_ROOT = Path(__file__).resolve().parents[2]
+
+
+def crash_at(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
+    """Run this file until it is dead by its own SIGKILL."""
+    arguments = [sys.executable, "-m", "tests.integration.crash", role, dsn, local_url, when, step]
+    done = subprocess.run(arguments, cwd=_ROOT, check=False, timeout=60, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+
+
+def _die_at(owner: Any, name: str, when: str) -> None:
+    step: Callable[..., Any] = getattr(owner, name)
+
+    def deadly(*args: Any, **kwargs: Any) -> Any:
+        if when == "after":
+            step(*args, **kwargs)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    setattr(owner, name, deadly)
+
+
+def _producer(mq: mqpg.Client, local_url: str) -> None:
+    with mqpg.TransactionalProducer(mq, group="shop", ledger=local_url).transaction("orders", {"id": 1}) as tx:
+        tx.execute(text(INSERT.format(1)))
+
+
+def _here(mq: mqpg.Client, local_url: str) -> None:
+    @mqpg.consumer("orders", group="readers", journal=True)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT.format(message.payload["id"]))
+
+    handle.step(mq)
+
+
+def _there(mq: mqpg.Client, local_url: str) -> None:
+    @mqpg.consumer("orders", group="readers", database=local_url, consumer="one", journal=True)
+    def handle(message: mqpg.Message, conn: Connection) -> None:
+        if message.payload["id"] == 13 and message.attempt == 1:
+            raise ValueError("not at the first time")
+        conn.execute(text(INSERT.format(message.payload["id"])))
+
+    handle.step(mq)
+
+
+_OWNERS = {
+    "prepare_half": "mqpg._sync.transactional",
+    "begin_local": "mqpg._sync.transactional",
+    "commit_local": "mqpg._sync.transactional",
+    "decide": "mqpg._sync.transactional",
+    "mark_done": "mqpg._sync.transactional",
+}
+
+
+def main(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
+    module, _, name = step.rpartition(".")
+    owner: Any = import_module(_OWNERS.get(step, "mqpg"))
+    for part in filter(None, module.split(".")):
+        owner = getattr(owner, part) if hasattr(owner, part) else import_module(f"{owner.__name__}.{part}")
+    with mqpg.connect(dsn) as mq:
+        _die_at(owner, name, when)
+        {"producer": _producer, "here": _here, "there": _there}[role](mq, local_url)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

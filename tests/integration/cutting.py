@@ -1,0 +1,60 @@
+"""A TCP proxy before a server that cuts connections at a chosen statement."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+class Proxy:
+    """Forwards to host:port. `cut_at(b"COMMIT", forward=True)` cuts the connection that next sends these bytes."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._server.getsockname()[1]
+        self._trap: tuple[bytes, bool] | None = None
+        self.cuts = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def cut_at(self, needle: bytes, *, forward: bool) -> None:
+        self._trap = (needle, forward)
+
+    def close(self) -> None:
+        self._server.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                upstream = socket.create_connection(self._target)
+                threading.Thread(target=self._pump, args=(client, upstream, True), daemon=True).start()
+                threading.Thread(target=self._pump, args=(upstream, client, False), daemon=True).start()
+
+    def _pump(self, source: socket.socket, target: socket.socket, watched: bool) -> None:
+        with suppress(OSError):
+            while data := source.recv(65536):
+                if watched and self._trap is not None and self._trap[0] in data:
+                    forward, self._trap = self._trap[1], None
+                    self.cuts += 1
+                    # The answer must not get through: the way back is closed before the request goes on.
+                    with suppress(OSError):
+                        source.shutdown(socket.SHUT_WR)
+                    if forward:
+                        target.sendall(data)
+                    break
+                target.sendall(data)
+        for end in (source, target):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+                end.close()
+
+
+@contextmanager
+def proxy(host: str, port: int) -> Iterator[Proxy]:
+    """A running proxy."""
+    found = Proxy(host, port)
+    yield found
+    found.close()

@@ -1,0 +1,347 @@
+"""Consumers with effects in the broker's database (C1) and in one of their own (C2)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, create_engine, text
+
+import mqpg
+from mqpg import errors
+from tests.integration.crash import crash_at
+
+INSERT = text("insert into business (id) values (:id)")
+
+
+@pytest.fixture
+def topic(mq: mqpg.Client) -> str:
+    mq.create_topic("orders", queues=1)
+    return "orders"
+
+
+@pytest.fixture
+def engine(local_url: str) -> Iterator[Engine]:
+    engine = create_engine(local_url)
+    with engine.begin() as conn:
+        conn.execute(text("create table business (id int)"))
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def here(db: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
+    """The broker's database with a business table."""
+    db.execute("create table business (id int)")
+    return db
+
+
+def ids(engine: Engine) -> list[int]:
+    with engine.connect() as conn:
+        return list(conn.execute(text("select id from business")).scalars())
+
+
+def send(mq: mqpg.Client, numbers: Sequence[int]) -> None:
+    mq.send_batch("orders", [{"id": number} for number in numbers], keys=["k"] * len(numbers))
+    mq.append()
+
+
+def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
+    """Rounds, retries that fall due included."""
+    quiet = time.monotonic() + 0.3
+    while time.monotonic() < quiet:
+        mq.append()
+        if consumer.step(mq):
+            quiet = time.monotonic() + 0.3
+
+
+def test_c1_applies_in_order_and_once(mq: mqpg.Client, topic: str, here: psycopg.Connection[Any]) -> None:
+    @mqpg.consumer(topic, group="g", max_messages=3, journal=True)
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        conn.execute("insert into business values (%s)", [message.payload["id"]])
+
+    assert handle.step(mq) == 0
+    send(mq, range(7))
+    assert [handle.step(mq) for _ in range(4)] == [3, 3, 1, 0]
+    assert [row[0] for row in here.execute("select id from business")] == list(range(7))
+    assert here.execute("select array_agg(queue_offset order by queue_offset) from mqpg_applied").fetchone() == (
+        list(range(7)),
+    )
+
+
+def test_c1_sends_a_failed_message_to_retry_and_applies_the_others(
+    mq: mqpg.Client, topic: str, here: psycopg.Connection[Any]
+) -> None:
+    seen: list[tuple[int, int]] = []
+
+    @mqpg.consumer(topic, group="g", retry_delay="10 ms")
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        seen.append((message.payload["id"], message.attempt))
+        conn.execute("insert into business values (%s)", [message.payload["id"]])
+        if message.payload["id"] == 2 and message.attempt < 3:
+            conn.execute("select 1 / 0")
+
+    send(mq, range(4))
+    drain(handle, mq)
+    assert sorted(row[0] for row in here.execute("select id from business")) == [0, 1, 2, 3]
+    assert [attempt for number, attempt in seen if number == 2] == [1, 1, 2, 3]
+
+
+def test_c1_buries_what_always_fails(mq: mqpg.Client, topic: str, here: psycopg.Connection[Any]) -> None:
+    @mqpg.consumer(topic, group="g", max_attempts=2, retry_delay="10 ms")
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        raise ValueError(f"no {message.payload['id']}")
+
+    send(mq, [5])
+    drain(handle, mq)
+    (dead,) = mq.dead_letters("g", topic)
+    assert (dead.payload, dead.attempts, dead.reason) == ({"id": 5}, 2, "ValueError: no 5")
+
+
+def test_c2_applies_in_order_and_once(mq: mqpg.Client, topic: str, engine: Engine) -> None:
+    @mqpg.consumer(topic, group="g", database=engine, consumer="one", batch=True, max_messages=3, journal=True)
+    def handle(messages: Sequence[mqpg.Message], conn: Any) -> None:
+        conn.execute(INSERT, [{"id": message.payload["id"]} for message in messages])
+
+    assert handle.step(mq) == 0
+    send(mq, range(7))
+    assert [handle.step(mq) for _ in range(4)] == [3, 3, 1, 0]
+    assert ids(engine) == list(range(7))
+    with engine.connect() as conn:
+        assert conn.execute(text("select next_offset, broker from mqpg_offsets")).all() == [(7, mq.info().broker_id)]
+        assert list(conn.execute(text("select queue_offset from mqpg_applied")).scalars()) == list(range(7))
+
+
+def test_c2_applies_a_failed_message_once_later(mq: mqpg.Client, topic: str, engine: Engine) -> None:
+    @mqpg.consumer(topic, group="g", database=engine, consumer="one", retry_delay="10 ms", journal=True)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+        if message.payload["id"] == 2 and message.attempt < 3:
+            raise ValueError("later")
+
+    send(mq, range(4))
+    drain(handle, mq)
+    assert ids(engine) == [0, 1, 3, 2]
+    with engine.connect() as conn:
+        assert conn.execute(text("select state from mqpg_inbox")).all() == [("applied",)]
+        assert len(conn.execute(text("select * from mqpg_applied")).all()) == 4
+
+
+def test_c2_passes_over_what_it_has_applied(mq: mqpg.Client, topic: str, engine: Engine) -> None:
+    """The ack was lost: the broker delivers again, the local offset knows better."""
+
+    @mqpg.consumer(topic, group="g", database=engine, consumer="one")
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    send(mq, range(3))
+    ack, mq.ack = mq.ack, lambda *_, **__: None  # type: ignore[method-assign,assignment]
+    assert handle.step(mq) == 3
+    mq.ack = ack  # type: ignore[method-assign]
+    assert handle.step(mq) == 3
+    assert handle.step(mq) == 0
+    assert ids(engine) == [0, 1, 2]
+
+
+def test_c2_reads_from_its_own_offset_where_the_broker_is_ahead(mq: mqpg.Client, topic: str, engine: Engine) -> None:
+    """The local database was restored from a backup: what it has forgotten is applied again, and only that."""
+
+    @mqpg.consumer(topic, group="g", database=engine, consumer="one", max_messages=2)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    send(mq, range(2))
+    handle.step(mq)
+    with engine.connect() as conn:
+        backup = conn.execute(text("select next_offset, last_message_id from mqpg_offsets")).one()
+    send(mq, range(2, 7))
+    drain(handle, mq)
+    assert ids(engine) == list(range(7))
+    with engine.begin() as conn:
+        conn.execute(text("delete from business where id >= 2"))
+        restore = text("update mqpg_offsets set next_offset = :next_offset, last_message_id = :last_message_id")
+        conn.execute(restore, dict(backup._mapping))
+    send(mq, [7])
+    drain(handle, mq)
+    assert ids(engine) == list(range(8))
+
+
+def test_c2_stops_where_its_offset_is_beyond_the_log(mq: mqpg.Client, topic: str, engine: Engine) -> None:
+    @mqpg.consumer(topic, group="g", database=engine, consumer="one")
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    send(mq, range(5))
+    handle.step(mq)
+    mq.drop_topic(topic, force=True)
+    mq.create_topic(topic, queues=1)
+    mq.subscribe("g", topic, "pinned")
+    send(mq, range(3))
+    with pytest.raises(errors.OffsetBeyondLog, match="queue 0 of topic orders"):
+        handle.step(mq)
+    send(mq, range(3, 9))
+    with pytest.raises(errors.OffsetBeyondLog, match="not the one"):
+        handle.step(mq)
+    with pytest.raises(errors.OffsetBeyondLog):
+        handle.run(mq, threading.Event())
+    assert ids(engine) == list(range(5))
+
+
+def test_c2_refuses_another_brokers_offsets(mq: mqpg.Client, topic: str, engine: Engine) -> None:
+    @mqpg.consumer(topic, group="g", database=engine, consumer="one")
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    send(mq, [1])
+    handle.step(mq)
+    with engine.begin() as conn:
+        conn.execute(text("update mqpg_offsets set broker = 'other'"))
+    again = mqpg.consumer(topic, group="g", database=engine, consumer="one")(handle.handler)
+    send(mq, [2])
+    with pytest.raises(errors.LedgerError, match="belongs to broker other"):
+        again.step(mq)
+
+
+def test_c2_does_not_guess_about_a_retry_that_it_never_deferred(mq: mqpg.Client, topic: str, engine: Engine) -> None:
+    @mqpg.consumer(topic, group="g", database=engine, consumer="one", max_attempts=2, retry_delay="10 ms")
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    assert handle.step(mq) == 0
+    send(mq, [1])
+    (message,) = mq.receive("g", topic, consumer="one")
+    mq.nack(str(message.receipt), [message.message_id], "by somebody else")
+    drain(handle, mq)
+    assert ids(engine) == []
+    assert "never deferred by this database" in str(mq.dead_letters("g", topic)[0].reason)
+
+
+def test_c2_skips_a_message_that_killed_every_process(mq: mqpg.Client, topic: str, engine: Engine) -> None:
+    """Its claims were lost until the broker gave it up: not applied from the log behind the broker's back."""
+
+    @mqpg.consumer(topic, group="g", database=engine, consumer="one", max_attempts=2)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    send(mq, [0])
+    assert handle.step(mq) == 1
+    send(mq, [1, 2])
+    for _ in range(2):
+        mq.receive("g", topic, 1, consumer="one")  # dies with it
+    drain(handle, mq)
+    assert ids(engine) == [0, 2]
+    assert [dead.payload for dead in mq.dead_letters("g", topic)] == [{"id": 1}]
+
+
+def test_c2_two_processes_of_one_name_apply_once(mq: mqpg.Client, topic: str, dsn: str, local_url: str) -> None:
+    engine = create_engine(local_url)
+    with engine.begin() as conn:
+        conn.execute(text("create table business (id int)"))
+
+    def make() -> mqpg.Consumer:
+        @mqpg.consumer(topic, group="g", database=local_url, consumer="one", max_messages=5)
+        def handle(message: mqpg.Message, conn: Any) -> None:
+            conn.execute(INSERT, {"id": message.payload["id"]})
+
+        return handle
+
+    send(mq, range(100))
+    stop, consumers = threading.Event(), [make(), make()]
+    threads = [threading.Thread(target=consumer.run, args=(mq, stop)) for consumer in consumers]
+    for thread in threads:
+        thread.start()
+    give_up = time.monotonic() + 60
+    while len(ids(engine)) < 100 and time.monotonic() < give_up:
+        time.sleep(0.05)
+    stop.set()
+    for thread, consumer in zip(threads, consumers, strict=True):
+        thread.join(20)
+        consumer.close()
+    assert ids(engine) == list(range(100))
+    engine.dispose()
+
+
+def test_a_subscription_of_another_mode_is_refused(mq: mqpg.Client, topic: str, engine: Engine) -> None:
+    mq.subscribe("g", topic, "exclusive")
+    consumer = mqpg.consumer(topic, group="g", database=engine)(lambda message, conn: None)
+    with pytest.raises(errors.ConfigurationError, match="in mode exclusive"):
+        consumer.step(mq)
+    with pytest.raises(errors.ConfigurationError, match="mode 'pinned'"):
+        mqpg.consumer(topic, group="g", database=engine, mode="exclusive")
+
+
+def test_run_is_woken_by_the_appender(mq: mqpg.Client, topic: str) -> None:
+    applied = threading.Event()
+
+    @mqpg.consumer(topic, group="g")
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        applied.set()
+
+    stop = threading.Event()
+    thread = threading.Thread(target=handle.run, args=(mq, stop))
+    thread.start()
+    time.sleep(0.5)
+    send(mq, [1])
+    assert applied.wait(2)
+    stop.set()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(
+    ("when", "step", "applied"),
+    [
+        ("after", "_sync.lanes.Lanes.receive", False),
+        ("after", "_sync.here.EffectHere._apply", False),
+        ("after", "_sync.here.EffectHere._settle", False),
+        ("after", "_sync.here.EffectHere.step", True),
+    ],
+)
+def test_c1_killed(
+    mq: mqpg.Client, dsn: str, topic: str, here: psycopg.Connection[Any], when: str, step: str, applied: bool
+) -> None:
+    mq.subscribe("readers", topic)
+    send(mq, [1, 2])
+    crash_at("here", dsn, "", when, step)
+    assert [row[0] for row in here.execute("select id from business")] == ([1, 2] if applied else [])
+
+    @mqpg.consumer(topic, group="readers", journal=True)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute("insert into business values (%s)", [message.payload["id"]])
+
+    drain(handle, mq)
+    assert [row[0] for row in here.execute("select id from business")] == [1, 2]
+    assert here.execute("select count(*) from mqpg_applied").fetchone() == (2,)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(
+    ("when", "step"),
+    [
+        ("after", "_sync.lanes.Lanes.receive"),
+        ("after", "_sync.there.EffectThere._effects"),
+        ("before", "_sync.there.EffectThere._settle"),
+        ("after", "_sync.consume.Consuming.nack"),
+        ("after", "_sync.there.EffectThere._settle"),
+    ],
+)
+def test_c2_killed(mq: mqpg.Client, dsn: str, topic: str, local_url: str, engine: Engine, when: str, step: str) -> None:
+    """Message 13 fails at its first attempt, so that the inbox is part of it."""
+    mq.subscribe("readers", topic, "pinned", retry_delay="10 ms")
+    send(mq, [1, 13, 2])
+    crash_at("there", dsn, local_url, when, step)
+
+    @mqpg.consumer(topic, group="readers", database=local_url, consumer="one", journal=True)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    drain(handle, mq)
+    assert sorted(ids(engine)) == [1, 2, 13]
+    with engine.connect() as conn:
+        assert len(conn.execute(text("select * from mqpg_applied")).all()) == 3
+    handle.close()

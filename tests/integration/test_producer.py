@@ -1,0 +1,309 @@
+# ruff: noqa: PT012, SIM117  (what raises is the end of the block)
+"""The transactional producer (protocol T2) on real databases, with its local one on PostgreSQL and SQLite."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, create_engine, select, text
+from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.orm import Session
+
+import mqpg
+from mqpg import errors
+from mqpg._tables import ledger as ledger_table
+from mqpg.dsn import to_sqlalchemy
+from tests.integration.cutting import proxy
+
+INSERT = text("insert into business (id) values (:id)")
+
+
+@pytest.fixture
+def engine(local_url: str) -> Iterator[Engine]:
+    engine = create_engine(local_url)
+    with engine.begin() as conn:
+        conn.execute(text("create table business (id int primary key)"))
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def producer(mq: mqpg.Client, orders: str, engine: Engine) -> mqpg.TransactionalProducer:
+    producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
+    producer.create_ledger()
+    mq.subscribe("readers", orders)
+    return producer
+
+
+def business(engine: Engine) -> list[int]:
+    with engine.connect() as conn:
+        return list(conn.execute(text("select id from business order by id")).scalars())
+
+
+def delivered(mq: mqpg.Client) -> list[Any]:
+    mq.append()
+    found = []
+    while messages := mq.receive("readers", "orders"):
+        found += [message.payload for message in messages]
+        mq.ack(str(messages[0].receipt))
+    return found
+
+
+def undone(producer: mqpg.TransactionalProducer) -> int:
+    return len(producer.ledger.open_rows())
+
+
+def test_a_committed_transaction_sends_its_message(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    with producer.transaction("orders", {"id": 7}, key="7") as tx:
+        tx.execute(INSERT, {"id": 7})
+        assert delivered(mq) == []
+    assert tx.outcome is mqpg.Outcome.COMMITTED
+    assert business(engine) == [7]
+    assert delivered(mq) == [{"id": 7}]
+
+
+def test_an_exception_undoes_both(producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine) -> None:
+    with pytest.raises(ZeroDivisionError), producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        raise ZeroDivisionError
+    assert tx.outcome is mqpg.Outcome.ROLLED_BACK
+    assert (business(engine), delivered(mq), undone(producer)) == ([], [], 0)
+    assert mq.commit(tx.handle) is mqpg.Outcome.ALREADY_ROLLED_BACK
+
+
+def test_it_can_be_rolled_back_on_purpose(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    with producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.rollback()
+        with pytest.raises(errors.WrongState, match="has ended"):
+            tx.execute(INSERT, {"id": 2})
+    assert tx.outcome is mqpg.Outcome.ROLLED_BACK
+    assert (business(engine), delivered(mq), undone(producer)) == ([], [], 0)
+
+
+def test_a_failed_statement_that_was_swallowed_does_not_send(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    """COMMIT of a failed transaction is a silent rollback in PostgreSQL; SQLite goes on."""
+    try:
+        with producer.transaction("orders", 1) as tx:
+            tx.execute(INSERT, {"id": 1})
+            with suppress(IntegrityError):
+                tx.execute(INSERT, {"id": 1})
+    except errors.WrongState:
+        assert engine.dialect.name == "postgresql"
+        assert (business(engine), delivered(mq)) == ([], [])
+    else:
+        assert engine.dialect.name == "sqlite"
+        assert (business(engine), delivered(mq)) == ([1], [1])
+
+
+def test_a_block_that_rolls_back_by_itself_does_not_send(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    with pytest.raises(errors.WrongState), producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.connection.rollback()
+        tx.execute(INSERT, {"id": 2})
+    assert business(engine) == []
+    # Not guessed: the check-back decides.
+    assert tx.outcome is None
+    assert producer.ledger.verdict(tx.handle) is mqpg.Verdict.ROLLBACK
+
+
+def test_a_block_that_commits_by_itself_sends(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    with producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.connection.commit()
+    assert (business(engine), delivered(mq)) == ([1], [1])
+
+
+def test_the_callers_connection(producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine) -> None:
+    with engine.connect() as conn:
+        with producer.transaction("orders", 1, conn=conn) as tx:
+            assert tx.connection is conn
+            conn.execute(INSERT, {"id": 1})
+        conn.execute(INSERT, {"id": 2})
+        with pytest.raises(errors.InvalidArgument, match="in a transaction"):
+            producer.transaction("orders", 3, conn=conn).__enter__()
+    assert (business(engine), delivered(mq)) == ([1], [1])
+
+
+def test_the_callers_session(producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine) -> None:
+    with Session(engine) as session:
+        with producer.transaction("orders", 1, conn=session):
+            session.execute(INSERT, {"id": 1})
+        with pytest.raises(ZeroDivisionError), producer.transaction("orders", 2, conn=session):
+            session.execute(INSERT, {"id": 2})
+            raise ZeroDivisionError
+    assert (business(engine), delivered(mq)) == ([1], [1])
+
+
+def test_a_final_payload_is_sent_by_whoever_commits(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with producer.transaction("orders", "draft") as tx:
+        tx.commit_payload({"final": 1})
+    assert delivered(mq) == [{"final": 1}]
+    monkeypatch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+    with producer.transaction("orders", "draft") as tx:
+        tx.commit_payload({"final": 2})
+    assert producer.ledger.final_payload(tx.handle) == mqpg.Json('{"final":2}')
+    assert producer.recover(older_than=timedelta(0)) == 1
+    assert delivered(mq) == [{"final": 2}]
+
+
+def test_a_fenced_transaction_cannot_begin(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The check-back comes between the half message and the local transaction."""
+    from mqpg._sync import transactional
+
+    prepare = transactional.prepare_half
+
+    def slow(*args: Any) -> str:
+        handle = prepare(*args)
+        assert producer.ledger.verdict(handle) is mqpg.Verdict.ROLLBACK
+        return handle
+
+    monkeypatch.setattr(transactional, "prepare_half", slow)
+    with pytest.raises(errors.Fenced), producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+    assert (business(engine), delivered(mq)) == ([], [])
+
+
+def test_recovery_sends_what_the_producer_could_not(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+    for number in range(5):
+        with producer.transaction("orders", number) as tx:
+            pass
+        assert tx.outcome is None
+    assert delivered(mq) == []
+    assert producer.recover() == 0  # too young
+    assert producer.recover(2, older_than=timedelta(0)) == 2
+    assert producer.recover(2, older_than=timedelta(0)) == 2
+    assert producer.recover(2, older_than=timedelta(0)) == 1
+    assert producer.recover(2, older_than=timedelta(0)) == 0
+    assert sorted(delivered(mq)) == [0, 1, 2, 3, 4]
+    assert undone(producer) == 0
+
+
+def test_recovery_leaves_other_brokers_and_contradictions_alone(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    me = mq.info().broker_id
+    with engine.begin() as conn:
+        producer.ledger.begin(conn, "somebodyelse.1.1024.00", "orders")
+        producer.ledger.begin(conn, f"{me}.1.1024.00", "orders")
+    assert producer.recover(older_than=timedelta(0)) == 0
+    assert "the broker says unknown" in caplog.text
+    assert undone(producer) == 2
+
+
+def test_rows_are_marked_done_in_batches(producer: mqpg.TransactionalProducer, engine: Engine) -> None:
+    for number in range(120):
+        with producer.transaction("orders", number):
+            pass
+    assert undone(producer) < 120
+    producer.close()
+    assert undone(producer) == 0
+
+
+def test_threads_share_a_producer(producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine) -> None:
+    def work(start: int) -> None:
+        for number in range(start, start + 10):
+            while True:
+                # SQLite has one writer at a time.
+                with suppress(errors.DatabaseError, SQLAlchemyError):
+                    with producer.transaction("orders", number) as tx:
+                        tx.execute(INSERT, {"id": number})
+                    break
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in (0, 10, 20, 30)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert business(engine) == list(range(40))
+    assert sorted(delivered(mq)) == list(range(40))
+
+
+def test_an_autocommit_engine_is_refused(mq: mqpg.Client, orders: str, empty_dsn: str) -> None:
+    engine = create_engine(to_sqlalchemy(empty_dsn), isolation_level="AUTOCOMMIT")
+    producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
+    producer.create_ledger()
+    with pytest.raises(errors.LedgerError, match="autocommit"), producer.transaction("orders", 1):
+        pass
+    engine.dispose()
+
+
+def test_no_half_is_left_open_when_the_ledger_is_missing(mq: mqpg.Client, orders: str, empty_dsn: str) -> None:
+    with mqpg.TransactionalProducer(mq, group="shop", ledger=empty_dsn) as producer:
+        with pytest.raises(errors.LedgerError, match="no table mqpg_ledger"), producer.transaction("orders", 1):
+            pass
+    with mq.transaction() as conn:
+        assert conn.execute("select count(*) from mqpg.half_pending").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_connection_lost_during_the_local_commit_is_not_guessed_at(
+    mq: mqpg.Client, orders: str, new_database: Callable[..., str], forward: bool
+) -> None:
+    """COMMIT arrives and its answer is lost, or it never arrives: the half follows what really happened."""
+    mq.subscribe("readers", orders)
+    local = new_database(empty=True)
+    with psycopg.connect(local, autocommit=True) as direct, proxy(direct.info.host, direct.info.port) as cut:
+        direct.execute("create table business (id int)")
+        url = to_sqlalchemy(local).set(host="127.0.0.1", port=cut.port).update_query_dict({"sslmode": "disable"})
+        with mqpg.TransactionalProducer(mq, group="shop", ledger=url) as producer:
+            producer.create_ledger()
+            with pytest.raises(errors.OutcomeUnknown, match="lost during the local commit"):
+                with producer.transaction(orders, 1) as tx:
+                    tx.execute(INSERT, {"id": 1})
+                    cut.cut_at(b"COMMIT", forward=forward)
+            assert cut.cuts == 1
+            assert tx.outcome is None
+            verdict = producer.ledger.verdict(tx.handle, lock_timeout=10)
+            rows = direct.execute("select id from business").fetchall()
+            assert rows == ([(1,)] if forward else [])
+            assert verdict is (mqpg.Verdict.COMMIT if forward else mqpg.Verdict.ROLLBACK)
+            producer.recover(older_than=timedelta(0))
+            assert delivered(mq) == ([1] if forward else [])
+
+
+def test_a_sqlite_commit_that_is_refused_is_a_rollback(mq: mqpg.Client, orders: str, tmp_path: Any) -> None:
+    """A reader that holds on makes COMMIT fail with "database is locked": known not to have happened."""
+    mq.subscribe("readers", orders)
+    engine = create_engine(f"sqlite:///{tmp_path / 'x.db'}", connect_args={"timeout": 0.1})
+    producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
+    producer.create_ledger()
+    with engine.begin() as conn:
+        conn.execute(text("create table business (id int)"))
+        conn.execute(INSERT, {"id": 0})
+    with engine.connect() as reader:
+        reading = reader.execution_options(stream_results=True).execute(
+            text("with recursive n(i) as (select 1 union all select i + 1 from n limit 9999) select * from n, business")
+        )
+        reading.fetchone()
+        with pytest.raises(SQLAlchemyError, match="locked"), producer.transaction(orders, 1) as tx:
+            tx.execute(INSERT, {"id": 1})
+        reading.close()
+    assert tx.outcome is mqpg.Outcome.ROLLED_BACK
+    assert (business(engine), delivered(mq)) == ([0], [])
+    with engine.connect() as conn:
+        assert conn.execute(select(ledger_table)).all() == []
+    engine.dispose()
