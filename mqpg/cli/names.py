@@ -17,9 +17,9 @@ __all__ = ["group", "topic"]
 topic = typer.Typer(help="Topics.", no_args_is_help=True)
 group = typer.Typer(help="Producer groups.", no_args_is_help=True)
 
-_TOPICS = "select topic, kind, queues, retention, paused from mqpg.topics order by topic"
+_TOPICS = "select topic, kind, queues, retention::text, paused from mqpg.topics order by topic"
 _GROUPS = (
-    "select name as producer_group, check_after, max_checks, on_exhausted, checker, checker_target "
+    "select name as producer_group, check_after::text, max_checks, on_exhausted, checker, checker_target "
     "from mqpg.producer_group order by name"
 )
 

@@ -22,7 +22,8 @@ __all__ = ["DATABASE", "Home", "default_directory", "running_dsn"]
 
 DATABASE = "mqpg"
 _DRAIN_SECONDS = 20.0
-_WORKER_SECONDS = 20.0
+_WORKER_SECONDS = 60.0
+_IN_BACKGROUND = '"$@" < /dev/null >> "$0" 2>&1 & echo $!'
 _APPENDER = "select from mqpg.worker where role = 'appender' and state = 'active' and seen_at > now() - interval '5 s'"
 
 logger = logging.getLogger(__name__)
@@ -82,29 +83,30 @@ class Home:
 
     def _start_workers(self, dsn: str) -> None:
         log = self.directory / "worker.log"
-        with log.open("ab") as file:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "mqpg", "worker"],
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                env=os.environ | {"MQPG_DATABASE_URL": dsn},
-                start_new_session=True,
-            )
-        self._pid_file.write_text(f"{process.pid} {_born(process.pid)}\n", encoding="ascii")
-        _await_appender(dsn, process, log)
-        logger.info("workers run as process %d, log in %s", process.pid, log)
+        # Through a shell that ends at once: the workers are to be nobody's children, least of all ours.
+        started = subprocess.run(
+            ["/bin/sh", "-c", _IN_BACKGROUND, str(log), sys.executable, "-m", "mqpg", "worker"],
+            # Nothing that happens to lie in the current folder is to be imported.
+            env=os.environ | {"MQPG_DATABASE_URL": dsn, "PYTHONSAFEPATH": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            start_new_session=True,
+        )
+        pid = int(started.stdout)
+        self._pid_file.write_text(f"{pid} {_born(pid)}\n", encoding="ascii")
+        self._await_appender(dsn, log)
+        logger.info("workers run as process %d, log in %s", pid, log)
 
-
-def _await_appender(dsn: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Until the workers are at work; raises ConfigurationError with the log's last line if they end instead."""
-    deadline = time.monotonic() + _WORKER_SECONDS
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        while not connection.execute(_APPENDER).rowcount:
-            if process.poll() is not None or time.monotonic() > deadline:
-                words = log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
-                raise ConfigurationError(f"the workers do not start, see {log}: {' '.join(words)}")
-            time.sleep(0.05)
+    def _await_appender(self, dsn: str, log: Path) -> None:
+        """Until the workers are at work; raises ConfigurationError with the log's last line if they end instead."""
+        deadline = time.monotonic() + _WORKER_SECONDS
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            while not connection.execute(_APPENDER).rowcount:
+                if self.worker_pid() is None or time.monotonic() > deadline:
+                    words = log.read_text(encoding="utf-8", errors="replace").splitlines()[-1:]
+                    raise ConfigurationError(f"the workers do not start, see {log}: {' '.join(words)}")
+                time.sleep(0.05)
 
 
 def _born(pid: int) -> str | None:

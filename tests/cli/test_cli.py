@@ -1,0 +1,147 @@
+"""The command `mqpg`: results on stdout, one clear line of error on stderr, exit statuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from mqpg import migrate
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def mqpg(tmp_path: Path) -> Run:
+    """Run the command in an empty folder; MQPG_* and PG* of the test's environment are not seen."""
+
+    def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("MQPG_", "PG")) and name != "DATABASE_URL"
+        }
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("mqpg")), *arguments],
+            env=kept | {"NO_COLOR": "1", "COLUMNS": "120"} | environment,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_help_lists_every_command(mqpg: Run) -> None:
+    done = mqpg("--help")
+    assert done.returncode == 0
+    for command in ("up", "down", "migrate", "topic", "group", "worker", "consume", "audit", "demo", "bench"):
+        assert f" {command} " in done.stdout
+    assert "Not available" not in done.stdout
+
+
+@pytest.mark.parametrize("command", ["worker", "consume", "audit", "demo", "bench", "migrate", "topic", "group"])
+def test_each_command_has_its_help(mqpg: Run, command: str) -> None:
+    done = mqpg(command, "--help")
+    assert done.returncode == 0, done.stderr
+    assert "Usage: mqpg" in done.stdout
+
+
+def test_usage_errors(mqpg: Run) -> None:
+    assert mqpg("no-such-command").returncode == 2
+    assert mqpg("topic", "create").returncode == 2
+
+
+def test_topics(mqpg: Run, dsn: str) -> None:
+    assert mqpg("topic", "create", "orders", "--queues", "3", "--dsn", dsn).returncode == 0
+    assert mqpg("topic", "create", "orders", "--queues", "3", "--dsn", dsn).returncode == 0
+    listed = json.loads(mqpg("topic", "list", "--json", MQPG_DATABASE_URL=dsn).stdout)
+    assert [(row["topic"], row["queues"], row["retention"]) for row in listed] == [("orders", 3, "7 days")]
+    assert "orders" in mqpg("topic", "list", "--dsn", dsn).stdout
+
+
+def test_producer_groups(mqpg: Run, dsn: str) -> None:
+    made = mqpg("group", "create", "shop", "--checker", "ledger", "--max-checks", "3", "--dsn", dsn)
+    assert made.returncode == 0, made.stderr
+    (row,) = json.loads(mqpg("group", "list", "--json", "--dsn", dsn).stdout)
+    assert (row["producer_group"], row["checker"], row["max_checks"]) == ("shop", "ledger", 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["topic", "create", "_no"], 2),
+        (["topic", "create", "x", "--queues", "0"], 2),
+        (["topic", "create", "x", "--retention", "soon"], 2),
+        (["group", "create", "x", "--checker", "oracle"], 2),
+    ],
+)
+def test_bad_input_is_one_line(mqpg: Run, dsn: str, arguments: list[str], status: int) -> None:
+    _one_line(mqpg(*arguments, "--dsn", dsn), status)
+
+
+def test_created_again_with_other_arguments(mqpg: Run, dsn: str) -> None:
+    mqpg("topic", "create", "orders", "--dsn", dsn)
+    _one_line(mqpg("topic", "create", "orders", "--queues", "2", "--dsn", dsn), 1)
+
+
+def test_no_server(mqpg: Run) -> None:
+    for arguments in (["topic", "list"], ["migrate"], ["migrate", "status"]):
+        _one_line(mqpg(*arguments, "--dsn", "postgresql://127.0.0.1:1/x?connect_timeout=2"), 3)
+
+
+def test_no_such_dsn(mqpg: Run) -> None:
+    _one_line(mqpg("topic", "list", "--dsn", "mysql://there/x"), 2)
+    _one_line(mqpg("topic", "list", MQPG_DATABASE_URL="what is this"), 2)
+
+
+def test_schema_missing_older_newer(mqpg: Run, empty_dsn: str) -> None:
+    _one_line(mqpg("topic", "list", "--dsn", empty_dsn), 3, "run mqpg migrate")
+    assert mqpg("migrate", "status", "--dsn", empty_dsn).returncode == 1
+    assert mqpg("migrate", "--dsn", empty_dsn).returncode == 0
+    assert mqpg("migrate", "status", "--dsn", empty_dsn).returncode == 0
+    with psycopg.connect(empty_dsn) as connection:
+        connection.execute("update mqpg.alembic_version set version_num = '9999'")
+    _one_line(mqpg("topic", "list", "--dsn", empty_dsn), 3, "upgrade mqpg")
+    _one_line(mqpg("migrate", "--dsn", empty_dsn), 3, "upgrade mqpg")
+
+
+def test_the_order_of_the_sources_of_a_dsn(mqpg: Run, dsn: str) -> None:
+    nowhere = "postgresql://127.0.0.1:1/x?connect_timeout=2"
+    assert mqpg("topic", "list", "--dsn", dsn, MQPG_DATABASE_URL=nowhere).returncode == 0
+    assert mqpg("topic", "list", MQPG_DATABASE_URL=dsn, DATABASE_URL=nowhere).returncode == 0
+    assert mqpg("topic", "list", DATABASE_URL=dsn, PGHOST="127.0.0.1", PGPORT="1").returncode == 0
+    assert mqpg("topic", "list", **_variables(dsn)).returncode == 0
+
+
+def test_migrate_sql_is_the_script(mqpg: Run) -> None:
+    assert mqpg("migrate", "sql").stdout == migrate.script()
+
+
+def test_no_password_in_what_is_printed(mqpg: Run, empty_dsn: str) -> None:
+    done = mqpg("-vv", "migrate", "--dsn", empty_dsn)
+    password = psycopg.conninfo.conninfo_to_dict(empty_dsn).get("password")
+    assert done.returncode == 0
+    assert password is None or str(password) not in done.stdout + done.stderr
+
+
+def _variables(dsn: str) -> dict[str, str]:
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
+    found: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(dsn)
+    return {variable: str(found[name]) for name, variable in names.items() if name in found}
+
+
+def _one_line(done: subprocess.CompletedProcess[str], status: int, words: str = "") -> None:
+    assert done.returncode == status, done.stdout + done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("mqpg: ")
+    assert done.stderr.count("\n") == 1
+    assert words in done.stderr

@@ -1,0 +1,115 @@
+"""`mqpg up` and `mqpg down`: embedded server and workers in the background, data kept in one folder."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from mqpg import embedded, migrate
+from mqpg.embedded import Home
+from mqpg.errors import ConfigurationError
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    """A folder of `mqpg up`, stopped at the end."""
+    found = Home(tmp_path / "with blanks" / ".mqpg")
+    yield found
+    found.down()
+
+
+@pytest.fixture
+def mqpg(home: Home) -> Run:
+    """Run the command with MQPG_HOME set to that folder."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG"))}
+        environment.pop("DATABASE_URL", None)
+        done = subprocess.run(
+            [str(Path(sys.executable).with_name("mqpg")), *arguments],
+            env=environment | {"MQPG_HOME": str(home.directory)},
+            cwd="/",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    return run
+
+
+def test_up_twice_work_down_twice_and_the_data_are_kept(home: Home, mqpg: Run) -> None:
+    dsn = mqpg("up").stdout.strip()
+    migrate.check(dsn)
+    workers = home.worker_pid()
+    assert workers is not None
+    assert mqpg("up").stdout.strip() == dsn
+    assert home.worker_pid() == workers
+
+    mqpg("topic", "create", "orders")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("select mqpg.send('orders', '{}')")
+        _until(lambda: _scalar(connection, "select sum(next_offset) from mqpg.queue_depth") == 1)
+
+    mqpg("down")
+    assert home.worker_pid() is None
+    assert not home.server.is_running()
+    assert "nothing was running" in mqpg("down").stderr
+
+    with psycopg.connect(mqpg("up").stdout.strip(), autocommit=True) as connection:
+        assert _scalar(connection, "select sum(next_offset) from mqpg.queue_depth") == 1
+
+
+def test_killed_workers_are_started_again_by_up(home: Home) -> None:
+    home.up()
+    first = home.worker_pid()
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    _until(lambda: home.worker_pid() is None)
+    home.up()
+    assert home.worker_pid() not in (None, first)
+
+
+def test_it_outlives_who_started_it_and_is_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQPG_HOME", str(home.directory))
+    assert embedded.running_dsn() is None
+    code = "import sys; from mqpg.embedded import Home; Home(sys.argv[1]).up(workers=False)"
+    subprocess.run([sys.executable, "-c", code, str(home.directory)], check=True, cwd="/")
+    found = embedded.running_dsn()
+    assert found == home.server.dsn("mqpg")
+    assert home.worker_pid() is None
+    home.down()
+    assert embedded.running_dsn() is None
+
+
+def test_workers_that_do_not_start_are_told(home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho no such worker >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    with pytest.raises(ConfigurationError, match=r"workers do not start, see .*worker\.log: no such worker"):
+        home.up()
+
+
+def _scalar(connection: psycopg.Connection[tuple[object, ...]], query: str) -> object:
+    row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def _until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
