@@ -128,6 +128,14 @@ def _finish(airline: Airline) -> None:
                 pass
 
 
+def _connect() -> mqpg.Client:
+    """The broker, also if we start while it restarts."""
+    for attempt in _retry():
+        with attempt:
+            return mqpg.connect()
+    raise AssertionError("stamina returns or raises")
+
+
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m mqpg.demo.airline",
@@ -151,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.stop_on_eof:
         stop_on_eof(stop)
     engine = create_engine(os.environ[LEDGER_URL], pool_size=options.threads + 2)
-    with mqpg.connect() as mq:
+    with _connect() as mq:
         airline = Airline(mq, engine)
         recovery = threading.Thread(target=airline.producer.run_recovery, args=(stop,), daemon=True)
         recovery.start()

@@ -15,7 +15,7 @@ from sqlalchemy.dialects.postgresql import insert
 import mqpg
 
 from .expected import Board, Cell
-from .names import BOARD_QUEUES, BOARD_URL, CONSUMER_GROUP, TOPIC
+from .names import BOARD_URL, CONSUMER_GROUP, TOPIC
 from .tables import board_cell
 
 __all__ = ["board", "post", "sums"]
@@ -50,16 +50,11 @@ def post(messages: Sequence[mqpg.Message], conn: Connection) -> None:
     conn.execute(merge)
 
 
-def _queues(text: str | None) -> list[int] | None:
-    return [int(queue) for queue in text.split(",")] if text else None
-
-
 board = mqpg.consumer(
     TOPIC,
     group=CONSUMER_GROUP,
     database=os.environ[BOARD_URL],
     batch=True,
     max_messages=500,
-    queues=_queues(os.environ.get(BOARD_QUEUES)),
     journal=True,
 )(post)

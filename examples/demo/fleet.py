@@ -33,7 +33,6 @@ class Member:
     name: str
     role: Target | str
     argv: Sequence[str]
-    env: Mapping[str, str]
     log_path: Path
     process: subprocess.Popen[bytes] | None = None
     start_at: float | None = None  # when to start it again, monotonic seconds
@@ -47,15 +46,15 @@ class Member:
 
 @dataclass(slots=True)
 class Fleet:
-    """All processes of a run, with an environment and one folder of logs."""
+    """All processes of a run, with one environment and one folder of logs."""
 
     folder: Path
     env: Mapping[str, str]
     members: list[Member] = field(default_factory=list)
 
-    def start(self, role: str, name: str, argv: Sequence[str], env: Mapping[str, str] | None = None) -> None:
-        """Start a process, `env` added to its environment; its output goes to `<name>.log`."""
-        member = Member(name, role, argv, {**self.env, **(env or {})}, self.folder / f"{name}.log")
+    def start(self, role: str, name: str, argv: Sequence[str]) -> None:
+        """Start a process; its output goes to `<name>.log`."""
+        member = Member(name, role, argv, self.folder / f"{name}.log")
         self.members.append(member)
         self._launch(member)
 
@@ -111,7 +110,7 @@ class Fleet:
             # pipe of which only the demo has the other end: told --stop-on-eof, nobody outlives a killed demo.
             member.process = subprocess.Popen(
                 member.argv,
-                env=dict(member.env),
+                env=dict(self.env),
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,

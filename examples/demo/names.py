@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BOARD_QUEUES", "BOARD_URL", "CONSUMER_GROUP", "LEDGER_URL", "PRODUCER_GROUP", "QUEUES", "TOPIC"]
+__all__ = ["BOARD_URL", "CONSUMER_GROUP", "LEDGER_URL", "PRODUCER_GROUP", "QUEUES", "TOPIC"]
 
 TOPIC = "departures"
 QUEUES = 8
@@ -11,4 +11,3 @@ CONSUMER_GROUP = "board"
 # URLs reach the processes through their environment: arguments can be read by everybody on the machine.
 LEDGER_URL = "MQPG_LEDGER_AIRLINE"  # the name that the compensator looks under for checker target 'airline'
 BOARD_URL = "MQPG_DEMO_BOARD"
-BOARD_QUEUES = "MQPG_DEMO_QUEUES"  # which queues a consumer reads, "0,2,4"; all where it is not set

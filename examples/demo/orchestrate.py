@@ -22,7 +22,7 @@ from .expected import Board, compare, expected_board
 from .fleet import DemoError, Fleet, environment
 from .flights import Census, census, check_census, read_flights
 from .measure import Gauges
-from .names import BOARD_QUEUES, BOARD_URL, CONSUMER_GROUP, LEDGER_URL, PRODUCER_GROUP, QUEUES, TOPIC
+from .names import BOARD_URL, CONSUMER_GROUP, LEDGER_URL, PRODUCER_GROUP, QUEUES, TOPIC
 from .progress import Progress
 from .result import Result
 from .servers import Databases, EmbeddedHost, ExistingHost, Host, temporary_databases
@@ -169,20 +169,22 @@ def _fleet(databases: Databases, options: Options) -> Iterator[Fleet]:
 
 
 def _start_processes(fleet: Fleet, options: Options) -> None:
-    python = [sys.executable, "-m"]
+    mqpg_command = [sys.executable, "-m", "mqpg"]
+    # A process may be started again while PostgreSQL recovers: it waits for it.
+    patient = ["--wait", "60", "--stop-on-eof"]
     for role in ("appender", "compensator", "keeper"):
-        fleet.start(role, role, [*python, "mqpg", "worker", role, "--stop-on-eof"])
+        fleet.start(role, role, [*mqpg_command, "worker", role, *patient])
     for number in range(options.consumers):
         # Each consumer names its queues: pinned, they stay with it when it is killed and comes back.
         queues = ",".join(str(queue) for queue in range(number, QUEUES, options.consumers))
         name = f"{CONSUMER_GROUP}-{number + 1}"
-        argv = [*python, "mqpg", "consume", "mqpg.demo.board:board", "--stop-on-eof"]
-        fleet.start("consumer", name, argv, {"MQPG_CONSUMER": name, BOARD_QUEUES: queues})
+        which = ["mqpg.demo.board:board", "--consumer", name, "--queues", queues]
+        fleet.start("consumer", name, [*mqpg_command, "consume", *which, *patient])
     rate = options.flights / _LEAST_SECONDS / options.producers
     for number in range(options.producers):
         what = ["--flights", options.flights, "--threads", options.threads, "--rate", round(rate, 3)]
         share = ["--share", number, "--shares", options.producers, "--stop-on-eof"]
-        argv = [*python, "mqpg.demo.airline", *map(str, [*what, *share])]
+        argv = [sys.executable, "-m", "mqpg.demo.airline", *map(str, [*what, *share])]
         fleet.start("producer", f"{PRODUCER_GROUP}-{number + 1}", argv)
 
 
