@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 # The lease must outlive the looks into the ledger (one that lapses counts as a check), so they are begun for a
 # third of it only; and it is how long the handles in hand of a killed compensator wait for the next one.
 _HANDLES = 16
-_LEASE = 15.0
+_LEASE = 12.0
 _GIVEN_BACK = timedelta(seconds=1)
 _DUE = "select handle from mqpg.due_checks(%s, %s, %s)"
 _ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s)"

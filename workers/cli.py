@@ -12,12 +12,13 @@ from mqpg import dsn as dsns
 from mqpg import errors
 from mqpg.cli.options import Dsn
 from mqpg.workers import ROLES, Options, Supervisor
+from mqpg.workers import consume as runner
 from mqpg.workers.logs import LogFormat, configure
-from mqpg.workers.session import first_connection
+from mqpg.workers.session import connect, patiently
 from mqpg.workers.signals import stop_on_eof, stop_on_signals
 from mqpg.workers.targets import parse_ledgers, to_environment
 
-__all__ = ["worker"]
+__all__ = ["consume", "worker"]
 
 Ledgers = Annotated[
     list[str] | None,
@@ -72,9 +73,34 @@ def worker(
         ROLES[role](options, stop).run()
 
 
+def consume(
+    handler: Annotated[str, typer.Argument(help="module:name of a function decorated with @mqpg.consumer.")],
+    dsn: Dsn = None,
+    consumer: Annotated[
+        str | None, typer.Option("--consumer", help="Name of this member; its queues stay with it in mode pinned.")
+    ] = None,
+    queues: Annotated[str | None, typer.Option("--queues", help="Only these queues, like 0-3,6.")] = None,
+    max_messages: Annotated[int | None, typer.Option("--max-messages", min=1, help="Messages a round.")] = None,
+    heartbeat: Beat = 5.0,
+    wait: Patience = 10.0,
+    at_eof: Eof = False,
+    log_level: Level = "info",
+    log_format: Form = LogFormat.TEXT,
+) -> None:
+    """Run a consumer until SIGTERM: its handler is imported, fed, and counted in worker_status."""
+    stop = _prepare("consumer", log_level, log_format, at_eof)
+    wanted = runner.with_options(
+        runner.load(handler),
+        consumer=consumer,
+        queues=runner.parse_queues(queues) if queues is not None else None,
+        max_messages=max_messages,
+    )
+    runner.run(wanted, handler, dsns.resolve(dsn), stop, heartbeat=heartbeat, patience=wait)
+
+
 def _supervise(options: Options, stop: threading.Event, arguments: list[str]) -> None:
     """Children get the DSN and the ledgers by their environment: the process list would show passwords."""
-    first = first_connection(options.dsn, "supervisor", stop, options.patience)
+    first = patiently(lambda: connect(options.dsn, "supervisor"), stop, options.patience)
     if first is not None:
         first.close()
     environment = os.environ | {"MQPG_DATABASE_URL": options.dsn} | to_environment(options.ledgers)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -16,11 +16,12 @@ from psycopg.conninfo import conninfo_to_dict
 from mqpg import errors, migrate
 from mqpg.dsn import describe
 
-__all__ = ["Backoff", "Connection", "connect", "first_connection", "keep_connected"]
+__all__ = ["Backoff", "Connection", "connect", "keep_connected", "patiently"]
 
 logger = logging.getLogger(__name__)
 
 Connection = psycopg.Connection[Any]
+T = TypeVar("T")
 
 # A host that vanished without a word is noticed within half a minute, here and (below) by the server, which
 # then gives the lock of the lost worker to a standby. The DSN may say otherwise.
@@ -66,7 +67,7 @@ class Backoff:
 def connect(dsn: str, name: str) -> Connection:
     """An autocommit connection with the settings that passes need. Raises mqpg.ConnectionFailed and SchemaError."""
     given = conninfo_to_dict(dsn)
-    extra = {key: value for key, value in _TRANSPORT.items() if key not in given}
+    extra: dict[str, Any] = {key: value for key, value in _TRANSPORT.items() if key not in given}
     try:
         conn: Connection = psycopg.connect(dsn, autocommit=True, application_name=f"mqpg {name}", **extra)
     except psycopg.Error as error:
@@ -82,15 +83,15 @@ def connect(dsn: str, name: str) -> Connection:
     return conn
 
 
-def first_connection(dsn: str, name: str, stop: threading.Event, patience: float) -> Connection | None:
-    """The first connection, tried for `patience` seconds; None when asked to stop meanwhile.
+def patiently(connect: Callable[[], T], stop: threading.Event, patience: float) -> T | None:
+    """What `connect` returns, tried for `patience` seconds; None when asked to stop meanwhile.
 
-    Raises mqpg.ConnectionFailed or SchemaError: at the start a wrong DSN is likelier than a server that comes back.
+    Raises what it raises: at the start a wrong DSN is likelier than a server that comes back.
     """
     give_up, backoff, said = time.monotonic() + patience, Backoff(0.1, 1.0), False
     while not stop.is_set():
         try:
-            return connect(dsn, name)
+            return connect()
         except errors.ConnectionFailed as error:
             pause = backoff.next()
             if time.monotonic() + pause > give_up:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from mqpg import errors
 from mqpg.workers.heartbeat import Heartbeat
-from mqpg.workers.session import Connection, first_connection, keep_connected
+from mqpg.workers.session import Connection, connect, keep_connected, patiently
 
 __all__ = ["Options", "Worker"]
 
@@ -61,9 +61,10 @@ class Worker(ABC):
 
     def run(self) -> None:
         """Work until `stop` is set; the pass in hand is finished. Raises mqpg.Error when the start fails."""
-        conn = first_connection(self.options.dsn, self.role, self.stop, self.options.patience)
+        dsn = self.options.dsn
+        conn = patiently(lambda: connect(dsn, self.role), self.stop, self.options.patience)
         logger.info("started")
-        keep_connected(self.options.dsn, self.role, self._serve, self.stop, conn=conn, on_failure=self._failed)
+        keep_connected(dsn, self.role, self._serve, self.stop, conn=conn, on_failure=self._failed)
         logger.info("stopped", extra=self.detail)
 
     def _failed(self, error: errors.Error) -> None:

@@ -34,6 +34,7 @@ class Process:
     """`mqpg <arguments>` in a process of its own; its log lines go to a file."""
 
     def __init__(self, arguments: list[str], log: Path, environment: Mapping[str, str]) -> None:
+        """The folder of `log` is its working directory: modules there can be imported."""
         self.arguments, self._log = arguments, log
         with log.open("wb") as stderr:
             self.process = subprocess.Popen(
@@ -42,6 +43,7 @@ class Process:
                 stdout=subprocess.DEVNULL,
                 stderr=stderr,
                 env=os.environ | environment,
+                cwd=log.parent,
             )
 
     @property

@@ -1,0 +1,162 @@
+"""`mqpg consume`: real consumer processes, killed, doubled, stopped."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from mqpg.errors import ConfigurationError
+from mqpg.workers.consume import load, parse_queues
+from tests.workers.processes import Process, Processes, eventually, workers
+
+Connection = psycopg.Connection[Any]
+
+HANDLERS = """
+import mqpg
+
+@mqpg.consumer("t", group="g")
+def apply(message, conn):
+    conn.execute("insert into effect values (%s)", [message.message_id])
+
+@mqpg.consumer("t", group="g", batch=True)
+async def apply_async(messages, conn):
+    for message in messages:
+        await conn.execute("insert into effect values (%s)", [message.message_id])
+
+def plain(message, conn):
+    pass
+"""
+
+
+@pytest.fixture
+def handlers(tmp_path: Path, db: Connection) -> str:
+    """Module with handlers that note each message they apply in the table `effect`."""
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    db.execute("create table effect (message_id bigint not null)")
+    db.execute("select mqpg.create_topic('t', 4)")
+    db.execute("select mqpg.subscribe('g', 't')")
+    return "handlers"
+
+
+def send(db: Connection, count: int) -> list[int]:
+    query = "select mqpg.send_batch('t', array_fill('{}'::text, array[%s]))"
+    ids = [row[0] for row in db.execute(query, [count])]
+    db.execute("select mqpg.append()")
+    return ids
+
+
+def effects(db: Connection) -> list[int]:
+    return [row[0] for row in db.execute("select message_id from effect order by message_id")]
+
+
+def start(processes: Processes, target: str, *arguments: str) -> Process:
+    return processes.start("consume", target, "--heartbeat", "0.2", *arguments)
+
+
+@pytest.mark.parametrize("handler", ["apply", "apply_async"])
+def test_messages_take_effect_once_and_the_row_tells(
+    processes: Processes, db: Connection, handlers: str, handler: str
+) -> None:
+    sent = send(db, 20)
+    process = start(processes, f"{handlers}:{handler}", "--max-messages", "3")
+    eventually(lambda: len(effects(db)) >= 20, why=processes.logs)
+    detail = eventually(
+        lambda: next((d for d in workers(db, "consumer", "active").values() if d["handled"] >= 20), None),
+        why=processes.logs,
+    )
+    assert (detail["topic"], detail["consumer_group"], detail["raised"]) == ("t", "g", 0)
+    assert process.stop(signal.SIGTERM) == 0
+    assert process.pid in workers(db, "consumer", "stopped")
+    assert effects(db) == sent
+
+
+@pytest.mark.chaos
+def test_i12_a_killed_consumer_among_two_loses_and_repeats_nothing(
+    processes: Processes, db: Connection, handlers: str
+) -> None:
+    pair = [start(processes, f"{handlers}:apply", "--max-messages", "2", "--consumer", name) for name in ("a", "b")]
+    eventually(lambda: len(workers(db, "consumer", "active")) == 2, why=processes.logs)
+    sent = send(db, 200)
+    eventually(lambda: effects(db), why=processes.logs)
+    pair[0].kill()
+    sent += send(db, 50)
+    eventually(lambda: len(effects(db)) >= len(sent), why=processes.logs)
+    assert effects(db) == sorted(sent)
+    assert pair[1].stop() == 0
+
+
+def test_only_some_queues(processes: Processes, db: Connection, handlers: str) -> None:
+    send(db, 1)
+    for key in range(40):
+        db.execute("select mqpg.send('t', '{}'::text, key => %s)", [str(key)])
+    db.execute("select mqpg.append()")
+    row = db.execute("select sum(n) from mqpg.consume_queue where queue_id in (1, 3)").fetchone()
+    start(processes, f"{handlers}:apply", "--queues", "1,3")
+    eventually(lambda: row and len(effects(db)) == row[0], why=processes.logs)
+    lag = db.execute("select queue_id, lag from mqpg.subscription_lag where queue_id >= 0").fetchall()
+    assert {queue for queue, left in lag if left} == {0, 2}
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("handlers", "must be module:name"),
+        ("missing_module:apply", "cannot import 'missing_module'"),
+        ("handlers:nothing", "has no 'nothing'"),
+        ("handlers:plain", "decorate it with @mqpg.consumer"),
+        ("broken:apply", "division by zero (/"),
+    ],
+)
+def test_what_cannot_be_imported_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, said: str
+) -> None:
+    (tmp_path / "handlers.py").write_text(HANDLERS)
+    (tmp_path / "broken.py").write_text("\n1 / 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigurationError) as caught:
+        load(target)
+    assert said in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_queues_of_the_command_line() -> None:
+    assert parse_queues("0-3,6, 2") == [0, 1, 2, 3, 6]
+    for wrong in ("", "3-1", "a", "-1", "1-"):
+        with pytest.raises(ConfigurationError, match="--queues must look like"):
+            parse_queues(wrong)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["consume", "nowhere:apply"], 2, "cannot import 'nowhere'"),
+        (["consume", "handlers:apply", "--dsn", "postgresql://127.0.0.1:1/x", "--wait", "0"], 3, "cannot connect"),
+        (["worker", "appender", "--dsn", "postgresql://127.0.0.1:1/x", "--wait", "0"], 3, "cannot connect"),
+        (["worker", "--ledger", "shop"], 2, "--ledger must be name=url"),
+        (["worker", "sweeper"], 2, "role must be one of"),
+        (["worker", "--interval", "1"], 2, "--interval goes with one role"),
+    ],
+)
+@pytest.mark.usefixtures("handlers")
+def test_a_wrong_start_is_one_line_and_a_status(
+    processes: Processes, arguments: list[str], status: int, said: str
+) -> None:
+    process = processes.start(*arguments)
+    assert process.wait() == status
+    (line,) = [line for line in process.log().splitlines() if line.startswith("mqpg: ")]
+    assert said in line
+    assert "Traceback" not in process.log()
+
+
+@pytest.mark.parametrize("arguments", [["worker"], ["worker", "keeper"]])
+def test_a_database_without_the_schema_is_status_3(
+    processes: Processes, new_database: Callable[..., str], arguments: list[str]
+) -> None:
+    process = processes.start(*arguments, dsn=new_database(empty=True))
+    assert process.wait() == 3
+    assert "run mqpg migrate" in process.log()

@@ -1,0 +1,172 @@
+"""Runs one consumer of the user's: import, signals, heartbeat."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import inspect
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import mqpg
+from mqpg.errors import ConfigurationError
+from mqpg.workers.heartbeat import Heartbeat
+from mqpg.workers.session import Connection, keep_connected, patiently
+
+__all__ = ["AnyConsumer", "load", "parse_queues", "run", "with_options"]
+
+logger = logging.getLogger(__name__)
+
+AnyConsumer = mqpg.Consumer | mqpg.AsyncConsumer
+
+
+def load(target: str) -> AnyConsumer:
+    """The consumer named `module:name`; modules of the working directory are found too. Raises ConfigurationError."""
+    module_name, separator, name = target.partition(":")
+    if not (separator and module_name and name):
+        raise ConfigurationError(f"handler must be module:name, like shop.billing:bill, not {target!r}")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    found: Any = _import(module_name)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise ConfigurationError(f"module {module_name!r} has no {name!r}")
+        found = getattr(found, part)
+    if not isinstance(found, AnyConsumer):
+        raise ConfigurationError(
+            f"{target} is no consumer but a {type(found).__name__}: decorate it with @mqpg.consumer"
+        )
+    return found
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        logger.debug("import failed", exc_info=True)
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = "" if "importlib" in place.filename else f" ({place.filename}:{place.lineno})"
+        raise ConfigurationError(f"cannot import {name!r}: {type(error).__name__}: {error}{where}") from error
+
+
+def parse_queues(text: str) -> list[int]:
+    """`0-3,6` as [0, 1, 2, 3, 6]. Raises ConfigurationError."""
+    queues: set[int] = set()
+    for part in text.split(","):
+        first, separator, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not separator)) or int(last or first) < int(first):
+            raise ConfigurationError(f"--queues must look like 0-3,6, not {text!r}")
+        queues.update(range(int(first), int(last or first) + 1))
+    return sorted(queues)
+
+
+def with_options(made: AnyConsumer, **changes: Any) -> AnyConsumer:
+    """The consumer with those options that are not None in place of its own. Raises ConfigurationError."""
+    given = {name: value for name, value in changes.items() if value is not None}
+    return _remade(made, made.handler, replace(made.options, **given))
+
+
+def _remade(made: AnyConsumer, handler: Callable[..., Any], options: Any) -> AnyConsumer:
+    kind: Any = type(made)
+    remade: AnyConsumer = kind(handler, options)
+    return remade
+
+
+def run(
+    consumer: AnyConsumer, target: str, dsn: str, stop: threading.Event, *, heartbeat: float, patience: float
+) -> None:
+    """Consume until `stop` is set; the round in hand is finished. Raises mqpg.Error for what cannot be mended."""
+    options = consumer.options
+    detail: dict[str, Any] = {
+        "handler": target,
+        "topic": options.topic,
+        "consumer_group": options.group,
+        "consumer": options.name,
+        "handled": 0,
+        "raised": 0,
+    }
+    counted = _remade(consumer, _counting(consumer.handler, options.batch, detail), options)
+    mq = patiently(lambda: mqpg.connect(dsn), stop, patience)
+    if mq is None:
+        return
+    logger.info("consuming", extra={"handler": target, "topic": options.topic, "consumer_group": options.group})
+    with mq, _Beating(dsn, Heartbeat("consumer", heartbeat, detail)):
+        if isinstance(counted, mqpg.AsyncConsumer):
+            asyncio.run(_run_async(counted, dsn, stop))
+        else:
+            counted.run(mq, stop)
+            counted.close()
+    logger.info("stopped", extra={"handled": detail["handled"], "raised": detail["raised"]})
+
+
+async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event) -> None:
+    stopping, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def forward() -> None:
+        stop.wait()
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stopping.set)
+
+    threading.Thread(target=forward, name="mqpg-stop", daemon=True).start()
+    async with await mqpg.connect_async(dsn) as mq:
+        await consumer.run(mq, stopping)
+        await consumer.close()
+
+
+def _counting(handler: Callable[..., Any], batch: bool, detail: dict[str, Any]) -> Callable[..., Any]:
+    """The handler, its calls counted: they are effects tried, not yet committed ones."""
+
+    def count(given: Any, failed: bool) -> None:
+        detail["raised" if failed else "handled"] += len(given) if batch and isinstance(given, Sequence) else 1
+
+    @functools.wraps(handler)
+    def call(given: Any, conn: Any) -> Any:
+        try:
+            result = handler(given, conn)
+        except Exception:
+            count(given, True)
+            raise
+        count(given, False)
+        return result
+
+    @functools.wraps(handler)
+    async def call_async(given: Any, conn: Any) -> Any:
+        try:
+            result = await handler(given, conn)
+        except Exception:
+            count(given, True)
+            raise
+        count(given, False)
+        return result
+
+    return call_async if inspect.iscoroutinefunction(handler) else call
+
+
+class _Beating:
+    """Heartbeats from a thread with a connection of its own, since handlers may take long."""
+
+    def __init__(self, dsn: str, heartbeat: Heartbeat) -> None:
+        self._dsn, self._heartbeat, self._done = dsn, heartbeat, threading.Event()
+        self._thread = threading.Thread(target=self._live, name="mqpg-heartbeat", daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self._done.set()
+        self._thread.join(5.0)
+
+    def _live(self) -> None:
+        keep_connected(self._dsn, "consumer heartbeat", self._beat, self._done)
+
+    def _beat(self, conn: Connection) -> None:
+        self._heartbeat.beat(conn, "active")
+        while not self._done.wait(self._heartbeat.due_in()):
+            self._heartbeat.beat(conn, "active")
+        self._heartbeat.beat(conn, "stopped")
