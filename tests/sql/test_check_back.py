@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
-import psycopg
 import pytest
 
 from tests.sql.harness import Broker, Session, eventually, refused, seconds
@@ -30,9 +28,7 @@ def quick(mq: Session) -> Session:
     )
     due = seconds(0.01)
     mq.call("create_producer_group", "led", check_after=due, checker="ledger", max_checks=2)
-    mq.call(
-        "create_producer_group", "asks", check_after=due, checker="function", checker_target="answer", max_checks=2
-    )
+    mq.call("create_producer_group", "asks", check_after=due, checker="function", checker_target="answer", max_checks=2)
     mq.call("create_producer_group", "app", check_after=due, max_checks=2)
     return mq
 
@@ -56,7 +52,8 @@ def due(mq: Session, group: str, **named: object) -> list[Any]:
 
 
 def decision(mq: Session, handle: str) -> tuple[str, str] | None:
-    rows = mq.rows("select op::text, decided_by from mqpg.op_log where message_id = %s and stage = 0", message_id(handle))
+    sql = "select op::text, decided_by from mqpg.op_log where message_id = %s and stage = 0"
+    rows = mq.rows(sql, message_id(handle))
     return tuple(rows[0]) if rows else None
 
 
@@ -67,6 +64,14 @@ def events(mq: Session, handle: str) -> list[str]:
 
 def entries(mq: Session) -> int:
     return int(mq.scalar("select count(*) from pgmq.q_mqpg_oplog"))
+
+
+def enqueued(mq: Session, *, group: str = "led") -> str:
+    """A half with its entry, overdue from now on and not asked about yet."""
+    handle = mq.prepare("one", "1", group, check_after=seconds(3600))
+    mq.value("compensate")
+    overdue_now(mq)
+    return handle
 
 
 def overdue_now(mq: Session) -> None:
@@ -120,11 +125,9 @@ def test_append_feeds_the_queue(quick: Session) -> None:
 
 
 def test_entries_of_halves_decided_meanwhile_are_deleted_unasked(quick: Session) -> None:
-    handle = quick.prepare("one", "1", "led")
-    quick.value("compensate")
+    handle = enqueued(quick)
     assert entries(quick) == 1
     quick.commit(handle)
-    overdue_now(quick)
     assert quick.value("compensate") == 0
     assert entries(quick) == 0
     assert events(quick, handle) == []
@@ -177,20 +180,18 @@ def test_open_local_transaction_is_waited_for_then_commits(quick: Session, broke
 def test_open_local_transaction_is_waited_for_then_rolls_back(quick: Session, broker: Broker) -> None:
     handle = quick.prepare("one", "1", "led")
     local = broker.session()
-    with pytest.raises(RuntimeError), local.transaction():
+    with local.transaction() as tx:
         local.call("local_begin", handle)
         compensated(quick)
-        raise RuntimeError
+        tx.force_rollback = True
     overdue_now(quick)
     compensated(quick)
     assert decision(quick, handle) == ("b", "checker")
 
 
 def test_local_transaction_that_meets_an_uncommitted_fence_waits_and_fails(quick: Session, broker: Broker) -> None:
-    handle = quick.prepare("one", "1", "led")
-    quick.value("compensate")
+    handle = enqueued(quick)
     local, checker = broker.session(), broker.session()
-    overdue_now(quick)
     with checker.transaction():
         assert checker.value("compensate") == 1
         waiting = broker.background(local.call, "local_begin", handle)
@@ -200,10 +201,8 @@ def test_local_transaction_that_meets_an_uncommitted_fence_waits_and_fails(quick
 
 
 def test_a_fence_rolled_back_leaves_the_local_transaction_its_chance(quick: Session, broker: Broker) -> None:
-    handle = quick.prepare("one", "1", "led")
-    quick.value("compensate")
+    handle = enqueued(quick)
     local, checker = broker.session(), broker.session()
-    overdue_now(quick)
     with checker.transaction() as tx:
         assert checker.value("compensate") == 1
         waiting = broker.background(local.call, "local_begin", handle)
@@ -224,10 +223,8 @@ def test_our_own_fence_from_before_a_crash_means_rollback(quick: Session) -> Non
 
 def test_the_producer_wins_where_it_decided_while_the_fence_was_set(quick: Session, broker: Broker) -> None:
     """Local transaction committed, compensator asks, producer commits: one of the two says already."""
-    handle = quick.prepare("one", "1", "led")
+    handle = enqueued(quick)
     quick.call("local_begin", handle)
-    quick.value("compensate")
-    overdue_now(quick)
     producer = broker.session()
     with producer.transaction():
         assert producer.commit(handle) == "committed"
@@ -238,7 +235,7 @@ def test_the_producer_wins_where_it_decided_while_the_fence_was_set(quick: Sessi
 
 
 def test_two_compensators_share_the_work(quick: Session, broker: Broker) -> None:
-    handles = [quick.prepare("one", "1", "led") for _ in range(6)]
+    handles = [quick.prepare("one", "1", "led", check_after=seconds(3600)) for _ in range(6)]
     quick.value("compensate")
     overdue_now(quick)
     first, second = broker.session(), broker.session()
@@ -271,9 +268,9 @@ def test_a_function_decides(quick: Session, verdict: str, op: str) -> None:
 
 def test_a_function_with_jsonb_gets_key_headers_and_payload(quick: Session) -> None:
     quick.execute(
-        "create or replace function public.picky(h text, k text, hs jsonb, p jsonb) returns mqpg.verdict language sql as"
-        " $$ select case when k = 'k' and hs = '{\"h\": 1}' and p = '{\"a\": 1}' then 'commit' else 'rollback' end"
-        "::mqpg.verdict $$"
+        "create or replace function public.picky(h text, k text, hs jsonb, p jsonb) returns mqpg.verdict"
+        " language sql as $$ select case when k = 'k' and hs = '{\"h\": 1}' and p = '{\"a\": 1}' then 'commit'"
+        " else 'rollback' end::mqpg.verdict $$"
     )
     quick.call(
         "create_producer_group", "picky", check_after=seconds(0.01), checker="function", checker_target="public.picky"
@@ -316,8 +313,10 @@ def test_a_function_without_a_verdict_counts_as_check_and_exhausts(
 
 def test_a_function_of_the_wrong_type_or_gone_is_no_verdict(quick: Session) -> None:
     quick.prepare("one", "1", "asks")
-    quick.execute("drop function public.answer; create function public.answer(text, text, jsonb, json) returns text"
-                  " language sql as $$ select 'commit' $$")
+    quick.execute(
+        "drop function public.answer; create function public.answer(text, text, jsonb, json) returns text"
+        " language sql as $$ select 'commit' $$"
+    )
     compensated(quick)
     assert "does not exist" in quick.scalar("select reason from mqpg.half_pending")
 
@@ -400,7 +399,11 @@ def test_exhausted_with_policy_rollback(quick: Session) -> None:
 @pytest.mark.parametrize(("local", "op"), [(True, "c"), (False, "b")])
 def test_exhausted_rollback_with_a_ledger_fences_first(quick: Session, local: bool, op: str) -> None:
     quick.call(
-        "create_producer_group", "rude", check_after=seconds(0.01), max_checks=1, on_exhausted="rollback",
+        "create_producer_group",
+        "rude",
+        check_after=seconds(0.01),
+        max_checks=1,
+        on_exhausted="rollback",
         checker="ledger",
     )
     handle = quick.prepare("one", "1", "rude")
@@ -414,8 +417,13 @@ def test_exhausted_rollback_with_a_ledger_fences_first(quick: Session, local: bo
 
 def test_exhausted_rollback_with_a_ledger_elsewhere_parks(quick: Session) -> None:
     quick.call(
-        "create_producer_group", "far", check_after=seconds(0.01), max_checks=1, on_exhausted="rollback",
-        checker="url", checker_target="shop",
+        "create_producer_group",
+        "far",
+        check_after=seconds(0.01),
+        max_checks=1,
+        on_exhausted="rollback",
+        checker="url",
+        checker_target="shop",
     )
     handle = quick.prepare("one", "1", "far")
     due(quick, "far", lease=seconds(0.01))
@@ -507,14 +515,13 @@ def test_the_producer_still_decides_a_parked_half(quick: Session, parked: str) -
 def test_a_dead_group_does_not_slow_the_others(quick: Session, broker: Broker) -> None:
     """200 overdue halves with open local transactions; one half of another group is done after a few calls."""
     local = broker.session()
-    stuck = [row[0] for row in quick.call("prepare_batch", "one", ["1"] * 200, "led")]
+    later = seconds(3600)
+    stuck = [row[0] for row in quick.call("prepare_batch", "one", ["1"] * 200, "led", check_after=later)]
     quick.call("create_producer_group", "lively", check_after=seconds(0.01), checker="ledger")
     with local.transaction():
         for handle in stuck:
             local.call("local_begin", handle)
-        handle = quick.prepare("one", "1", "lively")
-        quick.value("compensate")
-        overdue_now(quick)
+        handle = enqueued(quick, group="lively")
         calls = 0
         while decision(quick, handle) is None:
             assert calls < 20
@@ -538,10 +545,8 @@ def test_one_groups_entries_are_found_by_index(quick: Session) -> None:
     assert "q_mqpg_oplog_producer_group" in plan
 
 
-def test_two_due_checks_hand_out_a_half_once(quick: Session, connect: Callable[..., psycopg.Connection[Any]]) -> None:
-    quick.prepare("one", "1", "app")
-    time.sleep(0.15)
-    quick.call("due_checks", "asks")
-    one, two = connect(autocommit=False), connect(autocommit=False)
-    sql = "select handle from mqpg.due_checks('app')"
-    assert len(one.execute(sql).fetchall()) + len(two.execute(sql).fetchall()) == 1
+def test_two_due_checks_hand_out_a_half_once(quick: Session, broker: Broker) -> None:
+    enqueued(quick, group="app")
+    one, two = broker.session(), broker.session()
+    with one.transaction(), two.transaction():
+        assert [len(session.call("due_checks", "app")) for session in (one, two)] == [1, 0]

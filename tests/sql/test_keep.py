@@ -297,7 +297,7 @@ def test_i11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     retain(brisk, "1 h", "t")
     ids = brisk.send_batch("one", ["1", "2", "3"])
     brisk.append()
-    brisk.send("t", "1")        # keeps the tick segment
+    brisk.send("t", "1")  # keeps the tick segment
     brisk.append()
     brisk.drain("one")
     brisk.drain("t")
@@ -344,7 +344,12 @@ def test_i11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
     assert "op_log_1" not in dropped(reported)
     held = brisk.rows("select payload, kind::text from mqpg.held")
     assert sorted(row.payload for row in held) == [
-        "delayed", "late", "late, final", "parked", "retried", "undecided",
+        "delayed",
+        "late",
+        "late, final",
+        "parked",
+        "retried",
+        "undecided",
     ]
     assert [row.handle for row in brisk.rows("select handle from mqpg.half_pending")] == [undecided]
     assert [row.handle for row in brisk.rows("select handle from mqpg.half_parked")] == [parked]
@@ -368,7 +373,11 @@ def test_i11_dead_letters_are_held(brisk: Session) -> None:
     assert {"commit_log_1", "consume_queue_1"} <= dropped(roll(brisk))
     (letter,) = brisk.call("dead_letters", "g", "one")
     assert (letter.message_id, letter.key, letter.payload, letter.attempts, letter.reason) == (
-        dead, "k", "dead", 1, "poison",
+        dead,
+        "k",
+        "dead",
+        1,
+        "poison",
     )
     brisk.call("unsubscribe", "g", "one")
     brisk.send("t", "1")
@@ -403,7 +412,7 @@ def test_op_log_stays_while_a_held_half_is_undecided(brisk: Session) -> None:
     assert ("pinned", "log", 1, "op_log: a message of it may still be decided") in reported
     assert brisk.commit(handle) == "committed"
     assert brisk.commit(handle) == "already_committed"
-    assert "op_log_1" not in dropped(keep(brisk))    # not appended yet
+    assert "op_log_1" not in dropped(keep(brisk))  # not appended yet
     assert brisk.append() == 1
     assert payloads(brisk.drain("one")) == ["x"]
     assert "op_log_1" in dropped(keep(brisk))
@@ -554,7 +563,8 @@ def test_trap_a_transaction_that_knew_the_table_before_the_new_slot_sees_the_car
 
 def key_of(mq: Session, queue_id: int) -> str:
     """A key whose messages go to that queue of four."""
-    return str(mq.scalar("select k::text from generate_series(1, 100) k where mqpg._queue_of(k::text, 4) = %s", queue_id))
+    sql = "select k::text from generate_series(1, 100) as k where mqpg._queue_of(k::text, 4) = %s"
+    return str(mq.scalar(sql, queue_id))
 
 
 def test_carrying_while_consumers_work_loses_and_repeats_nothing(brisk: Session, broker: Broker) -> None:
@@ -573,7 +583,7 @@ def test_carrying_while_consumers_work_loses_and_repeats_nothing(brisk: Session,
 
     def consume(session: Session) -> list[Any]:
         got: list[Any] = []
-        while not stop.is_set():    # nothing: the keeper has the queues
+        while not stop.is_set():  # nothing: the keeper has the queues
             got += session.drain("t", max_messages=7, lease=seconds(60))
         return got
 

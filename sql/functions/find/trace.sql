@@ -21,12 +21,14 @@ begin
     return query
     with lane as (
         -- what subscriptions took the message by: the topic's queue, or their retry lane
-        select s.subscription_id, s.consumer_group, v_message.queue_id::int as queue_id, v_place.queue_offset
+        select s.subscription_id, s.consumer_group, v_message.queue_id::int as queue_id, v_place.queue_offset,
+            1 as attempt
         from mqpg.subscription s
         where s.topic_id = v_message.topic_id and v_place.queue_offset is not null
         union all
         select s.subscription_id, s.consumer_group, -1,
-            mqpg._offset_of(mqpg._tick_of(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id, trace.message_id)
+            mqpg._offset_of(mqpg._tick_of(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id, trace.message_id),
+            d.attempt
         from mqpg.delayed d
         join mqpg.subscription s on s.subscription_id = d.subscription_id
         where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
@@ -62,7 +64,7 @@ begin
         where l.queue_id = -1
         union all
         select d.at, 'delivered', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
-            'queue_offset', l.queue_offset, 'attempt', d.attempt, 'consumer', d.consumer,
+            'queue_offset', l.queue_offset, 'attempt', l.attempt + d.attempt - 1, 'consumer', d.consumer,
             'lease_until', d.lease_until), 4
         from lane l
         cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
