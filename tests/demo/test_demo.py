@@ -38,6 +38,7 @@ def demo_databases(server: Server) -> set[str]:
 
 @pytest.mark.chaos
 @pytest.mark.spark
+@pytest.mark.timeout(420)
 def test_everything_is_killed_and_nothing_is_lost_or_doubled(server: Server) -> None:
     dsn = own_server(server)
     done = subprocess.run(
@@ -45,7 +46,7 @@ def test_everything_is_killed_and_nothing_is_lost_or_doubled(server: Server) -> 
         env=environment(dsn),
         capture_output=True,
         text=True,
-        timeout=170,
+        timeout=400,
         check=False,
     )
     assert done.stdout, done.stderr
