@@ -57,12 +57,14 @@ begin
         from due d
         where d.subscription_id <> 0
         union all
-        -- message by message: a recalled one splits its run
+        -- message by message: a recalled one splits its run; only what this very pass decided, for a message
+        -- that was put off once may have two rows
         select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
         from due d
         join lateral (
             select k.message_id from mqpg.op_log k
             where k.message_id between d.first_id and d.first_id + d.n - 1 and k.stage = 1 and k.op = 'd'
+                and k.xid = pg_current_xact_id()
         ) as o on true
         where d.subscription_id = 0
     ),

@@ -10,6 +10,7 @@ declare
     v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));
     v_due_from timestamptz := _decide_due.last_tick.due_until;
     v_now timestamptz := clock_timestamp();
+    v_until timestamptz := greatest(v_now, _decide_due.due_until);
     v_ids bigint [];
     v_bodies bigint [];
     v_topics int [];
@@ -45,8 +46,10 @@ begin
     put_off as (
         insert into mqpg.delayed (
             visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-        select v_now + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id, m.queue_id
-        from message m where not m.free
+        select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id, m.queue_id
+        from message m
+        where not m.free and not exists (
+            select from mqpg.delayed k where k.first_id = m.id and k.visible_at > v_until)    -- already
     )
     insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
     select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'

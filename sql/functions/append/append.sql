@@ -27,7 +27,7 @@ begin
     perform mqpg._force_sync();
     perform pg_advisory_xact_lock(1836150834, 0);
     select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
-    -- The sequence first, then the snapshot: a row that the snapshot does not cover has a greater batch id.
+    -- The sequence before this pass's own xid: whoever drew a batch id so far has a smaller xid.
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
     perform mqpg._check_cluster(v_tick.snapshot, v_s1);
@@ -44,9 +44,7 @@ begin
         insert into mqpg.tick (
             tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
         values (
-            v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto),
-            -- rows behind a cut may have drawn their batch ids before the sequence was read
-            case when v_upto::text = v_s1::text then v_batch_seq else v_tick.floor_id end,
+            v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto), v_batch_seq,
             greatest(v_tick.floor_id, (
                 select k.batch_seq from mqpg.tick k
                 where k.xid <= pg_snapshot_xmin(v_upto)
