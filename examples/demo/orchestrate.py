@@ -32,7 +32,7 @@ from .watch import Watch
 __all__ = ["Options", "run"]
 
 _CHECK_AFTER = "5 s"
-_LEAST_SECONDS = 12.0  # a small run is slowed down to this, so that the kills fall while work goes on
+_LEAST_SECONDS = 12.0  # a small run with kills is slowed down to this, so that they fall while work goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +180,9 @@ def _start_processes(fleet: Fleet, options: Options) -> None:
         name = f"{CONSUMER_GROUP}-{number + 1}"
         which = ["mqpg.demo.board:board", "--consumer", name, "--queues", queues]
         fleet.start("consumer", name, [*mqpg_command, "consume", *which, *patient])
-    rate = options.flights / _LEAST_SECONDS / options.producers
+    pace = ["--rate", options.flights / _LEAST_SECONDS / options.producers] if options.chaos else []
     for number in range(options.producers):
-        what = ["--flights", options.flights, "--threads", options.threads, "--rate", round(rate, 3)]
+        what = ["--flights", options.flights, "--threads", options.threads, *pace]
         share = ["--share", number, "--shares", options.producers, "--stop-on-eof"]
         argv = [sys.executable, "-m", "mqpg.demo.airline", *map(str, [*what, *share])]
         fleet.start("producer", f"{PRODUCER_GROUP}-{number + 1}", argv)

@@ -11,7 +11,7 @@ from .progress import Progress
 
 __all__ = ["Watch"]
 
-_LOOK = 0.1  # seconds between two looks
+_LOOK = 0.1  # seconds between two looks, at least; counting takes a twentieth of the time at most
 _PATIENCE = 120.0  # seconds without any progress before the demo gives up
 _DRAIN_PATIENCE = 40.0  # the same once the producers are done: then the audit says what is missing
 
@@ -24,6 +24,7 @@ class Watch:
         self._chaos, self._progress = chaos, progress
         self._last: tuple[Reading | None, Backlog | None] = (None, None)
         self._moved = self.started = time.monotonic()
+        self._took = 0.0  # seconds
 
     def run(self) -> bool:
         """True when everything that the producers committed was consumed and no half is left."""
@@ -38,10 +39,12 @@ class Watch:
                 return False  # the audit will say what is missing
 
     def _look(self, *, draining: bool) -> tuple[Reading | None, Backlog | None]:
-        time.sleep(_LOOK)
+        time.sleep(max(_LOOK, 20 * self._took))
         self._fleet.tend()
+        began = time.monotonic()
         reading = self._gauges.reading()
         backlog = self._gauges.backlog() if draining else None
+        self._took = min(time.monotonic() - began, 0.1)
         if (reading, backlog) != self._last:
             self._moved, self._last = time.monotonic(), (reading, backlog)
         if time.monotonic() - self._moved > _PATIENCE:
