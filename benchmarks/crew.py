@@ -11,15 +11,16 @@ from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any
 
+from mqpg.workers.appender import Pace
+
 from .cells import Cell
 from .link import Link, int8
 from .sides import SIDES
 from .sides.base import Range
 from .sides.mqpg_side import APPEND
 
-__all__ = ["APPEND_PAUSE", "Crew", "Job", "Result", "Role"]
+__all__ = ["Crew", "Job", "Result", "Role"]
 
-APPEND_PAUSE = 0.02  # seconds between two passes of the appender
 _POLL = 0.002  # seconds a consumer waits when there was nothing
 _IDLE = 0.5  # seconds without a message after which a consumer takes the queue for drained
 _LEAD = 0.05  # seconds between the signal and the start
@@ -181,7 +182,11 @@ def _append(pipe: Connection, job: Job, link: Link) -> Result:
     link.prepare("append", APPEND)
     start = _wait_for_start(pipe)
     count = 0
-    while not pipe.poll(APPEND_PAUSE):
-        count += int8(link.run(b"append").get_value(0, 0))
+    pace = Pace()
+    pause = 0.0
+    while not pipe.poll(pause):
+        moved = int8(link.run(b"append").get_value(0, 0))
+        count += moved
+        pause = pace.after(moved)
     pipe.recv()
     return Result(job.role, count, start, time.monotonic(), count)

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from .cells import Cell
-from .crew import APPEND_PAUSE
 from .report import Figures, Reached, Run, collect, ratio, reached
 from .targets import TARGETS
 
@@ -53,7 +52,7 @@ class Outcome:
     def markdown(self) -> str:
         """The result page."""
         figures = collect(self.runs)
-        parts = [_HEAD.format(rounds=_rounds(self.runs), seconds=self.seconds, pause=APPEND_PAUSE * 1000)]
+        parts = [_HEAD.format(rounds=_rounds(self.runs), seconds=self.seconds)]
         if self.quick:
             parts.append("> A quick run: short cells, few rounds. Do not quote these figures.\n")
         parts.append(_table(("cell", *_SIDES, "mqpg / pgmq", "mqpg / bare"), _lines(self.cells, figures)))
@@ -82,10 +81,10 @@ _HEAD = """\
 
 mqpg, pgmq and a bare INSERT/SELECT side by side on one server in one run: {rounds} interleaved rounds, a fresh
 database for every run, {seconds:.0f} s in all. Messages per second, median of the rounds ± half their range over the
-median. Clients are processes on the same machine, prepared statements, binary results. mqpg's appender runs beside the
-clients with {pause:.0f} ms between passes, so that its cost is included; in receive cells the backlog is appended
-beforehand. Bare acknowledges nothing: a floor for sends and a ceiling for reads. Payloads are JSON of 227 bytes on
-average. Noise of 20–40 % is common on small machines: compare within this table only.
+median. Clients are processes on the same machine, prepared statements, binary results. mqpg's appender runs beside
+the clients at the pace of `mqpg worker`, so that its cost is included; in receive cells the backlog, sent in
+thousands, is appended beforehand. Bare acknowledges nothing: a floor for sends and a ceiling for reads. Payloads are
+JSON of 227 bytes on average. Noise of 20–40 % is common on small machines: compare within this table only.
 """
 _ALL_THERE = (
     "Everything that was sent is stored once; nothing was received twice; where a queue was drained, everything"
