@@ -52,7 +52,7 @@ class Checking(Core):
         return int(self._value(_COMPENSATE, {"max_messages": max_messages}, conn, repeat=True))
 
     def settle(self, handle: str, verdict: Verdict | str, reason: str, *, conn: Caller | None = None) -> Outcome:
-        """Decide a parked or open half message by hand; the reason is kept. Raises UnknownHandle."""
+        """Decide a parked or open half message by hand; the reason is kept, the first decision stands."""
         values = {"handle": handle, "verdict": str(verdict), "reason": reason}
         return Outcome(self._value(_SETTLE, values, conn, repeat=True))
 

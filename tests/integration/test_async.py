@@ -1,0 +1,193 @@
+"""The asynchronous library: the generated twin has all the tests, this has what may differ from it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
+
+import mqpg
+from mqpg import errors
+from mqpg.dsn import to_sqlalchemy
+from tests.fixtures.databases import OwnServer
+
+INSERT = text("insert into business (id) values (:id)")
+
+
+@pytest.fixture
+async def engine(local_url: str) -> AsyncIterator[AsyncEngine]:
+    engine = create_async_engine(to_sqlalchemy(local_url, asynchronous=True))
+    async with engine.begin() as conn:
+        await conn.execute(text("create table business (id int)"))
+    yield engine
+    await engine.dispose()
+
+
+async def ids(engine: AsyncEngine) -> list[int]:
+    async with engine.connect() as conn:
+        return list((await conn.execute(text("select id from business order by id"))).scalars())
+
+
+async def test_the_callers_transaction(amq: mqpg.AsyncClient, orders: str, dsn: str) -> None:
+    engine = create_async_engine(to_sqlalchemy(dsn))
+    await amq.subscribe("g", orders)
+    raw = await psycopg.AsyncConnection.connect(dsn)
+    async with engine.connect() as conn, AsyncSession(engine) as session, raw:
+        callers: list[Any] = [conn, session, raw]
+        for number, caller in enumerate(callers):
+            await amq.send(orders, -1, conn=caller)
+            await caller.rollback()
+            await amq.send(orders, number, conn=caller)
+            await caller.commit()
+    assert await amq.append() == 3
+    found = []
+    while messages := await amq.receive("g", orders):
+        found += [message.payload for message in messages]
+        await amq.ack(str(messages[0].receipt))
+    assert sorted(found) == [0, 1, 2]
+    await engine.dispose()
+
+
+async def test_a_synchronous_connection_is_refused(amq: mqpg.AsyncClient, orders: str, dsn: str) -> None:
+    with psycopg.connect(dsn) as conn, pytest.raises(errors.InvalidArgument, match="not Connection"):
+        await amq.send(orders, 1, conn=conn)  # type: ignore[arg-type]
+
+
+async def test_errors(amq: mqpg.AsyncClient) -> None:
+    with pytest.raises(errors.UnknownTopic):
+        await amq.send("nowhere", 1)
+    with pytest.raises(errors.ConnectionFailed, match=r"cannot connect to host=127\.0\.0\.1 port=1 dbname=x"):
+        await mqpg.connect_async("postgresql://u@127.0.0.1:1/x")
+
+
+async def test_producer(
+    amq: mqpg.AsyncClient, orders: str, engine: AsyncEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await amq.subscribe("g", orders)
+    async with mqpg.AsyncTransactionalProducer(amq, group="shop", ledger=engine) as producer:
+        await producer.create_ledger()
+
+        async def sell(number: int) -> None:
+            async with producer.transaction(orders, number) as tx:
+                await tx.execute(INSERT, {"id": number})
+                if number % 2:
+                    await tx.rollback()
+
+        await asyncio.gather(*map(sell, range(4 if engine.dialect.name == "postgresql" else 1)))
+        with pytest.raises(ZeroDivisionError):
+            async with producer.transaction(orders, 10) as tx:
+                raise ZeroDivisionError
+        assert tx.outcome is mqpg.Outcome.ROLLED_BACK
+        async with AsyncSession(engine) as session, producer.transaction(orders, 12, conn=session) as tx:
+            await session.execute(INSERT, {"id": 12})
+
+        async def unreachable(*_: Any) -> None:
+            return None
+
+        monkeypatch.setattr("mqpg._async.transactional.decide", unreachable)
+        async with producer.transaction(orders, 14) as tx:
+            await tx.execute(INSERT, {"id": 14})
+            await tx.commit_payload("fourteen")
+        assert await producer.recover(older_than=timedelta(0)) == 1
+        done = await ids(engine)
+        assert await amq.append() == len(done)
+        with pytest.raises(errors.WrongState):
+            await tx.execute(INSERT, {"id": 16})
+
+
+async def test_a_cancelled_transaction_sends_nothing(amq: mqpg.AsyncClient, orders: str, engine: AsyncEngine) -> None:
+    producer = mqpg.AsyncTransactionalProducer(amq, group="shop", ledger=engine)
+    await producer.create_ledger()
+
+    async def endless() -> None:
+        async with producer.transaction(orders, 1) as tx:
+            await tx.execute(INSERT, {"id": 1})
+            await asyncio.sleep(60)
+
+    task = asyncio.create_task(endless())
+    await asyncio.sleep(0.5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await ids(engine) == []
+    assert await amq.append() == 0
+
+
+async def test_ledger_verdicts(engine: AsyncEngine) -> None:
+    ledger = mqpg.AsyncLedger(engine)
+    await ledger.create()
+    async with engine.connect() as conn:
+        await ledger.begin(conn, "b.1.1.x")
+        assert await ledger.verdict("b.1.1.x", lock_timeout=0.1) is mqpg.Verdict.WAIT
+        await conn.commit()
+    assert await ledger.verdict("b.1.1.x") is mqpg.Verdict.COMMIT
+    assert await ledger.verdict("b.1.2.x") is mqpg.Verdict.ROLLBACK
+    async with engine.connect() as conn:
+        with pytest.raises(errors.Fenced):
+            await ledger.begin(conn, "b.1.2.x")
+    assert await ledger.purge(timedelta(0)) == 0
+
+
+async def test_consumers(amq: mqpg.AsyncClient, engine: AsyncEngine, dsn: str) -> None:
+    await amq.create_topic("orders", queues=1)
+    async with amq.transaction() as conn:
+        await conn.execute("create table seen (id int)")
+
+    @mqpg.consumer("orders", group="here", retry_delay="10 ms")
+    async def here(message: mqpg.Message, conn: psycopg.AsyncConnection[Any]) -> None:
+        await conn.execute("insert into seen values (%s)", [message.payload])
+        if message.payload == 3 and message.attempt == 1:
+            raise ValueError("once")
+
+    @mqpg.consumer(
+        "orders", group="there", database=engine, consumer="one", batch=True, journal=True, retry_delay="10 ms"
+    )
+    async def there(messages: list[mqpg.Message], conn: AsyncConnection) -> None:
+        await conn.execute(INSERT, [{"id": message.payload} for message in messages])
+        if any(message.payload == 3 and message.attempt == 1 for message in messages):
+            raise ValueError("once")
+
+    assert isinstance(here, mqpg.AsyncConsumer)
+    assert isinstance(there, mqpg.AsyncConsumer)
+    stop = asyncio.Event()
+    runs = [asyncio.create_task(one.run(amq, stop)) for one in (here, there)]
+    await amq.send_batch("orders", list(range(6)), keys=["k"] * 6)
+    async with asyncio.timeout(60):
+        while True:
+            await amq.append()
+            async with amq.transaction() as conn:
+                row = await (await conn.execute("select array_agg(id order by id) from seen")).fetchone()
+            if row == (list(range(6)),) and await ids(engine) == list(range(6)):
+                break
+            await asyncio.sleep(0.1)
+    stop.set()
+    await asyncio.gather(*runs)
+
+
+@pytest.mark.chaos
+async def test_a_restart_is_survived(own_server: OwnServer) -> None:
+    async with await mqpg.connect_async(own_server.dsn) as amq:
+        await amq.create_topic("orders")
+        await asyncio.gather(*(amq.send("orders", number) for number in range(20)))
+        await asyncio.to_thread(own_server.crash)
+        await asyncio.gather(*(amq.send("orders", number) for number in range(20)))
+        assert await amq.append() == 40
+        assert (await amq.info()).incarnation == 1
+
+
+def test_importing_the_library_is_light() -> None:
+    """The core must not pull in the workers, Spark or the command line."""
+    import subprocess
+    import sys
+
+    code = "import mqpg, sys; print([m for m in ('typer', 'alembic', 'pyspark', 'mqpg.workers') if m in sys.modules])"
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr

@@ -1,0 +1,165 @@
+"""Connecting, and staying connected: servers that do not answer, other schemas, restarts, lost answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+import mqpg
+from mqpg import errors
+from mqpg._sql import statement
+from tests.fixtures.databases import OwnServer
+from tests.integration.cutting import Proxy, proxy
+
+_LAG = statement("select coalesce(sum(lag), 0) from mqpg.subscription_lag")
+
+
+@pytest.mark.parametrize(
+    ("dsn", "complaint"),
+    [
+        ("postgresql://u:secret@127.0.0.1:1/db", r"^cannot connect to host=127\.0\.0\.1 port=1 dbname=db: .*refused"),
+        ("postgresql+psycopg://u:secret@no.such.host.invalid/db", r"^cannot connect to host=no\.such\.host\.invalid"),
+    ],
+)
+def test_a_dsn_that_does_not_answer(dsn: str, complaint: str) -> None:
+    with pytest.raises(errors.ConnectionFailed, match=complaint) as caught:
+        mqpg.connect(dsn, connect_timeout=2)
+    assert "secret" not in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_database_that_is_not_there(dsn: str) -> None:
+    with pytest.raises(errors.ConnectionFailed, match='database "nowhere" does not exist'):
+        mqpg.connect(make_conninfo(dsn, dbname="nowhere"))
+
+
+def test_schema_missing_too_new_too_old(empty_dsn: str, dsn: str, db: psycopg.Connection[Any]) -> None:
+    with pytest.raises(errors.SchemaMissing, match="run mqpg migrate"):
+        mqpg.connect(empty_dsn)
+    db.execute("update mqpg.alembic_version set version_num = '9999'")
+    with pytest.raises(errors.SchemaTooNew, match="upgrade mqpg"):
+        mqpg.connect(dsn)
+
+
+def test_schema_too_old(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from mqpg import migrate
+
+    known = migrate.revisions()
+    monkeypatch.setattr(migrate, "revisions", lambda: (*known, "9999"))
+    with pytest.raises(errors.SchemaTooOld, match="run mqpg migrate"):
+        mqpg.connect(dsn)
+
+
+def test_a_closed_client_says_so(dsn: str) -> None:
+    mq = mqpg.connect(dsn)
+    mq.close()
+    with pytest.raises(errors.ConnectionFailed, match="this client is closed"):
+        mq.send("orders", 1)
+
+
+def test_an_exhausted_pool_says_so(dsn: str) -> None:
+    with (
+        mqpg.connect(dsn, pool_max_size=1, pool_timeout=0.2) as mq,
+        mq.transaction(),
+        pytest.raises(errors.ConnectionFailed, match=r"within 0\.2 s"),
+    ):
+        mq.append()
+
+
+def _through(cut: Proxy, dsn: str) -> str:
+    return make_conninfo(dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable")
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_a_send_whose_answer_is_lost_is_not_repeated(mq: mqpg.Client, dsn: str, orders: str, forward: bool) -> None:
+    where = conninfo_to_dict(dsn)
+    with proxy(str(where["host"]), int(str(where["port"]))) as cut, mqpg.connect(_through(cut, dsn)) as client:
+        client.append()
+        cut.cut_at(b"mqpg.send", forward=forward)
+        with pytest.raises(errors.OutcomeUnknown, match=r"outcome unknown, connection to .* lost"):
+            client.send(orders, 1)
+        assert client.send(orders, 2) > 0  # the next call has a new connection
+    assert cut.cuts == 1
+    _settled(mq, 2 if forward else 1)
+
+
+@pytest.mark.parametrize("forward", [True, False])
+def test_calls_that_may_be_repeated_are(mq: mqpg.Client, dsn: str, orders: str, forward: bool) -> None:
+    where = conninfo_to_dict(dsn)
+    mq.subscribe("g", orders)
+    with proxy(str(where["host"]), int(str(where["port"]))) as cut, mqpg.connect(_through(cut, dsn)) as client:
+        cut.cut_at(b"mqpg.send", forward=forward)
+        client.send(orders, 1, dedup_id="once")
+        cut.cut_at(b"mqpg.prepare", forward=forward)
+        handle = client.prepare(orders, 2, "shop")
+        cut.cut_at(b"mqpg.commit", forward=forward)
+        # Where the first one arrived, it and the repetition may overtake each other.
+        assert client.commit(handle) in (mqpg.Outcome.COMMITTED, mqpg.Outcome.ALREADY_COMMITTED)
+        _settled(mq, 2)
+        while messages := client.receive("g", orders):
+            cut.cut_at(b"mqpg.ack", forward=forward)
+            client.ack(str(messages[0].receipt))
+    assert cut.cuts >= 4
+
+
+def _settled(mq: mqpg.Client, wanted: int) -> None:
+    """The statement that was forwarded may still be running."""
+    give_up, found = time.monotonic() + 10, 0
+    while found < wanted and time.monotonic() < give_up:
+        found += mq.append()
+    assert found == wanted
+
+
+@pytest.mark.chaos
+def test_client_producer_and_consumers_survive_a_restart(own_server: OwnServer, tmp_path: Any) -> None:
+    """Immediate shutdowns while messages flow: each is applied once, and idle connections cost no error."""
+    applied: list[int] = []
+    url = f"sqlite:///{tmp_path / 'reader.db'}"
+    with mqpg.connect(own_server.dsn) as mq:
+        mq.create_topic("orders", queues=2)
+        for number in range(20):
+            mq.send("orders", number)
+
+        @mqpg.consumer("orders", group="here")
+        def here(message: mqpg.Message, conn: Any) -> None:
+            conn.execute("insert into seen values (%s)", [message.payload])
+
+        @mqpg.consumer("orders", group="there", database=url, consumer="one")
+        def there(message: mqpg.Message, conn: Any) -> None:
+            conn.exec_driver_sql("create table if not exists seen (id int)")
+            conn.exec_driver_sql("insert into seen values (?)", (message.payload,))
+
+        with mq.transaction() as conn:
+            conn.execute("create table seen (id int)")
+        stop = threading.Event()
+        threads = [threading.Thread(target=one.run, args=(mq, stop)) for one in (here, there)]
+        for thread in threads:
+            thread.start()
+        mq.append()
+        for round_ in (1, 2):
+            own_server.crash()
+            mq.append()
+            for number in range(20 * round_, 20 * round_ + 20):
+                mq.send("orders", number)
+            mq.append()
+        give_up = time.monotonic() + 60
+        while time.monotonic() < give_up and sorted(applied) != list(range(60)):
+            time.sleep(0.2)
+            with mq.transaction() as conn:
+                applied = [row[0] for row in conn.execute("select id from seen")]
+        while time.monotonic() < give_up and mq._value(_LAG, {}):
+            time.sleep(0.2)
+        stop.set()
+        for thread in threads:
+            thread.join(20)
+            assert not thread.is_alive()
+        with there.effect._database.engine.connect() as local:  # type: ignore[union-attr]
+            seen = [row[0] for row in local.exec_driver_sql("select id from seen")]
+        there.close()
+    assert sorted(applied) == list(range(60))
+    assert sorted(seen) == list(range(60))
