@@ -8,7 +8,8 @@
 -- Cost: an index scan of what is new; an idle pass reads no table rows to speak of and writes nothing.
 -- Errors: MQ001, MQ015 (caller has an xid or is not READ COMMITTED), MQ016 (restored into another cluster).
 create function mqpg.append(max_messages int default null) returns bigint
-language plpgsql as $$
+-- jit off: estimates of a generic plan over a large log would have every pass compiled
+language plpgsql set plan_cache_mode = force_generic_plan set jit = off as $$
 declare
     v_tick mqpg.tick;
     v_batch_seq bigint;
@@ -37,6 +38,9 @@ begin
     if append.max_messages is not null then
         v_upto := mqpg._cut(v_tick, v_s1, append.max_messages);
         v_due_until := mqpg._cut_due(v_tick.due_until, v_due_until, append.max_messages);
+    end if;
+    if not mqpg._anything_new(v_tick, v_upto, v_due_until) then
+        return 0;
     end if;
     select a.messages, a.topic_ids into v_messages, v_topic_ids
     from mqpg._append_runs(v_tick, v_upto, v_due_until) a;

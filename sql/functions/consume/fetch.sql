@@ -10,7 +10,7 @@ declare
     v_oldest bigint;
     v_tail bigint;
     v_until bigint;
-    v_look_in_held boolean := exists (select from mqpg.held);
+    v_runs record;
     v_rows bigint;
 begin
     perform mqpg._check_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
@@ -24,10 +24,21 @@ begin
             v_tail, "fetch".queue_id, "fetch".from_offset);
     end if;
     v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
-    return query
-    select d.* from mqpg._deliveries(
-        v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until, null, v_topic.name, 1, null,
-        v_look_in_held) as d;
+    v_runs := mqpg._runs(v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until);
+    if exists (
+        select from mqpg.held h
+        where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
+    ) then
+        return query
+        select d.* from mqpg._deliveries_held(
+            v_topic.name, "fetch".queue_id, 1, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+    else
+        return query
+        select d.* from mqpg._deliveries(
+            v_topic.name, "fetch".queue_id, 1, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+    end if;
     get diagnostics v_rows = row_count;
     if v_rows <> v_until - "fetch".from_offset then
         perform mqpg._missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);

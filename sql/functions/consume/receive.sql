@@ -18,8 +18,8 @@ declare
     v_waiting record;
     v_cursor mqpg.cursor;
     v_claim mqpg.claim;
+    v_runs record;
     v_receipt text;
-    v_look_in_held boolean;
     v_rows bigint;
 begin
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
@@ -55,16 +55,25 @@ begin
         v_claim := mqpg._claim(
             v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
         continue when v_claim is null;
-        -- variables: a sub-select among the arguments would keep _deliveries() from being inlined, and once that is
-        -- inlined, the receipt would be put together again for each row
+        v_runs := mqpg._runs(
+            v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset);
+        -- a variable: once _deliveries() is inlined, an expression would be computed again for each row
         v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
             v_claim.from_offset, v_claim.to_offset);
-        v_look_in_held := exists (select from mqpg.held);
-        return query
-        select d.* from mqpg._deliveries(
-            v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset,
-            v_claim.settled, v_topic.name, v_claim.attempt,
-            v_receipt, v_look_in_held) as d;
+        if exists (
+            select from mqpg.held h
+            where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
+        ) then
+            return query
+            select d.* from mqpg._deliveries_held(
+                v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_runs.ids,
+                v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+        else
+            return query
+            select d.* from mqpg._deliveries(
+                v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_runs.ids,
+                v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+        end if;
         get diagnostics v_rows = row_count;
         if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
             perform mqpg._missing_body(v_topic.name, v_waiting.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);

@@ -20,9 +20,8 @@ begin
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
     perform mqpg._force_sync();
-    select p.* into v_handle from mqpg._parse_handle(_decide.handle) p
-    join mqpg.broker b on b.broker_id = p.broker_id;
-    if v_handle.message_id is null then
+    v_handle := mqpg._parse_handle(_decide.handle);
+    if v_handle.message_id is null or v_handle.broker_id <> (select b.broker_id from mqpg.broker b) then
         return 'unknown';
     end if;
     select l.topic_id, l.queue_id, l.delay, l.keys[v_handle.message_id % 1024 + 1] as key,
@@ -57,7 +56,7 @@ begin
         return case v_standing when 'c' then 'already_committed' else 'already_rolled_back' end;
     end if;
     if _decide.payload is not null then
-        perform mqpg._check_final(v_half.topic_id, _decide.payload);
+        perform mqpg._check_final('payload', v_half.topic_id, _decide.payload);
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
         values (

@@ -10,9 +10,14 @@ declare
     v_xid xid8;
     v_order bigint;
     v_now timestamptz;
+    v_named record;         -- handles of this broker: places, ids, nonces; batches: distinct, ascending
     v_ids bigint [];        -- per handle: the message id, null where unknown
+    v_facts record;         -- per handle: where its half belongs
     v_halves bigint [];     -- distinct, ascending
     v_finals bigint [];     -- per element of v_halves: the final payload's batch id
+    v_topics int [];        -- likewise: topic, queue, delay
+    v_queues smallint [];
+    v_delays interval [];
     v_decided bigint [];    -- those that this call decided
 begin
     if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
@@ -23,47 +28,74 @@ begin
         return;
     end if;
     perform mqpg._force_sync();
-    select array_agg(k.message_id order by u.o) into v_ids
-    from unnest(_decide_batch.handles) with ordinality as u(handle, o)
-    left join lateral (
-        select p.message_id from mqpg._parse_handle(u.handle) p
-        join mqpg.broker b on b.broker_id = p.broker_id
-        where exists (
-            select from mqpg.commit_log l
-            where l.batch_id = p.message_id / 1024 and l.kind = 'h' and l.nonce = p.nonce
-                and p.message_id % 1024 < l.n)
-            or exists (
-                select from mqpg.held h
-                where h.message_id = p.message_id and h.kind = 'h' and h.nonce = p.nonce)
-    ) as k on true;
+    select array_agg(p.place) as places, array_agg(p.message_id) as ids, array_agg(p.nonce) as nonces,
+        array_agg(distinct p.message_id / 1024) as batches into v_named
+    from mqpg._parse_handles(_decide_batch.handles) p
+    where p.broker_id = (select b.broker_id from mqpg.broker b);
+    -- one look at each record batch, however many of its halves are named
+    with named as materialized (
+        select n.place, n.id, n.nonce from unnest(v_named.places, v_named.ids, v_named.nonces) as n(place, id, nonce)
+    ),
+    batch as materialized (
+        select l.batch_id, l.n, l.nonce, l.topic_id, l.queue_id, l.delay
+        from mqpg.commit_log l
+        where l.batch_id = any(v_named.batches) and l.kind = 'h'
+            and l.batch_id between v_named.batches[1] and v_named.batches[cardinality(v_named.batches)]
+    ),
+    half as (
+        select n.place, n.id, b.topic_id, b.queue_id, b.delay
+        from named n
+        join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and n.id % 1024 < b.n
+        union all
+        select n.place, n.id, h.topic_id, h.queue_id, h.delay
+        from named n
+        join mqpg.held h on h.message_id = n.id
+        where h.kind = 'h' and h.nonce = n.nonce and n.id / 1024 not in (select b.batch_id from batch b)
+    )
+    select array_agg(h.id order by p.place) as ids, array_agg(h.topic_id order by p.place) as topics,
+        array_agg(h.queue_id order by p.place) as queues, array_agg(h.delay order by p.place) as delays into v_facts
+    from generate_series(1, cardinality(_decide_batch.handles)) as p(place)
+    left join half h using (place);
+    v_ids := v_facts.ids;
     v_xid := pg_current_xact_id();    -- before the order number is drawn
     v_order := nextval('mqpg.batch_id');
     v_now := clock_timestamp();
-    select array_agg(d.id order by d.id), array_agg(d.final order by d.id) into v_halves, v_finals
+    select array_agg(d.id order by d.id), array_agg(d.final order by d.id), array_agg(d.topic_id order by d.id),
+        array_agg(d.queue_id order by d.id), array_agg(d.delay order by d.id)
+    into v_halves, v_finals, v_topics, v_queues, v_delays
     from (
-        select distinct on (u.id) u.id,
+        select distinct on (u.id) u.id, u.topic_id, u.queue_id, u.delay,
             case when u.p is not null then nextval('mqpg.batch_id') end as final
-        from unnest(v_ids, _decide_batch.payloads) with ordinality as u(id, p, o)
+        from unnest(v_ids, _decide_batch.payloads, v_facts.topics, v_facts.queues, v_facts.delays)
+            with ordinality as u(id, p, topic_id, queue_id, delay, o)
         where u.id is not null order by u.id, u.o
     ) as d;
     with stored as (
         insert into mqpg.op_log (
             message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
         select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
-            case when _decide_batch.op = 'c' then v_now + f.delay end, f.topic_id, f.queue_id,
+            case when _decide_batch.op = 'c' then v_now + h.delay end, h.topic_id, h.queue_id,
             _decide_batch.decided_by
-        from unnest(v_halves, v_finals) as h(id, final), lateral mqpg._half_facts(h.id) as f
+        from unnest(v_halves, v_finals, v_topics, v_queues, v_delays) as h(id, final, topic_id, queue_id, delay)
         order by h.id
         on conflict do nothing returning message_id
     )
     select coalesce(array_agg(s.message_id), '{}') into v_decided from stored s;
     if _decide_batch.op = 'c' then
         perform mqpg._store_finals(v_xid, v_now, v_ids, _decide_batch.payloads, v_halves, v_finals, v_decided);
-        insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-        select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, v_now, o.topic_id, o.queue_id
-        from mqpg.op_log o
-        where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
-            and o.stage = 0 and o.visible_at is not null;
+        if cardinality(array_remove(v_delays, null)) > 0 then
+            insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+            select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, v_now, o.topic_id, o.queue_id
+            from mqpg.op_log o
+            where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
+                and o.stage = 0 and o.visible_at is not null;
+        end if;
+    end if;
+    if cardinality(v_decided) = cardinality(_decide_batch.handles) then
+        return query
+        select u.handle, (case _decide_batch.op when 'c' then 'committed' else 'rolled_back' end)::mqpg.outcome
+        from unnest(_decide_batch.handles) as u(handle);
+        return;
     end if;
     return query
     select u.handle, case

@@ -10,7 +10,8 @@ declare
     v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
     v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
     v_nonce uuid := gen_random_uuid();
-    v_prefix text;
+    v_prefix text := (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b);
+    v_suffix text := '.' || replace(v_nonce::text, '-', '');
 begin
     perform mqpg._check_batch(
         v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
@@ -20,7 +21,7 @@ begin
     end if;
     perform mqpg._force_sync();
     return query
-    select mqpg._handle(u.id, v_nonce)
+    select v_prefix || u.id || v_suffix    -- as _handle() makes it
     from unnest(mqpg._store(
         v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
         producer_group_id => v_group.producer_group_id, nonce => v_nonce,

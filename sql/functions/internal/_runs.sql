@@ -1,0 +1,39 @@
+-- The runs of message ids at offsets from_offset .. to_offset - 1 of a queue, cut to that range, in order, as
+-- arrays of one length: first message id, where its body lies, first offset, length, attempt. lowest and
+-- highest are the batch ids between which the bodies lie: whoever reads them names these, so that the other
+-- segments are pruned before the reading begins.
+-- Locks: none. Cost: one index lookup a partition of consume_queue.
+create function mqpg._runs(
+    topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint,
+    out ids bigint [], out bodies bigint [], out offsets bigint [], out lengths int [], out attempts int [],
+    out lowest bigint, out highest bigint
+)
+language plpgsql stable as $$
+begin
+    select array_agg(r.first_id + r.skip order by r.first_offset), array_agg(r.body + r.skip order by r.first_offset),
+        array_agg(r.first_offset + r.skip order by r.first_offset),
+        array_agg((least(r.first_offset + r.n, _runs.to_offset) - r.first_offset - r.skip)::int
+            order by r.first_offset),
+        array_agg(r.attempt::int order by r.first_offset), min(r.body) / 1024, max(r.body) / 1024
+    into _runs.ids, _runs.bodies, _runs.offsets, _runs.lengths, _runs.attempts, _runs.lowest, _runs.highest
+    from (
+        select u.first_id, coalesce(u.deliver_id, u.first_id) as body, u.attempt,
+            c.base_offset + u.start as first_offset, coalesce(c.starts[u.i + 1], c.n) - u.start as n,
+            greatest(_runs.from_offset - c.base_offset - u.start, 0) as skip
+        from mqpg.consume_queue c,
+            unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
+                with ordinality as u(first_id, start, deliver_id, attempt, i)
+        where c.topic_id = _runs.topic_id and c.queue_id = _runs.queue_id
+            and c.subscription_id = _runs.subscription_id
+            and c.base_offset >= (
+                select b.base_offset from mqpg.consume_queue b
+                where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
+                    and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
+                order by b.base_offset desc limit 1)
+            and c.base_offset < _runs.to_offset
+        offset 0
+    ) as r
+    where r.first_offset < _runs.to_offset and r.first_offset + r.n > _runs.from_offset;
+end
+$$;
+comment on function mqpg._runs(int, int, int, bigint, bigint) is 'Internal: runs of ids in a range of offsets';
