@@ -21,7 +21,8 @@ create table mqpg.commit_log (
     headers jsonb [],
     payloads json [] not null
 ) partition by range (batch_id);
-comment on table mqpg.commit_log is 'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
+comment on table mqpg.commit_log is
+    'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
 
 create unique index commit_log_batch on mqpg.commit_log (batch_id);
 create index commit_log_normal_xid on mqpg.commit_log (xid) where kind = 'n';

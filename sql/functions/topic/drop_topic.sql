@@ -14,7 +14,8 @@ begin
                 message = format('topic %L has undelivered messages', v_topic.name),
                 hint = 'force => true drops them.';
         end if;
-        if exists (select from mqpg.half_pending h where h.topic = v_topic.name) then
+        if exists (select from mqpg.half_pending h where h.topic = v_topic.name)
+            or exists (select from mqpg.half_parked h where h.topic = v_topic.name) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has undecided half messages', v_topic.name),
                 hint = 'force => true drops them.';
@@ -43,4 +44,5 @@ begin
     delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
 end
 $$;
-comment on function mqpg.drop_topic(text, boolean) is 'Drop a topic; refuses while something is undelivered or undecided unless forced';
+comment on function mqpg.drop_topic(text, boolean) is
+    'Drop a topic; refuses while something is undelivered or undecided unless forced';

@@ -17,7 +17,8 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload);
 end
 $$;
-comment on function mqpg.commit(text, text) is 'Commit a half message with its final payload; the first decision stands';
+comment on function mqpg.commit(text, text) is
+    'Commit a half message with its final payload; the first decision stands';
 
 create function mqpg.commit(handle text, payload json) returns mqpg.outcome
 language plpgsql as $$
@@ -28,7 +29,8 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
 end
 $$;
-comment on function mqpg.commit(text, json) is 'Commit a half message with its final payload; the first decision stands';
+comment on function mqpg.commit(text, json) is
+    'Commit a half message with its final payload; the first decision stands';
 
 create function mqpg.commit(handle text, payload jsonb) returns mqpg.outcome
 language plpgsql as $$
@@ -39,4 +41,5 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
 end
 $$;
-comment on function mqpg.commit(text, jsonb) is 'Commit a half message with its final payload; the first decision stands';
+comment on function mqpg.commit(text, jsonb) is
+    'Commit a half message with its final payload; the first decision stands';
