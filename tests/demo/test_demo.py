@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from typing import Any
 
 import psutil
 import psycopg
 import pytest
 
+from mqpg.demo.servers import ExistingHost
 from tests.fixtures.server import Server
 
 DEMO = [sys.executable, "-m", "mqpg", "demo"]
@@ -67,11 +67,10 @@ def test_everything_is_killed_and_nothing_is_lost_or_doubled(server: Server) -> 
     assert found["seconds"] > 0
 
 
-@pytest.mark.chaos
-def test_ctrl_c_stops_every_process_and_drops_the_databases(server: Server) -> None:
-    before = demo_databases(server)
+def start_and_wait_for_a_kill(server: Server, seed: int) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """A demo at work on the test server, and its processes."""
     demo = subprocess.Popen(
-        [*DEMO, "--flights", "3000", "--seed", "1"],
+        [*DEMO, "--flights", "3000", "--seed", str(seed)],
         env=environment(server.dsn()),
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -85,14 +84,34 @@ def test_ctrl_c_stops_every_process_and_drops_the_databases(server: Server) -> N
             break
     workers = psutil.Process(demo.pid).children(recursive=True)
     assert len(workers) >= 5, said
+    return demo, workers
+
+
+def wait_until_gone(workers: list[psutil.Process], seconds: float) -> list[psutil.Process]:
+    return psutil.wait_procs(workers, timeout=seconds)[1]
+
+
+@pytest.mark.chaos
+def test_ctrl_c_stops_every_process_and_drops_the_databases(server: Server) -> None:
+    before = demo_databases(server)
+    demo, workers = start_and_wait_for_a_kill(server, seed=1)
     demo.send_signal(signal.SIGINT)
-    rest = demo.communicate(timeout=40)[1]
-    assert demo.returncode == 130, said + rest
+    said = demo.communicate(timeout=60)[1]
+    assert demo.returncode == 130, said
     assert not [worker for worker in workers if worker.is_running()]
-    deadline = time.monotonic() + 5
-    while demo_databases(server) - before and time.monotonic() < deadline:
-        time.sleep(0.1)
     assert demo_databases(server) <= before
+
+
+@pytest.mark.chaos
+def test_no_process_outlives_a_killed_demo(server: Server) -> None:
+    before = demo_databases(server)
+    demo, workers = start_and_wait_for_a_kill(server, seed=2)
+    demo.kill()
+    demo.communicate(timeout=60)
+    assert not wait_until_gone(workers, seconds=60)
+    left = demo_databases(server) - before
+    assert len(left) == 3
+    ExistingHost(server.dsn()).drop(sorted(left))
 
 
 @pytest.mark.parametrize(
