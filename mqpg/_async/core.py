@@ -107,7 +107,7 @@ class Core:
         try:
             async with self._connection() as conn, conn.transaction():
                 yield conn
-        except psycopg.OperationalError as error:
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             known = translate(error)
             raise (known if isinstance(known, ConnectionFailed) else error) from error
 

@@ -56,6 +56,7 @@ class EffectHere:
         """Nothing is kept open."""
 
     async def _prepare(self, mq: AsyncClient) -> None:
+        await self._lanes.ready(mq)
         if not self._ready and self._options.journal:
             async with mq.transaction() as conn:
                 # `if not exists` alone lets two that start at once collide.

@@ -26,8 +26,6 @@ class Lanes:
 
     async def receive(self, mq: AsyncClient, *, conn: Caller | None = None) -> list[Message]:
         """The next delivery, of the queue whose turn it is; empty when no queue has any."""
-        if not self._subscribed:
-            await self._subscribe(mq)
         options = self._options
         for _ in range(len(self._turn)):
             queue_id = self._turn[0]
@@ -45,8 +43,10 @@ class Lanes:
                 return messages
         return []
 
-    async def _subscribe(self, mq: AsyncClient) -> None:
-        """Subscribe where nobody has; refuse a subscription of another mode."""
+    async def ready(self, mq: AsyncClient) -> None:
+        """Once: subscribe where nobody has; refuse a subscription of another mode."""
+        if self._subscribed:
+            return
         options = self._options
         mode = await mq._subscription_mode(options.group, options.topic)
         if mode is None:

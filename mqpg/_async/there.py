@@ -60,6 +60,7 @@ class EffectThere:
     async def step(self, mq: AsyncClient) -> int:
         """One delivery: effect and offset in one local transaction, then the ack; how many messages it had."""
         await self._offsets.ensure()
+        await self._lanes.ready(mq)
         messages = await self._lanes.receive(mq)
         if not messages:
             return 0

@@ -57,6 +57,7 @@ class EffectHere:
         """Nothing is kept open."""
 
     def _prepare(self, mq: Client) -> None:
+        self._lanes.ready(mq)
         if not self._ready and self._options.journal:
             with mq.transaction() as conn:
                 # `if not exists` alone lets two that start at once collide.

@@ -27,8 +27,6 @@ class Lanes:
 
     def receive(self, mq: Client, *, conn: Caller | None = None) -> list[Message]:
         """The next delivery, of the queue whose turn it is; empty when no queue has any."""
-        if not self._subscribed:
-            self._subscribe(mq)
         options = self._options
         for _ in range(len(self._turn)):
             queue_id = self._turn[0]
@@ -46,8 +44,10 @@ class Lanes:
                 return messages
         return []
 
-    def _subscribe(self, mq: Client) -> None:
-        """Subscribe where nobody has; refuse a subscription of another mode."""
+    def ready(self, mq: Client) -> None:
+        """Once: subscribe where nobody has; refuse a subscription of another mode."""
+        if self._subscribed:
+            return
         options = self._options
         mode = mq._subscription_mode(options.group, options.topic)
         if mode is None:

@@ -61,6 +61,7 @@ class EffectThere:
     def step(self, mq: Client) -> int:
         """One delivery: effect and offset in one local transaction, then the ack; how many messages it had."""
         self._offsets.ensure()
+        self._lanes.ready(mq)
         messages = self._lanes.receive(mq)
         if not messages:
             return 0

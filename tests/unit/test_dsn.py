@@ -50,7 +50,9 @@ def test_other_databases_get_the_driver_for_the_library() -> None:
     assert str(dsn.to_sqlalchemy("sqlite+aiosqlite:////tmp/x.db")) == "sqlite:////tmp/x.db"
 
 
-@pytest.mark.parametrize("text", ["mysql://h/x", "nonsense", "postgresql://[bad", "host", "postgresql+psycopg://u:p@h:x/y"])
+@pytest.mark.parametrize(
+    "text", ["mysql://h/x", "nonsense", "postgresql://[bad", "host", "postgresql+psycopg://u:p@h:x/y"]
+)
 def test_unreadable_dsns_are_refused_in_one_line(text: str) -> None:
     with pytest.raises(errors.ConfigurationError, match=r"(postgresql|driver)://") as caught:
         dsn.to_libpq(text)
@@ -58,7 +60,11 @@ def test_unreadable_dsns_are_refused_in_one_line(text: str) -> None:
 
 
 def test_passwords_are_not_shown() -> None:
-    for text in ("postgresql://u:secret@h/db", "host=h password=secret dbname=db", "postgresql+psycopg://u:secret@h/db"):
+    for text in (
+        "postgresql://u:secret@h/db",
+        "host=h password=secret dbname=db",
+        "postgresql+psycopg://u:secret@h/db",
+    ):
         assert dsn.describe(text) == "host=h port=5432 dbname=db"
     assert "secret" not in dsn.describe(dsn.to_sqlalchemy("mysql://u:secret@h/x"))
     assert "secret" not in repr(Settings(database_url="postgresql://u:secret@h/db"))
