@@ -204,7 +204,8 @@ create table mqpg.commit_log (
     headers jsonb [],
     payloads json [] not null
 ) partition by range (batch_id);
-comment on table mqpg.commit_log is 'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
+comment on table mqpg.commit_log is
+    'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
 
 create unique index commit_log_batch on mqpg.commit_log (batch_id);
 create index commit_log_normal_xid on mqpg.commit_log (xid) where kind = 'n';
@@ -496,18 +497,19 @@ comment on function mqpg._check_batch(int, text [], text [], text [], jsonb [])
 -- functions/internal/_check_final.sql
 -- Refuses a final payload over the topic's limit (MQ010).
 -- Locks: none. Cost: one index lookup.
-create function mqpg._check_final(topic_id int, payload text) returns void
+create function mqpg._check_final(argument text, topic_id int, payload text) returns void
 language plpgsql stable as $$
 declare
     v_limit int := (select t.max_payload from mqpg.topic t where t.topic_id = _check_final.topic_id);
 begin
     if octet_length(_check_final.payload) > v_limit then
         raise exception using errcode = 'MQ010', message = format(
-            'payload has %s bytes; the topic allows %s', octet_length(_check_final.payload), v_limit);
+            '%s has %s bytes; the topic allows %s', _check_final.argument,
+            octet_length(_check_final.payload), v_limit);
     end if;
 end
 $$;
-comment on function mqpg._check_final(int, text) is 'Internal: refuse an oversized final payload';
+comment on function mqpg._check_final(text, int, text) is 'Internal: refuse an oversized final payload';
 
 -- functions/internal/_check_half_times.sql
 -- Refuses a check_after under 10 ms, a negative delay, and either behind the topic's retention (MQ001).
@@ -889,9 +891,8 @@ begin
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
     perform mqpg._force_sync();
-    select p.* into v_handle from mqpg._parse_handle(_decide.handle) p
-    join mqpg.broker b on b.broker_id = p.broker_id;
-    if v_handle.message_id is null then
+    v_handle := mqpg._parse_handle(_decide.handle);
+    if v_handle.message_id is null or v_handle.broker_id <> (select b.broker_id from mqpg.broker b) then
         return 'unknown';
     end if;
     select l.topic_id, l.queue_id, l.delay, l.keys[v_handle.message_id % 1024 + 1] as key,
@@ -926,7 +927,7 @@ begin
         return case v_standing when 'c' then 'already_committed' else 'already_rolled_back' end;
     end if;
     if _decide.payload is not null then
-        perform mqpg._check_final(v_half.topic_id, _decide.payload);
+        perform mqpg._check_final('payload', v_half.topic_id, _decide.payload);
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
         values (
@@ -962,9 +963,14 @@ declare
     v_xid xid8;
     v_order bigint;
     v_now timestamptz;
+    v_named record;         -- handles of this broker: places, ids, nonces; batches: distinct, ascending
     v_ids bigint [];        -- per handle: the message id, null where unknown
+    v_facts record;         -- per handle: where its half belongs
     v_halves bigint [];     -- distinct, ascending
     v_finals bigint [];     -- per element of v_halves: the final payload's batch id
+    v_topics int [];        -- likewise: topic, queue, delay
+    v_queues smallint [];
+    v_delays interval [];
     v_decided bigint [];    -- those that this call decided
 begin
     if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
@@ -975,47 +981,74 @@ begin
         return;
     end if;
     perform mqpg._force_sync();
-    select array_agg(k.message_id order by u.o) into v_ids
-    from unnest(_decide_batch.handles) with ordinality as u(handle, o)
-    left join lateral (
-        select p.message_id from mqpg._parse_handle(u.handle) p
-        join mqpg.broker b on b.broker_id = p.broker_id
-        where exists (
-            select from mqpg.commit_log l
-            where l.batch_id = p.message_id / 1024 and l.kind = 'h' and l.nonce = p.nonce
-                and p.message_id % 1024 < l.n)
-            or exists (
-                select from mqpg.held h
-                where h.message_id = p.message_id and h.kind = 'h' and h.nonce = p.nonce)
-    ) as k on true;
+    select array_agg(p.place) as places, array_agg(p.message_id) as ids, array_agg(p.nonce) as nonces,
+        array_agg(distinct p.message_id / 1024) as batches into v_named
+    from mqpg._parse_handles(_decide_batch.handles) p
+    where p.broker_id = (select b.broker_id from mqpg.broker b);
+    -- one look at each record batch, however many of its halves are named
+    with named as materialized (
+        select n.place, n.id, n.nonce from unnest(v_named.places, v_named.ids, v_named.nonces) as n(place, id, nonce)
+    ),
+    batch as materialized (
+        select l.batch_id, l.n, l.nonce, l.topic_id, l.queue_id, l.delay
+        from mqpg.commit_log l
+        where l.batch_id = any(v_named.batches) and l.kind = 'h'
+            and l.batch_id between v_named.batches[1] and v_named.batches[cardinality(v_named.batches)]
+    ),
+    half as (
+        select n.place, n.id, b.topic_id, b.queue_id, b.delay
+        from named n
+        join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and n.id % 1024 < b.n
+        union all
+        select n.place, n.id, h.topic_id, h.queue_id, h.delay
+        from named n
+        join mqpg.held h on h.message_id = n.id
+        where h.kind = 'h' and h.nonce = n.nonce and n.id / 1024 not in (select b.batch_id from batch b)
+    )
+    select array_agg(h.id order by p.place) as ids, array_agg(h.topic_id order by p.place) as topics,
+        array_agg(h.queue_id order by p.place) as queues, array_agg(h.delay order by p.place) as delays into v_facts
+    from generate_series(1, cardinality(_decide_batch.handles)) as p(place)
+    left join half h using (place);
+    v_ids := v_facts.ids;
     v_xid := pg_current_xact_id();    -- before the order number is drawn
     v_order := nextval('mqpg.batch_id');
     v_now := clock_timestamp();
-    select array_agg(d.id order by d.id), array_agg(d.final order by d.id) into v_halves, v_finals
+    select array_agg(d.id order by d.id), array_agg(d.final order by d.id), array_agg(d.topic_id order by d.id),
+        array_agg(d.queue_id order by d.id), array_agg(d.delay order by d.id)
+    into v_halves, v_finals, v_topics, v_queues, v_delays
     from (
-        select distinct on (u.id) u.id,
+        select distinct on (u.id) u.id, u.topic_id, u.queue_id, u.delay,
             case when u.p is not null then nextval('mqpg.batch_id') end as final
-        from unnest(v_ids, _decide_batch.payloads) with ordinality as u(id, p, o)
+        from unnest(v_ids, _decide_batch.payloads, v_facts.topics, v_facts.queues, v_facts.delays)
+            with ordinality as u(id, p, topic_id, queue_id, delay, o)
         where u.id is not null order by u.id, u.o
     ) as d;
     with stored as (
         insert into mqpg.op_log (
             message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
         select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
-            case when _decide_batch.op = 'c' then v_now + f.delay end, f.topic_id, f.queue_id,
+            case when _decide_batch.op = 'c' then v_now + h.delay end, h.topic_id, h.queue_id,
             _decide_batch.decided_by
-        from unnest(v_halves, v_finals) as h(id, final), lateral mqpg._half_facts(h.id) as f
+        from unnest(v_halves, v_finals, v_topics, v_queues, v_delays) as h(id, final, topic_id, queue_id, delay)
         order by h.id
         on conflict do nothing returning message_id
     )
     select coalesce(array_agg(s.message_id), '{}') into v_decided from stored s;
     if _decide_batch.op = 'c' then
         perform mqpg._store_finals(v_xid, v_now, v_ids, _decide_batch.payloads, v_halves, v_finals, v_decided);
-        insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-        select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, v_now, o.topic_id, o.queue_id
-        from mqpg.op_log o
-        where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
-            and o.stage = 0 and o.visible_at is not null;
+        if cardinality(array_remove(v_delays, null)) > 0 then
+            insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+            select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, v_now, o.topic_id, o.queue_id
+            from mqpg.op_log o
+            where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
+                and o.stage = 0 and o.visible_at is not null;
+        end if;
+    end if;
+    if cardinality(v_decided) = cardinality(_decide_batch.handles) then
+        return query
+        select u.handle, (case _decide_batch.op when 'c' then 'committed' else 'rolled_back' end)::mqpg.outcome
+        from unnest(_decide_batch.handles) as u(handle);
+        return;
     end if;
     return query
     select u.handle, case
@@ -1035,62 +1068,80 @@ comment on function mqpg._decide_batch(text [], "char", text, text [])
     is 'Internal: decide many half messages; first decisions stand';
 
 -- functions/internal/_deliveries.sql
--- The messages at offsets from_offset .. to_offset - 1 of a queue, in order. Each run's record batch is read
--- once, sliced and unnested; where its segment is gone the survivors in held are read (look_in_held: whether
--- there are any). Fewer rows than offsets mean a missing body: callers check the count.
+-- The messages of runs (see _runs), in the order of the runs. Each run's record batch is read once, sliced and
+-- unnested. Fewer rows than offsets mean a missing body: callers check the count. Two ways, and callers that
+-- find ids between lowest and highest in held take the slower one: where a segment is gone it reads the
+-- survivors there. Meant to be inlined: arguments must be variables. Runs come in order out of unnest, and a
+-- lateral subquery behind OFFSET 0 can only be joined by a nested loop, so nothing needs to be sorted.
 -- Locks: none. Cost: one index lookup and one detoasting a run.
 create function mqpg._deliveries(
-    topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint, settled bigint [],
-    topic text, attempt int, receipt text, look_in_held boolean
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], ids bigint [], bodies bigint [],
+    offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
-    select run.first_id + m.o - 1, _deliveries.topic, _deliveries.queue_id, run.first_offset + m.o - 1,
+    select run.id + m.o - 1, _deliveries.topic, _deliveries.queue_id, run.first_offset + m.o - 1,
         m.key, m.tag, m.headers, m.payload, m.born_at,
         coalesce(run.attempt, 1) + _deliveries.attempt - 1, _deliveries.receipt
-    from (
-        select r.first_id + r.skip as first_id, coalesce(r.deliver_id, r.first_id) + r.skip as body_id,
-            r.first_offset + r.skip as first_offset, r.attempt,
-            least(r.first_offset + r.n, _deliveries.to_offset) - r.first_offset - r.skip as n
-        from (
-            select u.first_id, u.deliver_id, u.attempt, c.base_offset + u.start as first_offset,
-                coalesce(c.starts[u.i + 1], c.n) - u.start as n,
-                greatest(_deliveries.from_offset - c.base_offset - u.start, 0) as skip
-            from mqpg.consume_queue c,
-                unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
-                    with ordinality as u(first_id, start, deliver_id, attempt, i)
-            where c.topic_id = _deliveries.topic_id and c.queue_id = _deliveries.queue_id
-                and c.subscription_id = _deliveries.subscription_id
-                and c.base_offset >= (
-                    select b.base_offset from mqpg.consume_queue b
-                    where b.topic_id = _deliveries.topic_id and b.queue_id = _deliveries.queue_id
-                        and b.subscription_id = _deliveries.subscription_id
-                        and b.base_offset <= _deliveries.from_offset
-                    order by b.base_offset desc limit 1)
-                and c.base_offset < _deliveries.to_offset
-        ) as r
-        where r.first_offset < _deliveries.to_offset and r.first_offset + r.n > _deliveries.from_offset
-    ) as run
+    from unnest(_deliveries.ids, _deliveries.bodies, _deliveries.offsets, _deliveries.lengths, _deliveries.attempts)
+        as run(id, body, first_offset, n, attempt)
     cross join lateral (
         select u.key, u.tag, u.headers, u.payload, b.born_at, u.o
         from mqpg.commit_log b,
             unnest(
-                b.payloads[run.body_id % 1024 + 1:run.body_id % 1024 + run.n],
-                b.keys[run.body_id % 1024 + 1:run.body_id % 1024 + run.n],
-                b.tags[run.body_id % 1024 + 1:run.body_id % 1024 + run.n],
-                b.headers[run.body_id % 1024 + 1:run.body_id % 1024 + run.n]
+                b.payloads[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.keys[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.tags[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.headers[run.body % 1024 + 1:run.body % 1024 + run.n]
             ) with ordinality as u(payload, key, tag, headers, o)
-        where b.batch_id = run.body_id / 1024
-        union all
-        select h.key, h.tag, h.headers, h.payload, h.born_at, h.message_id - run.body_id + 1
-        from mqpg.held h
-        where _deliveries.look_in_held and h.message_id >= run.body_id and h.message_id < run.body_id + run.n
-            and not exists (select from mqpg.commit_log b where b.batch_id = run.body_id / 1024)
+        where b.batch_id = run.body / 1024 and b.batch_id between _deliveries.lowest and _deliveries.highest
+        offset 0
     ) as m
     where _deliveries.settled is null or run.first_offset + m.o - 1 <> all(_deliveries.settled)
+$$;
+comment on function mqpg._deliveries(
+    text, int, int, text, bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+) is 'Internal: messages of runs';
+
+-- functions/internal/_deliveries_held.sql
+-- As _deliveries, and where a segment is gone the survivors in held are read.
+-- Locks: none. Cost: one index lookup and one detoasting a run, and a look into held.
+create function mqpg._deliveries_held(
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], ids bigint [], bodies bigint [],
+    offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
+) returns setof mqpg.delivery
+language sql stable as $$
+    select run.id + m.o - 1, _deliveries_held.topic, _deliveries_held.queue_id, run.first_offset + m.o - 1,
+        m.key, m.tag, m.headers, m.payload, m.born_at,
+        coalesce(run.attempt, 1) + _deliveries_held.attempt - 1, _deliveries_held.receipt
+    from unnest(
+        _deliveries_held.ids, _deliveries_held.bodies, _deliveries_held.offsets, _deliveries_held.lengths,
+        _deliveries_held.attempts) as run(id, body, first_offset, n, attempt)
+    cross join lateral (
+        select u.key, u.tag, u.headers, u.payload, b.born_at, u.o
+        from mqpg.commit_log b,
+            unnest(
+                b.payloads[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.keys[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.tags[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.headers[run.body % 1024 + 1:run.body % 1024 + run.n]
+            ) with ordinality as u(payload, key, tag, headers, o)
+        where b.batch_id = run.body / 1024
+            and b.batch_id between _deliveries_held.lowest and _deliveries_held.highest
+        union all
+        select h.key, h.tag, h.headers, h.payload, h.born_at, h.message_id - run.body + 1
+        from mqpg.held h
+        where h.message_id >= run.body and h.message_id < run.body + run.n
+            and not exists (
+                select from mqpg.commit_log b
+                where b.batch_id = run.body / 1024
+                    and b.batch_id between _deliveries_held.lowest and _deliveries_held.highest)
+    ) as m
+    where _deliveries_held.settled is null or run.first_offset + m.o - 1 <> all(_deliveries_held.settled)
     order by run.first_offset + m.o
 $$;
-comment on function mqpg._deliveries(int, int, int, bigint, bigint, bigint [], text, int, text, boolean)
-    is 'Internal: messages in a range of offsets';
+comment on function mqpg._deliveries_held(
+    text, int, int, text, bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+) is 'Internal: messages of runs, those of dropped segments out of held';
 
 -- functions/internal/_first_sends.sql
 -- Tells which messages are the first with their dedup id within the window, and registers those:
@@ -1271,14 +1322,13 @@ comment on function mqpg._half_facts(bigint) is 'Internal: topic, queue, delay, 
 
 -- functions/internal/_handle.sql
 -- The handle of a half message: broker, incarnation, message id and nonce. Opaque to everybody else.
--- Locks: none. Cost: one lookup in a table of one row. (plpgsql, not sql: its plan is kept.)
+-- Locks: none. Cost: one lookup in a table of one row. (plpgsql, not sql: its plan is kept; no arguments inside
+-- the query, else the planner finds a plan of its own for each call worth while.)
 create function mqpg._handle(message_id bigint, nonce uuid) returns text
 language plpgsql stable as $$
 begin
-    return (
-        select b.broker_id || '.' || b.incarnation || '.' || _handle.message_id || '.'
-            || replace(_handle.nonce::text, '-', '')
-        from mqpg.broker b);
+    return (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b)
+        || _handle.message_id || '.' || replace(_handle.nonce::text, '-', '');
 end
 $$;
 comment on function mqpg._handle(bigint, uuid) is 'Internal: handle of a half message';
@@ -1456,7 +1506,12 @@ create function mqpg._parse_handle(
 )
 language plpgsql immutable as $$
 begin
-    if _parse_handle.handle ~ '^[0-9a-f]{12}\.[0-9]{1,9}\.[0-9]{1,18}\.[0-9a-f]{32}$' then
+    -- lengths apart: a pattern with {1,18} costs three times as much
+    if _parse_handle.handle ~ '^[0-9a-f]+\.[0-9]+\.[0-9]+\.[0-9a-f]+$'
+        and length(split_part(_parse_handle.handle, '.', 1)) = 12
+        and length(split_part(_parse_handle.handle, '.', 2)) <= 9
+        and length(split_part(_parse_handle.handle, '.', 3)) <= 18
+        and length(split_part(_parse_handle.handle, '.', 4)) = 32 then
         broker_id := split_part(_parse_handle.handle, '.', 1);
         incarnation := split_part(_parse_handle.handle, '.', 2)::int;
         message_id := split_part(_parse_handle.handle, '.', 3)::bigint;
@@ -1465,6 +1520,25 @@ begin
 end
 $$;
 comment on function mqpg._parse_handle(text) is 'Internal: parts of a handle, nulls if malformed';
+
+-- functions/internal/_parse_handles.sql
+-- As _parse_handle, for many at once: place, broker, message id and nonce of those that are handles.
+-- Locks: none. Cost: one regular expression each.
+create function mqpg._parse_handles(handles text [])
+returns table (place bigint, broker_id text, message_id bigint, nonce uuid)
+language sql immutable as $$
+    with part as materialized (    -- casts only behind the check
+        select u.o, string_to_array(u.handle, '.') as p
+        from unnest(_parse_handles.handles) with ordinality as u(handle, o)
+        where u.handle ~ '^[0-9a-f]+\.[0-9]+\.[0-9]+\.[0-9a-f]+$'
+    ),
+    fit as materialized (
+        select f.o, f.p from part f
+        where length(f.p[1]) = 12 and length(f.p[2]) <= 9 and length(f.p[3]) <= 18 and length(f.p[4]) = 32
+    )
+    select f.o, f.p[1], f.p[3]::bigint, f.p[4]::uuid from fit f
+$$;
+comment on function mqpg._parse_handles(text []) is 'Internal: parts of many handles';
 
 -- functions/internal/_parse_receipt.sql
 -- The parts of a receipt; MQ007 where the text is none.
@@ -1551,6 +1625,47 @@ begin
 end
 $$;
 comment on function mqpg._refuse_receipt(text, int, int, bigint) is 'Internal: error for a receipt without a claim';
+
+-- functions/internal/_runs.sql
+-- The runs of message ids at offsets from_offset .. to_offset - 1 of a queue, cut to that range, in order, as
+-- arrays of one length: first message id, where its body lies, first offset, length, attempt. lowest and
+-- highest are the batch ids between which the bodies lie: whoever reads them names these, so that the other
+-- segments are pruned before the reading begins.
+-- Locks: none. Cost: one index lookup a partition of consume_queue.
+create function mqpg._runs(
+    topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint,
+    out ids bigint [], out bodies bigint [], out offsets bigint [], out lengths int [], out attempts int [],
+    out lowest bigint, out highest bigint
+)
+language plpgsql stable as $$
+begin
+    select array_agg(r.first_id + r.skip order by r.first_offset), array_agg(r.body + r.skip order by r.first_offset),
+        array_agg(r.first_offset + r.skip order by r.first_offset),
+        array_agg((least(r.first_offset + r.n, _runs.to_offset) - r.first_offset - r.skip)::int
+            order by r.first_offset),
+        array_agg(r.attempt::int order by r.first_offset), min(r.body) / 1024, max(r.body) / 1024
+    into _runs.ids, _runs.bodies, _runs.offsets, _runs.lengths, _runs.attempts, _runs.lowest, _runs.highest
+    from (
+        select u.first_id, coalesce(u.deliver_id, u.first_id) as body, u.attempt,
+            c.base_offset + u.start as first_offset, coalesce(c.starts[u.i + 1], c.n) - u.start as n,
+            greatest(_runs.from_offset - c.base_offset - u.start, 0) as skip
+        from mqpg.consume_queue c,
+            unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
+                with ordinality as u(first_id, start, deliver_id, attempt, i)
+        where c.topic_id = _runs.topic_id and c.queue_id = _runs.queue_id
+            and c.subscription_id = _runs.subscription_id
+            and c.base_offset >= (
+                select b.base_offset from mqpg.consume_queue b
+                where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
+                    and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
+                order by b.base_offset desc limit 1)
+            and c.base_offset < _runs.to_offset
+        offset 0
+    ) as r
+    where r.first_offset < _runs.to_offset and r.first_offset + r.n > _runs.from_offset;
+end
+$$;
+comment on function mqpg._runs(int, int, int, bigint, bigint) is 'Internal: runs of ids in a range of offsets';
 
 -- functions/internal/_setting.sql
 -- Value of a server-wide setting as text.
@@ -1674,7 +1789,7 @@ begin
         select u.payload from unnest(_store_finals.ids, _store_finals.payloads) with ordinality as u(id, payload, o)
         where u.id = h.id order by u.o limit 1
     ) as p on true
-    join lateral mqpg._check_final(f.topic_id, p.payload) as checked on true
+    join lateral mqpg._check_final('payloads', f.topic_id, p.payload) as checked on true
     where h.id = any(_store_finals.decided) and h.final is not null;
 end
 $$;
@@ -2012,10 +2127,11 @@ declare
     v_group mqpg.producer_group := mqpg._producer_group(drop_producer_group.producer_group);
 begin
     perform from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id for update;
-    if exists (select from mqpg.half_pending h where h.producer_group = v_group.name) then
+    if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
+        or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
         raise exception using errcode = 'MQ018',
             message = format('producer group %L has undecided half messages', v_group.name),
-            hint = 'Commit, roll back or settle them first; the view half_pending lists them.';
+            hint = 'Commit, roll back or settle them first; the views half_pending and half_parked list them.';
     end if;
     delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
 end
@@ -2039,7 +2155,8 @@ begin
                 message = format('topic %L has undelivered messages', v_topic.name),
                 hint = 'force => true drops them.';
         end if;
-        if exists (select from mqpg.half_pending h where h.topic = v_topic.name) then
+        if exists (select from mqpg.half_pending h where h.topic = v_topic.name)
+            or exists (select from mqpg.half_parked h where h.topic = v_topic.name) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has undecided half messages', v_topic.name),
                 hint = 'force => true drops them.';
@@ -2068,7 +2185,8 @@ begin
     delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
 end
 $$;
-comment on function mqpg.drop_topic(text, boolean) is 'Drop a topic; refuses while something is undelivered or undecided unless forced';
+comment on function mqpg.drop_topic(text, boolean) is
+    'Drop a topic; refuses while something is undelivered or undecided unless forced';
 
 -- functions/topic/subscribe.sql
 -- Subscribes a consumer group to a topic; repeated with equal arguments it changes nothing, with others it
@@ -2349,7 +2467,8 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload);
 end
 $$;
-comment on function mqpg.commit(text, text) is 'Commit a half message with its final payload; the first decision stands';
+comment on function mqpg.commit(text, text) is
+    'Commit a half message with its final payload; the first decision stands';
 
 create function mqpg.commit(handle text, payload json) returns mqpg.outcome
 language plpgsql as $$
@@ -2360,7 +2479,8 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
 end
 $$;
-comment on function mqpg.commit(text, json) is 'Commit a half message with its final payload; the first decision stands';
+comment on function mqpg.commit(text, json) is
+    'Commit a half message with its final payload; the first decision stands';
 
 create function mqpg.commit(handle text, payload jsonb) returns mqpg.outcome
 language plpgsql as $$
@@ -2371,7 +2491,8 @@ begin
     return mqpg._decide(commit.handle, 'c', 'producer', null, commit.payload::text);
 end
 $$;
-comment on function mqpg.commit(text, jsonb) is 'Commit a half message with its final payload; the first decision stands';
+comment on function mqpg.commit(text, jsonb) is
+    'Commit a half message with its final payload; the first decision stands';
 
 -- functions/transact/commit_batch.sql
 -- Commits many half messages at once; outcomes in argument order. A null element of payloads keeps the
@@ -2546,7 +2667,8 @@ declare
     v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
     v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
     v_nonce uuid := gen_random_uuid();
-    v_prefix text;
+    v_prefix text := (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b);
+    v_suffix text := '.' || replace(v_nonce::text, '-', '');
 begin
     perform mqpg._check_batch(
         v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
@@ -2556,7 +2678,7 @@ begin
     end if;
     perform mqpg._force_sync();
     return query
-    select mqpg._handle(u.id, v_nonce)
+    select v_prefix || u.id || v_suffix    -- as _handle() makes it
     from unnest(mqpg._store(
         v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
         producer_group_id => v_group.producer_group_id, nonce => v_nonce,
@@ -2716,7 +2838,7 @@ declare
     v_oldest bigint;
     v_tail bigint;
     v_until bigint;
-    v_look_in_held boolean := exists (select from mqpg.held);
+    v_runs record;
     v_rows bigint;
 begin
     perform mqpg._check_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
@@ -2730,10 +2852,21 @@ begin
             v_tail, "fetch".queue_id, "fetch".from_offset);
     end if;
     v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
-    return query
-    select d.* from mqpg._deliveries(
-        v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until, null, v_topic.name, 1, null,
-        v_look_in_held) as d;
+    v_runs := mqpg._runs(v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until);
+    if exists (
+        select from mqpg.held h
+        where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
+    ) then
+        return query
+        select d.* from mqpg._deliveries_held(
+            v_topic.name, "fetch".queue_id, 1, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+    else
+        return query
+        select d.* from mqpg._deliveries(
+            v_topic.name, "fetch".queue_id, 1, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+    end if;
     get diagnostics v_rows = row_count;
     if v_rows <> v_until - "fetch".from_offset then
         perform mqpg._missing_body(v_topic.name, "fetch".queue_id, "fetch".from_offset, v_until, v_rows);
@@ -2818,8 +2951,8 @@ declare
     v_waiting record;
     v_cursor mqpg.cursor;
     v_claim mqpg.claim;
+    v_runs record;
     v_receipt text;
-    v_look_in_held boolean;
     v_rows bigint;
 begin
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
@@ -2855,16 +2988,25 @@ begin
         v_claim := mqpg._claim(
             v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
         continue when v_claim is null;
-        -- variables: a sub-select among the arguments would keep _deliveries() from being inlined, and once that is
-        -- inlined, the receipt would be put together again for each row
+        v_runs := mqpg._runs(
+            v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset);
+        -- a variable: once _deliveries() is inlined, an expression would be computed again for each row
         v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
             v_claim.from_offset, v_claim.to_offset);
-        v_look_in_held := exists (select from mqpg.held);
-        return query
-        select d.* from mqpg._deliveries(
-            v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset,
-            v_claim.settled, v_topic.name, v_claim.attempt,
-            v_receipt, v_look_in_held) as d;
+        if exists (
+            select from mqpg.held h
+            where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
+        ) then
+            return query
+            select d.* from mqpg._deliveries_held(
+                v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_runs.ids,
+                v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+        else
+            return query
+            select d.* from mqpg._deliveries(
+                v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_runs.ids,
+                v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
+        end if;
         get diagnostics v_rows = row_count;
         if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
             perform mqpg._missing_body(v_topic.name, v_waiting.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);
@@ -2932,6 +3074,44 @@ end
 $$;
 comment on function mqpg.unpin(text, text, int, text) is 'End a consumer''s ownership of pinned queues';
 
+-- functions/append/_anything_new.sql
+-- Whether a pass of the appender may have something to do: a look at each of its sources that stops at the
+-- first row, for most passes of an idle broker find none and the whole INSERT costs ten times as much.
+-- It may say yes where no row is visible in S1 yet, never no where one is.
+-- Locks: none. Cost: a few index lookups.
+create function mqpg._anything_new(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
+language plpgsql volatile as $$
+declare
+    v_floor bigint := _anything_new.last_tick.floor_id;
+    v_from xid8 := _anything_new.last_tick.snapshot_xmax;
+    v_before xid8 := pg_snapshot_xmax(_anything_new.upto);
+    v_late xid8 [] := array(select pg_snapshot_xip(_anything_new.last_tick.snapshot));
+    v_due_from timestamptz := _anything_new.last_tick.due_until;
+begin
+    if exists (
+        select from mqpg.commit_log l
+        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before) then
+        return true;
+    end if;
+    if exists (
+        select from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before) then
+        return true;
+    end if;
+    if exists (
+        select from mqpg.delayed d where d.visible_at > v_due_from and d.visible_at <= _anything_new.due_until)
+        or exists (select from mqpg.delayed d where d.visible_at <= v_due_from and d.xid >= v_from) then
+        return true;
+    end if;
+    return v_late <> '{}' and (
+        exists (select from mqpg.commit_log l where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late))
+        or exists (select from mqpg.op_log o where o.op = 'c' and o.visible_at is null and o.xid = any(v_late))
+        or exists (select from mqpg.delayed d where d.visible_at <= v_due_from and d.xid = any(v_late)));
+end
+$$;
+comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz)
+    is 'Internal: whether a pass of the appender may have something to do';
+
 -- functions/append/_append_runs.sql
 -- The appender's one INSERT: collects what is new up to a snapshot and a due time, orders it, joins
 -- neighbours into runs, and writes rows of at most 64 runs and 4096 messages behind each queue's tail.
@@ -2992,12 +3172,14 @@ begin
         from due d
         where d.subscription_id <> 0
         union all
-        -- message by message: a recalled one splits its run
+        -- message by message: a recalled one splits its run; only what this very pass decided, for a message
+        -- that was put off once may have two rows
         select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
         from due d
         join lateral (
             select k.message_id from mqpg.op_log k
             where k.message_id between d.first_id and d.first_id + d.n - 1 and k.stage = 1 and k.op = 'd'
+                and k.xid = pg_current_xact_id()
         ) as o on true
         where d.subscription_id = 0
     ),
@@ -3124,7 +3306,8 @@ language sql stable as $$
          order by d.visible_at offset _cut_due.max_messages - 1 limit 1),
         _cut_due.due_until)
 $$;
-comment on function mqpg._cut_due(timestamptz, timestamptz, int) is 'Internal: cut the appender''s due time at a backlog';
+comment on function mqpg._cut_due(timestamptz, timestamptz, int) is
+    'Internal: cut the appender''s due time at a backlog';
 
 -- functions/append/_decide_due.sql
 -- Writes op due for each message that a pass of the appender delivers late or on time, unless it was recalled:
@@ -3139,6 +3322,7 @@ declare
     v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));
     v_due_from timestamptz := _decide_due.last_tick.due_until;
     v_now timestamptz := clock_timestamp();
+    v_until timestamptz := greatest(v_now, _decide_due.due_until);
     v_ids bigint [];
     v_bodies bigint [];
     v_topics int [];
@@ -3174,8 +3358,10 @@ begin
     put_off as (
         insert into mqpg.delayed (
             visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-        select v_now + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id, m.queue_id
-        from message m where not m.free
+        select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id, m.queue_id
+        from message m
+        where not m.free and not exists (
+            select from mqpg.delayed k where k.first_id = m.id and k.visible_at > v_until)    -- already
     )
     insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
     select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'
@@ -3215,7 +3401,8 @@ comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint)
 -- Cost: an index scan of what is new; an idle pass reads no table rows to speak of and writes nothing.
 -- Errors: MQ001, MQ015 (caller has an xid or is not READ COMMITTED), MQ016 (restored into another cluster).
 create function mqpg.append(max_messages int default null) returns bigint
-language plpgsql as $$
+-- jit off: estimates of a generic plan over a large log would have every pass compiled
+language plpgsql set plan_cache_mode = force_generic_plan set jit = off as $$
 declare
     v_tick mqpg.tick;
     v_batch_seq bigint;
@@ -3234,7 +3421,7 @@ begin
     perform mqpg._force_sync();
     perform pg_advisory_xact_lock(1836150834, 0);
     select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
-    -- The sequence first, then the snapshot: a row that the snapshot does not cover has a greater batch id.
+    -- The sequence before this pass's own xid: whoever drew a batch id so far has a smaller xid.
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
     perform mqpg._check_cluster(v_tick.snapshot, v_s1);
@@ -3245,15 +3432,16 @@ begin
         v_upto := mqpg._cut(v_tick, v_s1, append.max_messages);
         v_due_until := mqpg._cut_due(v_tick.due_until, v_due_until, append.max_messages);
     end if;
+    if not mqpg._anything_new(v_tick, v_upto, v_due_until) then
+        return 0;
+    end if;
     select a.messages, a.topic_ids into v_messages, v_topic_ids
     from mqpg._append_runs(v_tick, v_upto, v_due_until) a;
     if v_messages > 0 then
         insert into mqpg.tick (
             tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
         values (
-            v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto),
-            -- rows behind a cut may have drawn their batch ids before the sequence was read
-            case when v_upto::text = v_s1::text then v_batch_seq else v_tick.floor_id end,
+            v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto), v_batch_seq,
             greatest(v_tick.floor_id, (
                 select k.batch_seq from mqpg.tick k
                 where k.xid <= pg_snapshot_xmin(v_upto)
@@ -3396,7 +3584,8 @@ begin
         perform mqpg._hide_entry(_check_half.msg_id,
             clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));
     else
-        perform mqpg._decide(_check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
+        perform mqpg._decide(
+            _check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
     end if;
     return true;
@@ -3440,7 +3629,8 @@ language sql as $$
     where q.msg_id = due.msg_id
     returning q.msg_id, q.message ->> 'handle'
 $$;
-comment on function mqpg._claim_entries(text, int, interval, timestamptz) is 'Internal: lease overdue entries of a group';
+comment on function mqpg._claim_entries(text, int, interval, timestamptz)
+    is 'Internal: lease overdue entries of a group';
 
 -- functions/check/_due_halves.sql
 -- Hands out overdue halves of one group, each for the length of the lease; each hand-out is noted and counts as one
@@ -3641,7 +3831,8 @@ begin
             false, 'ledger', 'the local transaction is open');
         return;
     end if;
-    perform mqpg._decide(_exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
+    perform mqpg._decide(
+        _exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
     perform pgmq.delete('mqpg_oplog', _exhaust.msg_id);
 end
 $$;
@@ -3690,6 +3881,22 @@ end
 $$;
 comment on function mqpg._forget_entry(bigint) is 'Internal: drop the op-log entry of a decided half';
 
+-- functions/check/_half_row.sql
+-- What the views show of a half message, without its body; from held where its segment is gone.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._half_row(message_id bigint) returns table (
+    topic_id int, producer_group_id int, nonce uuid, born_at timestamptz, check_at timestamptz
+)
+language sql stable as $$
+    select l.topic_id, l.producer_group_id, l.nonce, l.born_at, l.check_at
+    from mqpg.commit_log l where l.batch_id = _half_row.message_id / 1024
+    union all
+    select h.topic_id, h.producer_group_id, h.nonce, h.born_at, h.check_at
+    from mqpg.held h where h.message_id = _half_row.message_id
+    limit 1
+$$;
+comment on function mqpg._half_row(bigint) is 'Internal: a half message without its body';
+
 -- functions/check/_hide_entry.sql
 -- Hides an entry of the op-log queue until a point in time: pgmq.set_vt(), which takes a point in time in newer
 -- versions of PGMQ only, and whole seconds in others.
@@ -3722,6 +3929,17 @@ begin
 end
 $$;
 comment on function mqpg._is_open(text) is 'Internal: whether a handle names an undecided half';
+
+-- functions/check/_last_reason.sql
+-- The reason that was last given in the check-backs of a half message.
+-- Locks: none. Cost: one index range of check_log.
+create function mqpg._last_reason(message_id bigint) returns text
+language sql stable as $$
+    select c.reason from mqpg.check_log c
+    where c.message_id = _last_reason.message_id and c.reason is not null
+    order by c.at desc limit 1
+$$;
+comment on function mqpg._last_reason(bigint) is 'Internal: last reason of a half''s check-backs';
 
 -- functions/check/_log_check.sql
 -- Notes one event of a half's check-back: asked, waited, parked, rearmed, settled.
@@ -3838,8 +4056,13 @@ begin
         v_claimed := false;
         for v_group in
             select g.* from mqpg.producer_group g
-            where g.checker in ('ledger', 'function') and exists (
-                select from pgmq.q_mqpg_oplog q where q.message ->> 'producer_group' = g.name and q.vt <= v_now)
+            -- a probe for each group: as a join it might read the whole queue
+            cross join lateral (
+                select from pgmq.q_mqpg_oplog q
+                where q.message ->> 'producer_group' = g.name and q.vt <= v_now
+                limit 1
+            ) as overdue
+            where g.checker in ('ledger', 'function')
             order by random()
         loop
             exit when v_done >= compensate.max_messages;
@@ -4067,9 +4290,12 @@ begin
         return query select 'pinned', 'log', v_segment.segment_no, 'op_log: a message of it may still be decided';
         return;
     end if;
-    v_parent := case when to_regclass('mqpg.op_log_' || v_segment.segment_no) is not null then 'op_log' else 'check_log' end;
+    v_parent := case
+        when to_regclass('mqpg.op_log_' || v_segment.segment_no) is not null then 'op_log' else 'check_log'
+    end;
     if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
-        return query select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        return query
+        select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
         return;
     end if;
     if v_parent = 'check_log' then
@@ -4136,7 +4362,8 @@ begin
         update mqpg.segment s set body_dropped_at = clock_timestamp()
         where s.family = 'log' and s.segment_no = v_segment.segment_no;
     exception when lock_not_available then
-        return query select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; tried again by the next pass';
+        return query
+        select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; tried again by the next pass';
         return;
     end;
     return query select 'dropped', 'log', v_segment.segment_no, format(
@@ -4325,7 +4552,8 @@ begin
             raise lock_not_available;
         end if;
     exception when lock_not_available then
-        return query select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        return query
+        select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
         return;
     end;
     update mqpg.segment s set
@@ -4685,14 +4913,16 @@ begin
     select s.* into v_newest from mqpg.segment s where s.family = 'cursor' order by s.segment_no desc limit 1;
     if v_newest.made_at <= clock_timestamp() - mqpg._setting('cursor_slot_age')::interval then
         begin
-            v_newest := mqpg._make_segment('cursor', v_newest.upper_bound, (v_newest.upper_bound::bigint + 1)::text, true);
+            v_newest := mqpg._make_segment(
+                'cursor', v_newest.upper_bound, (v_newest.upper_bound::bigint + 1)::text, true);
             return query select 'made', 'cursor', v_newest.segment_no, 'cursor_' || v_newest.segment_no;
         exception when lock_not_available then
             return query select 'blocked', 'cursor', v_newest.segment_no, 'cursor is busy';
         end;
     end if;
     if not exists (
-        select from mqpg.segment s where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.dropped_at is null
+        select from mqpg.segment s
+        where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.dropped_at is null
     ) then
         return;
     end if;
@@ -5040,8 +5270,8 @@ create function mqpg._message(message_id bigint) returns table (
     headers jsonb, payload json, delay interval, check_at timestamptz, born_at timestamptz, held boolean
 )
 language sql stable as $$
-    select l.topic_id, l.queue_id, l.producer_group_id, l.kind, l.xid, l.nonce, l.keys[p.i], l.tags[p.i], l.headers[p.i],
-        l.payloads[p.i], l.delay, l.check_at, l.born_at, false
+    select l.topic_id, l.queue_id, l.producer_group_id, l.kind, l.xid, l.nonce, l.keys[p.i], l.tags[p.i],
+        l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at, false
     from (values (_message.message_id % 1024 + 1)) as p(i)
     join mqpg.commit_log l on l.batch_id = _message.message_id / 1024 and p.i <= l.n
     union all
@@ -5308,25 +5538,22 @@ comment on function mqpg.trace(bigint) is 'What happened to one message, in orde
 -- Halves that nobody could answer for and whose group parks them: settle() or rearm() them.
 -- check_at is when they were first due. Cost: a few lookups for each archived entry of the op-log queue.
 create view mqpg.half_parked as
-select a.message ->> 'handle' as handle, a.message ->> 'producer_group' as producer_group, t.name as topic,
-    m.born_at as prepared_at, m.check_at, k.checks, r.reason, a.archived_at as parked_at
-from pgmq.a_mqpg_oplog a
-cross join lateral (
-    select l.topic_id, l.born_at, l.check_at
-    from mqpg.commit_log l where l.batch_id = (a.message ->> 'message_id')::bigint / 1024
-    union all
-    select h.topic_id, h.born_at, h.check_at
-    from mqpg.held h where h.message_id = (a.message ->> 'message_id')::bigint
-    limit 1
-) as m
-join mqpg.topic t on t.topic_id = m.topic_id
-cross join lateral mqpg._checks((a.message ->> 'message_id')::bigint) as k
-left join lateral (
-    select e.reason from mqpg.check_log e
-    where e.message_id = (a.message ->> 'message_id')::bigint and e.reason is not null
-    order by e.at desc limit 1
-) as r on true
-where not mqpg._is_decided((a.message ->> 'message_id')::bigint);
+select
+    a.message ->> 'handle' as handle,
+    a.message ->> 'producer_group' as producer_group,
+    t.name as topic,
+    m.born_at as prepared_at,
+    m.check_at,
+    k.checks,
+    r.reason,
+    a.archived_at as parked_at
+from pgmq.a_mqpg_oplog as a
+cross join lateral (values ((a.message ->> 'message_id')::bigint)) as i (message_id)
+cross join lateral mqpg._half_row(i.message_id) as m
+inner join mqpg.topic as t on m.topic_id = t.topic_id
+cross join lateral mqpg._checks(i.message_id) as k
+cross join lateral mqpg._last_reason(i.message_id) as r (reason)
+where not mqpg._is_decided(i.message_id);
 comment on view mqpg.half_parked is 'Half messages parked for a decision by hand';
 
 -- views/half_pending.sql
@@ -5335,39 +5562,50 @@ comment on view mqpg.half_parked is 'Half messages parked for a decision by hand
 -- Cost: a few lookups for each entry of the op-log queue and each half of about the last second.
 create view mqpg.half_pending as
 with newest as materialized (
-    select h.snapshot from mqpg.half_tick h order by h.half_tick_id desc limit 1
-),
-candidate as (
-    select (q.message ->> 'message_id')::bigint as message_id, q.vt as check_at from pgmq.q_mqpg_oplog q
-    union all
-    select l.batch_id * 1024 + i.i, l.check_at
-    from mqpg.commit_log l
-    cross join lateral generate_series(0, l.n - 1) as i(i)
-    where l.kind = 'h' and l.xid >= coalesce((select pg_snapshot_xmax(n.snapshot) from newest n), '0'::xid8)
-    union all
-    select l.batch_id * 1024 + i.i, l.check_at
-    from mqpg.commit_log l
-    cross join lateral generate_series(0, l.n - 1) as i(i)
-    where l.kind = 'h' and l.xid = any(array(select pg_snapshot_xip(n.snapshot) from newest n))
-)
-select mqpg._handle(c.message_id, m.nonce) as handle, g.name as producer_group, t.name as topic,
-    m.born_at as prepared_at, c.check_at, k.checks, r.reason
-from candidate c
-cross join lateral (
-    select l.topic_id, l.producer_group_id, l.nonce, l.born_at
-    from mqpg.commit_log l where l.batch_id = c.message_id / 1024
-    union all
-    select h.topic_id, h.producer_group_id, h.nonce, h.born_at
-    from mqpg.held h where h.message_id = c.message_id
+    select h.snapshot from mqpg.half_tick as h
+    order by h.half_tick_id desc
     limit 1
-) as m
-join mqpg.topic t on t.topic_id = m.topic_id
-left join mqpg.producer_group g on g.producer_group_id = m.producer_group_id
+),
+
+candidate as (
+    select
+        (q.message ->> 'message_id')::bigint as message_id,
+        q.vt as check_at
+    from pgmq.q_mqpg_oplog as q
+    union all
+    select
+        l.batch_id * 1024 + i.i as message_id,
+        l.check_at
+    from mqpg.commit_log as l
+    cross join lateral generate_series(0, l.n - 1) as i (i)
+    where
+        l.kind = 'h'
+        and l.xid >= coalesce((select pg_snapshot_xmax(n.snapshot) from newest as n), '0'::xid8)
+    union all
+    select
+        l.batch_id * 1024 + i.i as message_id,
+        l.check_at
+    from mqpg.commit_log as l
+    cross join lateral generate_series(0, l.n - 1) as i (i)
+    where
+        l.kind = 'h'
+        and l.xid = any(array(select pg_snapshot_xip(n.snapshot) from newest as n))
+)
+
+select
+    mqpg._handle(c.message_id, m.nonce) as handle,
+    g.name as producer_group,
+    t.name as topic,
+    m.born_at as prepared_at,
+    c.check_at,
+    k.checks,
+    r.reason
+from candidate as c
+cross join lateral mqpg._half_row(c.message_id) as m
+inner join mqpg.topic as t on m.topic_id = t.topic_id
+left join mqpg.producer_group as g on m.producer_group_id = g.producer_group_id
 cross join lateral mqpg._checks(c.message_id) as k
-left join lateral (
-    select e.reason from mqpg.check_log e where e.message_id = c.message_id and e.reason is not null
-    order by e.at desc limit 1
-) as r on true
+cross join lateral mqpg._last_reason(c.message_id) as r (reason)
 where not mqpg._is_decided(c.message_id);
 comment on view mqpg.half_pending is 'Undecided half messages that are not parked';
 
@@ -5375,10 +5613,13 @@ comment on view mqpg.half_pending is 'Undecided half messages that are not parke
 -- What each queue holds: messages at oldest_offset to next_offset - 1 can be read.
 -- Cost: two index lookups a partition for each queue.
 create view mqpg.queue_depth as
-select t.name as topic, q.queue_id, mqpg._oldest(t.topic_id, q.queue_id, 0) as oldest_offset,
+select
+    t.name as topic,
+    q.queue_id,
+    mqpg._oldest(t.topic_id, q.queue_id, 0) as oldest_offset,
     mqpg._tail(t.topic_id, q.queue_id, 0) as next_offset
-from mqpg.topic t
-cross join lateral generate_series(0, t.queues - 1) as q(queue_id);
+from mqpg.topic as t
+cross join lateral generate_series(0, t.queues - 1) as q (queue_id);
 comment on view mqpg.queue_depth is 'Oldest and next offset of each queue';
 
 -- views/subscription_lag.sql
@@ -5386,41 +5627,68 @@ comment on view mqpg.queue_depth is 'Oldest and next offset of each queue';
 -- flight or not; claims are deliveries that were not given back.
 -- Cost: two index lookups a partition for each queue of each subscription.
 create view mqpg.subscription_lag as
-select s.consumer_group, t.name as topic, q.queue_id, c.committed, n.next_offset, n.next_offset - c.committed as lag,
-    (select count(*) from unnest(c.claims) as k(epoch, from_offset, to_offset, attempt, lease_until, consumer, settled)
-     where k.lease_until > '-infinity')::int as claims,
-    c.owner, s.mode
-from mqpg.subscription s
-join mqpg.topic t on t.topic_id = s.topic_id
-cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+select
+    s.consumer_group,
+    t.name as topic,
+    q.queue_id,
+    c.committed,
+    n.next_offset,
+    n.next_offset - c.committed as lag,
+    p.claims,
+    c.owner,
+    s.mode
+from mqpg.subscription as s
+inner join mqpg.topic as t on s.topic_id = t.topic_id
+cross join lateral generate_series(-1, t.queues - 1) as q (queue_id)
 cross join lateral (
-    select mqpg._tail(
-        s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end) as next_offset
-    offset 0
-) as n
-cross join lateral (
-    select k.committed, k.claims, k.owner from mqpg.cursor k
+    select
+        k.committed,
+        k.claims,
+        k.owner
+    from mqpg.cursor as k
     where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
-    order by k.version desc limit 1
-) as c;
+    order by k.version desc
+    limit 1
+) as c
+cross join lateral (
+    select count(*)::int as claims from unnest(c.claims) as u
+    where u.lease_until > '-infinity'
+) as p
+cross join lateral mqpg._tail(
+    s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end
+) as n (next_offset);
 comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
 
 -- views/topics.sql
 -- Topics and their settings. paused: nothing can be paused in this version.
 -- Cost: one row a topic.
 create view mqpg.topics as
-select t.name as topic, t.kind, t.queues, t.retention, false as paused, t.max_payload, t.created_at
-from mqpg.topic t;
+select
+    t.name as topic,
+    t.kind,
+    t.queues,
+    t.retention,
+    false as paused,
+    t.max_payload,
+    t.created_at
+from mqpg.topic as t;
 comment on view mqpg.topics is 'Topics and their settings';
 
 -- views/worker_status.sql
 -- Worker processes; alive: heard of within 30 s and not stopped.
 -- Cost: one row a worker.
 create view mqpg.worker_status as
-select w.worker_id, w.role, w.host, w.pid, w.state,
+select
+    w.worker_id,
+    w.role,
+    w.host,
+    w.pid,
+    w.state,
     w.state <> 'stopped' and w.seen_at > clock_timestamp() - interval '30 seconds' as alive,
-    w.started_at, w.seen_at, w.detail
-from mqpg.worker w;
+    w.started_at,
+    w.seen_at,
+    w.detail
+from mqpg.worker as w;
 comment on view mqpg.worker_status is 'Worker processes and whether they are alive';
 
 -- start.sql

@@ -2,21 +2,34 @@
 -- flight or not; claims are deliveries that were not given back.
 -- Cost: two index lookups a partition for each queue of each subscription.
 create view mqpg.subscription_lag as
-select s.consumer_group, t.name as topic, q.queue_id, c.committed, n.next_offset, n.next_offset - c.committed as lag,
-    (select count(*) from unnest(c.claims) as k(epoch, from_offset, to_offset, attempt, lease_until, consumer, settled)
-     where k.lease_until > '-infinity')::int as claims,
-    c.owner, s.mode
-from mqpg.subscription s
-join mqpg.topic t on t.topic_id = s.topic_id
-cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+select
+    s.consumer_group,
+    t.name as topic,
+    q.queue_id,
+    c.committed,
+    n.next_offset,
+    n.next_offset - c.committed as lag,
+    p.claims,
+    c.owner,
+    s.mode
+from mqpg.subscription as s
+inner join mqpg.topic as t on s.topic_id = t.topic_id
+cross join lateral generate_series(-1, t.queues - 1) as q (queue_id)
 cross join lateral (
-    select mqpg._tail(
-        s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end) as next_offset
-    offset 0
-) as n
-cross join lateral (
-    select k.committed, k.claims, k.owner from mqpg.cursor k
+    select
+        k.committed,
+        k.claims,
+        k.owner
+    from mqpg.cursor as k
     where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
-    order by k.version desc limit 1
-) as c;
+    order by k.version desc
+    limit 1
+) as c
+cross join lateral (
+    select count(*)::int as claims from unnest(c.claims) as u
+    where u.lease_until > '-infinity'
+) as p
+cross join lateral mqpg._tail(
+    s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end
+) as n (next_offset);
 comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';

@@ -1,6 +1,13 @@
 -- Topics and their settings. paused: nothing can be paused in this version.
 -- Cost: one row a topic.
 create view mqpg.topics as
-select t.name as topic, t.kind, t.queues, t.retention, false as paused, t.max_payload, t.created_at
-from mqpg.topic t;
+select
+    t.name as topic,
+    t.kind,
+    t.queues,
+    t.retention,
+    false as paused,
+    t.max_payload,
+    t.created_at
+from mqpg.topic as t;
 comment on view mqpg.topics is 'Topics and their settings';

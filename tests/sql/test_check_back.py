@@ -468,6 +468,16 @@ def test_rearm_gives_all_checks_again(quick: Session, parked: str) -> None:
         quick.call("rearm", parked)
 
 
+def test_topic_and_group_of_a_parked_half_are_not_dropped(quick: Session, parked: str) -> None:
+    with refused("MQ018", "undecided"):
+        quick.call("drop_producer_group", "app")
+    with refused("MQ012", "undecided"):
+        quick.call("drop_topic", "one")
+    quick.rollback(parked)
+    quick.call("drop_producer_group", "app")
+    quick.call("drop_topic", "one")
+
+
 def test_rearm_by_two_at_once_enters_it_once(quick: Session, parked: str, broker: Broker) -> None:
     other = broker.session()
     with quick.transaction():

@@ -69,6 +69,17 @@ def dropped(reported: list[Any]) -> set[str]:
     return {row[3].split(",")[0] for row in reported if row[0] == "dropped"}
 
 
+def gone(mq: Session, tables: set[str], reported: list[Any]) -> None:
+    """These were dropped, or are by further passes: a pass gives up after 100 ms where somebody is in the way."""
+    left = tables - dropped(reported)
+
+    def done() -> bool:
+        left.difference_update(dropped(keep(mq)))
+        return not left
+
+    eventually(lambda: not left or done(), timeout=30, interval=0.05)
+
+
 def partitions(mq: Session, parent: str) -> set[str]:
     rows = mq.rows(
         "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = %s::regclass",
@@ -135,7 +146,7 @@ def test_another_dedup_window_gets_its_slots(mq: Session, window: str) -> None:
     first = mq.send("one", "1", dedup_id="y")
     assert mq.send("one", "1", dedup_id="y") == first
     if window == "10 minutes":
-        assert "dedup_1" in dropped(reported)
+        gone(mq, {"dedup_1"}, reported)
 
 
 def test_two_keepers_do_not_meet(mq: Session, broker: Broker) -> None:
@@ -248,7 +259,7 @@ def test_i11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
     brisk.append()
     assert len(brisk.drain("t")) == 50
     reported = roll(brisk)
-    assert {"consume_queue_1", "tick_1", "half_tick_1", "commit_log_1", "op_log_1", "check_log_1"} <= dropped(reported)
+    gone(brisk, {"consume_queue_1", "tick_1", "half_tick_1", "commit_log_1", "op_log_1", "check_log_1"}, reported)
     assert brisk.scalar("select count(*) from mqpg.commit_log") == 0
     assert brisk.scalar("select count(*) from mqpg.held") == 0
 
@@ -262,7 +273,7 @@ def test_i11_nothing_goes_before_the_longest_retention_in_it(brisk: Session) -> 
     brisk.drain("t")
     assert not dropped(roll(brisk)) & {"commit_log_1", "consume_queue_1"}
     retain(brisk, "0 s")
-    assert {"commit_log_1", "consume_queue_1"} <= dropped(keep(brisk))
+    gone(brisk, {"commit_log_1", "consume_queue_1"}, keep(brisk))
 
 
 def test_i11_a_longer_retention_of_a_topic_elsewhere_keeps_nothing(brisk: Session) -> None:
@@ -270,7 +281,7 @@ def test_i11_a_longer_retention_of_a_topic_elsewhere_keeps_nothing(brisk: Sessio
     brisk.send("one", "1")
     brisk.append()
     brisk.drain("one")
-    assert {"commit_log_1", "consume_queue_1"} <= dropped(roll(brisk))
+    gone(brisk, {"commit_log_1", "consume_queue_1"}, roll(brisk))
 
 
 def test_i11_undelivered_pins_and_is_reported(brisk: Session) -> None:
@@ -280,7 +291,7 @@ def test_i11_undelivered_pins_and_is_reported(brisk: Session) -> None:
     assert "consume_queue_1" not in dropped(reported)
     assert ("pinned", "tick", 1, "g has one queue 0 at 0 of 1") in reported
     assert payloads(brisk.drain("one")) == ["wanted"]
-    assert "consume_queue_1" in dropped(keep(brisk))
+    gone(brisk, {"consume_queue_1"}, keep(brisk))
 
 
 def test_i11_an_open_claim_pins(brisk: Session) -> None:
@@ -289,7 +300,7 @@ def test_i11_an_open_claim_pins(brisk: Session) -> None:
     (message,) = brisk.receive("one")
     assert "consume_queue_1" not in dropped(roll(brisk))
     brisk.ack(message.receipt)
-    assert "consume_queue_1" in dropped(keep(brisk))
+    gone(brisk, {"consume_queue_1"}, keep(brisk))
 
 
 def test_i11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> None:
@@ -312,11 +323,11 @@ def test_i11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     (pin,) = {row[3] for row in reported if row[:3] == ("pinned", "log", 1)}
     assert "4 queued" in pin
     brisk.execute("update mqpg.settings set value = '100' where name = 'held_limit'")
-    assert "commit_log_1" in dropped(keep(brisk))
+    gone(brisk, {"commit_log_1"}, keep(brisk))
     assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= set(ids)
     assert payloads(brisk.call("fetch", "one", 0, 0)) == [1, 2, 3]
     assert payloads(brisk.drain("one", group="new")) == [1, 2, 3]
-    assert "consume_queue_1" in dropped(keep(brisk))
+    gone(brisk, {"consume_queue_1", "half_tick_1"}, keep(brisk))
     assert brisk.scalar("select count(*) from mqpg.held") == 0
 
 
@@ -340,7 +351,7 @@ def test_i11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
     retain(brisk, "0 s")
     reported = roll(brisk)
 
-    assert {"commit_log_1", "consume_queue_1"} <= dropped(reported)
+    gone(brisk, {"commit_log_1", "consume_queue_1"}, reported)
     assert "op_log_1" not in dropped(reported)
     held = brisk.rows("select payload, kind::text from mqpg.held")
     assert sorted(row.payload for row in held) == [
@@ -370,7 +381,7 @@ def test_i11_dead_letters_are_held(brisk: Session) -> None:
     brisk.append()
     (message,) = brisk.receive("one")
     brisk.nack(message.receipt, [dead], reason="poison")
-    assert {"commit_log_1", "consume_queue_1"} <= dropped(roll(brisk))
+    gone(brisk, {"commit_log_1", "consume_queue_1"}, roll(brisk))
     (letter,) = brisk.call("dead_letters", "g", "one")
     assert (letter.message_id, letter.key, letter.payload, letter.attempts, letter.reason) == (
         dead,
@@ -398,7 +409,7 @@ def test_i11_more_survivors_than_may_be_held_pin(brisk: Session) -> None:
     assert ("pinned", "log", 1, "more than held_limit = 3 messages must stay readable: 4 undecided") in reported
     assert brisk.scalar("select count(*) from mqpg.held") == 0
     brisk.rollback(handles[0])
-    assert "commit_log_1" in dropped(keep(brisk))
+    gone(brisk, {"commit_log_1"}, keep(brisk))
     assert brisk.scalar("select count(*) from mqpg.held") == 3
 
 
@@ -408,14 +419,14 @@ def test_op_log_stays_while_a_held_half_is_undecided(brisk: Session) -> None:
     brisk.append()
     brisk.drain("one")
     reported = roll(brisk)
-    assert "commit_log_1" in dropped(reported)
+    gone(brisk, {"commit_log_1"}, reported)
     assert ("pinned", "log", 1, "op_log: a message of it may still be decided") in reported
     assert brisk.commit(handle) == "committed"
     assert brisk.commit(handle) == "already_committed"
     assert "op_log_1" not in dropped(keep(brisk))  # not appended yet
     assert brisk.append() == 1
     assert payloads(brisk.drain("one")) == ["x"]
-    assert "op_log_1" in dropped(keep(brisk))
+    gone(brisk, {"op_log_1"}, keep(brisk))
 
 
 def test_a_repeated_decision_is_unknown_after_the_op_log_went(brisk: Session) -> None:
@@ -424,7 +435,7 @@ def test_a_repeated_decision_is_unknown_after_the_op_log_went(brisk: Session) ->
     brisk.append()
     brisk.drain("one")
     assert brisk.commit(handle) == "already_committed"
-    assert "op_log_1" in dropped(roll(brisk))
+    gone(brisk, {"op_log_1"}, roll(brisk))
     assert brisk.commit(handle) == "unknown"
 
 
@@ -432,7 +443,7 @@ def test_tails_never_go_back(brisk: Session) -> None:
     brisk.send_batch("one", ["1"] * 7)
     brisk.append()
     brisk.drain("one")
-    assert "consume_queue_1" in dropped(roll(brisk))
+    gone(brisk, {"consume_queue_1"}, roll(brisk))
     (depth,) = brisk.rows("select oldest_offset, next_offset from mqpg.queue_depth where topic = 'one'")
     assert tuple(depth) == (7, 7)
     brisk.call("subscribe", "new", "one")
@@ -458,7 +469,7 @@ def test_a_drop_waits_for_nobody_and_holds_nobody_up(brisk: Session, broker: Bro
     brisk.append()
     other.drain("t")
     other.drain("one")
-    assert {"commit_log_1", "consume_queue_1"} <= dropped(roll(brisk))
+    gone(brisk, {"commit_log_1", "consume_queue_1"}, roll(brisk))
 
 
 def test_delayed_slots_go_when_all_is_appended(brisk: Session) -> None:
@@ -484,7 +495,7 @@ def test_delayed_slots_go_when_all_is_appended(brisk: Session) -> None:
     reported = keep(brisk, 3)
     assert ("pinned", "delayed", 1) in [row[:3] for row in reported]
     eventually(lambda: (brisk.append(), brisk.rows("select from mqpg.consume_queue having sum(n) = 2"))[1])
-    assert "delayed_1" in dropped(keep(brisk, 3))
+    gone(brisk, {"delayed_1"}, keep(brisk, 3))
     assert payloads(brisk.drain("one")) == ["soon", "later"]
 
 
@@ -498,7 +509,7 @@ def test_old_ledger_rows_go_with_their_halves_decided(brisk: Session) -> None:
     brisk.execute("update mqpg.ledger set at = at - interval '31 days' where handle <> %s", young)
     brisk.append()
     brisk.drain("one")
-    assert ("purged", "ledger", None, "1 rows") in roll(brisk)
+    gone(brisk, {"half_tick_1"}, roll(brisk))
     assert {row.handle for row in brisk.rows("select handle from mqpg.ledger")} == {undecided, young}
 
 
@@ -510,7 +521,7 @@ def test_cursor_slots_are_carried_and_dropped(brisk: Session) -> None:
     brisk.append()
     (first, *_) = brisk.receive("one", max_messages=2)
     reported = roll(brisk)
-    assert "cursor_1" in dropped(reported)
+    gone(brisk, {"cursor_1"}, reported)
     assert {row.action for row in brisk.rows("select action::text from mqpg.cursor")} == {"k"}
     brisk.ack(first.receipt)
     assert payloads(brisk.drain("one")) == [3]
@@ -526,7 +537,7 @@ def test_a_busy_queue_is_carried_later(brisk: Session, broker: Broker) -> None:
         assert any(row[3].endswith(", 1 busy") for row in reported)
         assert "cursor_1" not in dropped(reported)
         consumer.ack(message.receipt)
-    assert "cursor_1" in dropped(roll(brisk))
+    gone(brisk, {"cursor_1"}, roll(brisk))
     assert brisk.receive("one") == []
 
 

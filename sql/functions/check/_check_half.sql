@@ -37,7 +37,8 @@ begin
         perform mqpg._hide_entry(_check_half.msg_id,
             clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));
     else
-        perform mqpg._decide(_check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
+        perform mqpg._decide(
+            _check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
     end if;
     return true;

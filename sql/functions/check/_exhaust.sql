@@ -26,7 +26,8 @@ begin
             false, 'ledger', 'the local transaction is open');
         return;
     end if;
-    perform mqpg._decide(_exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
+    perform mqpg._decide(
+        _exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
     perform pgmq.delete('mqpg_oplog', _exhaust.msg_id);
 end
 $$;

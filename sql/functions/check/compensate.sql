@@ -23,8 +23,13 @@ begin
         v_claimed := false;
         for v_group in
             select g.* from mqpg.producer_group g
-            where g.checker in ('ledger', 'function') and exists (
-                select from pgmq.q_mqpg_oplog q where q.message ->> 'producer_group' = g.name and q.vt <= v_now)
+            -- a probe for each group: as a join it might read the whole queue
+            cross join lateral (
+                select from pgmq.q_mqpg_oplog q
+                where q.message ->> 'producer_group' = g.name and q.vt <= v_now
+                limit 1
+            ) as overdue
+            where g.checker in ('ledger', 'function')
             order by random()
         loop
             exit when v_done >= compensate.max_messages;

@@ -6,8 +6,8 @@ create function mqpg._message(message_id bigint) returns table (
     headers jsonb, payload json, delay interval, check_at timestamptz, born_at timestamptz, held boolean
 )
 language sql stable as $$
-    select l.topic_id, l.queue_id, l.producer_group_id, l.kind, l.xid, l.nonce, l.keys[p.i], l.tags[p.i], l.headers[p.i],
-        l.payloads[p.i], l.delay, l.check_at, l.born_at, false
+    select l.topic_id, l.queue_id, l.producer_group_id, l.kind, l.xid, l.nonce, l.keys[p.i], l.tags[p.i],
+        l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at, false
     from (values (_message.message_id % 1024 + 1)) as p(i)
     join mqpg.commit_log l on l.batch_id = _message.message_id / 1024 and p.i <= l.n
     union all

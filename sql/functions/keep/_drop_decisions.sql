@@ -36,9 +36,12 @@ begin
         return query select 'pinned', 'log', v_segment.segment_no, 'op_log: a message of it may still be decided';
         return;
     end if;
-    v_parent := case when to_regclass('mqpg.op_log_' || v_segment.segment_no) is not null then 'op_log' else 'check_log' end;
+    v_parent := case
+        when to_regclass('mqpg.op_log_' || v_segment.segment_no) is not null then 'op_log' else 'check_log'
+    end;
     if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
-        return query select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        return query
+        select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
         return;
     end if;
     if v_parent = 'check_log' then

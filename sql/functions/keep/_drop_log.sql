@@ -52,7 +52,8 @@ begin
         update mqpg.segment s set body_dropped_at = clock_timestamp()
         where s.family = 'log' and s.segment_no = v_segment.segment_no;
     exception when lock_not_available then
-        return query select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; tried again by the next pass';
+        return query
+        select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; tried again by the next pass';
         return;
     end;
     return query select 'dropped', 'log', v_segment.segment_no, format(

@@ -44,7 +44,8 @@ begin
             raise lock_not_available;
         end if;
     exception when lock_not_available then
-        return query select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        return query
+        select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
         return;
     end;
     update mqpg.segment s set

@@ -14,14 +14,16 @@ begin
     select s.* into v_newest from mqpg.segment s where s.family = 'cursor' order by s.segment_no desc limit 1;
     if v_newest.made_at <= clock_timestamp() - mqpg._setting('cursor_slot_age')::interval then
         begin
-            v_newest := mqpg._make_segment('cursor', v_newest.upper_bound, (v_newest.upper_bound::bigint + 1)::text, true);
+            v_newest := mqpg._make_segment(
+                'cursor', v_newest.upper_bound, (v_newest.upper_bound::bigint + 1)::text, true);
             return query select 'made', 'cursor', v_newest.segment_no, 'cursor_' || v_newest.segment_no;
         exception when lock_not_available then
             return query select 'blocked', 'cursor', v_newest.segment_no, 'cursor is busy';
         end;
     end if;
     if not exists (
-        select from mqpg.segment s where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.dropped_at is null
+        select from mqpg.segment s
+        where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.dropped_at is null
     ) then
         return;
     end if;

@@ -6,10 +6,11 @@ declare
     v_group mqpg.producer_group := mqpg._producer_group(drop_producer_group.producer_group);
 begin
     perform from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id for update;
-    if exists (select from mqpg.half_pending h where h.producer_group = v_group.name) then
+    if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
+        or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
         raise exception using errcode = 'MQ018',
             message = format('producer group %L has undecided half messages', v_group.name),
-            hint = 'Commit, roll back or settle them first; the view half_pending lists them.';
+            hint = 'Commit, roll back or settle them first; the views half_pending and half_parked list them.';
     end if;
     delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
 end
