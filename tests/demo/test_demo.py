@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -67,11 +68,13 @@ def test_everything_is_killed_and_nothing_is_lost_or_doubled(server: Server) -> 
     assert found["seconds"] > 0
 
 
-def start_and_wait_for_a_kill(server: Server, seed: int) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+def start_and_wait_for_a_kill(
+    server: Server, seed: int, folder: Path
+) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
     """A demo at work on the test server, and its processes."""
     demo = subprocess.Popen(
         [*DEMO, "--flights", "3000", "--seed", str(seed)],
-        env=environment(server.dsn()),
+        env=environment(server.dsn()) | {"TMPDIR": str(folder)},
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
@@ -92,20 +95,21 @@ def wait_until_gone(workers: list[psutil.Process], seconds: float) -> list[psuti
 
 
 @pytest.mark.chaos
-def test_ctrl_c_stops_every_process_and_drops_the_databases(server: Server) -> None:
+def test_ctrl_c_stops_every_process_and_drops_the_databases(server: Server, tmp_path: Path) -> None:
     before = demo_databases(server)
-    demo, workers = start_and_wait_for_a_kill(server, seed=1)
+    demo, workers = start_and_wait_for_a_kill(server, seed=1, folder=tmp_path)
     demo.send_signal(signal.SIGINT)
     said = demo.communicate(timeout=60)[1]
     assert demo.returncode == 130, said
     assert not [worker for worker in workers if worker.is_running()]
     assert demo_databases(server) <= before
+    assert not list(tmp_path.iterdir()), "logs go too"
 
 
 @pytest.mark.chaos
-def test_no_process_outlives_a_killed_demo(server: Server) -> None:
+def test_no_process_outlives_a_killed_demo(server: Server, tmp_path: Path) -> None:
     before = demo_databases(server)
-    demo, workers = start_and_wait_for_a_kill(server, seed=2)
+    demo, workers = start_and_wait_for_a_kill(server, seed=2, folder=tmp_path)
     demo.kill()
     demo.communicate(timeout=60)
     assert not wait_until_gone(workers, seconds=60)
