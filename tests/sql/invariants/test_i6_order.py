@@ -1,0 +1,98 @@
+"""I6 order: committed before the other took its xid means a smaller offset, for one key.
+
+A commit counts as a send made when it was decided; one call keeps argument order, one commit_batch
+message-id order.
+"""
+
+from __future__ import annotations
+
+import random
+from itertools import pairwise
+
+from tests.sql.harness import Broker, Session, messages_by_queue, positions
+from tests.sql.history import History, run_history
+
+
+def violations(history: History, place: dict[int, tuple[int, int]]) -> list[str]:
+    """Pairs of one key whose offsets contradict the order of their transactions; calls out of order."""
+    found = []
+    by_key: dict[str, list[tuple[int, int, int, int, str]]] = {}
+    for sent in history.committed:
+        offsets = [place[i] for i in sent.ids]
+        if sent.key is None:
+            continue
+        if any(a >= b for a, b in pairwise(offsets)):
+            found.append(f"{sent.kind} of key {sent.key}: ids {sent.ids} lie at {offsets}")
+        if len({queue for queue, _ in offsets}) != 1:
+            found.append(f"key {sent.key} on more than one queue")
+        by_key.setdefault(sent.key, []).append(
+            (sent.begun, sent.done, offsets[0][1], offsets[-1][1], f"{sent.kind} {sent.ids[0]}")
+        )
+    for key, calls in by_key.items():
+        for _, done, _, last, what in calls:
+            found += [
+                f"key {key}: {what} committed before {other} began, but lies behind it"
+                for begun, _, first, _, other in calls
+                if done < begun and last >= first
+            ]
+    return found
+
+
+def assert_ordered(mq: Session, topic: str, history: History) -> None:
+    place = {m: (q, o) for q, o, m in positions(mq, topic)}
+    assert set(place) == set(history.ids)
+    assert violations(history, place) == []
+
+
+def test_I6_random_concurrent_senders_and_commits(mq: Session, broker: Broker, rng: random.Random) -> None:
+    assert_ordered(mq, "t", run_history(broker, rng, "t", producers=8, steps=25))
+
+
+def test_I6_random_history_on_one_queue(mq: Session, broker: Broker, rng: random.Random) -> None:
+    assert_ordered(mq, "one", run_history(broker, rng, "one", producers=6, steps=20, keys=1))
+
+
+def test_I6_one_producer_is_in_order(mq: Session) -> None:
+    ids = [mq.send("t", "1", key="k") for _ in range(50)]
+    mq.append()
+    assert list(messages_by_queue(mq, "t").values()) == [ids]
+
+
+def test_I6_a_commit_is_in_order_with_sends(mq: Session) -> None:
+    early = mq.prepare("t", "1", key="k")
+    a = mq.send("t", "1", key="k")
+    mq.commit(early)
+    b = mq.send("t", "1", key="k")
+    late = mq.prepare("t", "1", key="k")
+    mq.commit(late)
+    mq.append()
+    expected = [a, int(early.split(".")[2]), b, int(late.split(".")[2])]
+    assert list(messages_by_queue(mq, "t").values()) == [expected]
+
+
+def test_I6_argument_order_within_one_call(mq: Session) -> None:
+    ids = mq.send_batch("t", ["1"] * 2100, keys=["k"] * 2100)
+    mq.append()
+    assert list(messages_by_queue(mq, "t").values()) == [ids]
+
+
+def test_I6_message_id_order_within_one_commit_batch(mq: Session) -> None:
+    rows = mq.call("prepare_batch", "t", ["1"] * 30, "pg", keys=["k"] * 30)
+    handles = [r[0] for r in rows]
+    mq.call("commit_batch", handles[15:] + handles[:15])
+    mq.append()
+    assert list(messages_by_queue(mq, "t").values()) == [[int(h.split(".")[2]) for h in handles]]
+
+
+def test_I6_a_long_transaction_that_took_its_xid_early(mq: Session, broker: Broker) -> None:
+    """It may lie before or after what overlapped it, but before what began after its commit."""
+    slow = broker.session()
+    with slow.transaction():
+        held = slow.send("one", "1", key="k")
+        overlapping = mq.send("one", "1", key="k")
+        mq.append()
+    after = mq.send("one", "1", key="k")
+    mq.append()
+    order = messages_by_queue(mq, "one")[0]
+    assert sorted(order) == sorted([held, overlapping, after])
+    assert order[-1] == after

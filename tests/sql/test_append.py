@@ -1,0 +1,223 @@
+"""append by contract: what a pass moves, in which order, in which rows, and what it refuses."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, messages_by_queue, positions, refused, seconds
+
+
+def ticks(mq: Session) -> int:
+    return int(mq.scalar("select count(*) from mqpg.tick"))
+
+
+def test_a_pass_returns_how_many_messages_it_moved(mq: Session) -> None:
+    assert mq.append() == 0
+    mq.send("one", "1")
+    mq.send_batch("t", ["1"] * 10)
+    assert mq.append() == 11
+    assert mq.append() == 0
+
+
+def test_a_pass_that_moves_nothing_writes_nothing(mq: Session) -> None:
+    mq.send("one", "1")
+    mq.append()
+    before = ticks(mq)
+    for _ in range(5):
+        mq.append()
+    assert ticks(mq) == before
+
+
+def test_a_committed_half_counts_and_a_rolled_back_one_does_not(mq: Session) -> None:
+    a, b = mq.prepare("one", "1"), mq.prepare("one", "2")
+    assert mq.append() == 0
+    mq.commit(a)
+    mq.rollback(b)
+    assert mq.append() == 1
+
+
+def test_offsets_go_on_from_pass_to_pass(mq: Session) -> None:
+    ids = []
+    for _ in range(5):
+        ids += mq.send_batch("one", ["1"] * 3)
+        mq.append()
+    assert positions(mq, "one") == [(0, offset, m) for offset, m in enumerate(ids)]
+
+
+def test_one_transaction_is_in_statement_order(mq: Session) -> None:
+    with mq.transaction():
+        ids = [mq.send("one", "1") for _ in range(5)]
+        ids += mq.send_batch("one", ["1"] * 5)
+    mq.append()
+    assert messages_by_queue(mq, "one") == {0: ids}
+
+
+def test_a_row_has_at_most_64_runs(mq: Session) -> None:
+    ids = [mq.send("one", "1") for _ in range(200)]
+    mq.append()
+    rows = mq.rows("select base_offset, n, cardinality(first_ids) as runs from mqpg.consume_queue order by 1")
+    assert max(r.runs for r in rows) <= 64
+    assert len(rows) >= 4
+    assert messages_by_queue(mq, "one") == {0: ids}
+
+
+def test_a_row_has_at_most_4096_messages(mq: Session) -> None:
+    ids = mq.send_batch("one", ["1"] * 10_000)
+    mq.append()
+    rows = mq.rows("select n from mqpg.consume_queue")
+    assert max(r.n for r in rows) <= 4096
+    assert messages_by_queue(mq, "one") == {0: ids}
+
+
+def test_starts_and_first_ids_are_parallel_and_ascend(mq: Session) -> None:
+    for n in (1, 3, 2):
+        mq.send_batch("one", ["1"] * n)
+    mq.append()
+    (row,) = mq.rows("select * from mqpg.consume_queue")
+    assert (row.base_offset, row.n, row.starts) == (0, 6, [0, 1, 4])
+    assert len(row.first_ids) == 3
+
+
+def test_a_tick_names_the_topics_that_it_touched(mq: Session) -> None:
+    mq.send("one", "1")
+    mq.append()
+    named = mq.scalar(
+        """select array_agg(t.name) from mqpg.tick as k cross join unnest(k.topic_ids) as u(id)
+           join mqpg.topic as t on t.topic_id = u.id
+           where k.tick_id = (select max(tick_id) from mqpg.tick)"""
+    )
+    assert named == ["one"]
+
+
+def test_a_pass_that_moved_something_notifies_once(mq: Session, broker: Broker) -> None:
+    listener = broker.session("listen mqpg")
+    mq.append()
+    mq.send("one", "1")
+    mq.send("t", "1")
+    mq.append()
+    got = list(listener.conn.notifies(timeout=1, stop_after=1))
+    assert [n.channel for n in got] == ["mqpg"]
+    assert int(got[0].payload) == mq.scalar("select max(tick_id) from mqpg.tick")
+    assert list(listener.conn.notifies(timeout=0.05)) == []
+
+
+def test_producers_never_notify(mq: Session, broker: Broker) -> None:
+    listener = broker.session("listen mqpg")
+    mq.send("one", "1")
+    mq.send_batch("one", ["1"])
+    mq.commit(mq.prepare("one", "1"))
+    assert list(listener.conn.notifies(timeout=0.1)) == []
+
+
+def test_max_messages_is_a_target_and_loses_nothing(mq: Session) -> None:
+    ids = [mq.send("one", "1") for _ in range(60)]
+    passes = []
+    while moved := mq.append(10):
+        passes.append(moved)
+    assert sum(passes) == 60
+    assert len(passes) >= 4
+    assert messages_by_queue(mq, "one") == {0: ids}
+
+
+def test_one_transaction_is_not_split_by_max_messages(mq: Session) -> None:
+    with mq.transaction():
+        ids = [mq.send("one", "1") for _ in range(25)]
+    moved = mq.append(10)
+    assert moved in (0, 25)
+    while mq.append(10):
+        pass
+    assert messages_by_queue(mq, "one") == {0: ids}
+
+
+def test_due_messages_are_cut_by_max_messages_too(mq: Session) -> None:
+    ids = [mq.send("one", str(i), delay=seconds(0.01)) for i in range(30)]
+    mq.execute("select pg_sleep(0.05)")
+    for _ in range(20):
+        mq.append(7)
+    assert messages_by_queue(mq, "one") == {0: ids}
+
+
+def test_one_standing_pass_makes_the_other_wait_or_give_way(mq: Session, broker: Broker) -> None:
+    """A second appender never appends beside the first; both orders leave dense offsets."""
+    other, mine = broker.session(), broker.session()
+    for _ in range(10):
+        ids = mq.send_batch("one", ["1"] * 5)
+        a = broker.background(other.append)
+        b = broker.background(mine.append)
+        assert a.result(5) + b.result(5) in (0, 5, 10)
+        assert ids
+    eventually(lambda: mq.append() == 0)
+    offsets = [o for _, o, _ in positions(mq, "one")]
+    assert offsets == list(range(50))
+
+
+def test_a_caller_in_repeatable_read_is_refused(mq: Session) -> None:
+    mq.send("one", "1")
+    for level in ("repeatable read", "serializable"):
+        with refused("MQ015"), mq.transaction():
+            mq.execute(f"set transaction isolation level {level}")
+            mq.append()
+    assert mq.append() == 1
+
+
+def test_a_caller_that_has_written_is_refused(mq: Session) -> None:
+    with refused("MQ015"), mq.transaction():
+        mq.send("one", "1")
+        mq.append()
+    mq.send("one", "2")
+    assert mq.append() == 1
+
+
+def test_retries_and_delays_become_visible_by_append_only(mq: Session) -> None:
+    mq.send("one", "1", delay=seconds(0.02))
+    mq.execute("select pg_sleep(0.05)")
+    assert mq.receive("one") == []
+    mq.append()
+    assert len(mq.receive("one")) == 1
+
+
+def test_an_unfinished_transaction_holds_back_only_its_own_rows(mq: Session, broker: Broker) -> None:
+    slow = broker.session()
+    with slow.transaction():
+        held = slow.send("one", "1")
+        later = mq.send("one", "2")
+        assert mq.append() == 1
+        assert messages_by_queue(mq, "one") == {0: [later]}
+    assert mq.append() == 1
+    assert messages_by_queue(mq, "one") == {0: [later, held]}
+
+
+def test_an_open_recall_postpones_due_messages_for_a_few_passes_only(mq: Session, broker: Broker) -> None:
+    recaller = broker.session()
+    kept = mq.send("one", "1", delay=seconds(0.05))
+    recalled = mq.send("one", "2", delay=seconds(0.05))
+    with recaller.transaction():
+        assert recaller.value("recall", recalled) is True
+        mq.execute("select pg_sleep(0.06)")
+        mq.execute("set lock_timeout = '2s'")
+        for _ in range(3):
+            try:
+                mq.append()
+            except psycopg.errors.LockNotAvailable:
+                pytest.fail("append waits for an open recall")
+    eventually(lambda: (mq.append(), messages_by_queue(mq, "one"))[1])
+    assert messages_by_queue(mq, "one") == {0: [kept]}
+
+
+def test_a_message_put_off_for_an_open_recall_comes_once(mq: Session, broker: Broker) -> None:
+    """The recall is rolled back after passes have put its message off, while nothing else moved."""
+    recaller = broker.session()
+    ids = mq.send_batch("one", ["0", "1", "2"], delay=seconds(0.05))
+    with recaller.transaction() as tx:
+        for message_id in ids:
+            recaller.value("recall", message_id)
+        mq.execute("select pg_sleep(0.06)")
+        for _ in range(3):
+            assert mq.append() == 0
+        tx.force_rollback = True
+    assert mq.scalar("select count(*) from mqpg.delayed") <= 1 + len(ids)
+    eventually(lambda: (mq.append(), len(positions(mq, "one")) >= 3)[1])
+    mq.execute("select pg_sleep(1.1)")  # what was put off is due by now
+    mq.append()
+    assert [m for _, _, m in positions(mq, "one")] == ids

@@ -1,0 +1,435 @@
+"""Bad input: every function, every bad argument: the right SQLSTATE, the argument named, nothing stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.fixtures.databases import Databases
+from tests.fixtures.server import Server
+from tests.sql.harness import Broker, Session, refused
+
+BAD_NAMES = ["", " ", "a b", "é", "-a", ".a", "_a", "a" * 128, "a\n", "a;drop", "a/b", "a'"]
+GOOD_NAMES = ["a", "9", "A.b_c-D", "a" * 127, "select", "null", "a--b", "x.y.z"]
+
+
+class Case(NamedTuple):
+    sql: str  # of one call; {…} are values of the module's broker
+    code: str
+    mention: str | None
+
+
+def case(sql: str, code: str, mention: str | None = None) -> Case:
+    return Case(sql, code, mention)
+
+
+BIG = "('\"' || repeat('x', 2000000) || '\"')"
+
+TOPIC_CASES = [
+    case("create_topic(null)", "MQ001", "topic"),
+    case("create_topic('n', queues => null)", "MQ001", "queues"),
+    case("create_topic('n', queues => 0)", "MQ001", "queues"),
+    case("create_topic('n', queues => -1)", "MQ001", "queues"),
+    case("create_topic('n', queues => 1000000)", "MQ001", "queues"),
+    case("create_topic('n', retention => null)", "MQ001", "retention"),
+    case("create_topic('n', retention => '-1 day')", "MQ001", "retention"),
+    case("create_topic('n', retention => '0')", "MQ001", "retention"),
+    case("create_topic('n', kind => 'strange')", "MQ001", "kind"),
+    case("create_topic('n', kind => null)", "MQ001", "kind"),
+    case("create_topic('t', queues => 5)", "MQ011", "t"),
+    case("alter_topic(null)", "MQ001", "topic"),
+    case("alter_topic('nosuch', max_payload => 10)", "MQ003", "nosuch"),
+    case("alter_topic('t', max_payload => 0)", "MQ001", "max_payload"),
+    case("alter_topic('t', max_payload => -1)", "MQ001", "max_payload"),
+    case("alter_topic('t', retention => '-1 s')", "MQ001", "retention"),
+    case("drop_topic(null)", "MQ001", "topic"),
+    case("drop_topic('nosuch')", "MQ003", "nosuch"),
+    case("drop_topic('nosuch', force => true)", "MQ003", "nosuch"),
+    case("drop_topic('t')", "MQ012", "t"),
+]
+
+PRODUCE_CASES = [
+    case("send(null, '1')", "MQ001", "topic"),
+    case("send('nosuch', '1')", "MQ003", "nosuch"),
+    case("send('no such', '1')", "MQ002", "topic"),
+    case("send('t', null)", "MQ001", "payload"),
+    case("send('t', null::text)", "MQ001", "payload"),
+    case("send('t', null::json)", "MQ001", "payload"),
+    case("send('t', null::jsonb)", "MQ001", "payload"),
+    case("send('t', 'not json')", "22P02", "json"),
+    case("send('t', '')", "22P02", "json"),
+    case("send('t', '{\"a\": 1')", "22P02", "json"),
+    case(f"send('t', {BIG})", "MQ010", "payload"),
+    case(f"send('t', {BIG}::json)", "MQ010", "payload"),
+    case(f"send('t', {BIG}::jsonb)", "MQ010", "payload"),
+    case("send('t', '1', key => repeat('k', 5000))", "MQ001", "key"),
+    case("send('t', '1', tag => repeat('k', 5000))", "MQ001", "tag"),
+    case("send('t', '1', delay => '-1 s')", "MQ001", "delay"),
+    case("send('t', '1', delay => '1000 years')", "MQ001", "delay"),
+    case("send('t', '1', delay => '1 s', deliver_at => now() + interval '1 s')", "MQ001", "deliver_at"),
+    case("send('t', '1', deliver_at => 'infinity')", "MQ001", "deliver_at"),
+    case("send('t', '1', dedup_id => '')", "MQ001", "dedup_id"),
+    case("send('t', '1', dedup_id => repeat('k', 5000))", "MQ001", "dedup_id"),
+    case("send_batch(null, array['1'])", "MQ001", "topic"),
+    case("send_batch('nosuch', array['1'])", "MQ003", "nosuch"),
+    case("send_batch('nosuch', '{}'::text[])", "MQ003", "nosuch"),
+    case("send_batch('t', null::text[])", "MQ001", "payloads"),
+    case("send_batch('t', null::json[])", "MQ001", "payloads"),
+    case("send_batch('t', null::jsonb[])", "MQ001", "payloads"),
+    case("send_batch('t', array['1', null])", "MQ001", "payloads"),
+    case("send_batch('t', array['1', null]::json[])", "MQ001", "payloads"),
+    case("send_batch('t', array[null, '1']::jsonb[])", "MQ001", "payloads"),
+    case("send_batch('t', array['1', 'no'])", "22P02", "json"),
+    case("send_batch('t', array[array['1'], array['2']])", "MQ001", "payloads"),
+    case(f"send_batch('t', array['1', {BIG}])", "MQ010", "payloads"),
+    case("send_batch('t', array['1', '2'], keys => array['a'])", "MQ001", "keys"),
+    case("send_batch('t', array['1', '2'], keys => array['a', 'b', 'c'])", "MQ001", "keys"),
+    case("send_batch('t', array['1', '2'], keys => '{}')", "MQ001", "keys"),
+    case("send_batch('t', '{}'::text[], keys => array['a'])", "MQ001", "keys"),
+    case("send_batch('t', array['1', '2'], tags => array['a'])", "MQ001", "tags"),
+    case("send_batch('t', array['1', '2'], headers => array['{}']::jsonb[])", "MQ001", "headers"),
+    case("send_batch('t', array['1', '2'], dedup_ids => array['a'])", "MQ001", "dedup_ids"),
+    case("send_batch('t', array['1', '2'], dedup_ids => array['a', ''])", "MQ001", "dedup_id"),
+    case("send_batch('t', array['1', '2'], keys => array['a', repeat('k', 5000)])", "MQ001", "keys"),
+    case("send_batch('t', array['1'], delay => '-1 s')", "MQ001", "delay"),
+    case("recall(null)", "MQ001", "message_id"),
+    case("recall(-1)", "MQ001", "message_id"),
+    case("recall(123456789012345)", "MQ001", "message_id"),
+    case("recall({message_id})", "MQ001", "message_id"),
+]
+
+GROUP_CASES = [
+    case("create_producer_group(null)", "MQ001", "producer_group"),
+    case("create_producer_group('n', check_after => null)", "MQ001", "check_after"),
+    case("create_producer_group('n', check_after => '0')", "MQ001", "check_after"),
+    case("create_producer_group('n', check_after => '-1 s')", "MQ001", "check_after"),
+    case("create_producer_group('n', max_checks => null)", "MQ001", "max_checks"),
+    case("create_producer_group('n', max_checks => 0)", "MQ001", "max_checks"),
+    case("create_producer_group('n', max_checks => -1)", "MQ001", "max_checks"),
+    case("create_producer_group('n', on_exhausted => null)", "MQ001", "on_exhausted"),
+    case("create_producer_group('n', on_exhausted => 'commit')", "MQ001", "on_exhausted"),
+    case("create_producer_group('n', checker => null)", "MQ001", "checker"),
+    case("create_producer_group('n', checker => 'guess')", "MQ001", "checker"),
+    case("create_producer_group('n', checker => 'url')", "MQ001", "checker_target"),
+    case("create_producer_group('n', checker => 'function')", "MQ001", "checker_target"),
+    case("create_producer_group('n', checker => 'function', checker_target => 'no_such_f')", "MQ001", "checker_target"),
+    case("create_producer_group('n', checker => 'ledger', checker_target => 'x')", "MQ001", "checker_target"),
+    case("create_producer_group('pg', max_checks => 3)", "MQ011", "pg"),
+    case("alter_producer_group('nosuch', max_checks => 3)", "MQ004", "nosuch"),
+    case("alter_producer_group(null, max_checks => 3)", "MQ001", "producer_group"),
+    case("alter_producer_group('pg', max_checks => 0)", "MQ001", "max_checks"),
+    case("drop_producer_group('nosuch')", "MQ004", "nosuch"),
+    case("drop_producer_group(null)", "MQ001", "producer_group"),
+    case("drop_producer_group('pg')", "MQ018", "pg"),
+]
+
+TRANSACT_CASES = [
+    case("prepare(null, '1', 'pg')", "MQ001", "topic"),
+    case("prepare('nosuch', '1', 'pg')", "MQ003", "nosuch"),
+    case("prepare('t', null, 'pg')", "MQ001", "payload"),
+    case("prepare('t', 'not json', 'pg')", "22P02", "json"),
+    case(f"prepare('t', {BIG}, 'pg')", "MQ010", "payload"),
+    case("prepare('t', '1', null)", "MQ001", "producer_group"),
+    case("prepare('t', '1', 'nosuch')", "MQ004", "nosuch"),
+    case("prepare('t', '1', 'no such')", "MQ002", "producer_group"),
+    case("prepare('t', '1', 'pg', check_after => '-1 s')", "MQ001", "check_after"),
+    case("prepare('t', '1', 'pg', check_after => '0')", "MQ001", "check_after"),
+    case("prepare('t', '1', 'pg', delay => '-1 s')", "MQ001", "delay"),
+    case("prepare('t', '1', 'pg', key => repeat('k', 5000))", "MQ001", "key"),
+    case("prepare_batch(null, array['1'], 'pg')", "MQ001", "topic"),
+    case("prepare_batch('t', null::text[], 'pg')", "MQ001", "payloads"),
+    case("prepare_batch('t', array['1', null], 'pg')", "MQ001", "payloads"),
+    case("prepare_batch('t', array['1'], 'nosuch')", "MQ004", "nosuch"),
+    case("prepare_batch('t', array['1'], null)", "MQ001", "producer_group"),
+    case("prepare_batch('t', array['1', '2'], 'pg', keys => array['a'])", "MQ001", "keys"),
+    case("prepare_batch('t', array['1', '2'], 'pg', tags => array['a'])", "MQ001", "tags"),
+    case("prepare_batch('t', array['1', '2'], 'pg', headers => array[null::jsonb])", "MQ001", "headers"),
+    case("prepare_batch('t', array['1'], 'pg', check_after => '-1 s')", "MQ001", "check_after"),
+    case("prepare_batch('t', array['1'], 'pg', delay => '-1 s')", "MQ001", "delay"),
+    case("commit(null)", "MQ001", "handle"),
+    case("commit(null, '1')", "MQ001", "handle"),
+    case("commit('{handle}', null)", "MQ001", "payload"),
+    case("commit('{handle}', 'not json')", "22P02", "json"),
+    case(f"commit('{{handle}}', {BIG})", "MQ010", "payload"),
+    case("rollback(null)", "MQ001", "handle"),
+    case("commit_batch(null)", "MQ001", "handles"),
+    case("commit_batch(array[null]::text[])", "MQ001", "handles"),
+    case("commit_batch(array['{handle}', null])", "MQ001", "handles"),
+    case("commit_batch(null, array['1'])", "MQ001", "handles"),
+    case("commit_batch(array['{handle}'], null::text[])", "MQ001", "payloads"),
+    case("commit_batch(array['{handle}'], array['1', '2'])", "MQ001", "payloads"),
+    case("commit_batch(array['{handle}'], array['no'])", "22P02", "json"),
+    case("commit_batch(array['{handle}'], array['1', '2']::jsonb[])", "MQ001", "payloads"),
+    case(f"commit_batch(array['{{handle}}'], array[{BIG}])", "MQ010", "payloads"),
+    case("rollback_batch(null)", "MQ001", "handles"),
+    case("rollback_batch(array['{handle}', null])", "MQ001", "handles"),
+    case("local_begin(null)", "MQ001", "handle"),
+    case("local_begin('x')", "MQ006", "handle"),
+    case("local_begin('{foreign}')", "MQ006", "handle"),
+    case("due_checks(null)", "MQ001", "producer_group"),
+    case("due_checks('nosuch')", "MQ004", "nosuch"),
+    case("due_checks('pg', max_messages => 0)", "MQ001", "max_messages"),
+    case("due_checks('pg', max_messages => null)", "MQ001", "max_messages"),
+    case("due_checks('pg', lease => null)", "MQ001", "lease"),
+    case("due_checks('pg', lease => '-1 s')", "MQ001", "lease"),
+    case("check_wait(null)", "MQ001", "handle"),
+    case("check_wait('x')", "MQ006", "handle"),
+    case("check_wait('{foreign}')", "MQ006", "handle"),
+    case("check_wait('{handle}', '-1 s')", "MQ001", "retry_after"),
+    case("rearm(null)", "MQ001", "handle"),
+    case("rearm('x')", "MQ006", "handle"),
+    case("rearm('{handle}')", "MQ018", None),
+    case("settle(null, 'commit', 'r')", "MQ001", "handle"),
+    case("settle('{handle}', null, 'r')", "MQ001", "verdict"),
+    case("settle('{handle}', 'wait', 'r')", "MQ001", "verdict"),
+    case("settle('{handle}', 'commit', null)", "MQ001", "reason"),
+    case("compensate(0)", "MQ001", "max_messages"),
+    case("compensate(-1)", "MQ001", "max_messages"),
+    case("compensate(null)", "MQ001", "max_messages"),
+]
+
+CONSUME_CASES = [
+    case("subscribe(null, 't')", "MQ001", "consumer_group"),
+    case("subscribe('n', null)", "MQ001", "topic"),
+    case("subscribe('n', 'nosuch')", "MQ003", "nosuch"),
+    case("subscribe('n', 't', mode => null)", "MQ001", "mode"),
+    case("subscribe('n', 't', mode => 'odd')", "MQ001", "mode"),
+    case("subscribe('n', 't', start => null)", "MQ001", "start"),
+    case("subscribe('n', 't', start => 'middle')", "MQ001", "start"),
+    case("subscribe('n', 't', max_attempts => 0)", "MQ001", "max_attempts"),
+    case("subscribe('n', 't', max_attempts => null)", "MQ001", "max_attempts"),
+    case("subscribe('n', 't', retry_delay => '-1 s')", "MQ001", "retry_delay"),
+    case("subscribe('n', 't', retry_delay => null)", "MQ001", "retry_delay"),
+    case("subscribe('g', 't', max_attempts => 3)", "MQ011", "g"),
+    case("unsubscribe(null, 't')", "MQ001", "consumer_group"),
+    case("unsubscribe('nosuch', 't')", "MQ005", "nosuch"),
+    case("unsubscribe('g', 'nosuch')", "MQ003", "nosuch"),
+    case("receive(null, 't')", "MQ001", "consumer_group"),
+    case("receive('g', null)", "MQ001", "topic"),
+    case("receive('g', 'nosuch')", "MQ003", "nosuch"),
+    case("receive('nosuch', 't')", "MQ005", "nosuch"),
+    case("receive('g', 't', max_messages => null)", "MQ001", "max_messages"),
+    case("receive('g', 't', max_messages => 0)", "MQ001", "max_messages"),
+    case("receive('g', 't', max_messages => -1)", "MQ001", "max_messages"),
+    case("receive('g', 't', lease => null)", "MQ001", "lease"),
+    case("receive('g', 't', lease => '0')", "MQ001", "lease"),
+    case("receive('g', 't', lease => '-1 s')", "MQ001", "lease"),
+    case("receive('g', 't', queue_id => 4)", "MQ001", "queue_id"),
+    case("receive('g', 't', queue_id => -2)", "MQ001", "queue_id"),
+    case("receive('pin', 't')", "MQ001", "consumer"),
+    case("receive('pin', 't', consumer => '')", "MQ002", "consumer"),
+    case("fetch(null, 0, 0)", "MQ001", "topic"),
+    case("fetch('nosuch', 0, 0)", "MQ003", "nosuch"),
+    case("fetch('t', null, 0)", "MQ001", "queue_id"),
+    case("fetch('t', -1, 0)", "MQ001", "queue_id"),
+    case("fetch('t', 4, 0)", "MQ001", "queue_id"),
+    case("fetch('t', 0, null)", "MQ001", "from_offset"),
+    case("fetch('t', 0, -1)", "MQ001", "from_offset"),
+    case("fetch('t', 0, 99999)", "MQ013", "99999"),
+    case("fetch('t', 0, 0, null)", "MQ001", "max_messages"),
+    case("fetch('t', 0, 0, 0)", "MQ001", "max_messages"),
+    case("unpin(null, 't')", "MQ001", "consumer_group"),
+    case("unpin('nosuch', 't')", "MQ005", "nosuch"),
+    case("unpin('pin', 't', queue_id => 4)", "MQ001", "queue_id"),
+    case("unpin('pin', 't', queue_id => -2)", "MQ001", "queue_id"),
+    case("dead_letters(null, 't')", "MQ001", "consumer_group"),
+    case("dead_letters('nosuch', 't')", "MQ005", "nosuch"),
+    case("dead_letters('g', 'nosuch')", "MQ003", "nosuch"),
+    case("dead_letters('g', 't', 0)", "MQ001", "max_messages"),
+    case("dead_letters('g', 't', null)", "MQ001", "max_messages"),
+    case("append(0)", "MQ001", "max_messages"),
+    case("append(-1)", "MQ001", "max_messages"),
+]
+
+RECEIPT_CASES = [
+    template
+    for call, extra in (("ack", ""), ("nack", ", array[1]::bigint[]"), ("extend", ", '1 s'"), ("release", ""))
+    for template in (
+        case(f"{call}(null{extra})", "MQ001", "receipt"),
+        case(f"{call}(''{extra})", "MQ007", "receipt"),
+        case(f"{call}('nonsense'{extra})", "MQ007", "receipt"),
+        case(f"{call}('1.2.3'{extra})", "MQ007", "receipt"),
+        case(f"{call}('1.2.3.4.5.6'{extra})", "MQ007", "receipt"),
+        case(f"{call}('-1.0.1.0.1'{extra})", "MQ007", "receipt"),
+        case(f"{call}('1.0.1.5.3'{extra})", "MQ00", None),
+        case(f"{call}('99999999999999999999.0.1.0.1'{extra})", "MQ007", "receipt"),
+        case(f"{call}('999999.0.1.0.1'{extra})", "MQ007", "subscription"),
+        case(f"{call}('{{spent}}'{extra})", "MQ008", None),
+        case(f"{call}('{{stale}}'{extra})", "MQ009", None),
+        case(f"{call}('{{forged}}'{extra})", "MQ00", None),
+    )
+] + [
+    case("ack('{receipt}', -1)", "MQ001", "through"),
+    case("ack('{receipt}', 99999)", "MQ001", "through"),
+    case("nack('{receipt}', null)", "MQ001", "message_ids"),
+    case("nack('{receipt}', array[null]::bigint[])", "MQ001", "message_ids"),
+    case("nack('{receipt}', array[-1])", "MQ001", "message_ids"),
+    case("nack('{receipt}', array[{claimed_id}, 5])", "MQ001", "message_ids"),
+    case("nack('{receipt}', array[{claimed_id}], delay => '-1 s')", "MQ001", "delay"),
+    case("extend('{receipt}', null)", "MQ001", "lease"),
+    case("extend('{receipt}', '0')", "MQ001", "lease"),
+    case("extend('{receipt}', '-1 s')", "MQ001", "lease"),
+]
+
+CASES = TOPIC_CASES + PRODUCE_CASES + GROUP_CASES + TRANSACT_CASES + CONSUME_CASES + RECEIPT_CASES
+
+COUNTED = (
+    "topic",
+    "producer_group",
+    "subscription",
+    "commit_log",
+    "op_log",
+    "consume_queue",
+    "delayed",
+    "tick",
+    "cursor",
+    "check_log",
+    "dedup",
+    "ledger",
+    "held",
+    "dead_letter",
+)
+
+
+def counts(mq: Session) -> list[int]:
+    sql = " union all ".join(f"select '{t}', count(*) from mqpg.{t}" for t in COUNTED)
+    return [row[1] for row in mq.rows(sql)]
+
+
+class Furnished(NamedTuple):
+    mq: Session
+    values: dict[str, object]
+
+
+@pytest.fixture(scope="module")
+def furnished(server: Server, databases: Databases, template: str) -> Iterator[Furnished]:
+    """One broker for all cases, with something in the tables that matter: no case may change it."""
+    name = databases.create(template)
+    broker = Broker(server.dsn(name))
+    mq = broker.session()
+    mq.call("create_topic", "t", queues=4)
+    mq.call("create_topic", "one", queues=1)
+    mq.call("subscribe", "g", "t")
+    mq.call("subscribe", "pin", "t", mode="pinned")
+    mq.call("create_producer_group", "pg")
+    for topic in ("spent", "stale", "open"):
+        mq.call("create_topic", topic, queues=1)
+        mq.call("subscribe", "g", topic)
+        mq.send_batch(topic, ["1"] * 3)
+    message_id = mq.send("t", "1")
+    handle = mq.prepare("t", "1")
+    mq.append()
+    spent = mq.receive("spent")[0].receipt
+    mq.ack(spent)
+    stale = mq.receive("stale", lease="10 ms")[0].receipt
+    mq.execute("select pg_sleep(0.02)")
+    mq.receive("stale")
+    claimed = mq.receive("open")[0]
+    parts = claimed.receipt.split(".")
+    forged = ".".join([parts[0], parts[1], str(int(parts[2]) + 50), *parts[3:]])
+    foreign = ".".join(["otherbroker0", *handle.split(".")[1:]])
+    values = {
+        "message_id": message_id,
+        "handle": handle,
+        "foreign": foreign,
+        "spent": spent,
+        "stale": stale,
+        "forged": forged,
+        "receipt": claimed.receipt,
+        "claimed_id": claimed.message_id,
+    }
+    yield Furnished(mq, values)
+    broker.close()
+    databases.drop(name)
+
+
+def call_text(case: Case, values: dict[str, object]) -> str:
+    """The call with the module's values; doubled braces stand for themselves."""
+    sql = case.sql
+    for name, value in values.items():
+        sql = sql.replace("{" + name + "}", str(value))
+    return sql
+
+
+@pytest.mark.parametrize("bad", CASES, ids=lambda c: f"{c.sql[:70]}-{c.code}")
+def test_bad_argument(furnished: Furnished, bad: Case) -> None:
+    mq, before = furnished.mq, counts(furnished.mq)
+    sql = f"select * from mqpg.{call_text(bad, furnished.values)}"
+    if bad.code == "MQ00":  # a receipt nobody was given: any of the receipt errors will do
+        with pytest.raises(Exception) as caught:
+            mq.execute(sql)
+        assert caught.value.sqlstate in ("MQ007", "MQ008", "MQ009")  # type: ignore[attr-defined]
+    else:
+        with refused(bad.code, bad.mention):
+            mq.execute(sql)
+    assert counts(mq) == before
+
+
+@pytest.mark.parametrize("name", BAD_NAMES)
+def test_names_outside_the_form_are_refused(furnished: Furnished, name: str) -> None:
+    mq, before = furnished.mq, counts(furnished.mq)
+    with refused("MQ002", "topic"):
+        mq.call("create_topic", name)
+    with refused("MQ002", "producer_group"):
+        mq.call("create_producer_group", name)
+    with refused("MQ002", "consumer_group"):
+        mq.call("subscribe", name, "t")
+    with refused("MQ002", "topic"):
+        mq.send(name, "1")
+    assert counts(mq) == before
+
+
+@pytest.mark.parametrize("name", GOOD_NAMES)
+def test_names_are_data_and_never_identifiers(mq: Session, name: str) -> None:
+    mq.call("create_topic", name, queues=1)
+    mq.call("create_producer_group", name)
+    mq.call("subscribe", name, name)
+    message_id = mq.send(name, "1")
+    handle = mq.prepare(name, "2", name)
+    mq.commit(handle)
+    mq.append()
+    got = mq.drain(name, group=name)
+    assert [m.message_id for m in got] == [message_id, int(handle.split(".")[2])]
+    assert {m.topic for m in got} == {name}
+
+
+def test_names_are_case_sensitive(mq: Session) -> None:
+    mq.call("create_topic", "T", queues=2)
+    mq.send("T", "1")
+    mq.append()
+    assert mq.receive("t") == []
+
+
+def test_a_refused_call_leaves_nothing_of_a_batch(mq: Session) -> None:
+    big = '"' + "x" * 2_000_000 + '"'
+    before = counts(mq)
+    with refused("MQ010"):
+        mq.send_batch("t", ["1"] * 3000 + [big])
+    with refused("22P02", "json"):
+        mq.send_batch("t", ["1"] * 3000 + ["{"])
+    with refused("MQ010"):
+        mq.call("prepare_batch", "t", ["1", big], "pg")
+    assert counts(mq) == before
+
+
+def test_a_compressible_payload_counts_in_full(mq: Session) -> None:
+    """A toasted argument is small on the outside; the limit is about the text."""
+    mq.execute("create table kept (body text, bodies text[])")
+    mq.execute("""insert into kept select b, array['1', b] from (select '"' || repeat('x', 2000000) || '"') as u(b)""")
+    for expression in ("send('t', body)", "send_batch('t', bodies)", "prepare('t', body, 'pg')"):
+        with refused("MQ010"):
+            mq.execute(f"select mqpg.{expression} from kept")
+    assert mq.scalar("select count(*) from mqpg.commit_log") == 0
+
+
+def test_every_public_function_has_a_case() -> None:
+    named = {c.sql.split("(")[0] for c in CASES}
+    assert named >= {
+        *("create_topic", "alter_topic", "drop_topic", "send", "send_batch", "recall"),
+        *("create_producer_group", "alter_producer_group", "drop_producer_group", "prepare", "prepare_batch"),
+        *("commit", "rollback", "commit_batch", "rollback_batch", "local_begin", "due_checks", "check_wait"),
+        *("rearm", "settle", "compensate", "subscribe", "unsubscribe", "receive", "fetch", "ack", "nack"),
+        *("extend", "release", "unpin", "dead_letters", "append"),
+    }

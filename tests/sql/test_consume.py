@@ -1,0 +1,677 @@
+"""Consumption by contract: claims, receipts, leases, retries, dead letters, pinned queues, fetch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, refused, seconds
+
+LEASE = seconds(0.1)
+
+
+def fill(mq: Session, n: int, topic: str = "one") -> list[int]:
+    ids = mq.send_batch(topic, [str(i) for i in range(n)])
+    mq.append()
+    return ids
+
+
+def ids_of(rows: list[Any]) -> list[int]:
+    return [row.message_id for row in rows]
+
+
+def again(mq: Session, topic: str = "one", **named: object) -> list[Any]:
+    """The next delivery, waiting for a lease to end or a retry to fall due."""
+    return list(eventually(lambda: (mq.append(), mq.receive(topic, **named))[1]))
+
+
+def dead(mq: Session, topic: str = "one") -> list[Any]:
+    return mq.call("dead_letters", "g", topic)
+
+
+# receive and ack
+
+
+def test_delivery_carries_everything(mq: Session) -> None:
+    (message_id,) = fill(mq, 1)
+    (m,) = mq.receive("one")
+    assert (m.message_id, m.topic, m.queue_id, m.queue_offset) == (message_id, "one", 0, 0)
+    assert (m.key, m.tag, m.headers, m.payload, m.attempt) == (None, None, None, 0, 1)
+    assert m.receipt
+
+
+def test_one_call_has_one_receipt_and_one_queue(mq: Session) -> None:
+    for i in range(40):
+        mq.send("t", str(i))
+    mq.append()
+    got = mq.receive("t")
+    assert len({m.receipt for m in got}) == 1
+    assert len({m.queue_id for m in got}) == 1
+
+
+def test_max_messages_bounds_a_delivery(mq: Session) -> None:
+    ids = fill(mq, 10)
+    got = mq.receive("one", max_messages=3)
+    assert ids_of(got) == ids[:3]
+    mq.ack(got[0].receipt)
+    assert ids_of(mq.receive("one", max_messages=3)) == ids[3:6]
+
+
+def test_messages_come_in_offset_order_across_batches(mq: Session) -> None:
+    ids = []
+    for i in range(30):
+        ids += mq.send_batch("one", [str(i)] * (1 + i % 3))
+    mq.append()
+    got = mq.drain("one", max_messages=7)
+    assert ids_of(got) == ids
+    assert [m.queue_offset for m in got] == list(range(len(ids)))
+
+
+def test_nothing_to_receive_is_no_rows(mq: Session) -> None:
+    assert mq.receive("one") == []
+    assert mq.receive("t") == []
+
+
+def test_exclusive_queue_with_an_open_claim_gives_nothing_to_anyone(mq: Session, broker: Broker) -> None:
+    fill(mq, 10)
+    assert len(mq.receive("one", max_messages=2)) == 2
+    assert mq.receive("one", max_messages=2) == []
+    assert broker.session().receive("one", max_messages=2) == []
+
+
+def test_other_queues_go_on(mq: Session) -> None:
+    for i in range(40):
+        mq.send("t", str(i))
+    mq.append()
+    queues = [mq.receive("t")[0].queue_id for _ in range(4)]
+    assert sorted(queues) == [0, 1, 2, 3]
+    assert mq.receive("t") == []
+
+
+def test_queue_id_picks_the_queue(mq: Session) -> None:
+    for i in range(40):
+        mq.send("t", str(i))
+    mq.append()
+    assert {m.queue_id for m in mq.receive("t", queue_id=2)} == {2}
+    assert mq.receive("t", queue_id=2) == []
+
+
+def test_each_receive_takes_the_queue_that_waited_longest(mq: Session) -> None:
+    for i in range(40):
+        mq.send("t", str(i))
+    mq.append()
+    order = []
+    for _ in range(8):
+        got = mq.receive("t", max_messages=1)
+        order.append(got[0].queue_id)
+        mq.ack(got[0].receipt)
+    assert sorted(order[:4]) == [0, 1, 2, 3]
+    assert order[4:] == order[:4]
+
+
+def test_groups_are_independent(mq: Session) -> None:
+    mq.call("subscribe", "h", "one")
+    ids = fill(mq, 3)
+    assert ids_of(mq.drain("one")) == ids
+    assert ids_of(mq.drain("one", group="h")) == ids
+
+
+def test_ack_through_is_inclusive_and_the_rest_stays_claimed(mq: Session) -> None:
+    ids = fill(mq, 5)
+    receipt = mq.receive("one", lease=LEASE)[0].receipt
+    mq.ack(receipt, through=1)
+    assert mq.receive("one") == []
+    got = again(mq)
+    assert ids_of(got) == ids[2:]
+    assert {m.attempt for m in got} == {2}
+
+
+def test_ack_of_the_rest_after_a_part(mq: Session) -> None:
+    fill(mq, 5)
+    receipt = mq.receive("one")[0].receipt
+    mq.ack(receipt, through=1)
+    mq.ack(receipt, through=3)
+    mq.ack(receipt)
+    with refused("MQ008"):
+        mq.ack(receipt)
+    fill(mq, 1)
+    assert [m.queue_offset for m in mq.receive("one")] == [5]
+
+
+def test_through_outside_the_delivery_is_refused(mq: Session) -> None:
+    fill(mq, 10)
+    receipt = mq.receive("one", max_messages=5)[0].receipt
+    for through in (-1, 5, 99):
+        with refused("MQ001", "through"):
+            mq.ack(receipt, through=through)
+    mq.ack(receipt, through=4)
+
+
+def test_receive_and_ack_in_one_transaction(mq: Session, broker: Broker) -> None:
+    ids = fill(mq, 3)
+    with mq.transaction():
+        got = mq.receive("one")
+        assert broker.session().receive("one") == []
+        mq.ack(got[0].receipt)
+    assert ids_of(got) == ids
+    assert mq.receive("one") == []
+
+
+def test_a_rollback_gives_the_claim_back_at_once(mq: Session, broker: Broker) -> None:
+    ids = fill(mq, 3)
+    with mq.transaction() as tx:
+        got = mq.receive("one")
+        mq.ack(got[0].receipt)
+        tx.force_rollback = True
+    got = broker.session().receive("one")
+    assert ids_of(got) == ids
+    assert {m.attempt for m in got} == {1}
+
+
+def test_start_latest_sees_only_what_comes_after(mq: Session) -> None:
+    fill(mq, 3)
+    mq.call("subscribe", "late", "one", start="latest")
+    ids = fill(mq, 2)
+    got = mq.drain("one", group="late")
+    assert ids_of(got) == ids
+    assert [m.queue_offset for m in got] == [3, 4]
+
+
+def test_start_earliest_sees_all(mq: Session) -> None:
+    ids = fill(mq, 3)
+    mq.call("subscribe", "new", "one")
+    assert ids_of(mq.drain("one", group="new")) == ids
+
+
+def test_subscribe_again_with_equal_arguments_changes_nothing(mq: Session) -> None:
+    ids = fill(mq, 2)
+    mq.ack(mq.receive("one")[0].receipt, through=0)
+    mq.call("subscribe", "g", "one")
+    with refused("MQ011"):
+        mq.call("subscribe", "g", "one", max_attempts=3)
+    mq.call("subscribe", "h", "one")
+    assert ids_of(mq.drain("one", group="h")) == ids
+
+
+def test_unsubscribe_forgets_the_position(mq: Session) -> None:
+    ids = fill(mq, 2)
+    mq.drain("one")
+    mq.call("unsubscribe", "g", "one")
+    with refused("MQ005"):
+        mq.receive("one")
+    mq.call("subscribe", "g", "one")
+    assert ids_of(mq.drain("one")) == ids
+
+
+# leases
+
+
+def test_lease_expiry_redelivers_and_counts_an_attempt(mq: Session) -> None:
+    ids = fill(mq, 3)
+    old = mq.receive("one", lease=LEASE)[0].receipt
+    got = again(mq)
+    assert ids_of(got) == ids
+    assert {m.attempt for m in got} == {2}
+    assert got[0].receipt != old
+    with refused("MQ009"):
+        mq.ack(old)
+    mq.ack(got[0].receipt)
+
+
+def test_a_late_ack_that_nobody_overtook_counts(mq: Session) -> None:
+    fill(mq, 3)
+    receipt = mq.receive("one", lease=seconds(0.02))[0].receipt
+    mq.execute("select pg_sleep(0.05)")
+    mq.ack(receipt)
+    assert mq.receive("one") == []
+
+
+def test_extend_prolongs_the_lease(mq: Session) -> None:
+    fill(mq, 3)
+    receipt = mq.receive("one", lease=LEASE)[0].receipt
+    mq.call("extend", receipt, seconds(30))
+    mq.execute("select pg_sleep(0.15)")
+    assert mq.receive("one") == []
+    mq.ack(receipt)
+
+
+def test_extend_can_shorten(mq: Session) -> None:
+    ids = fill(mq, 2)
+    receipt = mq.receive("one")[0].receipt
+    mq.call("extend", receipt, seconds(0.02))
+    assert ids_of(again(mq)) == ids
+
+
+def test_release_gives_back_without_counting(mq: Session) -> None:
+    ids = fill(mq, 3)
+    receipt = mq.receive("one")[0].receipt
+    mq.call("release", receipt)
+    got = mq.receive("one")
+    assert ids_of(got) == ids
+    assert {m.attempt for m in got} == {1}
+    with refused("MQ008"):
+        mq.ack(receipt)
+
+
+def test_release_after_partial_ack_gives_back_the_rest(mq: Session) -> None:
+    ids = fill(mq, 5)
+    receipt = mq.receive("one")[0].receipt
+    mq.ack(receipt, through=1)
+    mq.call("release", receipt)
+    got = mq.receive("one")
+    assert ids_of(got) == ids[2:]
+    assert {m.attempt for m in got} == {1}
+
+
+def test_a_part_released_is_delivered_before_what_follows(mq: Session) -> None:
+    ids = fill(mq, 6)
+    receipt = mq.receive("one", max_messages=3)[0].receipt
+    mq.call("release", receipt)
+    assert ids_of(mq.drain("one", max_messages=2)) == ids
+
+
+def test_release_keeps_the_attempts_counted_before(mq: Session) -> None:
+    fill(mq, 2)
+    mq.receive("one", lease=seconds(0.02))
+    (m, _) = again(mq)
+    assert m.attempt == 2
+    mq.call("release", m.receipt)
+    assert {m.attempt for m in mq.receive("one")} == {2}
+
+
+# nack, retry lane, dead letters
+
+
+@pytest.fixture
+def strict(mq: Session) -> Session:
+    """Topic `s` whose group gives three attempts with a short back-off."""
+    mq.call("create_topic", "s", queues=1)
+    mq.call("subscribe", "g", "s", max_attempts=3, retry_delay=seconds(0.05))
+    return mq
+
+
+def test_nack_leaves_the_rest_claimed(strict: Session) -> None:
+    ids = fill(strict, 4, "s")
+    receipt = strict.receive("s")[0].receipt
+    strict.nack(receipt, [ids[1]], reason="bad")
+    assert strict.receive("s") == []
+    strict.ack(receipt)
+    (m,) = again(strict, "s")
+    assert (m.message_id, m.attempt, m.payload) == (ids[1], 2, 1)
+
+
+def test_a_retry_comes_by_the_retry_lane_with_its_own_offsets(strict: Session) -> None:
+    ids = fill(strict, 4, "s")
+    receipt = strict.receive("s")[0].receipt
+    strict.nack(receipt, [ids[2], ids[0]], delay=seconds(0))
+    strict.ack(receipt)
+    got = again(strict, "s")
+    assert sorted(ids_of(got)) == [ids[0], ids[2]]
+    assert {m.queue_id for m in got} == {-1}
+    assert [m.queue_offset for m in got] == [0, 1]
+    assert {m.attempt for m in got} == {2}
+    strict.ack(got[0].receipt)
+    assert strict.receive("s") == []
+
+
+def test_nacking_everything_spends_the_receipt(strict: Session) -> None:
+    ids = fill(strict, 2, "s")
+    receipt = strict.receive("s")[0].receipt
+    strict.nack(receipt, ids)
+    with refused("MQ008"):
+        strict.ack(receipt)
+    later = fill(strict, 1, "s")
+    assert ids_of(strict.receive("s", queue_id=0)) == later
+
+
+def test_nack_of_an_id_outside_the_delivery_is_refused_whole(strict: Session) -> None:
+    ids = fill(strict, 4, "s")
+    receipt = strict.receive("s", max_messages=2)[0].receipt
+    with refused("MQ001", "message_ids"):
+        strict.nack(receipt, [ids[0], ids[3]])
+    assert strict.scalar("select count(*) from mqpg.delayed") == 0
+    strict.ack(receipt)
+
+
+def test_nack_of_an_id_acked_already_is_refused(strict: Session) -> None:
+    ids = fill(strict, 4, "s")
+    receipt = strict.receive("s")[0].receipt
+    strict.ack(receipt, through=1)
+    with refused("MQ001", "message_ids"):
+        strict.nack(receipt, [ids[0]])
+    strict.nack(receipt, [ids[2]])
+    with refused("MQ001", "message_ids"):
+        strict.nack(receipt, [ids[2]])
+
+
+def test_ack_after_nack_in_the_middle_settles_the_rest(strict: Session) -> None:
+    ids = fill(strict, 5, "s")
+    receipt = strict.receive("s")[0].receipt
+    strict.nack(receipt, [ids[2]], delay=seconds(30))
+    strict.ack(receipt, through=3)
+    strict.call("release", receipt)
+    assert ids_of(strict.receive("s")) == [ids[4]]
+
+
+def test_a_released_claim_does_not_redeliver_what_was_nacked(strict: Session) -> None:
+    ids = fill(strict, 5, "s")
+    receipt = strict.receive("s")[0].receipt
+    strict.nack(receipt, [ids[1], ids[3]], delay=seconds(30))
+    strict.call("release", receipt)
+    assert ids_of(strict.drain("s")) == [ids[0], ids[2], ids[4]]
+
+
+def test_an_expired_claim_does_not_redeliver_what_was_nacked(strict: Session) -> None:
+    ids = fill(strict, 5, "s")
+    receipt = strict.receive("s", lease=seconds(0.05))[0].receipt
+    strict.nack(receipt, [ids[1]], delay=seconds(30))
+    got = again(strict, "s")
+    assert ids_of(got) == [ids[0], *ids[2:]]
+    assert [m.payload for m in got] == [0, 2, 3, 4]
+
+
+def test_retries_back_off(strict: Session) -> None:
+    (message_id,) = fill(strict, 1, "s")
+    receipt = strict.receive("s")[0].receipt
+    strict.nack(receipt, [message_id])
+    (m,) = again(strict, "s")
+    strict.nack(m.receipt, [message_id])
+    waits = [
+        (r.visible_at - r.written_at).total_seconds()
+        for r in strict.rows("select visible_at, written_at from mqpg.delayed order by written_at")
+    ]
+    assert waits[0] == pytest.approx(0.05, abs=0.03)
+    assert waits[1] > waits[0] * 1.5
+
+
+def test_nack_delay_sets_the_back_off(strict: Session) -> None:
+    (message_id,) = fill(strict, 1, "s")
+    receipt = strict.receive("s")[0].receipt
+    strict.nack(receipt, [message_id], delay=seconds(20))
+    wait = strict.scalar("select visible_at - written_at from mqpg.delayed")
+    assert wait.total_seconds() == pytest.approx(20, abs=1)
+
+
+def test_max_attempts_deliveries_then_dead_letter(strict: Session) -> None:
+    ids = fill(strict, 3, "s")
+    attempts = []
+    for reason in ("one", "two"):
+        got = strict.receive("s")
+        attempts.append([m.attempt for m in got])
+        strict.nack(got[0].receipt, ids, reason=reason)
+        strict.execute("select pg_sleep(0.15)")  # both back-offs: all fall due in one pass
+        strict.append()
+    for _ in ids:
+        got = again(strict, "s")
+        attempts.append([m.attempt for m in got])
+        strict.nack(got[0].receipt, ids_of(got), reason="three")
+    assert attempts == [[1, 1, 1], [2, 2, 2], [3], [3], [3]]
+    letters = dead(strict, "s")
+    assert sorted(d.message_id for d in letters) == ids
+    assert {(d.queue_id, d.attempts, d.reason) for d in letters} == {(0, 3, "three")}
+    assert sorted(d.payload for d in letters) == [0, 1, 2]
+    strict.execute("select pg_sleep(0.2)")
+    strict.append()
+    assert strict.receive("s") == []
+
+
+def test_lease_expiry_leads_to_single_delivery_then_dead_letter(strict: Session) -> None:
+    ids = fill(strict, 2, "s")
+    seen = []
+    while len(dead(strict, "s")) != 2:
+        got = again_or_none(strict)
+        seen += [(m.message_id, m.attempt, len(got)) for m in got]
+        assert len(seen) < 12
+    per_id = {i: [(a, n) for m, a, n in seen if m == i] for i in ids}
+    for history in per_id.values():
+        assert [a for a, _ in history] == [1, 2, 3]
+        assert history[-1] == (3, 1)
+    assert {d.attempts for d in dead(strict, "s")} == {3}
+    later = fill(strict, 1, "s")
+    assert ids_of(again(strict, "s")) == later
+
+
+def again_or_none(mq: Session) -> list[Any]:
+    """A delivery, or nothing once no claim is left."""
+    for _ in range(30):
+        mq.append()
+        if got := mq.receive("s", lease=seconds(0.01)):
+            return got
+        if len(dead(mq, "s")) == 2:
+            return []
+        mq.execute("select pg_sleep(0.01)")
+    raise AssertionError("nothing was delivered and nothing died")
+
+
+def test_with_one_attempt_every_message_comes_alone(mq: Session) -> None:
+    mq.call("create_topic", "s", queues=1)
+    mq.call("subscribe", "g", "s", max_attempts=1)
+    ids = fill(mq, 3, "s")
+    for message_id in ids:
+        (m,) = mq.receive("s")
+        assert (m.message_id, m.attempt) == (message_id, 1)
+        mq.nack(m.receipt, [message_id], reason="no")
+    assert sorted(d.message_id for d in dead(mq, "s")) == ids
+
+
+def test_a_retry_of_a_committed_half_keeps_its_id_and_final_payload(strict: Session) -> None:
+    handle = strict.prepare("s", '"draft"')
+    strict.commit(handle, '"final"')
+    strict.append()
+    (m,) = strict.receive("s")
+    strict.nack(m.receipt, [m.message_id], delay=seconds(0))
+    (r,) = again(strict, "s")
+    assert (r.message_id, r.payload, r.queue_id, r.attempt) == (m.message_id, "final", -1, 2)
+    strict.nack(r.receipt, [r.message_id], delay=seconds(0))
+    (r,) = again(strict, "s")
+    strict.nack(r.receipt, [r.message_id], reason="end")
+    (d,) = dead(strict, "s")
+    assert (d.message_id, d.payload) == (m.message_id, "final")
+
+
+def test_a_rolled_back_nack_is_no_nack(strict: Session) -> None:
+    ids = fill(strict, 2, "s")
+    receipt = strict.receive("s")[0].receipt
+    with strict.transaction() as tx:
+        strict.nack(receipt, ids)
+        tx.force_rollback = True
+    strict.ack(receipt)
+    strict.execute("select pg_sleep(0.1)")
+    strict.append()
+    assert strict.receive("s") == []
+
+
+def test_retries_of_one_group_are_not_seen_by_another(strict: Session) -> None:
+    strict.call("subscribe", "h", "s")
+    ids = fill(strict, 1, "s")
+    receipt = strict.receive("s")[0].receipt
+    strict.nack(receipt, ids, delay=seconds(0))
+    strict.append()
+    strict.append()
+    assert [(m.queue_id, m.attempt) for m in strict.drain("s", group="h")] == [(0, 1)]
+    assert [(m.queue_id, m.attempt) for m in again(strict, "s")] == [(-1, 2)]
+
+
+# pinned
+
+
+@pytest.fixture
+def pinned(mq: Session) -> Session:
+    mq.call("create_topic", "p", queues=2)
+    mq.call("subscribe", "g", "p", mode="pinned")
+    for i in range(20):
+        mq.send("p", str(i))
+    mq.append()
+    return mq
+
+
+def test_pinned_needs_a_consumer_name(pinned: Session) -> None:
+    with refused("MQ001", "consumer"):
+        pinned.receive("p")
+
+
+def test_a_pinned_queue_stays_with_its_owner_whatever_the_lease(pinned: Session) -> None:
+    (first, *_) = pinned.receive("p", consumer="a", queue_id=0, lease=seconds(0.02))
+    pinned.execute("select pg_sleep(0.05)")
+    assert pinned.receive("p", consumer="b", queue_id=0) == []
+    got = pinned.receive("p", consumer="a", queue_id=0)
+    assert got[0].queue_offset == first.queue_offset == 0
+
+
+def test_a_pinned_owner_keeps_the_queue_after_ack(pinned: Session) -> None:
+    got = pinned.receive("p", consumer="a", queue_id=0, max_messages=1)
+    pinned.ack(got[0].receipt)
+    assert pinned.receive("p", consumer="b", queue_id=0) == []
+    assert pinned.receive("p", consumer="a", queue_id=0, max_messages=1)[0].queue_offset == 1
+
+
+def test_another_member_takes_a_free_queue(pinned: Session) -> None:
+    a = pinned.receive("p", consumer="a", max_messages=1)
+    b = pinned.receive("p", consumer="b", max_messages=1)
+    assert {a[0].queue_id, b[0].queue_id} == {0, 1}
+    assert pinned.receive("p", consumer="c") == []
+
+
+def test_unpin_frees_a_queue(pinned: Session) -> None:
+    got = pinned.receive("p", consumer="a", queue_id=0, max_messages=1)
+    pinned.ack(got[0].receipt)
+    pinned.call("unpin", "g", "p", queue_id=0)
+    assert pinned.receive("p", consumer="b", queue_id=0, max_messages=1)[0].queue_offset == 1
+
+
+def test_unpin_by_consumer_frees_all_of_its_queues(pinned: Session) -> None:
+    for queue in (0, 1):
+        got = pinned.receive("p", consumer="a", queue_id=queue, max_messages=1)
+        pinned.ack(got[0].receipt)
+    pinned.call("unpin", "g", "p", consumer="b")
+    assert pinned.receive("p", consumer="b") == []
+    pinned.call("unpin", "g", "p", consumer="a")
+    assert len({pinned.receive("p", consumer="b")[0].queue_id for _ in range(2)}) == 2
+
+
+def test_unpin_makes_an_open_receipt_stale(pinned: Session) -> None:
+    old = pinned.receive("p", consumer="a", queue_id=0)[0].receipt
+    pinned.call("unpin", "g", "p", queue_id=0)
+    got = pinned.receive("p", consumer="b", queue_id=0)
+    assert got[0].queue_offset == 0
+    with refused("MQ009"):
+        pinned.ack(old)
+
+
+# fetch
+
+
+def test_fetch_is_a_pure_read(mq: Session) -> None:
+    ids = fill(mq, 10)
+    versions = mq.scalar("select count(*) from mqpg.cursor")
+    got = mq.call("fetch", "one", 0, 3, 4)
+    assert ids_of(got) == ids[3:7]
+    assert [m.queue_offset for m in got] == [3, 4, 5, 6]
+    assert {m.receipt for m in got} == {None}
+    assert mq.scalar("select count(*) from mqpg.cursor") == versions
+    assert ids_of(mq.receive("one")) == ids
+
+
+def test_fetch_at_the_tail_is_empty_and_beyond_it_an_error(mq: Session) -> None:
+    fill(mq, 10)
+    assert mq.call("fetch", "one", 0, 10) == []
+    with refused("MQ013"):
+        mq.call("fetch", "one", 0, 11)
+    with refused("MQ001", "from_offset"):
+        mq.call("fetch", "one", 0, -1)
+
+
+def test_fetch_of_an_empty_queue(mq: Session) -> None:
+    assert mq.call("fetch", "one", 0, 0) == []
+    with refused("MQ013"):
+        mq.call("fetch", "one", 0, 1)
+
+
+def test_fetch_works_in_a_read_only_transaction(mq: Session) -> None:
+    ids = fill(mq, 3)
+    with mq.transaction():
+        mq.execute("set transaction read only")
+        assert ids_of(mq.call("fetch", "one", 0, 0)) == ids
+
+
+def test_fetch_spans_rows_of_the_consume_queue(mq: Session) -> None:
+    ids: list[int] = []
+    for i in range(300):
+        ids.append(mq.send("one", str(i)))
+        if i % 97 == 0:
+            mq.append()
+    mq.append()
+    assert mq.scalar("select count(*) from mqpg.consume_queue") > 4
+    assert ids_of(mq.call("fetch", "one", 0, 0, 1000)) == ids
+    for start in (1, 63, 64, 65, 128, 250, 299):
+        assert ids_of(mq.call("fetch", "one", 0, start, 70)) == ids[start : start + 70]
+
+
+# topics
+
+
+def test_create_topic_again_with_equal_arguments_changes_nothing(mq: Session) -> None:
+    mq.call("create_topic", "t", queues=4)
+    with refused("MQ011", "alter_topic"):
+        mq.call("create_topic", "t", queues=8)
+
+
+def test_drop_topic_refuses_while_something_is_undelivered(mq: Session) -> None:
+    mq.send("one", "1")
+    with refused("MQ012"):
+        mq.call("drop_topic", "one")
+    mq.append()
+    with refused("MQ012"):
+        mq.call("drop_topic", "one")
+    mq.drain("one")
+    mq.call("drop_topic", "one")
+    with refused("MQ003", "topic"):
+        mq.send("one", "1")
+
+
+def test_drop_topic_refuses_while_a_half_is_undecided(mq: Session) -> None:
+    handle = mq.prepare("one", "1")
+    mq.append()
+    with refused("MQ012"):
+        mq.call("drop_topic", "one")
+    mq.rollback(handle)
+    mq.append()
+    mq.call("drop_topic", "one")
+
+
+def test_drop_topic_refuses_while_a_message_is_delayed_or_in_retry(mq: Session) -> None:
+    mq.send("one", "1", delay=seconds(60))
+    mq.append()
+    with refused("MQ012"):
+        mq.call("drop_topic", "one")
+    ids = fill(mq, 1, "t")
+    mq.nack(mq.receive("t")[0].receipt, ids)
+    with refused("MQ012"):
+        mq.call("drop_topic", "t")
+
+
+def test_a_name_used_again_after_drop_starts_at_zero(mq: Session) -> None:
+    fill(mq, 5)
+    old = mq.prepare("one", "1")
+    mq.call("drop_topic", "one", force=True)
+    mq.call("create_topic", "one", queues=1)
+    mq.call("subscribe", "g", "one")
+    assert mq.commit(old) in ("unknown", "committed")
+    ids = fill(mq, 2)
+    got = mq.drain("one")
+    assert ids_of(got) == ids
+    assert [m.queue_offset for m in got] == [0, 1]
+    assert ids_of(mq.call("fetch", "one", 0, 0)) == ids
+
+
+def test_drop_topic_by_force_drops_what_is_left(mq: Session) -> None:
+    fill(mq, 5)
+    mq.send("one", "1", delay=seconds(0.05))
+    mq.prepare("one", "1")
+    mq.send("one", "2")
+    mq.call("drop_topic", "one", force=True)
+    mq.execute("select pg_sleep(0.06)")
+    ids = fill(mq, 1, "t")
+    mq.append()
+    assert ids_of(mq.drain("t")) == ids

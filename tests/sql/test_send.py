@@ -1,0 +1,434 @@
+"""send, send_batch and recall by contract: ids, pieces, queues, payloads, delay, dedup."""
+
+from __future__ import annotations
+
+import json
+
+from tests.sql.harness import (
+    Broker,
+    Session,
+    eventually,
+    messages_by_queue,
+    positions,
+    refused,
+    seconds,
+)
+
+KIB = 1024
+
+
+def stored(mq: Session) -> int:
+    return int(mq.scalar("select coalesce(sum(n), 0) from mqpg.commit_log"))
+
+
+def delivered(mq: Session, topic: str) -> list[object]:
+    mq.append()
+    return mq.drain(topic, max_messages=1000)
+
+
+# ids
+
+
+def test_a_message_alone_is_position_zero_of_its_batch(mq: Session) -> None:
+    first, second = mq.send("t"), mq.send("t")
+    assert first % 1024 == second % 1024 == 0
+    assert first < second
+
+
+def test_batch_returns_ids_in_argument_order(mq: Session) -> None:
+    ids = mq.send_batch("one", [str(i) for i in range(50)])
+    assert len(ids) == 50
+    assert ids == sorted(set(ids))
+    mq.append()
+    got = {m.message_id: m.payload for m in mq.drain("one")}
+    assert [got[i] for i in ids] == list(range(50))
+
+
+def test_keyed_batch_returns_ids_in_argument_order(mq: Session) -> None:
+    keys = [f"k{i % 7}" for i in range(60)]
+    ids = mq.send_batch("t", [str(i) for i in range(60)], keys=keys)
+    mq.append()
+    got = {m.message_id: m.payload for m in mq.drain("t")}
+    assert [got[i] for i in ids] == list(range(60))
+
+
+def test_empty_batch_returns_nothing_and_stores_nothing(mq: Session) -> None:
+    assert mq.send_batch("t", []) == []
+    assert mq.send_batch("t", [], keys=[]) == []
+    assert stored(mq) == 0
+
+
+# pieces
+
+
+def test_a_batch_over_1024_messages_is_cut_into_pieces(mq: Session) -> None:
+    ids = mq.send_batch("t", ["1"] * 2500)
+    pieces = mq.rows("select batch_id, n from mqpg.commit_log order by batch_id")
+    assert sum(p.n for p in pieces) == 2500
+    assert max(p.n for p in pieces) <= 1024
+    assert len(pieces) == 3
+    assert ids == sorted(set(ids))
+    mq.append()
+    assert sorted(m for _, _, m in positions(mq, "t")) == ids
+
+
+def test_a_batch_over_256_kib_is_cut_into_pieces(mq: Session) -> None:
+    body = json.dumps("x" * (50 * KIB))
+    ids = mq.send_batch("t", [body] * 12)
+    sizes = [
+        row[0]
+        for row in mq.rows(
+            "select (select sum(octet_length(p::text)) from unnest(payloads) as u(p)) from mqpg.commit_log"
+        )
+    ]
+    assert len(sizes) >= 2
+    assert max(sizes) <= 320 * KIB
+    assert len(ids) == len(set(ids)) == 12
+    assert [m.payload for m in delivered(mq, "t")] == ["x" * (50 * KIB)] * 12
+
+
+def test_a_piece_without_keys_is_one_row_on_one_queue(mq: Session) -> None:
+    mq.send_batch("t", ["1"] * 1000)
+    assert mq.scalar("select count(*) from mqpg.commit_log") == 1
+
+
+def test_the_queue_of_a_batch_is_not_its_id_modulo(mq: Session) -> None:
+    """Decisions draw from the same sequence, so with halves id % n would use every second queue only."""
+    for _ in range(60):
+        mq.send("t")
+        mq.scalar("select nextval('mqpg.batch_id')")
+    used = mq.rows("select distinct queue_id from mqpg.commit_log")
+    assert len(used) == 4
+
+
+def test_messages_without_key_spread_over_the_queues(mq: Session) -> None:
+    for _ in range(60):
+        mq.send("t")
+    mq.append()
+    assert set(messages_by_queue(mq, "t")) == {0, 1, 2, 3}
+
+
+def test_same_key_same_queue(mq: Session) -> None:
+    for i in range(40):
+        mq.send("t", str(i), key=f"k{i % 5}")
+    mq.send_batch("t", ["1"] * 40, keys=[f"k{i % 5}" for i in range(40)])
+    mq.append()
+    queues: dict[str, set[int]] = {}
+    for m in mq.drain("t", max_messages=1000):
+        queues.setdefault(m.key, set()).add(m.queue_id)
+    assert len(queues) == 5
+    assert all(len(q) == 1 for q in queues.values())
+
+
+def test_keyed_batch_makes_one_row_per_queue_touched(mq: Session) -> None:
+    mq.send_batch("t", ["1"] * 200, keys=[f"k{i}" for i in range(200)])
+    rows = mq.rows("select queue_id from mqpg.commit_log")
+    assert sorted(r.queue_id for r in rows) == [0, 1, 2, 3]
+
+
+def test_keyed_batch_keeps_order_per_key_over_many_pieces(mq: Session) -> None:
+    keys = [f"k{i * 7919 % 11}" for i in range(5000)]
+    mq.send_batch("t", [str(i) for i in range(5000)], keys=keys)
+    mq.append()
+    seen: dict[str, list[int]] = {}
+    for m in sorted(mq.drain("t", max_messages=5000), key=lambda m: (m.queue_id, m.queue_offset)):
+        seen.setdefault(m.key, []).append(m.payload)
+    assert sum(map(len, seen.values())) == 5000
+    assert all(values == sorted(values) for values in seen.values())
+
+
+def test_keyed_batch_with_large_bodies_keeps_order_per_key(mq: Session) -> None:
+    body = "x" * (60 * KIB)
+    payloads = [json.dumps({"i": i, "body": body if i % 3 == 0 else ""}) for i in range(40)]
+    mq.send_batch("t", payloads, keys=[f"k{i % 3}" for i in range(40)])
+    mq.append()
+    seen: dict[str, list[int]] = {}
+    for m in sorted(mq.drain("t", max_messages=100), key=lambda m: (m.queue_id, m.queue_offset)):
+        seen.setdefault(m.key, []).append(m.payload["i"])
+    assert sorted(i for values in seen.values() for i in values) == list(range(40))
+    assert all(values == sorted(values) for values in seen.values())
+
+
+def test_null_elements_of_keys_are_messages_without_key(mq: Session) -> None:
+    keys = ["a" if i % 2 else None for i in range(40)]
+    ids = mq.send_batch("t", [str(i) for i in range(40)], keys=keys)
+    got = {m.message_id: m for m in delivered(mq, "t")}
+    assert [got[i].key for i in ids] == keys
+    assert [got[i].payload for i in ids] == list(range(40))
+    assert len({m.queue_id for m in got.values() if m.key == "a"}) == 1
+
+
+def test_arrays_that_are_all_null_are_stored_as_null(mq: Session) -> None:
+    mq.send_batch("t", ["1", "2"], keys=[None, None], tags=[None, None])
+    row = mq.rows("select keys, tags, headers from mqpg.commit_log")
+    assert len(row) == 1
+    assert tuple(row[0]) == (None, None, None)
+
+
+# what is carried
+
+
+def test_key_tag_and_headers_arrive(mq: Session) -> None:
+    mq.send("t", '{"a": 1}', key="k", tag="x", headers='{"h": [1, null]}')
+    (m,) = delivered(mq, "t")
+    assert (m.topic, m.key, m.tag, m.headers, m.payload) == ("t", "k", "x", {"h": [1, None]}, {"a": 1})
+    assert m.attempt == 1
+    assert m.born_at is not None
+
+
+def test_tags_and_headers_of_a_batch_arrive(mq: Session) -> None:
+    sql = (
+        "select * from mqpg.send_batch('t', %s::text[], keys => %s::text[], tags => %s::text[], headers => %s::jsonb[])"
+    )
+    ids = [r[0] for r in mq.rows(sql, ["1", "2", "3"], ["a", None, "b"], [None, "x", None], ['{"n": 1}', None, None])]
+    got = {m.message_id: m for m in delivered(mq, "t")}
+    assert [(got[i].key, got[i].tag, got[i].headers) for i in ids] == [
+        ("a", None, {"n": 1}),
+        (None, "x", None),
+        ("b", None, None),
+    ]
+
+
+def test_payload_overloads_all_just_work(mq: Session) -> None:
+    for expression in (
+        """'{"a": 1}'""",
+        """'{"a": 1}'::text""",
+        """'{"a": 1}'::json""",
+        """'{"a": 1}'::jsonb""",
+        "jsonb_build_object('a', 1)",
+        "json_build_object('a', 1)",
+        "row_to_json(r)",
+        "to_jsonb(r)",
+    ):
+        mq.execute(f"select mqpg.send('one', {expression}) from (select 1 as a) as r")
+    assert [m.payload for m in delivered(mq, "one")] == [{"a": 1}] * 8
+
+
+def test_batch_payload_overloads(mq: Session) -> None:
+    mq.execute("select mqpg.send_batch('one', array['1', '2'])")
+    mq.execute("select mqpg.send_batch('one', array['1', '2']::json[])")
+    mq.execute("select mqpg.send_batch('one', array['1', '2']::jsonb[])")
+    mq.execute("select mqpg.send_batch('one', array_agg(to_jsonb(i))) from generate_series(1, 2) as i")
+    assert [m.payload for m in delivered(mq, "one")] == [1, 2] * 4
+
+
+def test_payloads_sent_as_a_driver_parameter(mq: Session) -> None:
+    mq.execute("select mqpg.send('one', %s)", '{"a": "é"}')
+    assert delivered(mq, "one")[0].payload == {"a": "é"}
+
+
+def test_bytes_are_kept_verbatim(mq: Session) -> None:
+    bodies = ['{"b" :1,   "a": 1.10, "a":2}', "[ ]", "null", '"x"', "\t{}\n", "1e400"]
+    for body in bodies:
+        mq.send("one", body)
+    mq.send_batch("one", bodies)
+    mq.append()
+    got = mq.rows(
+        "select payload::text as body from mqpg.fetch('one', 0, 0, max_messages => 100) order by queue_offset"
+    )
+    assert [r.body for r in got] == bodies * 2
+
+
+def test_json_null_is_a_message_but_sql_null_is_not(mq: Session) -> None:
+    mq.send("one", "null")
+    assert [m.payload for m in delivered(mq, "one")] == [None]
+
+
+def test_payload_of_exactly_the_limit_is_taken(mq: Session) -> None:
+    mq.call("create_topic", "small", queues=1)
+    mq.call("alter_topic", "small", max_payload=100)
+    mq.send("small", json.dumps("x" * 98))
+    with refused("MQ010"):
+        mq.send("small", json.dumps("x" * 99))
+    with refused("MQ010"):
+        mq.send_batch("small", ["1", json.dumps("x" * 99)])
+    with refused("MQ010"):
+        mq.prepare("small", json.dumps("x" * 99))
+    assert stored(mq) == 1
+
+
+def test_the_limit_counts_bytes_not_characters(mq: Session) -> None:
+    mq.call("create_topic", "small", queues=1)
+    mq.call("alter_topic", "small", max_payload=100)
+    with refused("MQ010"):
+        mq.send("small", json.dumps("é" * 60, ensure_ascii=False))
+
+
+# transactions
+
+
+def test_send_belongs_to_the_callers_transaction(mq: Session, broker: Broker) -> None:
+    other = broker.session()
+    with mq.transaction():
+        mq.send("one", "1")
+        other.append()
+        assert other.receive("one") == []
+    other.append()
+    assert [m.payload for m in other.receive("one")] == [1]
+
+
+def test_a_savepoint_rolled_back_takes_its_sends_along(mq: Session) -> None:
+    with mq.transaction():
+        mq.send("one", "1")
+        try:
+            with mq.transaction():
+                mq.send("one", "2")
+                raise ZeroDivisionError
+        except ZeroDivisionError:
+            pass
+        mq.send("one", "3")
+    assert [m.payload for m in delivered(mq, "one")] == [1, 3]
+
+
+# delay
+
+
+def test_delay_holds_a_message_back_until_it_is_due(mq: Session) -> None:
+    message_id = mq.send("one", "1", delay=seconds(0.25))
+    mq.append()
+    assert mq.receive("one") == []
+    eventually(mq.append)
+    (m,) = mq.receive("one")
+    assert m.message_id == message_id
+    late = mq.scalar("select clock_timestamp() - %s", m.born_at)
+    assert late >= seconds(0.25)
+
+
+def test_delay_of_a_batch_holds_all_of_it_back(mq: Session) -> None:
+    ids = mq.send_batch("one", ["1", "2", "3"], delay=seconds(0.2))
+    mq.send("one", "0")
+    mq.append()
+    assert [m.payload for m in mq.drain("one")] == [0]
+    eventually(mq.append)
+    assert [m.message_id for m in mq.drain("one")] == ids
+
+
+def test_deliver_at_is_a_time_on_the_database_clock(mq: Session) -> None:
+    mq.execute("select mqpg.send('one', '1', deliver_at => clock_timestamp() + interval '200 ms')")
+    mq.append()
+    assert mq.receive("one") == []
+    eventually(mq.append)
+    assert [m.payload for m in mq.receive("one")] == [1]
+
+
+def test_due_messages_come_in_the_order_of_their_time(mq: Session) -> None:
+    late = mq.send("one", "2", delay=seconds(0.2))
+    early = mq.send("one", "1", delay=seconds(0.1))
+    mq.execute("select pg_sleep(0.25)")
+    mq.append()
+    assert [m.message_id for m in mq.drain("one")] == [early, late]
+
+
+def test_recall_takes_a_delayed_message_back(mq: Session) -> None:
+    recalled = mq.send("one", "1", delay=seconds(0.15))
+    kept = mq.send("one", "2", delay=seconds(0.15))
+    assert mq.value("recall", recalled) is True
+    mq.execute("select pg_sleep(0.2)")
+    mq.append()
+    mq.append()
+    assert [m.message_id for m in mq.drain("one")] == [kept]
+
+
+def test_recall_out_of_the_middle_of_a_batch_splits_its_run(mq: Session) -> None:
+    ids = mq.send_batch("one", ["0", "1", "2", "3", "4"], delay=seconds(0.15))
+    assert mq.value("recall", ids[2]) is True
+    mq.execute("select pg_sleep(0.2)")
+    mq.append()
+    got = mq.drain("one")
+    assert [m.message_id for m in got] == ids[:2] + ids[3:]
+    assert [m.payload for m in got] == [0, 1, 3, 4]
+    assert [m.queue_offset for m in got] == [0, 1, 2, 3]
+
+
+def test_recall_comes_too_late_after_delivery(mq: Session) -> None:
+    message_id = mq.send("one", "1", delay=seconds(0.05))
+    eventually(mq.append)
+    assert mq.value("recall", message_id) is False
+    assert len(mq.drain("one")) == 1
+
+
+# dedup
+
+
+def test_a_dedup_id_seen_stores_once_and_returns_the_first_id(mq: Session) -> None:
+    first = mq.send("one", "1", dedup_id="d")
+    assert mq.send("one", "2", dedup_id="d") == first
+    other = mq.send("one", "3", dedup_id="e")
+    assert other != first
+    assert [m.payload for m in delivered(mq, "one")] == [1, 3]
+    assert mq.send("one", "4", dedup_id="d") == first
+
+
+def test_dedup_ids_are_per_topic(mq: Session) -> None:
+    first = mq.send("one", "1", dedup_id="d")
+    second = mq.send("t", "1", dedup_id="d")
+    assert first != second
+    assert stored(mq) == 2
+
+
+def test_a_dedup_id_repeated_inside_one_batch_stores_once(mq: Session) -> None:
+    ids = mq.send_batch("one", ["1", "2", "3", "4"], dedup_ids=["a", "b", "a", None])
+    assert ids[0] == ids[2]
+    assert len(set(ids)) == 3
+    assert [m.payload for m in delivered(mq, "one")] == [1, 2, 4]
+
+
+def test_a_batch_mixing_known_and_new_dedup_ids_keeps_argument_order(mq: Session) -> None:
+    known = mq.send_batch("one", ["1", "2"], dedup_ids=["a", "b"])
+    ids = mq.send_batch("one", ["9", "3", "8", "4"], dedup_ids=["b", "c", "a", "d"])
+    assert (ids[0], ids[2]) == (known[1], known[0])
+    got = {m.message_id: m.payload for m in delivered(mq, "one")}
+    assert [got[i] for i in ids] == [2, 3, 1, 4]
+    assert len(got) == 4
+
+
+def test_a_keyed_batch_with_dedup_ids(mq: Session) -> None:
+    keys = ["a", "b", None, "a", "b", "a"]
+    ids = mq.send_batch("t", [str(i) for i in range(6)], keys=keys, dedup_ids=["1", "2", "3", "1", "4", None])
+    got = {m.message_id: (m.payload, m.key) for m in delivered(mq, "t")}
+    assert ids[3] == ids[0]
+    assert [got[i] for i in ids] == [(0, "a"), (1, "b"), (2, None), (0, "a"), (4, "b"), (5, "a")]
+    assert len(got) == 5
+
+
+def test_a_batch_of_known_dedup_ids_only_stores_nothing(mq: Session) -> None:
+    first = mq.send_batch("one", ["1", "2"], dedup_ids=["a", "b"])
+    assert mq.send_batch("one", ["1", "2"], dedup_ids=["a", "b"]) == first
+    assert stored(mq) == 2
+
+
+def test_a_dedup_id_of_a_rolled_back_send_is_free(mq: Session) -> None:
+    with mq.transaction() as tx:
+        mq.send("one", "1", dedup_id="d")
+        tx.force_rollback = True
+    mq.send("one", "2", dedup_id="d")
+    assert [m.payload for m in delivered(mq, "one")] == [2]
+
+
+def test_concurrent_sends_of_one_dedup_id_store_once(mq: Session, broker: Broker) -> None:
+    other = broker.session()
+    with mq.transaction():
+        first = mq.send("one", "1", dedup_id="d")
+        racing = broker.background(other.send, "one", "2", dedup_id="d")
+        broker.wait_blocked(other)
+    assert racing.result(5) == first
+    assert [m.payload for m in delivered(mq, "one")] == [1]
+
+
+def test_the_second_send_of_a_dedup_id_stores_when_the_first_rolls_back(mq: Session, broker: Broker) -> None:
+    other = broker.session()
+    with mq.transaction() as tx:
+        first = mq.send("one", "1", dedup_id="d")
+        racing = broker.background(other.send, "one", "2", dedup_id="d")
+        broker.wait_blocked(other)
+        tx.force_rollback = True
+    assert racing.result(5) != first
+    assert [m.payload for m in delivered(mq, "one")] == [2]
+
+
+def test_delayed_send_with_dedup_id(mq: Session) -> None:
+    first = mq.send("one", "1", dedup_id="d", delay=seconds(0.1))
+    assert mq.send("one", "2", dedup_id="d", delay=seconds(0.1)) == first
+    assert mq.send("one", "3", dedup_id="d") == first
+    eventually(mq.append)
+    assert [m.payload for m in mq.drain("one")] == [1]

@@ -1,0 +1,537 @@
+"""Half messages by contract: prepare, decisions and their outcomes, final payloads, check-backs."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, refused, seconds
+
+
+def delivered(mq: Session, topic: str = "one") -> list[Any]:
+    mq.append()
+    return mq.drain(topic, max_messages=1000)
+
+
+def message_id(handle: str) -> int:
+    return int(handle.split(".")[2])
+
+
+def outcomes(rows: list[Any]) -> list[str]:
+    return [row.outcome for row in rows]
+
+
+def op_count(mq: Session) -> int:
+    return int(mq.scalar("select count(*) from mqpg.op_log"))
+
+
+# prepare
+
+
+def test_a_half_is_stored_and_invisible(mq: Session) -> None:
+    mq.prepare("one", "1")
+    mq.append()
+    mq.append()
+    assert mq.receive("one") == []
+    assert mq.scalar("select count(*) from mqpg.commit_log where kind = 'h'") == 1
+
+
+def test_handle_names_broker_incarnation_message_and_nonce(mq: Session) -> None:
+    parts = mq.prepare("one", "1").split(".")
+    assert len(parts) == 4
+    assert parts[0] == mq.scalar("select broker_id from mqpg.broker")
+    assert int(parts[1]) == mq.scalar("select incarnation from mqpg.broker")
+    uuid.UUID(hex=parts[3])
+    assert parts[3] != mq.prepare("one", "1").split(".")[3]
+
+
+def test_a_committed_half_is_delivered_under_its_id(mq: Session) -> None:
+    handle = mq.prepare("one", '{"a":  1}', key="k", tag="x", headers='{"h": 1}')
+    assert mq.commit(handle) == "committed"
+    (m,) = delivered(mq)
+    assert m.message_id == message_id(handle)
+    assert (m.key, m.tag, m.headers, m.payload, m.attempt) == ("k", "x", {"h": 1}, {"a": 1}, 1)
+
+
+def test_a_rolled_back_half_is_never_delivered(mq: Session) -> None:
+    handle = mq.prepare("one", "1")
+    assert mq.rollback(handle) == "rolled_back"
+    assert delivered(mq) == []
+
+
+def test_prepare_rolled_back_leaves_an_unknown_handle(mq: Session) -> None:
+    with mq.transaction() as tx:
+        handle = mq.prepare("one", "1")
+        tx.force_rollback = True
+    assert mq.commit(handle) == "unknown"
+
+
+def test_prepare_and_commit_in_one_transaction(mq: Session) -> None:
+    with mq.transaction():
+        assert mq.commit(mq.prepare("one", "1")) == "committed"
+    assert [m.payload for m in delivered(mq)] == [1]
+
+
+def test_decisions_order_messages_not_prepares(mq: Session) -> None:
+    handles = [mq.prepare("one", str(i), key="k") for i in range(3)]
+    for i in (2, 0, 1):
+        mq.commit(handles[i])
+    assert [m.payload for m in delivered(mq)] == [2, 0, 1]
+
+
+def test_a_commit_is_ordered_among_sends_by_when_it_was_made(mq: Session) -> None:
+    handle = mq.prepare("one", "1")
+    mq.send("one", "0")
+    mq.commit(handle)
+    mq.send("one", "2")
+    assert [m.payload for m in delivered(mq)] == [0, 1, 2]
+
+
+def test_a_decision_rolled_back_leaves_the_half_open(mq: Session) -> None:
+    handle = mq.prepare("one", "1")
+    with mq.transaction() as tx:
+        assert mq.commit(handle) == "committed"
+        tx.force_rollback = True
+    assert mq.rollback(handle) == "rolled_back"
+    assert delivered(mq) == []
+
+
+# outcomes
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        ("commit", "commit", "already_committed"),
+        ("commit", "rollback", "already_committed"),
+        ("rollback", "rollback", "already_rolled_back"),
+        ("rollback", "commit", "already_rolled_back"),
+    ],
+)
+def test_a_repeated_decision_says_what_stands(mq: Session, first: str, second: str, said: str) -> None:
+    handle = mq.prepare("one", "1")
+    mq.value(first, handle)
+    assert mq.value(second, handle) == said
+    mq.append()
+    assert mq.value(second, handle) == said
+    assert len(mq.drain("one")) == (first == "commit")
+    assert mq.value(second, handle) == said
+    assert op_count(mq) == 1
+
+
+def test_texts_that_are_no_handle_are_unknown(mq: Session) -> None:
+    good = mq.prepare("one", "1").split(".")
+    wrong = [
+        "",
+        "x",
+        "a.b.c.d",
+        "....",
+        "1.2.3",
+        "no such handle at all, but rather long",
+        ".".join([*good, "5"]),
+        ".".join([good[0], good[1], good[2], uuid.uuid4().hex]),
+        ".".join([good[0], good[1], good[2], "zz"]),
+        ".".join(["otherbroker0", *good[1:]]),
+        ".".join([good[0], good[1], str(int(good[2]) + 1), good[3]]),
+        ".".join([good[0], good[1], "-1", good[3]]),
+        ".".join([good[0], good[1], "9" * 30, good[3]]),
+        ".".join([good[0], "9" * 30, *good[2:]]),
+        ".".join(good)[:-1],
+        "x" * 100_000,
+    ]
+    for text in wrong:
+        assert mq.commit(text) == "unknown", text
+        assert mq.rollback(text) == "unknown", text
+        assert mq.commit(text, "1") == "unknown", text
+    assert outcomes(mq.call("commit_batch", wrong)) == ["unknown"] * len(wrong)
+    assert outcomes(mq.call("rollback_batch", wrong)) == ["unknown"] * len(wrong)
+    assert op_count(mq) == 0
+    assert mq.commit(".".join(good)) == "committed"
+
+
+def test_the_id_of_a_normal_message_is_no_handle(mq: Session) -> None:
+    good = mq.prepare("one", "1").split(".")
+    normal = mq.send("one", "2")
+    assert mq.commit(".".join([good[0], good[1], str(normal), good[3]])) == "unknown"
+    assert op_count(mq) == 0
+
+
+# final payload
+
+
+def test_a_final_payload_replaces_the_prepared_one(mq: Session) -> None:
+    handle = mq.prepare("one", '{"draft": true}', key="k", tag="x", headers='{"h": 1}')
+    assert mq.commit(handle, '{"final" :1}') == "committed"
+    (m,) = delivered(mq)
+    assert m.message_id == message_id(handle)
+    assert (m.key, m.tag, m.headers, m.payload) == ("k", "x", {"h": 1}, {"final": 1})
+    body = mq.scalar("select payload::text from mqpg.fetch('one', 0, 0)")
+    assert body == '{"final" :1}'
+
+
+def test_final_payload_overloads(mq: Session) -> None:
+    for expression in ("""'{"a": 1}'""", """'{"a": 1}'::json""", "jsonb_build_object('a', 1)"):
+        handle = mq.prepare("one", "0")
+        assert mq.scalar(f"select mqpg.commit(%s, {expression})", handle) == "committed"
+    assert [m.payload for m in delivered(mq)] == [{"a": 1}] * 3
+
+
+def test_a_later_final_payload_changes_nothing(mq: Session) -> None:
+    handle = mq.prepare("one", "0")
+    mq.commit(handle, "1")
+    assert mq.commit(handle, "2") == "already_committed"
+    assert mq.commit(handle) == "already_committed"
+    assert mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'") == 1
+    assert [m.payload for m in delivered(mq)] == [1]
+
+
+def test_a_final_payload_after_rollback_stores_nothing(mq: Session) -> None:
+    handle = mq.prepare("one", "0")
+    mq.rollback(handle)
+    assert mq.commit(handle, "1") == "already_rolled_back"
+    assert mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'") == 0
+    assert delivered(mq) == []
+
+
+def test_a_final_payload_over_the_limit_decides_nothing(mq: Session) -> None:
+    mq.call("alter_topic", "one", max_payload=100)
+    handle = mq.prepare("one", "0")
+    with refused("MQ010"):
+        mq.commit(handle, '"' + "x" * 200 + '"')
+    assert mq.rollback(handle) == "rolled_back"
+
+
+# batches
+
+
+def test_prepare_batch_gives_handles_in_argument_order(mq: Session) -> None:
+    keys = [f"k{i % 5}" if i % 3 else None for i in range(50)]
+    handles = [r[0] for r in mq.call("prepare_batch", "t", [str(i) for i in range(50)], "pg", keys=keys)]
+    assert len(set(handles)) == 50
+    assert outcomes(mq.call("commit_batch", handles)) == ["committed"] * 50
+    got = {m.message_id: (m.payload, m.key) for m in delivered(mq, "t")}
+    assert [got[message_id(h)] for h in handles] == list(zip(range(50), keys, strict=True))
+
+
+def test_commit_batch_answers_in_argument_order(mq: Session) -> None:
+    a, b, c, d = (mq.prepare("one", str(i)) for i in range(4))
+    mq.commit(b)
+    mq.rollback(c)
+    given = [d, "nonsense", c, b, a]
+    rows = mq.call("commit_batch", given)
+    assert [r.handle for r in rows] == given
+    assert outcomes(rows) == [
+        "committed",
+        "unknown",
+        "already_rolled_back",
+        "already_committed",
+        "committed",
+    ]
+    assert sorted(m.payload for m in delivered(mq)) == [0, 1, 3]
+
+
+def test_rollback_batch_answers_in_argument_order(mq: Session) -> None:
+    a, b, c = (mq.prepare("one", str(i)) for i in range(3))
+    mq.commit(b)
+    rows = mq.call("rollback_batch", [c, b, "x", a])
+    assert [r.handle for r in rows] == [c, b, "x", a]
+    assert outcomes(rows) == ["rolled_back", "already_committed", "unknown", "rolled_back"]
+    assert [m.payload for m in delivered(mq)] == [1]
+
+
+def test_a_handle_twice_in_one_batch_is_decided_once(mq: Session) -> None:
+    a = mq.prepare("one", "1")
+    rows = mq.call("commit_batch", [a, a])
+    assert sorted(outcomes(rows)) in (["already_committed", "committed"], ["committed", "committed"])
+    assert op_count(mq) == 1
+    assert len(delivered(mq)) == 1
+
+
+def test_an_empty_batch_of_decisions_returns_nothing(mq: Session) -> None:
+    assert mq.call("commit_batch", []) == []
+    assert mq.call("rollback_batch", []) == []
+    assert mq.call("prepare_batch", "one", [], "pg") == []
+
+
+def test_one_commit_batch_is_in_message_id_order(mq: Session) -> None:
+    handles = [r[0] for r in mq.call("prepare_batch", "one", [str(i) for i in range(20)], "pg")]
+    mq.call("commit_batch", list(reversed(handles)))
+    assert [m.payload for m in delivered(mq)] == list(range(20))
+
+
+def test_commit_batch_with_payloads_null_keeps_the_prepared_one(mq: Session) -> None:
+    handles = [mq.prepare("one", str(i)) for i in range(4)]
+    rows = mq.call("commit_batch", handles, ["10", None, "12", None])
+    assert outcomes(rows) == ["committed"] * 4
+    got = delivered(mq)
+    assert {message_id(h) for h in handles} == {m.message_id for m in got}
+    assert [m.payload for m in got] == [10, 1, 12, 3]
+
+
+def test_commit_batch_stores_final_payloads_only_where_it_decided(mq: Session) -> None:
+    a, b, c = (mq.prepare("t", str(i), key=str(i)) for i in range(3))
+    mq.rollback(b)
+    mq.commit(c)
+    rows = mq.call("commit_batch", [a, b, c, "x"], ["10", "11", "12", "13"])
+    assert outcomes(rows) == ["committed", "already_rolled_back", "already_committed", "unknown"]
+    assert mq.scalar("select sum(n) from mqpg.commit_log where kind = 'f'") == 1
+    assert sorted(m.payload for m in delivered(mq, "t")) == [2, 10]
+
+
+def test_large_batches_of_halves(mq: Session) -> None:
+    handles = [r[0] for r in mq.call("prepare_batch", "t", ["1"] * 2500, "pg")]
+    assert set(outcomes(mq.call("commit_batch", handles))) == {"committed"}
+    assert len(delivered(mq, "t")) == 2500
+
+
+# delay
+
+
+def test_a_delayed_half_counts_its_delay_from_the_commit(mq: Session) -> None:
+    handle = mq.prepare("one", "1", delay=seconds(0.2))
+    mq.execute("select pg_sleep(0.25)")
+    mq.append()
+    mq.commit(handle)
+    mq.append()
+    assert mq.receive("one") == []
+    eventually(mq.append)
+    (m,) = mq.receive("one")
+    assert (m.message_id, m.payload) == (message_id(handle), 1)
+
+
+def test_a_delayed_half_with_a_final_payload(mq: Session) -> None:
+    handle = mq.prepare("one", "1", delay=seconds(0.1), key="k")
+    mq.commit(handle, "2")
+    mq.append()
+    assert mq.receive("one") == []
+    eventually(mq.append)
+    (m,) = mq.receive("one")
+    assert (m.message_id, m.payload, m.key) == (message_id(handle), 2, "k")
+
+
+def test_a_delayed_half_rolled_back_never_comes(mq: Session) -> None:
+    handle = mq.prepare("one", "1", delay=seconds(0.05))
+    mq.rollback(handle)
+    mq.execute("select pg_sleep(0.1)")
+    mq.append()
+    assert mq.receive("one") == []
+
+
+# check-back
+
+
+def overdue(mq: Session, group: str, **named: object) -> list[Any]:
+    return list(eventually(lambda: mq.call("due_checks", group, **named)))
+
+
+@pytest.fixture
+def quick(mq: Session) -> Session:
+    mq.call("create_producer_group", "quick", check_after=seconds(0.05), max_checks=2)
+    return mq
+
+
+def test_due_checks_hands_out_overdue_halves(quick: Session) -> None:
+    handle = quick.prepare("one", '{"a": 1}', "quick", key="k", headers='{"h": 1}')
+    (row,) = overdue(quick, "quick")
+    assert tuple(row) == (handle, "one", "k", {"h": 1}, {"a": 1}, 1)
+    assert quick.call("due_checks", "quick") == []
+    assert quick.commit(handle) == "committed"
+
+
+def test_a_half_decided_in_time_is_never_asked_for(quick: Session) -> None:
+    quick.commit(quick.prepare("one", "1", "quick"))
+    quick.rollback(quick.prepare("one", "1", "quick"))
+    quick.execute("select pg_sleep(0.2)")
+    quick.append()
+    assert quick.call("due_checks", "quick") == []
+
+
+def test_a_check_comes_again_after_its_lease_with_the_next_attempt(quick: Session) -> None:
+    quick.prepare("one", "1", "quick")
+    (first,) = overdue(quick, "quick", lease=seconds(0.05))
+    (second,) = overdue(quick, "quick", lease=seconds(0.05))
+    assert (first.attempt, second.attempt) == (1, 2)
+    assert first.handle == second.handle
+
+
+def test_a_wait_is_not_a_check(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "quick")
+    for _ in range(4):
+        (row,) = overdue(quick, "quick")
+        assert row.attempt == 1
+        quick.call("check_wait", handle, seconds(0.05))
+    assert quick.commit(handle) == "committed"
+
+
+def test_after_max_checks_a_half_is_parked_and_can_be_settled(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "quick")
+    for _ in range(2):
+        overdue(quick, "quick", lease=seconds(0.05))
+    eventually(
+        lambda: (
+            quick.call("due_checks", "quick", lease=seconds(0.05)),
+            quick.rows("select 1 from mqpg.check_log where event = 'parked'"),
+        )[1]
+    )
+    assert quick.call("due_checks", "quick") == []
+    assert quick.value("settle", handle, "commit", "asked the shop") == "committed"
+    assert [m.payload for m in delivered(quick)] == [1]
+    reason = quick.scalar("select reason from mqpg.op_log")
+    assert reason == "asked the shop"
+
+
+def test_commit_works_on_a_parked_half(quick: Session) -> None:
+    quick.call("alter_producer_group", "quick", max_checks=1)
+    handle = quick.prepare("one", "1", "quick")
+    overdue(quick, "quick", lease=seconds(0.02))
+    eventually(
+        lambda: (
+            quick.call("due_checks", "quick"),
+            quick.rows("select 1 from mqpg.check_log where event = 'parked'"),
+        )[1]
+    )
+    assert quick.commit(handle) == "committed"
+
+
+def test_rearm_makes_a_parked_half_checkable_again(quick: Session) -> None:
+    quick.call("alter_producer_group", "quick", max_checks=1)
+    handle = quick.prepare("one", "1", "quick")
+    with refused("MQ018"):
+        quick.call("rearm", handle)
+    overdue(quick, "quick", lease=seconds(0.02))
+    eventually(
+        lambda: (
+            quick.call("due_checks", "quick"),
+            quick.rows("select 1 from mqpg.check_log where event = 'parked'"),
+        )[1]
+    )
+    quick.call("rearm", handle)
+    (row,) = overdue(quick, "quick")
+    assert (row.handle, row.attempt) == (handle, 1)
+
+
+def test_on_exhausted_rollback_rolls_back(mq: Session) -> None:
+    mq.call(
+        "create_producer_group",
+        "strict",
+        check_after=seconds(0.05),
+        max_checks=1,
+        on_exhausted="rollback",
+    )
+    handle = mq.prepare("one", "1", "strict")
+    overdue(mq, "strict", lease=seconds(0.02))
+
+    def decided() -> bool:
+        mq.call("due_checks", "strict", lease=seconds(0.02))
+        return op_count(mq) == 1
+
+    eventually(decided)
+    assert mq.commit(handle) == "already_rolled_back"
+
+
+def test_settle_with_wait_decides_nothing(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "quick")
+    with refused("MQ001", "verdict"):
+        quick.call("settle", handle, "wait", "why not")
+    assert quick.commit(handle) == "committed"
+
+
+def test_settle_open_half_rollback(quick: Session) -> None:
+    handle = quick.prepare("one", "1", "quick")
+    assert quick.value("settle", handle, "rollback", "shop says no") == "rolled_back"
+    assert quick.value("settle", handle, "commit", "really?") == "already_rolled_back"
+
+
+# compensate: the ledger in this database
+
+
+@pytest.fixture
+def ledger(mq: Session) -> Session:
+    mq.call("create_producer_group", "led", check_after=seconds(0.05), checker="ledger")
+    mq.execute("create table business (id int primary key)")
+    return mq
+
+
+def compensate_until(mq: Session, probe: Any) -> None:
+    eventually(lambda: (mq.call("compensate"), probe())[1])
+
+
+def test_compensate_commits_what_has_a_ledger_row(ledger: Session) -> None:
+    handle = ledger.prepare("one", "1", "led")
+    with ledger.transaction():
+        ledger.call("local_begin", handle)
+        ledger.execute("insert into business values (1)")
+    compensate_until(ledger, lambda: op_count(ledger))
+    assert ledger.commit(handle) == "already_committed"
+    assert [m.payload for m in delivered(ledger)] == [1]
+
+
+def test_compensate_fences_what_has_none(ledger: Session) -> None:
+    handle = ledger.prepare("one", "1", "led")
+    compensate_until(ledger, lambda: op_count(ledger))
+    assert ledger.commit(handle) == "already_rolled_back"
+    with refused("MQ017"):
+        ledger.call("local_begin", handle)
+    assert delivered(ledger) == []
+
+
+def test_compensate_waits_for_an_open_local_transaction(ledger: Session, broker: Broker) -> None:
+    other = broker.session()
+    handle = ledger.prepare("one", "1", "led")
+    with ledger.transaction():
+        ledger.call("local_begin", handle)
+        ledger.execute("insert into business values (1)")
+        for _ in range(10):
+            other.call("compensate")
+            other.execute("select pg_sleep(0.02)")
+        assert op_count(other) == 0
+        assert other.scalar("select count(*) from mqpg.ledger where entry = 'fence'") == 0
+    other.execute("update mqpg.settings set value = value")  # nothing else runs meanwhile
+    assert ledger.commit(handle) == "committed"
+
+
+def test_compensate_asks_a_function(mq: Session) -> None:
+    mq.execute(
+        """create function public.shop_says(handle text, key text, headers jsonb, payload json)
+           returns mqpg.verdict language sql as
+           $$ select case payload ->> 'says' when 'yes' then 'commit'
+                when 'no' then 'rollback' else 'wait' end::mqpg.verdict $$"""
+    )
+    mq.call(
+        "create_producer_group",
+        "fun",
+        check_after=seconds(0.05),
+        checker="function",
+        checker_target="public.shop_says",
+    )
+    yes, no, maybe = (mq.prepare("one", f'{{"says": "{s}"}}', "fun") for s in ("yes", "no", "?"))
+    compensate_until(mq, lambda: op_count(mq) == 2)
+    assert mq.commit(yes) == "already_committed"
+    assert mq.commit(no) == "already_rolled_back"
+    assert mq.commit(maybe) == "committed"
+
+
+def test_local_begin_twice_is_one_row_per_handle(ledger: Session) -> None:
+    handle = ledger.prepare("one", "1", "led")
+    ledger.call("local_begin", handle)
+    with refused("MQ018", "begun before"):
+        ledger.call("local_begin", handle)
+    assert ledger.scalar("select count(*) from mqpg.ledger") == 1
+
+
+# producer groups
+
+
+def test_create_producer_group_again_with_equal_arguments_changes_nothing(mq: Session) -> None:
+    mq.call("create_producer_group", "pg")
+    with refused("MQ011", "alter_producer_group"):
+        mq.call("create_producer_group", "pg", max_checks=3)
+
+
+def test_drop_producer_group_refuses_while_a_half_is_undecided(mq: Session) -> None:
+    handle = mq.prepare("one", "1")
+    with refused("MQ018", "undecided"):
+        mq.call("drop_producer_group", "pg")
+    assert mq.commit(handle) == "committed"

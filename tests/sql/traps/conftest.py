@@ -1,0 +1,12 @@
+"""Trap tests change functions: each has a database of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sql.harness import Broker
+
+
+@pytest.fixture
+def broker(own_broker: Broker) -> Broker:
+    return own_broker

@@ -1,0 +1,647 @@
+"""The traps of the appender: each scenario holds, and shows the damage once its rule is taken out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, messages_by_queue, positions, refused, seconds
+from tests.sql.mutation import PAUSE, Gate, mutate
+
+
+def message_id(handle: str) -> int:
+    return int(handle.split(".")[2])
+
+
+def appended(mq: Session) -> list[int]:
+    """Everything on the topic `one`, once all passes are made."""
+    while mq.append():
+        pass
+    return messages_by_queue(mq, "one").get(0, [])
+
+
+def floor(mq: Session) -> int:
+    return int(mq.scalar("select max(floor_id) from mqpg.tick"))
+
+
+def age_floor(mq: Session, until: int | None = None) -> None:
+    """Passes with a message each. A floor is the sequence's value at a pass before, once nothing older runs.
+
+    `until` is the floor to wait for: other databases' transactions may hold it back for a while.
+    """
+
+    def passed() -> bool:
+        mq.send("one", "1")
+        mq.append()
+        return until is None or floor(mq) >= until
+
+    for _ in range(3):
+        passed()
+    eventually(passed)
+
+
+# the xid first, then the batch id
+
+
+def racing_senders(mq: Session, broker: Broker) -> tuple[int, int, list[int]]:
+    """One sender stops between xid and batch id while another sends and commits a message of the key."""
+    mq.send("t", "1")  # the sequence's first value is logged, which would give its caller an xid
+    gate = Gate(broker)
+    slow = gate.stopping()
+    with gate.closed():
+        pending = broker.background(slow.send, "one", "1", key="k")
+        gate.wait_for(slow)
+        quick = mq.send("one", "1", key="k")
+    return pending.result(5), quick, appended(mq)
+
+
+def racing_sender_and_floor(mq: Session, broker: Broker, until: int | None = None) -> tuple[int, list[int]]:
+    """One sender stops between xid and batch id while passes of the appender move their floor."""
+    mq.send("t", "1")  # as above
+    gate = Gate(broker)
+    slow = gate.stopping()
+    with gate.closed():
+        pending = broker.background(slow.send, "one", "1", key="k")
+        gate.wait_for(slow)
+        age_floor(mq, until)
+    return pending.result(5), appended(mq)
+
+
+XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id is drawn
+    v_batch := nextval('mqpg.batch_id');"""
+ID_FIRST = f"v_batch := nextval('mqpg.batch_id'); {PAUSE} v_xid := pg_current_xact_id();"
+XID_FIRST_PAUSED = f"v_xid := pg_current_xact_id(); {PAUSE} v_batch := nextval('mqpg.batch_id');"
+
+
+def test_trap_xid_before_batch_id_keeps_the_order(mq: Session, broker: Broker) -> None:
+    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED)
+    slow, quick, order = racing_senders(mq, broker)
+    assert order == [quick, slow]
+
+
+def test_trap_xid_before_batch_id_keeps_the_order_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "send", XID_FIRST, ID_FIRST)
+    slow, quick, order = racing_senders(mq, broker)
+    assert order == [slow, quick], "quick committed before slow took its xid, and lies behind it"
+
+
+def test_trap_xid_before_batch_id_keeps_rows_above_the_floor(mq: Session, broker: Broker) -> None:
+    mutate(mq, "send", XID_FIRST, XID_FIRST_PAUSED)
+    slow, order = racing_sender_and_floor(mq, broker)
+    assert slow in order
+
+
+def test_trap_xid_before_batch_id_keeps_rows_above_the_floor_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "send", XID_FIRST, ID_FIRST)
+    slow, order = racing_sender_and_floor(mq, broker, until=2)
+    assert slow not in order, "the row was to be hidden by the floor"
+
+
+WRITERS = ("send", "send_batch", "_store", "_store_once", "prepare", "_decide", "_decide_batch")
+
+
+@pytest.mark.parametrize("function", WRITERS)
+def test_trap_every_writer_takes_its_xid_first(mq: Session, function: str) -> None:
+    """The order in the text of each function that draws from the sequence."""
+    text = mq.scalar(
+        """select string_agg(prosrc, '' order by oid) from pg_proc
+           where proname = %s and pronamespace = 'mqpg'::regnamespace""",
+        function,
+    )
+    draws = text.find("nextval('mqpg.batch_id')")
+    assert 0 <= text.find("pg_current_xact_id()") < draws
+
+
+def test_trap_nothing_else_writes_the_commit_log(mq: Session) -> None:
+    writing = mq.rows(
+        """select proname from pg_proc where pronamespace = 'mqpg'::regnamespace
+           and prosrc like '%%insert into mqpg.commit_log%%' group by 1 order by 1"""
+    )
+    assert {r.proname for r in writing} <= {*WRITERS, "_store_finals"}
+
+
+# append() in a READ COMMITTED transaction of its own
+
+
+def append_inside_a_writing_transaction(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
+    """send, append, send in one transaction, while another has taken a later xid and committed."""
+    other, sent = broker.session(), []
+    with mq.transaction():
+        sent.append(mq.send("one", "1"))
+        sent.append(other.send("one", "2"))
+        mq.append()
+        sent.append(mq.send("one", "3"))
+    return sent, appended(broker.session())
+
+
+def test_trap_append_refuses_a_caller_with_an_xid(mq: Session, broker: Broker) -> None:
+    with refused("MQ015"):
+        append_inside_a_writing_transaction(mq, broker)
+    assert len(appended(mq)) == 1
+
+
+def test_trap_append_refuses_a_caller_with_an_xid_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "append", "perform mqpg._check_own_transaction('append');", "")
+    sent, order = append_inside_a_writing_transaction(mq, broker)
+    assert sent[2] not in order, "the caller's later row was to be lost"
+
+
+def append_with_an_old_snapshot(mq: Session, broker: Broker) -> list[int]:
+    """A REPEATABLE READ pass whose snapshot is older than the newest tick."""
+    other = broker.session()
+    ids = [mq.send("one", "1")]
+    with mq.transaction():
+        mq.execute("set transaction isolation level repeatable read")
+        mq.execute("select 1 from mqpg.tick")
+        other.append()
+        mq.append()
+    return ids
+
+
+def test_trap_append_is_read_committed_only(mq: Session, broker: Broker) -> None:
+    with refused("MQ015"):
+        append_with_an_old_snapshot(mq, broker)
+
+
+def test_trap_append_is_read_committed_only_mutant(mq: Session, broker: Broker) -> None:
+    mutate(
+        mq,
+        "_check_own_transaction",
+        "if current_setting('transaction_isolation') <> 'read committed' then",
+        "if false then",
+    )
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        append_with_an_old_snapshot(mq, broker)
+
+
+# the snapshot once, into a variable
+
+
+def commit_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
+    """A message committed after the pass took its snapshot and before it wrote its tick."""
+    gate = Gate(broker)
+    appender = gate.stopping()
+    mq.send("one", "1")
+    with gate.closed():
+        running = broker.background(appender.append)
+        gate.wait_for(appender)
+        late = mq.send("one", "2")
+    running.result(5)
+    return late, appended(mq)
+
+
+def pause_before_the_tick(mq: Session) -> None:
+    mutate(mq, "append", "if v_messages > 0 then", f"if v_messages > 0 then {PAUSE}")
+
+
+def test_trap_the_stored_snapshot_is_the_one_used(mq: Session, broker: Broker) -> None:
+    pause_before_the_tick(mq)
+    late, order = commit_during_a_pass(mq, broker)
+    assert late in order
+
+
+def test_trap_the_stored_snapshot_is_the_one_used_mutant(mq: Session, broker: Broker) -> None:
+    pause_before_the_tick(mq)
+    mutate(
+        mq,
+        "append",
+        "pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto),",
+        "pg_current_xact_id(), pg_current_snapshot(), pg_snapshot_xmax(pg_current_snapshot()),",
+    )
+    late, order = commit_during_a_pass(mq, broker)
+    assert late not in order, "counted as appended, and never was"
+
+
+# visible in S1 and not in S0: the late ones by lookup
+
+
+def late_send(mq: Session, broker: Broker) -> int:
+    """Sends in a transaction that stays open over a pass, then commits."""
+    slow = broker.session()
+    with slow.transaction():
+        late = slow.send("one", "1")
+        age_floor(mq)
+    return late
+
+
+def late_commit(mq: Session, broker: Broker) -> int:
+    slow = broker.session()
+    handle = mq.prepare("one", "1")
+    with slow.transaction():
+        slow.commit(handle)
+        age_floor(mq)
+    return message_id(handle)
+
+
+def late_delayed(mq: Session, broker: Broker) -> int:
+    """Falls due, and a pass moves the due time on, while its transaction is open."""
+    slow = broker.session()
+    with slow.transaction():
+        late = slow.send("one", "1", delay=seconds(0.01))
+        mq.execute("select pg_sleep(0.02)")
+        age_floor(mq)
+    return late
+
+
+LATE: dict[str, tuple[Callable[[Session, Broker], int], str]] = {
+    "send": (late_send, "l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)"),
+    "commit": (late_commit, "o.op = 'c' and o.visible_at is null and o.xid = any(v_late)"),
+    "delayed": (late_delayed, "d.visible_at <= v_due_from and d.xid = any(v_late)"),
+}
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_trap_a_late_commit_is_not_skipped(mq: Session, broker: Broker, what: str) -> None:
+    late = LATE[what][0](mq, broker)
+    assert appended(mq).count(late) == 1
+
+
+@pytest.mark.parametrize("what", LATE)
+def test_trap_a_late_commit_is_not_skipped_mutant(mq: Session, broker: Broker, what: str) -> None:
+    scenario, rule = LATE[what]
+    mutate(mq, "_append_runs", rule, f"{rule} and false")
+    assert scenario(mq, broker) not in appended(mq)
+
+
+# due rows behind the due time
+
+
+def due_behind_the_clock(mq: Session) -> int:
+    """The clock went back: a message whose time lies before the last pass's, in a transaction after it."""
+    mq.send("one", "1")
+    mq.append()
+    mq.execute("update mqpg.tick set due_until = clock_timestamp() + interval '1 hour' where tick_id > 0")
+    late = mq.send("one", "2", delay=seconds(0.01))
+    mq.execute("select pg_sleep(0.02)")
+    return late
+
+
+def test_trap_due_before_the_last_pass_but_visible_only_now(mq: Session) -> None:
+    late = due_behind_the_clock(mq)
+    assert appended(mq).count(late) == 1
+
+
+def test_trap_due_before_the_last_pass_but_visible_only_now_mutant(mq: Session) -> None:
+    mutate(mq, "_append_runs", "d.visible_at <= v_due_from and d.xid >= v_from", "false and d.xid >= v_from")
+    assert due_behind_the_clock(mq) not in appended(mq)
+
+
+def retries_in_two_passes(mq: Session) -> list[int]:
+    """Attempts delivered of one message that is given up once and falls due between two passes."""
+    (message_id,) = mq.send_batch("one", ["1"])
+    mq.append()
+    mq.nack(mq.receive("one")[0].receipt, [message_id], delay=seconds(0.01))
+    for _ in range(3):
+        mq.execute("select pg_sleep(0.02)")
+        mq.send("t", "1")
+        mq.append()
+    return [m.attempt for m in mq.drain("one")]
+
+
+def test_trap_what_was_due_before_is_not_due_again(mq: Session) -> None:
+    assert retries_in_two_passes(mq) == [2]
+
+
+def test_trap_what_was_due_before_is_not_due_again_mutant(mq: Session) -> None:
+    mutate(
+        mq,
+        "_append_runs",
+        "d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until",
+        "d.visible_at <= _append_runs.due_until",
+    )
+    assert len(retries_in_two_passes(mq)) > 1
+
+
+# the cut of a backlog
+
+FLOOR_RULE = "where k.xid <= pg_snapshot_xmin(v_upto) order by k.xid desc"
+FLOOR_BY_XMAX = "where k.snapshot_xmax <= pg_snapshot_xmin(v_upto) order by k.snapshot_xmax desc"
+
+
+def cut_below_the_last_snapshot(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
+    """A transaction older than five appended ones commits; then small passes."""
+    slow = broker.session()
+    with slow.transaction():
+        late = slow.send("one", "0")
+        ids = [mq.send("one", "1") for _ in range(5)]
+        mq.append()
+    mq.append(1)
+    mq.append()
+    return [*ids, late], [m for _, _, m in positions(mq, "one")]
+
+
+def test_trap_a_cut_is_never_below_the_last_snapshot(mq: Session, broker: Broker) -> None:
+    expected, order = cut_below_the_last_snapshot(mq, broker)
+    assert order == expected
+
+
+def test_trap_a_cut_is_never_below_the_last_snapshot_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "_cut", "and l.xid >= v_s0_xmax and", "and")
+    expected, order = cut_below_the_last_snapshot(mq, broker)
+    assert len(order) > len(expected), "five of five were to be appended again"
+
+
+def cut_with_an_open_transaction(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
+    """Small passes over a backlog while an older transaction is open; it commits later."""
+    slow = broker.session()
+    with slow.transaction():
+        late = slow.send("one", "0")
+        ids = [mq.send("one", "1") for _ in range(6)]
+        while mq.append(2):
+            pass
+    return [*ids, late], appended(mq)
+
+
+def test_trap_a_cut_keeps_the_running_transactions(mq: Session, broker: Broker) -> None:
+    expected, order = cut_with_an_open_transaction(mq, broker)
+    assert order == expected
+
+
+def test_trap_a_cut_keeps_the_running_transactions_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "_cut", "where x.xid::text::bigint < v_x", "where false")
+    expected, order = cut_with_an_open_transaction(mq, broker)
+    assert expected[-1] not in order
+
+
+def floor_of_a_cut(mq: Session) -> tuple[list[int], list[int]]:
+    """Passes behind which most of the backlog is left, though its batch ids were drawn long ago."""
+    ids = [mq.send("one", "1") for _ in range(12)]
+    while mq.append(2):
+        pass
+    return ids, appended(mq)
+
+
+def test_trap_a_cut_pass_does_not_move_the_floor_over_its_backlog(mq: Session) -> None:
+    ids, order = floor_of_a_cut(mq)
+    assert order == ids
+
+
+def test_trap_a_cut_pass_does_not_move_the_floor_over_its_backlog_mutant(mq: Session) -> None:
+    mutate(mq, "append", FLOOR_RULE, FLOOR_BY_XMAX)
+    ids, order = floor_of_a_cut(mq)
+    assert len(order) < len(ids)
+
+
+# floor_id
+
+
+def test_trap_floor_waits_for_the_oldest_running_transaction_mutant(mq: Session, broker: Broker) -> None:
+    """The scenario itself is that of the late send above."""
+    mutate(mq, "append", FLOOR_RULE, "where true order by k.xid desc")
+    slow = broker.session()
+    with slow.transaction():
+        late = slow.send("one", "1")
+        age_floor(mq, until=late // 1024)
+    assert late not in appended(mq), "the floor was to pass over an open transaction's row"
+
+
+def test_trap_floor_waits_for_the_oldest_running_transaction(mq: Session, broker: Broker) -> None:
+    slow = broker.session()
+    with slow.transaction():
+        late = slow.send("one", "1")
+        age_floor(mq)
+        assert floor(mq) * 1024 < late
+    assert late in appended(mq)
+
+
+def running_above_xmax(mq: Session, broker: Broker) -> tuple[int, list[int]]:
+    """A sender runs with an xid that no finished one has passed yet: it lies above the snapshot's xmax.
+
+    The pass's batch_seq covers its batch id; the next pass has its xid for xmin.
+    """
+    before, slow = broker.session(), broker.session()
+    with before.transaction():
+        before.send("one", "1")
+        slow.execute("begin")
+        late = slow.send("one", "2")
+    mq.append()
+    age_floor(mq)
+    slow.execute("commit")
+    return late, appended(mq)
+
+
+def test_trap_floor_waits_for_a_running_transaction_above_xmax(mq: Session, broker: Broker) -> None:
+    late, order = running_above_xmax(mq, broker)
+    assert late in order
+
+
+def test_trap_floor_waits_for_a_running_transaction_above_xmax_mutant(mq: Session, broker: Broker) -> None:
+    """A snapshot's xmax is the newest finished xid plus one, and says nothing of what runs above it."""
+    mutate(mq, "append", FLOOR_RULE, FLOOR_BY_XMAX)
+    late, order = running_above_xmax(mq, broker)
+    assert late not in order
+
+
+def test_trap_floor_moves_when_nothing_runs(mq: Session) -> None:
+    """A floor that stands still would be safe and slow."""
+    age_floor(mq, until=2)
+
+
+SEQUENCE_READ = "select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;"
+SNAPSHOT_TAKEN = "v_s1 := pg_current_snapshot();"
+
+
+def send_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
+    """A sender takes xid and batch id while a pass stands before the sequence; it stays open over the next."""
+    gate = Gate(broker)
+    appender, slow = gate.stopping(), broker.session()
+    mq.send("one", "1")
+    slow.execute("begin")
+    with gate.closed():
+        running = broker.background(appender.append)
+        gate.wait_for(appender)
+        late = slow.send("one", "2")
+    running.result(5)
+    age_floor(mq)
+    slow.execute("commit")
+    return late, appended(mq)
+
+
+def test_trap_the_sequence_is_read_before_the_pass_has_its_xid(mq: Session, broker: Broker) -> None:
+    mutate(mq, "append", f"{SEQUENCE_READ} {SNAPSHOT_TAKEN}", f"{PAUSE} {SEQUENCE_READ} {SNAPSHOT_TAKEN}")
+    late, order = send_during_a_pass(mq, broker)
+    assert late in order
+
+
+def test_trap_the_sequence_is_read_before_the_pass_has_its_xid_mutant(mq: Session, broker: Broker) -> None:
+    mutate(
+        mq,
+        "append",
+        f"{SEQUENCE_READ} {SNAPSHOT_TAKEN}",
+        f"{SNAPSHOT_TAKEN} perform pg_current_xact_id(); {PAUSE} {SEQUENCE_READ}",
+    )
+    late, order = send_during_a_pass(mq, broker)
+    assert late not in order
+
+
+# runs
+
+
+def two_full_batches(mq: Session) -> list[int]:
+    """b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers."""
+    ids = mq.send_batch("one", ["1"] * 1026)
+    assert ids[1024] == ids[1023] + 1
+    mq.append()
+    got = mq.call("fetch", "one", 0, 0, 2000)
+    assert [m.message_id for m in got] == ids
+    return ids
+
+
+def test_trap_runs_of_different_batches_never_join(mq: Session) -> None:
+    two_full_batches(mq)
+    assert mq.scalar("select cardinality(first_ids) from mqpg.consume_queue") == 2
+
+
+def test_trap_runs_of_different_batches_never_join_mutant(mq: Session) -> None:
+    mutate(mq, "_append_runs", "and lag(f.id / 1024) over w = f.id / 1024", "")
+    with refused("MQ014"):
+        two_full_batches(mq)
+
+
+def decisions_against_id_order(mq: Session) -> tuple[list[int], list[int]]:
+    rows = mq.call("prepare_batch", "one", ["0", "1", "2", "3"], "pg")
+    handles = [r[0] for r in rows]
+    order = [handles[i] for i in (3, 2, 0, 1)]
+    for handle in order:
+        mq.commit(handle)
+    mq.append()
+    return [message_id(h) for h in order], [m.message_id for m in mq.call("fetch", "one", 0, 0)]
+
+
+def test_trap_decisions_join_only_where_ids_ascend(mq: Session) -> None:
+    expected, order = decisions_against_id_order(mq)
+    assert order == expected
+    assert mq.scalar("select starts from mqpg.consume_queue") == [0, 1, 2]
+
+
+def test_trap_decisions_join_only_where_ids_ascend_mutant(mq: Session) -> None:
+    mutate(mq, "_append_runs", "lag(f.id + f.n) over w = f.id", "abs(lag(f.id) over w - f.id) = 1")
+    expected, order = decisions_against_id_order(mq)
+    assert order != expected
+
+
+def final_among_plain(mq: Session) -> list[object]:
+    """A body that lies elsewhere must not be read as part of its neighbours' run."""
+    handles = [r[0] for r in mq.call("prepare_batch", "one", ["0", "1", "2"], "pg")]
+    mq.call("commit_batch", handles, [None, '"final"', None])
+    mq.append()
+    return [m.payload for m in mq.call("fetch", "one", 0, 0)]
+
+
+def test_trap_final_payloads_never_join(mq: Session) -> None:
+    assert final_among_plain(mq) == [0, "final", 2]
+
+
+def test_trap_final_payloads_never_join_mutant(mq: Session) -> None:
+    mutate(mq, "_append_runs", "and f.deliver_id is null and lag(f.deliver_id) over w is null", "")
+    with refused("MQ014"):
+        final_among_plain(mq)
+
+
+# durability
+
+
+DURABLE: dict[str, Callable[[Session], object]] = {
+    "append": lambda mq: mq.append(),
+    "prepare": lambda mq: mq.prepare("one", "1"),
+    "prepare_batch": lambda mq: mq.call("prepare_batch", "one", ["1"], "pg"),
+    "_decide": lambda mq: mq.commit(mq.scalar("select handle from made")),
+    "_decide_batch": lambda mq: mq.call("rollback_batch", [mq.scalar("select handle from made")]),
+}
+
+
+def commits_durably(mq: Session, broker: Broker, function: str) -> bool:
+    mq.execute("create table made (handle text)")
+    mq.execute("insert into made values (%s)", mq.prepare("one", "1"))
+    mq.send("one", "1")
+    careless = broker.session("set synchronous_commit = off")
+    with careless.transaction():
+        DURABLE[function](careless)
+        durable = careless.scalar("select current_setting('synchronous_commit')") == "on"
+    assert careless.scalar("select current_setting('synchronous_commit')") == "off"
+    return durable
+
+
+@pytest.mark.parametrize("function", DURABLE)
+def test_trap_commits_wait_for_the_disk_whatever_the_session_says(mq: Session, broker: Broker, function: str) -> None:
+    assert commits_durably(mq, broker, function)
+
+
+@pytest.mark.parametrize("function", DURABLE)
+def test_trap_commits_wait_for_the_disk_whatever_the_session_says_mutant(
+    mq: Session, broker: Broker, function: str
+) -> None:
+    mutate(mq, function, "perform mqpg._force_sync();", "")
+    assert not commits_durably(mq, broker, function)
+
+
+@pytest.mark.parametrize("level", ["remote_write", "remote_apply", "on"])
+def test_trap_a_stronger_commit_is_left_as_it_is(mq: Session, broker: Broker, level: str) -> None:
+    session = broker.session(f"set synchronous_commit = {level}")
+    with session.transaction():
+        session.prepare("one", "1")
+        assert session.scalar("select current_setting('synchronous_commit')") == level
+
+
+# another cluster
+
+
+def foreign_system(mq: Session) -> None:
+    mq.execute("update mqpg.broker set system_identifier = system_identifier + 1")
+
+
+def later_snapshot(mq: Session) -> None:
+    """As after a restore from a dump: the ticks have seen xids that this cluster has yet to give."""
+    mq.execute("""update mqpg.tick set snapshot = '999999999:999999999:', snapshot_xmax = '999999999'
+        where tick_id = (select max(tick_id) from mqpg.tick)""")
+
+
+@pytest.mark.parametrize("restore", [foreign_system, later_snapshot])
+def test_trap_append_refuses_in_another_cluster(mq: Session, restore: Callable[[Session], None]) -> None:
+    mq.send("one", "1")
+    restore(mq)
+    with refused("MQ016"):
+        mq.append()
+    assert positions(mq, "one") == []
+
+
+def test_trap_append_refuses_in_another_cluster_mutant(mq: Session) -> None:
+    mutate(mq, "append", "perform mqpg._check_cluster(v_tick.snapshot, v_s1);", "")
+    sent = mq.send("one", "1")
+    later_snapshot(mq)
+    assert sent not in appended(mq), "what was sent after the restore was to be passed over in silence"
+
+
+# two appenders
+
+
+def two_passes_at_once(mq: Session, broker: Broker) -> list[int]:
+    gate = Gate(broker)
+    first, second = gate.stopping(), broker.session()
+    ids = [mq.send("one", "1") for _ in range(3)]
+    with gate.closed():
+        running = broker.background(first.append)
+        gate.wait_for(first)
+        other = broker.background(second.append)
+        try:
+            broker.wait_blocked(second, timeout=0.5)
+        except AssertionError:
+            assert other.done()
+    running.result(5)
+    other.result(5)
+    assert [m for _, _, m in positions(mq, "one")] == ids
+    return ids
+
+
+def test_trap_passes_are_one_after_the_other(mq: Session, broker: Broker) -> None:
+    pause_before_the_tick(mq)
+    two_passes_at_once(mq, broker)
+
+
+def test_trap_passes_are_one_after_the_other_mutant(mq: Session, broker: Broker) -> None:
+    pause_before_the_tick(mq)
+    mutate(mq, "append", "perform pg_advisory_xact_lock(1836150834, 0);", "")
+    with pytest.raises((AssertionError, psycopg.Error)):
+        two_passes_at_once(mq, broker)

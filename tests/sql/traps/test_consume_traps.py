@@ -1,0 +1,173 @@
+"""The traps of consumption: each scenario holds, and fails without its rule."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.sql.harness import Broker, Session, refused, seconds
+from tests.sql.mutation import mutate
+
+# a lost race of cursors
+
+
+def race_with_an_old_snapshot(mq: Session, broker: Broker) -> None:
+    """A REPEATABLE READ caller receives with a snapshot from before another's receive and ack."""
+    other = broker.session()
+    mq.send_batch("one", ["1"] * 4)
+    mq.append()
+    with other.transaction():
+        other.execute("set transaction isolation level repeatable read")
+        other.execute("select 1 from mqpg.topic")
+        mq.ack(mq.receive("one", max_messages=2)[0].receipt)
+        other.receive("one")
+
+
+def test_trap_a_lost_race_of_cursors_is_a_serialization_failure(mq: Session, broker: Broker) -> None:
+    with refused("40001"):
+        race_with_an_old_snapshot(mq, broker)
+    assert [m.queue_offset for m in mq.receive("one")] == [2, 3]
+
+
+def test_trap_a_lost_race_of_cursors_is_a_serialization_failure_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "_write_cursor", "on conflict do nothing;", ";")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        race_with_an_old_snapshot(mq, broker)
+
+
+# receive only tries the lock
+
+
+def receive_beside_an_open_receive(mq: Session, broker: Broker) -> tuple[int, int]:
+    """Two receives, the first still in its transaction; returns their queues."""
+    for _ in range(40):
+        mq.send("t", "1")
+    mq.append()
+    other = broker.session("set lock_timeout = '300ms'")
+    with mq.transaction():
+        mine = mq.receive("t")
+        theirs = other.receive("t")
+    return mine[0].queue_id, theirs[0].queue_id
+
+
+def test_trap_receive_passes_over_a_locked_queue(mq: Session, broker: Broker) -> None:
+    mine, theirs = receive_beside_an_open_receive(mq, broker)
+    assert mine != theirs
+
+
+def test_trap_receive_passes_over_a_locked_queue_mutant(mq: Session, broker: Broker) -> None:
+    mutate(
+        mq,
+        "receive",
+        "continue when not pg_try_advisory_xact_lock( 1836150833, v_subscription.subscription_id",
+        "perform pg_advisory_xact_lock(1836150833, v_subscription.subscription_id",
+    )
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        receive_beside_an_open_receive(mq, broker)
+
+
+def take_with_a_stale_hint(mq: Session, broker: Broker) -> list[int]:
+    """A receive that would look at the cursor before it has the lock sees a claim twice."""
+    mq.send_batch("one", ["1"] * 2)
+    mq.append()
+    first, second = broker.session(), broker.session()
+    with first.transaction():
+        got = first.receive("one")
+        assert second.receive("one") == []
+    again = second.receive("one")
+    return [m.message_id for m in got + again]
+
+
+def test_trap_a_claim_is_given_once(mq: Session, broker: Broker) -> None:
+    ids = take_with_a_stale_hint(mq, broker)
+    assert len(ids) == len(set(ids)) == 2
+
+
+@pytest.mark.parametrize("action", ["ack", "nack", "extend", "release"])
+def test_trap_settling_waits_for_the_lock_with_a_time_out(mq: Session, broker: Broker, action: str) -> None:
+    """Whoever settles waits, but not for ever behind a transaction that nobody ends."""
+    ids = mq.send_batch("one", ["1"] * 2)
+    mq.append()
+    receipt = mq.receive("one")[0].receipt
+    mq.execute("update mqpg.settings set value = '100 ms' where name = 'lock_timeout'")
+    holder = broker.session()
+    arguments: dict[str, tuple[object, ...]] = {
+        "ack": (receipt,),
+        "nack": (receipt, ids[:1]),
+        "extend": (receipt, seconds(1)),
+        "release": (receipt,),
+    }
+    before = mq.scalar("select current_setting('lock_timeout')")
+    with holder.transaction():
+        holder.call("extend", receipt, seconds(60))
+        with refused("55P03"):
+            mq.call(action, *arguments[action])
+    assert mq.scalar("select current_setting('lock_timeout')") == before
+    mq.call(action, *arguments[action])
+
+
+# a slice shorter than its run
+
+
+def a_lost_body(mq: Session) -> None:
+    """One record batch of two is gone, as after a careless repair."""
+    mq.send_batch("one", ["1"] * 3)
+    gone = mq.send_batch("one", ["2"] * 3)
+    mq.append()
+    mq.execute("delete from mqpg.commit_log where batch_id = %s", gone[0] // 1024)
+
+
+def a_short_body(mq: Session) -> None:
+    """A record batch holds fewer bodies than its run has messages."""
+    mq.send_batch("one", ["1"] * 5)
+    mq.append()
+    mq.execute("update mqpg.commit_log set payloads = payloads[1:2]")
+
+
+@pytest.mark.parametrize("damage", [a_lost_body, a_short_body])
+@pytest.mark.parametrize("call", ["receive", "fetch"])
+def test_trap_a_missing_body_is_an_error(mq: Session, damage: object, call: str) -> None:
+    damage(mq)  # type: ignore[operator]
+    with refused("MQ014"):
+        mq.receive("one") if call == "receive" else mq.call("fetch", "one", 0, 0)
+    assert mq.scalar("select count(*) from mqpg.cursor where action = 'r'") == 0
+
+
+@pytest.mark.parametrize("damage", [a_lost_body, a_short_body])
+@pytest.mark.parametrize("call", ["receive", "fetch"])
+def test_trap_a_missing_body_is_an_error_mutant(mq: Session, damage: object, call: str) -> None:
+    rule = {
+        "receive": "if v_rows <> v_claim.to_offset - v_claim.from_offset"
+        " - coalesce(cardinality(v_claim.settled), 0) then",
+        "fetch": 'if v_rows <> v_until - "fetch".from_offset then',
+    }
+    mutate(mq, call, rule[call], "if false then")
+    damage(mq)  # type: ignore[operator]
+    got = mq.receive("one") if call == "receive" else mq.call("fetch", "one", 0, 0)
+    assert 0 < len(got) < 6, "messages were to be skipped in silence"
+
+
+# epochs
+
+
+def late_ack_after_take_over(mq: Session) -> None:
+    mq.send_batch("one", ["1"] * 3)
+    mq.append()
+    old = mq.receive("one", lease=seconds(0.01))[0].receipt
+    mq.execute("select pg_sleep(0.02)")
+    assert len(mq.receive("one")) == 3
+    mq.ack(old)
+
+
+def test_trap_an_epoch_is_not_given_twice(mq: Session) -> None:
+    """Every hand-out has an epoch of its own, a released or expired range too."""
+    mq.send_batch("one", ["1"] * 3)
+    mq.append()
+    epochs = []
+    for _ in range(3):
+        receipt = mq.receive("one")[0].receipt
+        epochs.append(int(receipt.split(".")[2]))
+        mq.call("release", receipt)
+    assert epochs == sorted(set(epochs))
+    with refused("MQ009"):
+        late_ack_after_take_over(mq)

@@ -1,0 +1,200 @@
+"""The traps of decisions, dedup ids and check-backs: each scenario holds, and fails without its rule."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.sql.harness import Broker, Session, messages_by_queue, refused
+from tests.sql.mutation import mutate
+
+# the first decision stands: insert, then look, in two statements
+
+
+def racing_decisions(mq: Session, broker: Broker) -> tuple[str, int]:
+    other = broker.session()
+    handle = mq.prepare("one", "1")
+    with mq.transaction():
+        mq.commit(handle)
+        racing = broker.background(other.rollback, handle)
+        broker.wait_blocked(other)
+    said = racing.result(5)
+    return said, mq.append()
+
+
+def test_trap_the_standing_decision_is_looked_up_after_the_wait(mq: Session, broker: Broker) -> None:
+    assert racing_decisions(mq, broker) == ("already_committed", 1)
+
+
+def test_trap_the_standing_decision_is_looked_up_after_the_wait_mutant(mq: Session, broker: Broker) -> None:
+    """With the look in the snapshot of the insert, the row that it waited for is not there."""
+    mutate(
+        mq,
+        "_decide",
+        "select o.op into strict v_standing from mqpg.op_log o"
+        " where o.message_id = v_handle.message_id and o.stage = 0;",
+        "",
+    )
+    mutate(
+        mq,
+        "_decide",
+        "v_now := clock_timestamp(); insert into mqpg.op_log",
+        """v_now := clock_timestamp();
+        select o.op into v_standing from mqpg.op_log o where o.message_id = v_handle.message_id and o.stage = 0;
+        insert into mqpg.op_log""",
+    )
+    said, moved = racing_decisions(mq, broker)
+    assert (said, moved) == ("already_rolled_back", 1), "it says rolled back of what is delivered"
+
+
+def racing_batches_same_handle(mq: Session, broker: Broker) -> tuple[str, int]:
+    other = broker.session()
+    handle = mq.prepare("one", "1")
+    with mq.transaction():
+        mq.commit(handle)
+        racing = broker.background(other.call, "rollback_batch", [handle])
+        broker.wait_blocked(other)
+    return racing.result(5)[0].outcome, mq.append()
+
+
+def test_trap_the_standing_decision_of_a_batch(mq: Session, broker: Broker) -> None:
+    assert racing_batches_same_handle(mq, broker) == ("already_committed", 1)
+
+
+def test_trap_a_lost_decision_writes_no_final_payload(mq: Session, broker: Broker) -> None:
+    other = broker.session()
+    handle = mq.prepare("one", "1")
+    with mq.transaction():
+        mq.commit(handle, '"first"')
+        racing = broker.background(other.commit, handle, '"second"')
+        broker.wait_blocked(other)
+    assert racing.result(5) == "already_committed"
+    mq.append()
+    assert [m.payload for m in mq.receive("one")] == ["first"]
+    assert mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'") == 1
+
+
+# batches take their handles sorted
+
+
+def crossing_batches(mq: Session, broker: Broker) -> list[list[str]]:
+    """Two batches in opposite orders; a third session holds the one in the middle until both wait."""
+    low, middle, high = sorted((mq.prepare("one", "1") for _ in range(3)), key=lambda h: int(h.split(".")[2]))
+    up, down = broker.session(), broker.session()
+    with mq.transaction() as tx:
+        mq.commit(middle)
+        a = broker.background(up.call, "commit_batch", [low, middle, high])
+        broker.wait_blocked(up)
+        b = broker.background(down.call, "commit_batch", [high, middle, low])
+        broker.wait_blocked(down)
+        tx.force_rollback = True
+    return [[r.outcome for r in f.result(10)] for f in (a, b)]
+
+
+def test_trap_batches_of_decisions_do_not_deadlock(mq: Session, broker: Broker) -> None:
+    assert crossing_batches(mq, broker) == [["committed"] * 3, ["already_committed"] * 3]
+
+
+def test_trap_batches_of_decisions_do_not_deadlock_mutant(mq: Session, broker: Broker) -> None:
+    mutate(
+        mq,
+        "_decide_batch",
+        "order by h.id on conflict do nothing",
+        "order by array_position(v_ids, h.id) on conflict do nothing",
+    )
+    with pytest.raises(psycopg.errors.DeadlockDetected):
+        crossing_batches(mq, broker)
+
+
+# dedup ids sorted, in two slots
+
+
+def crossing_dedup(mq: Session, broker: Broker) -> list[list[int]]:
+    up, down = broker.session(), broker.session()
+    with mq.transaction() as tx:
+        mq.send("one", "1", dedup_id="m")
+        a = broker.background(up.send_batch, "one", ["1"] * 3, dedup_ids=["a", "m", "z"])
+        broker.wait_blocked(up)
+        b = broker.background(down.send_batch, "one", ["1"] * 3, dedup_ids=["z", "m", "a"])
+        broker.wait_blocked(down)
+        tx.force_rollback = True
+    return [f.result(10) for f in (a, b)]
+
+
+def test_trap_batches_with_dedup_ids_do_not_deadlock(mq: Session, broker: Broker) -> None:
+    up, down = crossing_dedup(mq, broker)
+    assert up == list(reversed(down))
+    assert mq.append() == 3
+
+
+def test_trap_batches_with_dedup_ids_do_not_deadlock_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "_first_sends", "v_slot, f.m from fresh f order by f.d", "v_slot, f.m from fresh f order by f.m")
+    with pytest.raises(psycopg.errors.DeadlockDetected):
+        crossing_dedup(mq, broker)
+
+
+def sends_across_a_slot_boundary(mq: Session, broker: Broker) -> int:
+    """The second send of an id comes within the window, but in the next slot."""
+    shift = "coalesce(nullif(current_setting('mqpg_test.slot', true), ''), '0')::bigint"
+    mutate(mq, "_first_sends", "begin if exists", f"begin v_slot := v_slot + {shift}; if exists")
+    mq.send("one", "1", dedup_id="d")
+    broker.session("set mqpg_test.slot = '1'").send("one", "1", dedup_id="d")
+    return mq.append()
+
+
+def test_trap_dedup_ids_meet_across_a_slot_boundary(mq: Session, broker: Broker) -> None:
+    assert sends_across_a_slot_boundary(mq, broker) == 1
+
+
+def test_trap_dedup_ids_meet_across_a_slot_boundary_mutant(mq: Session, broker: Broker) -> None:
+    mutate(
+        mq,
+        "_first_sends",
+        "_first_sends.topic_id, f.d, v_slot + 1, f.m",
+        "_first_sends.topic_id, 'elsewhere ' || f.m, v_slot + 1, f.m",
+    )
+    assert sends_across_a_slot_boundary(mq, broker) == 2
+
+
+def test_trap_dedup_with_an_old_snapshot_is_a_serialization_failure(mq: Session, broker: Broker) -> None:
+    other = broker.session()
+    with refused("40001"), other.transaction():
+        other.execute("set transaction isolation level repeatable read")
+        other.execute("select 1 from mqpg.topic")
+        mq.send("one", "1", dedup_id="d")
+        other.send("one", "2", dedup_id="d")
+    assert mq.append() == 1
+
+
+# queues
+
+
+def queues_with_halves(mq: Session) -> int:
+    """Sends and decisions take turns at the sequence; how many of four queues the sends reach."""
+    for _ in range(40):
+        mq.send("t", "1")
+        mq.scalar("select nextval('mqpg.batch_id')")
+    mq.append()
+    return len(messages_by_queue(mq, "t"))
+
+
+def test_trap_queues_are_a_hash_of_the_batch_id(mq: Session) -> None:
+    assert queues_with_halves(mq) == 4
+
+
+def test_trap_queues_are_a_hash_of_the_batch_id_mutant(mq: Session) -> None:
+    mutate(mq, "_queue_of", "(hashint8extended(_queue_of.batch_id, 0) & 9223372036854775807)", "_queue_of.batch_id")
+    assert queues_with_halves(mq) == 2
+
+
+# check-backs run in a READ COMMITTED transaction of their own
+
+
+@pytest.mark.parametrize("call", [("due_checks", "pg"), ("compensate",)])
+def test_trap_check_backs_refuse_a_larger_transaction(mq: Session, call: tuple[str, ...]) -> None:
+    with refused("MQ015"), mq.transaction():
+        mq.send("one", "1")
+        mq.call(*call)
+    with refused("MQ015"), mq.transaction():
+        mq.execute("set transaction isolation level repeatable read")
+        mq.call(*call)
