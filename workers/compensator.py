@@ -23,6 +23,7 @@ from mqpg.producer_group
 where checker = 'url'
 group by checker_target
 """
+_ROUND = 200  # halves between two looks at the groups
 _DRAIN = 10.0  # seconds that a drain waits for checks in hand
 
 
@@ -44,10 +45,12 @@ class Compensator(Worker):
 
     def turn(self, conn: Connection) -> float:
         self._tend_ledgers(conn)
-        while not self.stop.is_set() and self._compensate(conn):
+        for _ in range(_ROUND):
+            if self.stop.is_set() or not self._compensate(conn):
+                return self._interval
             self.detail["checked"] += 1
             self._heartbeat.beat(conn, "active")
-        return self._interval
+        return 0.0
 
     def _compensate(self, conn: Connection) -> int:
         row = conn.execute("select mqpg.compensate(1)").fetchone()

@@ -16,6 +16,7 @@ logger = logging.getLogger(__name__)
 
 _FORGET = "delete from mqpg.worker where seen_at < clock_timestamp() - interval '1 day'"
 
+_ROUND = 100  # calls in a row at most
 # What a pass reports without having done it: the next one a minute later is soon enough.
 _UNDONE = ("pinned", "blocked")
 
@@ -32,9 +33,11 @@ class Keeper(Worker):
 
     def turn(self, conn: Connection) -> float:
         """All that there is to do about segments now; what was done, or could not be and why, is logged."""
-        while not self.stop.is_set() and self._keep(conn):
-            self._heartbeat.beat(conn, "active")
         conn.execute(_FORGET)
+        for _ in range(_ROUND):
+            if self.stop.is_set() or not self._keep(conn):
+                break
+            self._heartbeat.beat(conn, "active")
         return self.options.interval or 60.0
 
     def _keep(self, conn: Connection) -> bool:

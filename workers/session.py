@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -39,13 +40,16 @@ from (values
     ('default_transaction_isolation', 'read committed'),
     ('default_transaction_read_only', 'off'),
     ('statement_timeout', '0'),
-    ('idle_session_timeout', '0'),
-    ('client_connection_check_interval', '1s'),
-    ('tcp_keepalives_idle', '10'),
-    ('tcp_keepalives_interval', '5'),
-    ('tcp_keepalives_count', '3')
+    ('idle_session_timeout', '0')
 ) as wanted (name, value)
 """
+# Not every platform of a server has all of these.
+_WATCHED = {
+    "client_connection_check_interval": "1s",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+}
 
 
 @dataclass
@@ -74,6 +78,9 @@ def connect(dsn: str, name: str) -> Connection:
         raise errors.ConnectionFailed(f"cannot connect to {describe(dsn)}: {errors.translate(error)}") from error
     try:
         conn.execute(_SESSION)
+        for setting in _WATCHED.items():
+            with suppress(psycopg.errors.InvalidParameterValue):
+                conn.execute("select set_config(%s, %s, false)", setting)
         migrate.check_connection(conn)
     except BaseException as error:
         conn.close()
@@ -132,7 +139,7 @@ def keep_connected(
             on_failure(known)
             logger.warning(
                 "lost the connection" if isinstance(known, errors.ConnectionFailed) else "pass failed",
-                extra={"error": known, "sqlstate": known.sqlstate, "retry_in": round(pause, 2)},
+                extra={"connection": name, "error": known, "sqlstate": known.sqlstate, "retry_in": round(pause, 2)},
             )
         finally:
             conn = None

@@ -132,3 +132,22 @@ def test_an_idle_appender_needs_little_cpu_and_counts_its_work(processes: Proces
     # 40 passes or more at 20 a second at most: two seconds, of which half a CPU second would be a spin.
     assert detail["messages"] == 1
     assert sum(process.cpu_times()[:2]) - spent < 0.5
+
+
+@pytest.mark.chaos
+def test_who_loses_the_connection_leads_no_more(processes: Processes, db: Connection) -> None:
+    pair = [processes.worker("appender"), processes.worker("appender")]
+    eventually(lambda: workers(db, "appender", "active") and workers(db, "appender", "standby"), why=processes.logs)
+    (old,) = workers(db, "appender", "active")
+    # Held here until the standby had time to see: whoever leads next must have asked for the lock again.
+    db.execute("select pg_terminate_backend(pid, 10000) from pg_locks where classid = 1836150837 and objid = 1")
+    db.execute("select pg_advisory_lock(1836150837, 1)")
+    eventually(lambda: set(workers(db, "appender", "standby")) == {p.pid for p in pair}, why=processes.logs)
+    db.execute("select pg_advisory_unlock(1836150837, 1)")
+    (leader,) = eventually(lambda: workers(db, "appender", "active"), why=processes.logs)
+    (standby,) = workers(db, "appender", "standby")
+    assert {leader, standby} == {p.pid for p in pair}
+    failures = {pid: detail["failures"] for pid, detail in db.execute("select pid, detail from mqpg.worker")}
+    assert failures[old] >= 1
+    locks = db.execute("select count(*) from pg_locks where classid = 1836150837 and granted").fetchone()
+    assert locks == (1,)

@@ -1,0 +1,108 @@
+"""Parts of the workers without a server: pace, back-off, log lines, names of ledgers, asking to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from mqpg.errors import ConfigurationError
+from mqpg.workers.appender import Pace
+from mqpg.workers.logs import LogFormat, configure
+from mqpg.workers.session import Backoff
+from mqpg.workers.signals import stop_on_eof, stop_on_signals
+from mqpg.workers.targets import find_url, parse_ledgers, to_environment
+
+
+def test_pace_is_none_with_work_and_grows_to_the_limit_without() -> None:
+    pace = Pace(least=0.001, most=0.05)
+    pauses = [pace.after(0) for _ in range(20)]
+    assert pauses[0] == 0.001
+    assert pauses == sorted(pauses)
+    assert pauses[-1] == 0.05
+    assert [pace.after(3), pace.after(0)] == [0.0, 0.001]
+
+
+def test_backoff_grows_to_its_limit_and_starts_anew() -> None:
+    backoff = Backoff(first=0.1, most=1.0)
+    pauses = [backoff.next() for _ in range(50)]
+    assert 0.07 <= pauses[0] <= 0.1
+    assert all(0.7 <= pause <= 1.0 for pause in pauses[5:])
+    backoff.reset()
+    assert backoff.next() <= 0.1
+
+
+@pytest.fixture
+def root_logger() -> Iterator[None]:
+    """Puts logging back as it was."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.mark.usefixtures("root_logger")
+def test_log_lines_are_one_line_with_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("appender")
+    logging.getLogger("x").info("two\nlines", extra={"pid": 7, "why": 'a "b" c'})
+    logging.getLogger("x").debug("not shown")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith(r'Z info appender two lines pid=7 why="a \"b\" c"')
+
+
+@pytest.mark.usefixtures("root_logger")
+def test_log_lines_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    configure("keeper", "debug", LogFormat.JSON)
+    logging.getLogger("x").debug("said", extra={"pid": 7})
+    assert json.loads(capsys.readouterr().err).items() >= {
+        ("level", "debug"),
+        ("role", "keeper"),
+        ("message", "said"),
+        ("pid", 7),
+    }
+    with pytest.raises(ConfigurationError, match="--log-level must be"):
+        configure("keeper", "loud")
+
+
+def test_ledgers_of_the_command_line_come_before_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MQPG_LEDGER_SHOP_1", "sqlite:///variable.db")
+    given = parse_ledgers(["depot=postgresql://h/d?a=b"])
+    assert given == {"depot": "postgresql://h/d?a=b"}
+    assert find_url("shop-1", given) == "sqlite:///variable.db"
+    assert find_url("shop-1", {"shop-1": "sqlite:///given.db"}) == "sqlite:///given.db"
+    assert find_url("nobody", given) is None
+    assert to_environment({"shop.1": "u://"}) == {"MQPG_LEDGER_SHOP_1": "u://"}
+    for wrong in ("shop", "=sqlite://", "shop=shop.db"):
+        with pytest.raises(ConfigurationError, match="--ledger must be name=url"):
+            parse_ledgers([wrong])
+
+
+@pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT])
+def test_signals_set_the_event(signum: signal.Signals) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    stop = threading.Event()
+    try:
+        stop_on_signals(stop)
+        for _ in range(3):
+            os.kill(os.getpid(), signum)
+        assert stop.wait(10)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def test_the_end_of_the_parents_pipe_sets_the_event() -> None:
+    read_end, write_end = os.pipe()
+    stop = threading.Event()
+    stop_on_eof(stop, read_end)
+    os.write(write_end, b"anything")
+    assert not stop.wait(0.05)
+    os.close(write_end)
+    assert stop.wait(10)
+    os.close(read_end)
