@@ -193,6 +193,7 @@ create table mqpg.commit_log (
     born_at timestamptz not null,
     topic_id int not null,
     producer_group_id int,          -- halves
+    incarnation int,                -- halves: the broker's when it was prepared, part of its handle
     queue_id smallint not null,
     n smallint not null,
     kind "char" not null,           -- n normal, h half, d delayed, f final payload of a half
@@ -404,6 +405,7 @@ create table mqpg.held (
     born_at timestamptz not null,
     topic_id int not null,
     producer_group_id int,
+    incarnation int,
     queue_id smallint not null,
     kind "char" not null,
     nonce uuid,
@@ -1321,17 +1323,18 @@ $$;
 comment on function mqpg._half_facts(bigint) is 'Internal: topic, queue, delay, key, tag and headers of a half';
 
 -- functions/internal/_handle.sql
--- The handle of a half message: broker, incarnation, message id and nonce. Opaque to everybody else.
+-- The handle of a half message: broker, incarnation at its prepare, message id and nonce; opaque to everybody
+-- else. It must be the same text for ever, for it is the key of ledgers and fences.
 -- Locks: none. Cost: one lookup in a table of one row. (plpgsql, not sql: its plan is kept; no arguments inside
 -- the query, else the planner finds a plan of its own for each call worth while.)
-create function mqpg._handle(message_id bigint, nonce uuid) returns text
+create function mqpg._handle(incarnation int, message_id bigint, nonce uuid) returns text
 language plpgsql stable as $$
 begin
-    return (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b)
-        || _handle.message_id || '.' || replace(_handle.nonce::text, '-', '');
+    return (select b.broker_id from mqpg.broker b)
+        || '.' || _handle.incarnation || '.' || _handle.message_id || '.' || replace(_handle.nonce::text, '-', '');
 end
 $$;
-comment on function mqpg._handle(bigint, uuid) is 'Internal: handle of a half message';
+comment on function mqpg._handle(int, bigint, uuid) is 'Internal: handle of a half message';
 
 -- functions/internal/_interval.sql
 -- Refuses an interval that is null, shorter than `lowest` or longer than 100 years (MQ001).
@@ -1706,7 +1709,7 @@ comment on function mqpg._settle_offsets(mqpg.claim, bigint []) is 'Internal: a 
 -- Locks: none beyond the new rows. Cost: one row a piece.
 create function mqpg._store(
     topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
-    visible_at timestamptz default null, producer_group_id int default null, nonce uuid default null,
+    visible_at timestamptz default null, producer_group_id int default null, incarnation int default null, nonce uuid default null,
     check_at timestamptz default null, delay interval default null
 ) returns bigint []
 language plpgsql as $$
@@ -1745,11 +1748,11 @@ begin
             else mqpg._queue_of(v_batch, _store.topic.queues)
         end;
         insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, producer_group_id, queue_id, n, kind, nonce, check_at, delay,
-            keys, tags, headers, payloads)
+            batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
+            delay, keys, tags, headers, payloads)
         values (
-            v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, v_queue, v_piece.n,
-            _store.kind, _store.nonce, _store.check_at, _store.delay,
+            v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, _store.incarnation, v_queue,
+            v_piece.n, _store.kind, _store.nonce, _store.check_at, _store.delay,
             v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json []);
         if _store.kind = 'd' then
             insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
@@ -1763,7 +1766,7 @@ begin
 end
 $$;
 comment on function mqpg._store(
-    mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, uuid, timestamptz, interval
+    mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, int, uuid, timestamptz, interval
 ) is 'Internal: write messages into the commit log as record batches';
 
 -- functions/internal/_store_finals.sql
@@ -2584,6 +2587,7 @@ declare
     v_xid xid8;
     v_batch bigint;
     v_nonce uuid := gen_random_uuid();
+    v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_now timestamptz := clock_timestamp();
 begin
     select t.* into v_topic from mqpg.topic t where t.name = prepare.topic;
@@ -2612,10 +2616,10 @@ begin
     v_xid := pg_current_xact_id();    -- before the batch id is drawn
     v_batch := nextval('mqpg.batch_id');
     insert into mqpg.commit_log (
-        batch_id, xid, born_at, topic_id, producer_group_id, queue_id, n, kind, nonce, check_at, delay,
+        batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
         keys, tags, headers, payloads)
     values (
-        v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id,
+        v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id, v_incarnation,
         case
             when prepare.key is null then mqpg._queue_of(v_batch, v_topic.queues)
             else mqpg._queue_of(prepare.key, v_topic.queues)
@@ -2626,7 +2630,7 @@ begin
         case when prepare.tag is not null then array[prepare.tag] end,
         case when prepare.headers is not null then array[prepare.headers] end,
         array[prepare.payload::json]);
-    return mqpg._handle(v_batch * 1024, v_nonce);
+    return mqpg._handle(v_incarnation, v_batch * 1024, v_nonce);
 end
 $$;
 comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval)
@@ -2667,6 +2671,7 @@ declare
     v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
     v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
     v_nonce uuid := gen_random_uuid();
+    v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_prefix text := (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b);
     v_suffix text := '.' || replace(v_nonce::text, '-', '');
 begin
@@ -2681,7 +2686,7 @@ begin
     select v_prefix || u.id || v_suffix    -- as _handle() makes it
     from unnest(mqpg._store(
         v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
-        producer_group_id => v_group.producer_group_id, nonce => v_nonce,
+        producer_group_id => v_group.producer_group_id, incarnation => v_incarnation, nonce => v_nonce,
         check_at => clock_timestamp() + coalesce(prepare_batch.check_after, v_group.check_after),
         delay => nullif(prepare_batch.delay, interval '0'))) with ordinality as u(id, o)
     order by u.o;
@@ -3426,6 +3431,10 @@ begin
     v_s1 := pg_current_snapshot();
     perform mqpg._check_cluster(v_tick.snapshot, v_s1);
     perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
+    -- so that a broker whose keeper is away, or which has only this pass in its cron, does not run out of segments
+    if random() < 0.004 then
+        perform mqpg._make_segments(1);
+    end if;
     v_upto := v_s1;
     v_due_until := greatest(v_tick.due_until, clock_timestamp());
     if append.max_messages is not null then
@@ -3734,15 +3743,18 @@ begin
     for v_due in
         select to_timestamp(ceil(extract(epoch from l.check_at) * 10) / 10) as at, array_agg(
             jsonb_build_object(
-                'handle', mqpg._handle(l.batch_id * 1024 + i.i, l.nonce), 'message_id', l.batch_id * 1024 + i.i,
+                'handle', mqpg._handle(l.incarnation, l.batch_id * 1024 + i.i, l.nonce),
+                'message_id', l.batch_id * 1024 + i.i,
                 'producer_group', coalesce(g.name, ''))
             order by l.batch_id, i.i) as entries
         from (
-            select h.batch_id, h.n, h.nonce, h.check_at, h.producer_group_id from mqpg.commit_log h
+            select h.batch_id, h.n, h.nonce, h.incarnation, h.check_at, h.producer_group_id
+            from mqpg.commit_log h
             where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid >= v_from and h.xid < v_before
                 and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
             union all
-            select h.batch_id, h.n, h.nonce, h.check_at, h.producer_group_id from mqpg.commit_log h
+            select h.batch_id, h.n, h.nonce, h.incarnation, h.check_at, h.producer_group_id
+            from mqpg.commit_log h
             where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid = any(v_late)
                 and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
         ) as l
@@ -3885,13 +3897,13 @@ comment on function mqpg._forget_entry(bigint) is 'Internal: drop the op-log ent
 -- What the views show of a half message, without its body; from held where its segment is gone.
 -- Locks: none. Cost: one index lookup.
 create function mqpg._half_row(message_id bigint) returns table (
-    topic_id int, producer_group_id int, nonce uuid, born_at timestamptz, check_at timestamptz
+    topic_id int, producer_group_id int, incarnation int, nonce uuid, born_at timestamptz, check_at timestamptz
 )
 language sql stable as $$
-    select l.topic_id, l.producer_group_id, l.nonce, l.born_at, l.check_at
+    select l.topic_id, l.producer_group_id, l.incarnation, l.nonce, l.born_at, l.check_at
     from mqpg.commit_log l where l.batch_id = _half_row.message_id / 1024
     union all
-    select h.topic_id, h.producer_group_id, h.nonce, h.born_at, h.check_at
+    select h.topic_id, h.producer_group_id, h.incarnation, h.nonce, h.born_at, h.check_at
     from mqpg.held h where h.message_id = _half_row.message_id
     limit 1
 $$;
@@ -4628,9 +4640,9 @@ declare
     v_rows bigint;
 begin
     insert into mqpg.held (
-        message_id, xid, born_at, topic_id, producer_group_id, queue_id, kind, nonce, check_at, delay, key, tag,
+        message_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, kind, nonce, check_at, delay, key, tag,
         headers, payload)
-    select (l.batch_id << 10) + u.place - 1, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.queue_id, l.kind,
+    select (l.batch_id << 10) + u.place - 1, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.incarnation, l.queue_id, l.kind,
         l.nonce, l.check_at, l.delay, u.key, u.tag, u.headers, u.payload
     from (
         select w.message_id >> 10 as batch_id, array_agg(w.message_id) as ids
@@ -5593,7 +5605,7 @@ candidate as (
 )
 
 select
-    mqpg._handle(c.message_id, m.nonce) as handle,
+    mqpg._handle(m.incarnation, c.message_id, m.nonce) as handle,
     g.name as producer_group,
     t.name as topic,
     m.born_at as prepared_at,

@@ -10,6 +10,7 @@ create table mqpg.commit_log (
     born_at timestamptz not null,
     topic_id int not null,
     producer_group_id int,          -- halves
+    incarnation int,                -- halves: the broker's when it was prepared, part of its handle
     queue_id smallint not null,
     n smallint not null,
     kind "char" not null,           -- n normal, h half, d delayed, f final payload of a half

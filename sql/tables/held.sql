@@ -5,6 +5,7 @@ create table mqpg.held (
     born_at timestamptz not null,
     topic_id int not null,
     producer_group_id int,
+    incarnation int,
     queue_id smallint not null,
     kind "char" not null,
     nonce uuid,

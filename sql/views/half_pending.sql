@@ -34,7 +34,7 @@ candidate as (
 )
 
 select
-    mqpg._handle(c.message_id, m.nonce) as handle,
+    mqpg._handle(m.incarnation, c.message_id, m.nonce) as handle,
     g.name as producer_group,
     t.name as topic,
     m.born_at as prepared_at,

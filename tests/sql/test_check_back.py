@@ -560,3 +560,17 @@ def test_two_due_checks_hand_out_a_half_once(quick: Session, broker: Broker) -> 
     one, two = broker.session(), broker.session()
     with one.transaction(), two.transaction():
         assert [len(session.call("due_checks", "app")) for session in (one, two)] == [1, 0]
+
+
+# incarnations
+
+
+def test_a_handle_stays_the_same_text_through_a_new_incarnation(quick: Session) -> None:
+    """It is the key of ledgers and fences: another text would fence beside the local transaction."""
+    handle = quick.value("prepare", "one", "1", "app")
+    batch = list(quick.rows("select h from mqpg.prepare_batch('one', array['2', '3'], 'app') h"))
+    quick.execute("update mqpg.broker set incarnation = incarnation + 1")
+    wanted = {handle, *(row[0] for row in batch)}
+    assert {row[0] for row in quick.rows("select handle from mqpg.half_pending")} == wanted
+    assert {row[0] for row in due(quick, "app")} == wanted
+    assert quick.value("commit", handle) == "committed"

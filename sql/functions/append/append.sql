@@ -33,6 +33,10 @@ begin
     v_s1 := pg_current_snapshot();
     perform mqpg._check_cluster(v_tick.snapshot, v_s1);
     perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
+    -- so that a broker whose keeper is away, or which has only this pass in its cron, does not run out of segments
+    if random() < 0.004 then
+        perform mqpg._make_segments(1);
+    end if;
     v_upto := v_s1;
     v_due_until := greatest(v_tick.due_until, clock_timestamp());
     if append.max_messages is not null then

@@ -42,15 +42,18 @@ begin
     for v_due in
         select to_timestamp(ceil(extract(epoch from l.check_at) * 10) / 10) as at, array_agg(
             jsonb_build_object(
-                'handle', mqpg._handle(l.batch_id * 1024 + i.i, l.nonce), 'message_id', l.batch_id * 1024 + i.i,
+                'handle', mqpg._handle(l.incarnation, l.batch_id * 1024 + i.i, l.nonce),
+                'message_id', l.batch_id * 1024 + i.i,
                 'producer_group', coalesce(g.name, ''))
             order by l.batch_id, i.i) as entries
         from (
-            select h.batch_id, h.n, h.nonce, h.check_at, h.producer_group_id from mqpg.commit_log h
+            select h.batch_id, h.n, h.nonce, h.incarnation, h.check_at, h.producer_group_id
+            from mqpg.commit_log h
             where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid >= v_from and h.xid < v_before
                 and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
             union all
-            select h.batch_id, h.n, h.nonce, h.check_at, h.producer_group_id from mqpg.commit_log h
+            select h.batch_id, h.n, h.nonce, h.incarnation, h.check_at, h.producer_group_id
+            from mqpg.commit_log h
             where h.kind = 'h' and h.batch_id between v_least and v_most and h.xid = any(v_late)
                 and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
         ) as l

@@ -5,7 +5,7 @@
 -- Locks: none beyond the new rows. Cost: one row a piece.
 create function mqpg._store(
     topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
-    visible_at timestamptz default null, producer_group_id int default null, nonce uuid default null,
+    visible_at timestamptz default null, producer_group_id int default null, incarnation int default null, nonce uuid default null,
     check_at timestamptz default null, delay interval default null
 ) returns bigint []
 language plpgsql as $$
@@ -44,11 +44,11 @@ begin
             else mqpg._queue_of(v_batch, _store.topic.queues)
         end;
         insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, producer_group_id, queue_id, n, kind, nonce, check_at, delay,
-            keys, tags, headers, payloads)
+            batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
+            delay, keys, tags, headers, payloads)
         values (
-            v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, v_queue, v_piece.n,
-            _store.kind, _store.nonce, _store.check_at, _store.delay,
+            v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, _store.incarnation, v_queue,
+            v_piece.n, _store.kind, _store.nonce, _store.check_at, _store.delay,
             v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json []);
         if _store.kind = 'd' then
             insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
@@ -62,5 +62,5 @@ begin
 end
 $$;
 comment on function mqpg._store(
-    mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, uuid, timestamptz, interval
+    mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, int, uuid, timestamptz, interval
 ) is 'Internal: write messages into the commit log as record batches';

@@ -13,6 +13,7 @@ declare
     v_xid xid8;
     v_batch bigint;
     v_nonce uuid := gen_random_uuid();
+    v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_now timestamptz := clock_timestamp();
 begin
     select t.* into v_topic from mqpg.topic t where t.name = prepare.topic;
@@ -41,10 +42,10 @@ begin
     v_xid := pg_current_xact_id();    -- before the batch id is drawn
     v_batch := nextval('mqpg.batch_id');
     insert into mqpg.commit_log (
-        batch_id, xid, born_at, topic_id, producer_group_id, queue_id, n, kind, nonce, check_at, delay,
+        batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
         keys, tags, headers, payloads)
     values (
-        v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id,
+        v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id, v_incarnation,
         case
             when prepare.key is null then mqpg._queue_of(v_batch, v_topic.queues)
             else mqpg._queue_of(prepare.key, v_topic.queues)
@@ -55,7 +56,7 @@ begin
         case when prepare.tag is not null then array[prepare.tag] end,
         case when prepare.headers is not null then array[prepare.headers] end,
         array[prepare.payload::json]);
-    return mqpg._handle(v_batch * 1024, v_nonce);
+    return mqpg._handle(v_incarnation, v_batch * 1024, v_nonce);
 end
 $$;
 comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval)

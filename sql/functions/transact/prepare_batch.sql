@@ -10,6 +10,7 @@ declare
     v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
     v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
     v_nonce uuid := gen_random_uuid();
+    v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_prefix text := (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b);
     v_suffix text := '.' || replace(v_nonce::text, '-', '');
 begin
@@ -24,7 +25,7 @@ begin
     select v_prefix || u.id || v_suffix    -- as _handle() makes it
     from unnest(mqpg._store(
         v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
-        producer_group_id => v_group.producer_group_id, nonce => v_nonce,
+        producer_group_id => v_group.producer_group_id, incarnation => v_incarnation, nonce => v_nonce,
         check_at => clock_timestamp() + coalesce(prepare_batch.check_after, v_group.check_after),
         delay => nullif(prepare_batch.delay, interval '0'))) with ordinality as u(id, o)
     order by u.o;
