@@ -43,13 +43,7 @@ def topic_accounts(known: DataFrame, placed: DataFrame, queued: DataFrame, topic
         .groupBy("topic_id")
         .agg(_n("state <> 'expired'").alias("queued"), _n("state = 'expired'").alias("expired"))
     )
-    return (
-        F.broadcast(topics)
-        .join(stored, "topic_id", "left")
-        .join(offsets, "topic_id", "left")
-        .drop("topic_id")
-        .fillna(0)
-    )
+    return topics.join(stored, "topic_id", "left").join(offsets, "topic_id", "left").drop("topic_id").fillna(0)
 
 
 def group_accounts(delivered: DataFrame, applied: DataFrame, queued: DataFrame) -> DataFrame:
@@ -97,7 +91,7 @@ def ledger_accounts(
     done = F.col("done_at").isNotNull() | (F.col("own") & (F.col("state") != "undecided"))
     halves = (
         promised.where("asked")
-        .join(F.broadcast(readers), "topic_id")
+        .join(readers, "topic_id")
         .select(
             "ledger",
             "consumer_group",
@@ -163,7 +157,7 @@ def latencies(
     known: DataFrame, placed: DataFrame, delivered: DataFrame, ticks: DataFrame, topics: DataFrame
 ) -> DataFrame:
     """Seconds at p50, p95, p99 and the maximum, per step, topic and, where it has one, group."""
-    halves = known.where("kind = 'h' and state = 'committed'").join(F.broadcast(topics), "topic_id")
+    halves = known.where("kind = 'h' and state = 'committed'").join(topics, "topic_id")
     passes = F.broadcast(ticks.select("tick_id", F.col("at").alias("appended_at")))
     queued = placed.where("subscription_id = 0 and state = 'committed'").join(passes, "tick_id")
     taken = delivered.where("lane = 0 and state = 'committed' and applied_at is not null").join(passes, "tick_id")

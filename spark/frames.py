@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from mqpg.spark import history
 from mqpg.spark.inputs import Inputs
 
-__all__ = ["Frames", "Keep", "derive", "stage"]
+__all__ = ["Frames", "Stage", "derive", "stage"]
 
-Keep = Callable[[str, DataFrame], DataFrame]
+# Up to so many rows one task is faster than what shuffles and broadcasts cost to set up.
+_SMALL = 400_000
+_ONE_TASK = {
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.shuffle.partitions": "1",
+}
 
 
 @dataclass(frozen=True)
 class Frames:
     """One row a message (known), an offset (placed), an effect (applied), a delivery owed, a promise of a ledger.
 
-    queued: ids with an offset of their topic; seen: ids with any offset or an effect; where: positions of groups.
+    queued: ids with an offset of their topic; seen: ids with any offset or an effect; where: positions of groups;
+    dropped: ranges of ids whose messages are dropped.
     """
 
     topics: DataFrame
     ticks: DataFrame
-    dropped: DataFrame
     queue_rows: DataFrame
     known: DataFrame
     placed: DataFrame
@@ -38,46 +44,76 @@ class Frames:
     delivered: DataFrame
     promised: DataFrame
     seen: DataFrame
+    dropped: history.Segments
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A place for frames, as Parquet: read back, a frame has its true size and a plan of one node.
+
+    (Cached frames keep their lineage: planning a union of twenty audits over it took longer than the audit.)
+    small: frames are single partitions, so that their joins need no shuffle.
+    """
+
+    folder: Path
+    small: bool
+
+    def narrow(self, frame: DataFrame) -> DataFrame:
+        """The frame in as many partitions as suit the stage."""
+        return frame.coalesce(1) if self.small else frame
+
+    def keep(self, name: str, frame: DataFrame) -> DataFrame:
+        """The frame, put down and read back."""
+        path = str(self.folder / name)
+        self.narrow(frame).write.parquet(path)
+        return self.narrow(frame.sparkSession.read.schema(frame.schema).parquet(path))
 
 
 @contextlib.contextmanager
-def stage() -> Iterator[Keep]:
-    """A place for intermediate frames, as Parquet: read back, a frame has its true size and a plan of one node.
-
-    (Cached frames keep their lineage: planning a union of twenty audits over it took longer than the audit.)
-    """
-    with tempfile.TemporaryDirectory(prefix="mqpg-audit-") as folder:
-
-        def keep(name: str, frame: DataFrame) -> DataFrame:
-            path = str(Path(folder, name))
-            frame.write.parquet(path)
-            return frame.sparkSession.read.schema(frame.schema).parquet(path)
-
-        yield keep
+def stage(spark: SparkSession, rows: int) -> Iterator[Stage]:
+    """A stage for an audit of so many rows, and the settings that suit it, until the block ends."""
+    small = rows <= _SMALL
+    with tempfile.TemporaryDirectory(prefix="mqpg-audit-") as folder, _settings(spark, _ONE_TASK if small else {}):
+        yield Stage(Path(folder), small)
 
 
-def derive(inputs: Inputs, keep: Keep) -> Frames:
+@contextlib.contextmanager
+def _settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    before = {name: spark.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value or "")
+
+
+def derive(inputs: Inputs, to: Stage) -> Frames:
     """All frames from what was read."""
-    raw = inputs.frames
-    topics, dropped = keep("topics", raw["topic"]), keep("dropped", raw["dropped_segments"])
-    queue_rows, ticks = keep("queue_rows", raw["consume_queue"]), keep("ticks", raw["tick"])
-    bodies = raw["commit_log"].unionByName(raw["held"])
-    known = keep("known", history.messages(bodies, raw["op_log"], raw["delayed"]))
-    offsets = history.entries(queue_rows).join(F.broadcast(topics), "topic_id")
-    placed = keep("placed", history.with_state(offsets, known, topics, dropped))
-    queued = keep("queued", placed.where("subscription_id = 0").select("message_id").distinct())
+    raw = {name: to.narrow(frame) for name, frame in inputs.frames.items()}
+    topics, queue_rows, dropped = raw["topic"], raw["consume_queue"], inputs.dropped
+    bodies = to.narrow(raw["commit_log"].unionByName(raw["held"]))
+    known = to.keep("known", history.messages(bodies, raw["op_log"], raw["delayed"]))
+    offsets = history.entries(queue_rows).join(topics, "topic_id")
+    placed = to.keep("placed", history.with_state(offsets, known, topics, dropped))
+    queued = placed.where("subscription_id = 0").select("message_id").distinct()
     journal = history.applied_messages(raw["applied"], topics)
-    applied = keep("applied", history.with_state(journal, known, topics, dropped))
-    where = keep("where", history.positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows))
+    applied = to.keep("applied", history.with_state(journal, known, topics, dropped))
+    where = to.keep("where", history.positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows))
     retried = history.retries(raw["delayed"], placed.where("subscription_id > 0"))
     journalled = where.where(F.col("consumer_group").isin(inputs.journalled))
-    delivered = keep("delivered", history.deliveries(placed, journalled, applied, retried, raw["dead_letter"]))
-    seen = keep("seen", placed.select("message_id").unionByName(applied.select("message_id")).distinct())
-    promised = keep(
+    delivered = to.keep(
+        "delivered", history.deliveries(placed, journalled, applied, to.narrow(retried), raw["dead_letter"])
+    )
+    seen = to.narrow(placed.select("message_id").unionByName(applied.select("message_id"))).distinct()
+    promised = to.keep(
         "promised",
         history.promises(known, raw["ledger"], raw["ledger_groups"])
         .join(seen.withColumn("was_seen", F.lit(True)), "message_id", "left")
-        .join(F.broadcast(topics), "topic_id", "left")
+        .join(topics, "topic_id", "left")
         .withColumn("seen", F.col("was_seen").isNotNull()),
     )
-    return Frames(topics, ticks, dropped, queue_rows, known, placed, queued, applied, where, delivered, promised, seen)
+    return Frames(
+        topics, raw["tick"], queue_rows, known, placed, queued, applied, where, delivered, promised, seen, dropped
+    )

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 __all__ = [
+    "Segments",
     "applied_messages",
     "deliveries",
     "entries",
     "expand",
+    "in_segments",
     "messages",
     "positions",
     "promises",
     "retries",
     "with_state",
 ]
+
+Segments = Sequence[tuple[int, int]]
 
 
 def expand(batches: DataFrame) -> DataFrame:
@@ -138,8 +144,16 @@ def entries(queue_rows: DataFrame) -> DataFrame:
     )
 
 
-def with_state(found: DataFrame, known: DataFrame, topics: DataFrame, dropped: DataFrame) -> DataFrame:
-    """Adds to rows (message_id, topic_id, …) the state of the message, its topic's name and its times.
+def in_segments(column: str, dropped: Segments) -> Column:
+    """Whether a message id lies in one of some ranges (first, last), ends included."""
+    inside = F.lit(False)
+    for first, last in dropped:
+        inside |= F.col(column).between(first, last)
+    return inside
+
+
+def with_state(found: DataFrame, known: DataFrame, topics: DataFrame, dropped: Segments) -> DataFrame:
+    """Adds to rows (message_id, topic_id, …) the state of the message and its times.
 
     Beside the states of `messages`: missing (there is no such message), elsewhere (it is one of another
     topic), expired (its segment is dropped), former (its topic is dropped, and the name maybe used again).
@@ -156,22 +170,20 @@ def with_state(found: DataFrame, known: DataFrame, topics: DataFrame, dropped: D
         "forgotten",
     )
     living = topics.select(F.col("topic_id").alias("home"), F.lit(True).alias("home_lives"))
-    segments = dropped.select(F.col("first_id").alias("low"), F.col("last_id").alias("high"))
-    gone = (F.col("message_id") >= F.col("low")) & (F.col("message_id") <= F.col("high"))
-    joined = found.join(state, "message_id", "left").join(F.broadcast(living), "home", "left")
-    joined = joined.join(F.broadcast(segments), gone & F.col("stored").isNull(), "left")
+    joined = found.join(state, "message_id", "left").join(living, "home", "left")
     judged = (
-        F.when(F.col("stored").isNull(), F.when(F.col("low").isNotNull(), "expired").otherwise("missing"))
+        F.when(F.col("stored").isNull() & in_segments("message_id", dropped), "expired")
+        .when(F.col("stored").isNull(), "missing")
         .when(F.col("home") == F.col("topic_id"), F.col("stored"))
         .when(F.col("home_lives").isNull(), "former")
         .otherwise("elsewhere")
     )
-    return joined.withColumn("state", judged).drop("home", "home_lives", "stored", "low", "high")
+    return joined.withColumn("state", judged).drop("home", "home_lives", "stored")
 
 
 def applied_messages(applied: DataFrame, topics: DataFrame) -> DataFrame:
     """Journal rows with the id of their topic, null where the broker has no topic of that name."""
-    return applied.join(F.broadcast(topics), "topic", "left")
+    return applied.join(topics, "topic", "left")
 
 
 def retries(delayed: DataFrame, lanes: DataFrame) -> DataFrame:
@@ -194,7 +206,7 @@ def positions(
     recorded any more is the oldest offset left (start 'earliest' began no later than there), or unknown, null,
     for a group that started at 'latest'.
     """
-    local = offsets.join(F.broadcast(topics), "topic").select("consumer_group", "topic_id", "queue_id", "next_offset")
+    local = offsets.join(topics, "topic").select("consumer_group", "topic_id", "queue_id", "next_offset")
     ends = (
         queue_rows.groupBy("topic_id", "subscription_id", "queue_id")
         .agg(F.min("base_offset").alias("oldest"), F.max(F.col("base_offset") + F.col("n")).alias("tail"))
@@ -202,7 +214,7 @@ def positions(
     )
     joined = (
         subscriptions.join(cursors, "subscription_id")
-        .join(F.broadcast(topics), "topic_id")
+        .join(topics, "topic_id")
         .join(local, ["consumer_group", "topic_id", "queue_id"], "left")
         .withColumn("lane", F.when(F.col("queue_id") < 0, F.col("subscription_id")).otherwise(F.lit(0)))
         .join(ends, ["topic_id", "lane", "queue_id"], "left")
@@ -250,9 +262,7 @@ def deliveries(
         .withColumn("start_offset", F.coalesce("start_offset", "first_applied", "next_offset"))
         .drop("first_applied", "topic")
     )
-    rows = placed.withColumnRenamed("subscription_id", "lane").join(
-        F.broadcast(spots), ["topic_id", "lane", "queue_id"]
-    )
+    rows = placed.withColumnRenamed("subscription_id", "lane").join(spots, ["topic_id", "lane", "queue_id"])
     rows = rows.where("queue_offset >= start_offset")
     rows = rows.join(journal, ["consumer_group", "topic_id", "message_id"], "left")
     rows = rows.join(
@@ -293,7 +303,7 @@ def promises(known: DataFrame, ledger: DataFrame, groups: DataFrame) -> DataFram
         "message_id", "nonce", "topic_id", "producer_group_id", "state", "decided_at", "decided_by", "committed_at"
     )
     rows = ledger.select("ledger", "message_id", "nonce", "entry", "created_at", "done_at")
-    owned = halves.join(F.broadcast(groups), "producer_group_id")
+    owned = halves.join(groups, "producer_group_id")
     matched = owned.join(rows, ["ledger", "message_id", "nonce"], "left").withColumn("asked", F.lit(True))
     # A ledger may serve groups that this audit was not given: their rows are known, and nobody's concern here.
     strays = rows.join(halves.select("message_id", "nonce"), ["message_id", "nonce"], "left_anti").withColumn(

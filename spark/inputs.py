@@ -81,6 +81,7 @@ class Inputs:
     ledger_tolerance: dict[str, float] = field(default_factory=dict)
     broker: dict[str, Any] = field(default_factory=dict)
     taken_at: datetime = datetime.min
+    dropped: list[tuple[int, int]] = field(default_factory=list)
     complete: bool = True
 
 
@@ -292,6 +293,10 @@ class _Gathering:
         tolerances |= dict.fromkeys(names, (0.0 if same_clock else _FOREIGN_CLOCK) if given is None else given)
 
 
+_DROPPED_SEGMENTS = """
+select lower_bound::bigint * 1024 as first_id, upper_bound::bigint * 1024 - 1 as last_id
+from mqpg.segment where family = 'log' and body_dropped_at is not null
+"""
 _GROUPS_OF = 'select distinct consumer_group from "{}"."{}"'
 
 

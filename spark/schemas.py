@@ -24,7 +24,6 @@ __all__ = [
     "DEAD_LETTERS",
     "DECISIONS",
     "DELAYED",
-    "DROPPED",
     "LEDGER",
     "LEDGER_GROUPS",
     "OFFSETS",
@@ -82,8 +81,6 @@ TOPICS = _parse("topic_id int, topic string")
 SUBSCRIPTIONS = _parse("subscription_id int, consumer_group string, topic_id int, start string")
 CURSORS = _parse("subscription_id int, queue_id int, committed bigint, start_offset bigint")
 DEAD_LETTERS = _parse("subscription_id int, message_id bigint, attempts int")
-# Message ids of segments whose bodies are dropped, first and last inclusive.
-DROPPED = _parse("first_id bigint, last_id bigint")
 
 LEDGER = _parse("ledger string, message_id bigint, nonce string, entry string, created_at timestamp, done_at timestamp")
 # own: the ledger is mqpg.ledger, in the broker's own database.

@@ -127,12 +127,6 @@ def broker_sources(topic_ids: list[int] | None) -> list[Source]:
             schemas.DEAD_LETTERS,
             "x.message_id",
         ),
-        Source(
-            "dropped_segments",
-            "x.lower_bound::bigint * 1024 as first_id, x.upper_bound::bigint * 1024 - 1 as last_id",
-            "mqpg.segment x where x.family = 'log' and x.body_dropped_at is not null",
-            schemas.DROPPED,
-        ),
     ]
 
 

@@ -51,7 +51,7 @@ def _open(seen: DataFrame, what: str) -> DataFrame:
 
 
 def _before_its_tick(placed: DataFrame, ticks: DataFrame) -> DataFrame:
-    own = placed.where("subscription_id = 0 and state = 'committed'").join(F.broadcast(ticks), "tick_id")
+    own = placed.where("subscription_id = 0 and state = 'committed'").join(ticks, "tick_id")
     unseen = (F.col("commit_xid") >= F.col("xmax")) | F.array_contains("xip", F.col("commit_xid"))
     not_due = F.coalesce(F.col("due_at") > F.col("due_until"), F.lit(False))
     reason = F.when(unseen, F.format_string("which had not seen transaction %s", F.col("commit_xid"))).otherwise(

@@ -16,7 +16,7 @@ def gap(queue_rows: DataFrame, where: DataFrame, topics: DataFrame, *, complete:
     queue_rows: consume_queue rows; where: positions; complete: no part of the queues was ever dropped, so
     that each must begin at offset 0.
     """
-    named = queue_rows.join(F.broadcast(topics), "topic_id")
+    named = queue_rows.join(topics, "topic_id")
     return together(_holes(named, complete), _bad_runs(named), _beyond(where))
 
 

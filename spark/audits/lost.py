@@ -17,7 +17,7 @@ def lost(known: DataFrame, placed: DataFrame, delivered: DataFrame, topics: Data
 
 def _not_appended(known: DataFrame, placed: DataFrame, topics: DataFrame) -> DataFrame:
     queued = placed.where("subscription_id = 0").select("message_id").distinct()
-    missing = known.where("expected").join(F.broadcast(topics), "topic_id").join(queued, "message_id", "left_anti")
+    missing = known.where("expected").join(topics, "topic_id").join(queued, "message_id", "left_anti")
     return anomaly(
         "lost",
         missing,

@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from mqpg.spark.audits._anomaly import anomaly, together
+from mqpg.spark.history import Segments, in_segments
 
 __all__ = ["mismatch"]
 
@@ -14,14 +15,15 @@ def mismatch(
     promised: DataFrame,
     applied: DataFrame,
     spots: DataFrame,
-    dropped: DataFrame,
+    dropped: Segments,
     *,
     strays_before: dict[str, str | None],
 ) -> DataFrame:
     """Ledger rows that the broker contradicts or never heard of, and journal rows at an offset of another message.
 
     promised: promises with `seen`; spots: entries that a journal may name; strays_before: per ledger the time
-    before which a row's half message must be in the broker's snapshot, None for all rows.
+    before which a row's half message must be in the broker's snapshot, None for all rows; dropped: ranges of
+    ids whose messages are dropped.
     """
     return together(_contradicted(promised), _unknown(promised, dropped, strays_before), _misplaced(applied, spots))
 
@@ -43,14 +45,13 @@ def _contradicted(promised: DataFrame) -> DataFrame:
     )
 
 
-def _unknown(promised: DataFrame, dropped: DataFrame, strays_before: dict[str, str | None]) -> DataFrame:
+def _unknown(promised: DataFrame, dropped: Segments, strays_before: dict[str, str | None]) -> DataFrame:
     in_time = F.lit(False)
     for ledger, before in strays_before.items():
         judged = F.lit(True) if before is None else F.col("created_at") < F.lit(before).cast("timestamp")
         in_time |= (F.col("ledger") == ledger) & judged
     strays = promised.where("not asked and entry = 'local'").where(in_time)
-    gone = (F.col("message_id") >= F.col("first_id")) & (F.col("message_id") <= F.col("last_id"))
-    unknown = strays.join(F.broadcast(dropped), gone, "left_anti")
+    unknown = strays.where(~in_segments("message_id", dropped))
     return anomaly(
         "mismatch", unknown, F.format_string("the ledger %s says local, the broker has no such half", "ledger")
     )
@@ -65,7 +66,7 @@ def _misplaced(applied: DataFrame, spots: DataFrame) -> DataFrame:
     oldest = spots.groupBy("consumer_group", "topic_id", "queue_id").agg(F.min("queue_offset").alias("oldest"))
     wrong = (
         elsewhere.join(spots.select(*keys), keys, "left_anti")
-        .join(F.broadcast(oldest), ["consumer_group", "topic_id", "queue_id"], "left")
+        .join(oldest, ["consumer_group", "topic_id", "queue_id"], "left")
         .where("oldest is null or queue_offset >= oldest")
     )
     return anomaly("mismatch", wrong, F.lit("applied as of this offset, but the queue has the message elsewhere"))

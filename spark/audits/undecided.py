@@ -18,7 +18,7 @@ def undecided(known: DataFrame, seen: DataFrame, topics: DataFrame, *, overdue_b
     open_halves = known.where("kind = 'h' and state = 'undecided'")
     if overdue_before is not None:
         open_halves = open_halves.where(F.col("check_at") < F.lit(overdue_before).cast("timestamp"))
-    unseen = open_halves.join(F.broadcast(topics), "topic_id").join(seen, "message_id", "left_anti")
+    unseen = open_halves.join(topics, "topic_id").join(seen, "message_id", "left_anti")
     return anomaly(
         "undecided",
         unseen,

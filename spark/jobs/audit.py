@@ -39,9 +39,9 @@ def run_audit_in(
     inputs = gather(spark, options)
     read = time.monotonic()
     try:
-        with stage() as keep:
+        with stage(spark, sum(inputs.rows.values())) as to:
             run = _run_row(inputs, options, jar, started or begun, begun, read)
-            return _report(derive(inputs, keep), inputs, options, run)
+            return _report(derive(inputs, to), inputs, options, run)
     finally:
         spark.catalog.clearCache()
 
