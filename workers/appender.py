@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 from mqpg.workers.session import Connection
 from mqpg.workers.worker import Options, Worker
@@ -11,23 +12,25 @@ __all__ = ["Appender", "Pace"]
 
 
 class Pace:
-    """Pauses between passes: none while there is work, then growing from `least` to `most` seconds."""
+    """Pauses between passes, in seconds: while there is work twice as long as a pass took, at most `busy`, since
+    passes back to back take the processor from producers and consumers; then growing from `least` to `most`.
+    """
 
-    def __init__(self, least: float = 0.001, most: float = 0.05, growth: float = 1.5) -> None:
-        self._least, self._most, self._growth = least, max(least, most), growth
+    def __init__(self, least: float = 0.001, most: float = 0.05, growth: float = 1.5, busy: float = 0.02) -> None:
+        self._least, self._most, self._growth, self._busy = least, max(least, most), growth, busy
         self._next = least
 
-    def after(self, moved: int) -> float:
-        """The pause after a pass that moved so many messages."""
+    def after(self, moved: int, took: float = 0.0) -> float:
+        """The pause after a pass that moved so many messages in `took` seconds."""
         if moved:
             self._next = self._least
-            return 0.0
+            return min(self._busy, 2 * took)
         pause, self._next = self._next, min(self._most, self._next * self._growth)
         return pause
 
 
 class Appender(Worker):
-    """Calls `mqpg.append`, at once again while there is work, at the latest after `interval` (50 ms) when idle."""
+    """Calls `mqpg.append`, soon again while there is work, at the latest after `interval` (50 ms) when idle."""
 
     role = "appender"
     lock_id = 1
@@ -38,7 +41,9 @@ class Appender(Worker):
         self.detail["messages"] = 0
 
     def turn(self, conn: Connection) -> float:
+        began = time.monotonic()
         row = conn.execute("select mqpg.append(%s)", (self.options.max_messages,)).fetchone()
         moved = int(row[0]) if row else 0
         self.detail["messages"] += moved
-        return self._pace.after(moved)
+        full = moved >= self.options.max_messages
+        return 0.0 if full else self._pace.after(moved, time.monotonic() - began)

@@ -4,7 +4,7 @@
 -- Locks: 1836150839, 0, by trying; where a recall is open, each due message's own, by trying.
 -- Cost: one insert a due message; one index lookup where nothing is due.
 create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns void
-language plpgsql set plan_cache_mode = force_generic_plan as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
 declare
     v_from xid8 := _decide_due.last_tick.snapshot_xmax;
     v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));

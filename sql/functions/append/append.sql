@@ -9,7 +9,7 @@
 -- Errors: MQ001, MQ015 (caller has an xid or is not READ COMMITTED), MQ016 (restored into another cluster).
 create function mqpg.append(max_messages int default null) returns bigint
 -- jit off: estimates of a generic plan over a large log would have every pass compiled
-language plpgsql set plan_cache_mode = force_generic_plan set jit = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_tick mqpg.tick;
     v_batch_seq bigint;
