@@ -16,9 +16,12 @@ from mqpg.spark.inputs import Inputs
 
 __all__ = ["Frames", "Stage", "derive", "stage"]
 
-# Up to so many rows one task is faster than what shuffles and broadcasts cost to set up.
+# Up to so many rows one task that interprets is done sooner than shuffles, broadcasts and the compilation of
+# some hundred generated classes are set up.
 _SMALL = 400_000
 _ONE_TASK = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.shuffle.partitions": "1",

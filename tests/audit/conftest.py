@@ -1,0 +1,61 @@
+"""One JVM and one told history for all tests; each test of a fault gets copies of the three databases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
+from mqpg.spark.report import Report
+from mqpg.spark.session import open_session
+from tests.audit.story import Story, Trio, tell
+from tests.fixtures.databases import Databases
+from tests.fixtures.server import Server
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The session that all audit tests share."""
+    with open_session(2) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def told(server: Server, databases: Databases, template: str) -> Iterator[tuple[str, str, str]]:
+    """Names of the three databases with the whole clean history."""
+    names = (databases.create(template), databases.create(), databases.create())
+    with Story.of(Trio(*map(server.dsn, names))) as story:
+        tell(story)
+    yield names
+    for name in names:
+        databases.drop(name)
+
+
+@pytest.fixture
+def trio(server: Server, databases: Databases, told: tuple[str, str, str]) -> Iterator[Trio]:
+    """Copies of the told history, to be spoilt."""
+    names = [databases.create(name) for name in told]
+    yield Trio(*map(server.dsn, names))
+    for name in names:
+        databases.drop(name)
+
+
+@pytest.fixture
+def story(trio: Trio) -> Iterator[Story]:
+    """Connections to `trio`."""
+    with Story.of(trio) as opened:
+        yield opened
+
+
+@pytest.fixture
+def audit(spark: SparkSession, trio: Trio) -> Callable[..., Report]:
+    """Audits `trio` with its ledger and journal; keyword arguments are those of AuditOptions."""
+
+    def run(**options: Any) -> Report:
+        chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}} | options
+        return run_audit_in(spark, AuditOptions(**chosen))
+
+    return run

@@ -1,0 +1,49 @@
+"""A clean history is valid, and the books say what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from mqpg.spark.report import Report
+from mqpg.spark.verdict import Verdict
+from tests.audit.story import Story
+
+pytestmark = pytest.mark.spark
+
+
+def test_clean_history_is_valid_and_adds_up(audit: Callable[..., Report], story: Story) -> None:
+    story.drain("mail", journal=False)
+    report = audit(drained=True)
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    assert not any(report.anomalies.values())
+    (topic,) = report.topics
+    assert (topic["sent"], topic["prepared"], topic["rolled_back"], topic["undecided"]) == (51, 17, 2, 0)
+    assert topic["committed"] == topic["queued"] == 66
+    (group,) = report.groups
+    assert (group["offsets"], group["applied"], group["dead"], group["retrying"]) == (66, 65, 1, 0)
+    assert all(equation.holds for equation in report.equations)
+    (relation,) = report.relations
+    assert (relation.confirmed, relation.open, relation.consumed, relation.excused) == (15, 0, 14, 1)
+    assert (relation.first, relation.second, relation.ids_equal) == (True, True, True)
+    histogram = {row["what"]: row["histogram"] for row in report.redelivery}
+    assert histogram["applied"] == {0: 1, 1: 65}
+    assert histogram["attempts"][1] == 64
+    assert {row["step"] for row in report.latency} == {
+        "prepare to decision",
+        "commit to queue",
+        "queue to effect",
+        "commit to effect",
+    }
+    assert all(0 <= row["p50"] <= row["p95"] <= row["p99"] <= row["max"] for row in report.latency)
+
+
+def test_running_system_is_valid_while_it_is_behind(audit: Callable[..., Report], story: Story) -> None:
+    story.business()  # not appended
+    story.local(story.prepare())  # the decision is still on its way
+    story.prepare()  # nothing but prepared
+    report = audit()
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    (relation,) = report.relations
+    assert (relation.open, relation.ahead, relation.first, relation.ids_equal) == (1, 1, None, None)
