@@ -1709,8 +1709,8 @@ comment on function mqpg._settle_offsets(mqpg.claim, bigint []) is 'Internal: a 
 -- Locks: none beyond the new rows. Cost: one row a piece.
 create function mqpg._store(
     topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
-    visible_at timestamptz default null, producer_group_id int default null, incarnation int default null, nonce uuid default null,
-    check_at timestamptz default null, delay interval default null
+    visible_at timestamptz default null, producer_group_id int default null, incarnation int default null,
+    nonce uuid default null, check_at timestamptz default null, delay interval default null
 ) returns bigint []
 language plpgsql as $$
 declare
