@@ -26,8 +26,11 @@ def up(
     typer.echo(Home(data, port=port).up(workers=workers))
 
 
-def down(data: Data = None) -> None:
+def down(
+    data: Data = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Delete the data too, wherever they lie.")] = False,
+) -> None:
     """Stop workers and server of `mqpg up`; the data stay."""
     home = Home(data)
-    stopped = home.down()
+    stopped = home.down(remove=remove)
     typer.echo(f"{'stopped' if stopped else 'nothing was running'}: {home.directory}", err=True)

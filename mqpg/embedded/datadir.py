@@ -18,6 +18,7 @@ from mqpg.errors import ConfigurationError
 __all__ = ["DataDirectory", "Postmaster"]
 
 _DETACHED = "mqpg.detached"
+_RELOCATED = "mqpg-data-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +110,21 @@ class DataDirectory:
 
     def remove(self) -> None:
         """Delete everything, wherever the cluster is."""
-        for folder in {self.pgdata.parent, self.directory.resolve()}:
-            shutil.rmtree(folder, ignore_errors=True)
+        elsewhere = self.pgdata.parent
+        if (self.directory / "pgdata").is_symlink() and elsewhere.name.startswith(_RELOCATED):
+            shutil.rmtree(elsewhere, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _relocate(self) -> None:
         # Root's private folders cannot be entered by the account that the server must run as.
-        base = next((path for path in (Path("/var/lib"), Path("/var/tmp")) if os.access(path, os.W_OK)), None)
+        temporary = Path(tempfile.gettempdir()).resolve()
+        bases = [Path("/var/lib"), Path("/var/tmp")]
+        if self.directory.resolve().is_relative_to(temporary):
+            bases.insert(0, temporary)
+        base = next((path for path in bases if os.access(path, os.W_OK)), None)
         if base is None:
             raise ConfigurationError(f"the server's account cannot enter {self.directory}, nor is /var/lib writable")
-        folder = Path(tempfile.mkdtemp(prefix="mqpg-", dir=base))
+        folder = Path(tempfile.mkdtemp(prefix=_RELOCATED, dir=base))
         folder.chmod(0o711)
         link = self.directory / "pgdata"
         link.unlink(missing_ok=True)

@@ -60,8 +60,8 @@ class Home:
             self._start_workers(dsn)
         return dsn
 
-    def down(self) -> bool:
-        """Stop the workers, then the server; data are kept. False where nothing ran."""
+    def down(self, *, remove: bool = False) -> bool:
+        """Stop the workers, then the server; data are kept unless `remove`. False where nothing ran."""
         pid = self.worker_pid()
         if pid is not None:
             _end(pid)
@@ -70,6 +70,8 @@ class Home:
         if running:
             self.server.stop("fast")
             DataDirectory(self.directory).attach()
+        if remove:
+            self.server.destroy()
         return running or pid is not None
 
     def worker_pid(self) -> int | None:

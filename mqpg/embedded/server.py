@@ -111,8 +111,17 @@ class EmbeddedServer:
             self._watchdog.dismiss()
             self._watchdog = None
         if self.temporary:
+            self.destroy()
+
+    def destroy(self) -> None:
+        """Stop it, whoever started it, and delete its data."""
+        self.stop("immediate")
+        if self._watchdog is not None:
+            self._watchdog.dismiss()
+            self._watchdog = None
+        if self._data.pgdata.exists():
             shutil.rmtree(self._data.socket_folder(current_account()), ignore_errors=True)
-            self._data.remove()
+        self._data.remove()
 
     def is_running(self) -> bool:
         """Whether the server runs now."""

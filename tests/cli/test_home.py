@@ -25,7 +25,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     """A folder of `mqpg up`, stopped at the end."""
     found = Home(tmp_path / "with blanks" / ".mqpg")
     yield found
-    found.down()
+    found.down(remove=True)
 
 
 @pytest.fixture

@@ -33,8 +33,7 @@ def start(tmp_path: Path) -> Iterator[Callable[..., EmbeddedServer]]:
 
     yield create
     for server in started:
-        server.stop("immediate")
-        server.close()
+        server.destroy()
 
 
 def test_starts_in_a_folder_with_blanks_quotes_and_a_long_private_path(
@@ -97,7 +96,7 @@ def test_starts_after_the_postmaster_was_killed(start: Callable[..., EmbeddedSer
     assert _one(server, "select n from t") == 42
 
 
-def test_data_and_password_stay_in_a_named_directory(tmp_path: Path) -> None:
+def test_data_and_password_stay_in_a_named_directory_until_it_is_destroyed(tmp_path: Path) -> None:
     with EmbeddedServer(tmp_path / "data", binaries=BINARIES) as server:
         first = server.dsn("kept")
         server.create_database("kept")
@@ -105,6 +104,11 @@ def test_data_and_password_stay_in_a_named_directory(tmp_path: Path) -> None:
     with EmbeddedServer(tmp_path / "data", binaries=BINARIES) as server:
         assert server.dsn("kept").split("@")[0] == first.split("@")[0]
         assert server.create_database("kept") == server.dsn("kept")
+        data = Path(str(_one(server, "show data_directory")))
+    assert data.exists()
+    server.destroy()
+    assert not data.exists()
+    assert not server.directory.exists()
 
 
 def test_a_second_one_in_the_same_directory_joins_the_first(
@@ -150,6 +154,7 @@ def test_it_ends_with_the_process_that_started_it(tmp_path: Path, end: signal.Si
     process.send_signal(end)
     process.communicate()
     _until(lambda: not server.is_running())
+    server.destroy()
 
 
 def test_a_temporary_one_leaves_nothing() -> None:
