@@ -134,20 +134,33 @@ def test_an_idle_appender_needs_little_cpu_and_counts_its_work(processes: Proces
     assert sum(process.cpu_times()[:2]) - spent < 0.5
 
 
+_LEADERS = """
+select {} from pg_locks
+where classid = 1836150837 and objid = 1 and granted
+    and database = (select oid from pg_database where datname = current_database())
+"""
+
+
 @pytest.mark.chaos
-def test_who_loses_the_connection_leads_no_more(processes: Processes, db: Connection) -> None:
+def test_who_loses_the_connection_leads_no_more(
+    processes: Processes, db: Connection, connect: Callable[..., Connection]
+) -> None:
     pair = [processes.worker("appender"), processes.worker("appender")]
     eventually(lambda: workers(db, "appender", "active") and workers(db, "appender", "standby"), why=processes.logs)
     (old,) = workers(db, "appender", "active")
-    # Held here until the standby had time to see: whoever leads next must have asked for the lock again.
-    db.execute("select pg_terminate_backend(pid, 10000) from pg_locks where classid = 1836150837 and objid = 1")
-    db.execute("select pg_advisory_lock(1836150837, 1)")
+    # In the queue for the lock before it is free: both must see that neither leads, then ask again.
+    holder = connect()
+    waiting = threading.Thread(target=holder.execute, args=["select pg_advisory_lock(1836150837, 1)"])
+    waiting.start()
+    query = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+    eventually(lambda: db.execute(query, [holder.info.backend_pid]).fetchone() == (True,), why=processes.logs)
+    db.execute(_LEADERS.format("pg_terminate_backend(pid, 10000)").encode())
+    waiting.join()
     eventually(lambda: set(workers(db, "appender", "standby")) == {p.pid for p in pair}, why=processes.logs)
-    db.execute("select pg_advisory_unlock(1836150837, 1)")
+    holder.execute("select pg_advisory_unlock(1836150837, 1)")
     (leader,) = eventually(lambda: workers(db, "appender", "active"), why=processes.logs)
     (standby,) = workers(db, "appender", "standby")
     assert {leader, standby} == {p.pid for p in pair}
-    failures = {pid: detail["failures"] for pid, detail in db.execute("select pid, detail from mqpg.worker")}
-    assert failures[old] >= 1
-    locks = db.execute("select count(*) from pg_locks where classid = 1836150837 and granted").fetchone()
-    assert locks == (1,)
+    details = dict(db.execute("select pid, detail from mqpg.worker").fetchall())
+    assert details[old]["failures"] >= 1
+    assert len(db.execute(_LEADERS.format("pid").encode()).fetchall()) == 1
