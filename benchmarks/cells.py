@@ -34,12 +34,12 @@ class Cell:
 
 
 CELLS = (
-    Cell("send-1", "send ×1, 16 clients", Kind.SEND, 16, 1, 4),
-    Cell("send-1000", "send ×1000, 2 clients", Kind.SEND, 2, 1000, 4),
-    Cell("receive-100", "receive+ack ×100, 2 clients", Kind.RECEIVE, 2, 100, 4),
-    Cell("receive-1000", "receive+ack ×1000, 2 clients", Kind.RECEIVE, 2, 1000, 4),
-    Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 4),
-    Cell("half-100", "half+commit ×100, 2 clients", Kind.HALF, 2, 100, 4),
+    Cell("send-1", "send ×1, 16 clients", Kind.SEND, 16, 1, 3),
+    Cell("send-1000", "send ×1000, 2 clients", Kind.SEND, 2, 1000, 3),
+    Cell("receive-100", "receive+ack ×100, 2 clients", Kind.RECEIVE, 2, 100, 3),
+    Cell("receive-1000", "receive+ack ×1000, 2 clients", Kind.RECEIVE, 2, 1000, 3),
+    Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 3),
+    Cell("half-100", "half+commit ×100, 2 clients", Kind.HALF, 2, 100, 3),
     Cell("e2e", "end to end 2+2, send ×100, receive ×1000", Kind.E2E, 2, 100, 30, 1000),
     Cell("e2e-held", "end to end, xmin held", Kind.E2E, 2, 100, 30, 1000, held=True, sides=("mqpg", "pgmq")),
 )

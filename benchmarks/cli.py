@@ -44,6 +44,7 @@ def bench(
     """Measure mqpg beside pgmq and a bare INSERT/SELECT on one server; print rates and ratios."""
     chosen = _chosen(cells, sides)
     measured = [quick(cell) if quick_run else cell for cell in chosen[0]]
+    wanted = rounds or (_QUICK_ROUNDS if quick_run else _ROUNDS)
     log = Console(stderr=True)
     with _server(dsn or os.environ.get("MQPG_DATABASE_URL"), chosen[1]) as server:
         machine = describe(server)
@@ -52,10 +53,12 @@ def bench(
             server,
             measured,
             chosen[1],
-            rounds or (_QUICK_ROUNDS if quick_run else _ROUNDS),
+            wanted,
             _QUICK_LIMIT if quick_run else _LIMIT,
             lambda run: log.print(_line(run), highlight=False),
         )
+        if len(runs) < sum(len(set(cell.sides) & set(chosen[1])) for cell in measured) * wanted:
+            log.print("time is up: the last round is not complete", style="yellow")
         outcome = Outcome(machine, measured, runs, time.monotonic() - began, quick_run)
     if page is not None:
         page.write_text(outcome.markdown(), encoding="utf-8")
