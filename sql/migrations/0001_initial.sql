@@ -902,11 +902,13 @@ begin
     into v_half
     from mqpg.commit_log l
     where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce
+        and l.incarnation = v_handle.incarnation
         and v_handle.message_id % 1024 < l.n;
     if not found then
         select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers into v_half
         from mqpg.held h
-        where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce;
+        where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
+            and h.incarnation = v_handle.incarnation;
         if not found then
             return 'unknown';
         end if;
@@ -965,7 +967,7 @@ declare
     v_xid xid8;
     v_order bigint;
     v_now timestamptz;
-    v_named record;         -- handles of this broker: places, ids, nonces; batches: distinct, ascending
+    v_named record;         -- handles of this broker: places, lives, ids, nonces; batches: distinct, ascending
     v_ids bigint [];        -- per handle: the message id, null where unknown
     v_facts record;         -- per handle: where its half belongs
     v_halves bigint [];     -- distinct, ascending
@@ -983,16 +985,17 @@ begin
         return;
     end if;
     perform mqpg._force_sync();
-    select array_agg(p.place) as places, array_agg(p.message_id) as ids, array_agg(p.nonce) as nonces,
-        array_agg(distinct p.message_id / 1024) as batches into v_named
+    select array_agg(p.place) as places, array_agg(p.incarnation) as lives, array_agg(p.message_id) as ids,
+        array_agg(p.nonce) as nonces, array_agg(distinct p.message_id / 1024) as batches into v_named
     from mqpg._parse_handles(_decide_batch.handles) p
     where p.broker_id = (select b.broker_id from mqpg.broker b);
     -- one look at each record batch, however many of its halves are named
     with named as materialized (
-        select n.place, n.id, n.nonce from unnest(v_named.places, v_named.ids, v_named.nonces) as n(place, id, nonce)
+        select n.place, n.life, n.id, n.nonce
+        from unnest(v_named.places, v_named.lives, v_named.ids, v_named.nonces) as n(place, life, id, nonce)
     ),
     batch as materialized (
-        select l.batch_id, l.n, l.nonce, l.topic_id, l.queue_id, l.delay
+        select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay
         from mqpg.commit_log l
         where l.batch_id = any(v_named.batches) and l.kind = 'h'
             and l.batch_id between v_named.batches[1] and v_named.batches[cardinality(v_named.batches)]
@@ -1000,12 +1003,14 @@ begin
     half as (
         select n.place, n.id, b.topic_id, b.queue_id, b.delay
         from named n
-        join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and n.id % 1024 < b.n
+        join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and b.incarnation = n.life
+            and n.id % 1024 < b.n
         union all
         select n.place, n.id, h.topic_id, h.queue_id, h.delay
         from named n
         join mqpg.held h on h.message_id = n.id
-        where h.kind = 'h' and h.nonce = n.nonce and n.id / 1024 not in (select b.batch_id from batch b)
+        where h.kind = 'h' and h.nonce = n.nonce and h.incarnation = n.life
+            and n.id / 1024 not in (select b.batch_id from batch b)
     )
     select array_agg(h.id order by p.place) as ids, array_agg(h.topic_id order by p.place) as topics,
         array_agg(h.queue_id order by p.place) as queues, array_agg(h.delay order by p.place) as delays into v_facts
@@ -1288,7 +1293,8 @@ begin
         _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
     from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
     join mqpg.topic t on t.topic_id = l.topic_id
-    where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce and p.i <= l.n;
+    where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce
+        and l.incarnation = v_handle.incarnation and p.i <= l.n;
     if _half.known then
         return;
     end if;
@@ -1298,7 +1304,8 @@ begin
         _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
     from mqpg.held h
     join mqpg.topic t on t.topic_id = h.topic_id
-    where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce;
+    where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
+        and h.incarnation = v_handle.incarnation;
     _half.known := coalesce(_half.known, false);
 end
 $$;
@@ -1509,8 +1516,9 @@ create function mqpg._parse_handle(
 )
 language plpgsql immutable as $$
 begin
-    -- lengths apart: a pattern with {1,18} costs three times as much
-    if _parse_handle.handle ~ '^[0-9a-f]+\.[0-9]+\.[0-9]+\.[0-9a-f]+$'
+    -- no leading zeros: a handle is one text, since ledgers are keyed by it; lengths apart: a pattern
+    -- with {1,18} costs three times as much
+    if _parse_handle.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
         and length(split_part(_parse_handle.handle, '.', 1)) = 12
         and length(split_part(_parse_handle.handle, '.', 2)) <= 9
         and length(split_part(_parse_handle.handle, '.', 3)) <= 18
@@ -1525,21 +1533,21 @@ $$;
 comment on function mqpg._parse_handle(text) is 'Internal: parts of a handle, nulls if malformed';
 
 -- functions/internal/_parse_handles.sql
--- As _parse_handle, for many at once: place, broker, message id and nonce of those that are handles.
+-- As _parse_handle, for many at once: place, broker, incarnation, message id and nonce of those that are handles.
 -- Locks: none. Cost: one regular expression each.
 create function mqpg._parse_handles(handles text [])
-returns table (place bigint, broker_id text, message_id bigint, nonce uuid)
+returns table (place bigint, broker_id text, incarnation int, message_id bigint, nonce uuid)
 language sql immutable as $$
     with part as materialized (    -- casts only behind the check
         select u.o, string_to_array(u.handle, '.') as p
         from unnest(_parse_handles.handles) with ordinality as u(handle, o)
-        where u.handle ~ '^[0-9a-f]+\.[0-9]+\.[0-9]+\.[0-9a-f]+$'
+        where u.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
     ),
     fit as materialized (
         select f.o, f.p from part f
         where length(f.p[1]) = 12 and length(f.p[2]) <= 9 and length(f.p[3]) <= 18 and length(f.p[4]) = 32
     )
-    select f.o, f.p[1], f.p[3]::bigint, f.p[4]::uuid from fit f
+    select f.o, f.p[1], f.p[2]::int, f.p[3]::bigint, f.p[4]::uuid from fit f
 $$;
 comment on function mqpg._parse_handles(text []) is 'Internal: parts of many handles';
 

@@ -254,7 +254,7 @@ def test_half_ticks_follow_and_forget_no_half(brisk: Session, broker: Broker) ->
 # dropping, I11
 
 
-def test_i11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
+def test_I11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
     brisk.send_batch("t", ["1"] * 50)
     brisk.append()
     assert len(brisk.drain("t")) == 50
@@ -264,7 +264,7 @@ def test_i11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
     assert brisk.scalar("select count(*) from mqpg.held") == 0
 
 
-def test_i11_nothing_goes_before_the_longest_retention_in_it(brisk: Session) -> None:
+def test_I11_nothing_goes_before_the_longest_retention_in_it(brisk: Session) -> None:
     retain(brisk, "1 h", "t")
     brisk.send("one", "1")
     brisk.send("t", "1")
@@ -276,7 +276,7 @@ def test_i11_nothing_goes_before_the_longest_retention_in_it(brisk: Session) -> 
     gone(brisk, {"commit_log_1", "consume_queue_1"}, keep(brisk))
 
 
-def test_i11_a_longer_retention_of_a_topic_elsewhere_keeps_nothing(brisk: Session) -> None:
+def test_I11_a_longer_retention_of_a_topic_elsewhere_keeps_nothing(brisk: Session) -> None:
     retain(brisk, "1 h", "t")
     brisk.send("one", "1")
     brisk.append()
@@ -284,7 +284,7 @@ def test_i11_a_longer_retention_of_a_topic_elsewhere_keeps_nothing(brisk: Sessio
     gone(brisk, {"commit_log_1", "consume_queue_1"}, roll(brisk))
 
 
-def test_i11_undelivered_pins_and_is_reported(brisk: Session) -> None:
+def test_I11_undelivered_pins_and_is_reported(brisk: Session) -> None:
     brisk.send("one", '"wanted"')
     brisk.append()
     reported = roll(brisk)
@@ -294,7 +294,7 @@ def test_i11_undelivered_pins_and_is_reported(brisk: Session) -> None:
     gone(brisk, {"consume_queue_1"}, keep(brisk))
 
 
-def test_i11_an_open_claim_pins(brisk: Session) -> None:
+def test_I11_an_open_claim_pins(brisk: Session) -> None:
     brisk.send("one", "1")
     brisk.append()
     (message,) = brisk.receive("one")
@@ -303,7 +303,7 @@ def test_i11_an_open_claim_pins(brisk: Session) -> None:
     gone(brisk, {"consume_queue_1"}, keep(brisk))
 
 
-def test_i11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> None:
+def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> None:
     """Their ids lie in a log segment that goes, their offsets in a tick segment that stays."""
     retain(brisk, "1 h", "t")
     ids = brisk.send_batch("one", ["1", "2", "3"])
@@ -331,7 +331,7 @@ def test_i11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     assert brisk.scalar("select count(*) from mqpg.held") == 0
 
 
-def test_i11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Session) -> None:
+def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Session) -> None:
     retain(brisk, "1 day")
     brisk.call("create_producer_group", "app", check_after=seconds(0.01), max_checks=1)
     undecided = brisk.prepare("one", '"undecided"', key="k", tag="x", headers='{"h": 1}')
@@ -375,7 +375,7 @@ def test_i11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
     assert sorted(row.payload for row in held) == ["delayed", "late", "late, final", "retried"]
 
 
-def test_i11_dead_letters_are_held(brisk: Session) -> None:
+def test_I11_dead_letters_are_held(brisk: Session) -> None:
     brisk.call("alter_subscription", "g", "one", max_attempts=1)
     dead = brisk.send("one", '"dead"', key="k")
     brisk.append()
@@ -398,7 +398,7 @@ def test_i11_dead_letters_are_held(brisk: Session) -> None:
     assert brisk.scalar("select count(*) from mqpg.held") == 0
 
 
-def test_i11_more_survivors_than_may_be_held_pin(brisk: Session) -> None:
+def test_I11_more_survivors_than_may_be_held_pin(brisk: Session) -> None:
     brisk.execute("update mqpg.settings set value = '3' where name = 'held_limit'")
     handles = [brisk.prepare("one", "1") for _ in range(4)]
     brisk.send("one", "1")

@@ -535,3 +535,16 @@ def test_drop_producer_group_refuses_while_a_half_is_undecided(mq: Session) -> N
     with refused("MQ018", "undecided"):
         mq.call("drop_producer_group", "pg")
     assert mq.commit(handle) == "committed"
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_a_handle_with_a_forged_part_is_unknown(mq: Session, place: int) -> None:
+    """Incarnation and message id have one spelling, for the handle's text is the key of ledgers and fences."""
+    handle = mq.prepare("one", "1")
+    for forge in (lambda part: "0" + part, lambda part: str(int(part) + 1)):
+        parts = handle.split(".")
+        parts[place] = forge(parts[place])
+        forged = ".".join(parts)
+        assert mq.value("commit", forged) == "unknown"
+        assert mq.rows("select outcome::text from mqpg.commit_batch(array[%s])", forged) == [("unknown",)]
+    assert mq.value("commit", handle) == "committed"

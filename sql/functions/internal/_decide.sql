@@ -29,11 +29,13 @@ begin
     into v_half
     from mqpg.commit_log l
     where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce
+        and l.incarnation = v_handle.incarnation
         and v_handle.message_id % 1024 < l.n;
     if not found then
         select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers into v_half
         from mqpg.held h
-        where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce;
+        where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
+            and h.incarnation = v_handle.incarnation;
         if not found then
             return 'unknown';
         end if;

@@ -10,7 +10,7 @@ declare
     v_xid xid8;
     v_order bigint;
     v_now timestamptz;
-    v_named record;         -- handles of this broker: places, ids, nonces; batches: distinct, ascending
+    v_named record;         -- handles of this broker: places, lives, ids, nonces; batches: distinct, ascending
     v_ids bigint [];        -- per handle: the message id, null where unknown
     v_facts record;         -- per handle: where its half belongs
     v_halves bigint [];     -- distinct, ascending
@@ -28,16 +28,17 @@ begin
         return;
     end if;
     perform mqpg._force_sync();
-    select array_agg(p.place) as places, array_agg(p.message_id) as ids, array_agg(p.nonce) as nonces,
-        array_agg(distinct p.message_id / 1024) as batches into v_named
+    select array_agg(p.place) as places, array_agg(p.incarnation) as lives, array_agg(p.message_id) as ids,
+        array_agg(p.nonce) as nonces, array_agg(distinct p.message_id / 1024) as batches into v_named
     from mqpg._parse_handles(_decide_batch.handles) p
     where p.broker_id = (select b.broker_id from mqpg.broker b);
     -- one look at each record batch, however many of its halves are named
     with named as materialized (
-        select n.place, n.id, n.nonce from unnest(v_named.places, v_named.ids, v_named.nonces) as n(place, id, nonce)
+        select n.place, n.life, n.id, n.nonce
+        from unnest(v_named.places, v_named.lives, v_named.ids, v_named.nonces) as n(place, life, id, nonce)
     ),
     batch as materialized (
-        select l.batch_id, l.n, l.nonce, l.topic_id, l.queue_id, l.delay
+        select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay
         from mqpg.commit_log l
         where l.batch_id = any(v_named.batches) and l.kind = 'h'
             and l.batch_id between v_named.batches[1] and v_named.batches[cardinality(v_named.batches)]
@@ -45,12 +46,14 @@ begin
     half as (
         select n.place, n.id, b.topic_id, b.queue_id, b.delay
         from named n
-        join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and n.id % 1024 < b.n
+        join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and b.incarnation = n.life
+            and n.id % 1024 < b.n
         union all
         select n.place, n.id, h.topic_id, h.queue_id, h.delay
         from named n
         join mqpg.held h on h.message_id = n.id
-        where h.kind = 'h' and h.nonce = n.nonce and n.id / 1024 not in (select b.batch_id from batch b)
+        where h.kind = 'h' and h.nonce = n.nonce and h.incarnation = n.life
+            and n.id / 1024 not in (select b.batch_id from batch b)
     )
     select array_agg(h.id order by p.place) as ids, array_agg(h.topic_id order by p.place) as topics,
         array_agg(h.queue_id order by p.place) as queues, array_agg(h.delay order by p.place) as delays into v_facts

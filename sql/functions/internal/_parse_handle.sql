@@ -5,8 +5,9 @@ create function mqpg._parse_handle(
 )
 language plpgsql immutable as $$
 begin
-    -- lengths apart: a pattern with {1,18} costs three times as much
-    if _parse_handle.handle ~ '^[0-9a-f]+\.[0-9]+\.[0-9]+\.[0-9a-f]+$'
+    -- no leading zeros: a handle is one text, since ledgers are keyed by it; lengths apart: a pattern
+    -- with {1,18} costs three times as much
+    if _parse_handle.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
         and length(split_part(_parse_handle.handle, '.', 1)) = 12
         and length(split_part(_parse_handle.handle, '.', 2)) <= 9
         and length(split_part(_parse_handle.handle, '.', 3)) <= 18
