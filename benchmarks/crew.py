@@ -185,8 +185,9 @@ def _append(pipe: Connection, job: Job, link: Link) -> Result:
     pace = Pace()
     pause = 0.0
     while not pipe.poll(pause):
+        began = time.monotonic()
         moved = int8(link.run(b"append").get_value(0, 0))
         count += moved
-        pause = pace.after(moved)
+        pause = pace.after(moved, time.monotonic() - began)
     pipe.recv()
     return Result(job.role, count, start, time.monotonic(), count)
