@@ -23,7 +23,8 @@ enough() {
 enough && exit 0
 found=$(java_major)
 if [ -n "${JAVA_HOME:-}" ]; then
-    fail "JAVA_HOME=$JAVA_HOME is ${found:+Java $found, older than $WANTED}${found:-not a Java}: unset it or name Java $WANTED or newer"
+    [ -n "$found" ] && what="Java $found" || what="not a Java"
+    fail "JAVA_HOME=$JAVA_HOME is $what: unset it or name Java $WANTED or newer"
 fi
 if may_install; then
     install_package openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless || true

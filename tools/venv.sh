@@ -17,7 +17,9 @@ find_python() {
             return
         fi
     done
-    fail "Python 3.11 or newer is needed ($(python3 --version 2>&1 || echo 'no python3') is here): install it, or name one by make PYTHON=/path/to/python3"
+    local here="no python3"
+    ! command -v python3 > /dev/null || here=$(python3 --version 2>&1)
+    fail "Python 3.11 or newer is needed, and here is $here: install it, or name one by make PYTHON=/path/to/python3"
 }
 
 # What the environment depends on: the interpreter, the requirements, and where the clone lies.
