@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["group_accounts", "latencies", "ledger_accounts", "redelivery", "topic_accounts"]
+__all__ = ["group_accounts", "lag", "latencies", "ledger_accounts", "redelivery", "topic_accounts"]
 
 _SHARES = (0.5, 0.95, 0.99, 1.0)
 
@@ -76,7 +76,6 @@ def ledger_accounts(
     applied: DataFrame,
     delivered: DataFrame,
     queued: DataFrame,
-    readers: DataFrame,
     *,
     purged_before: str,
 ) -> DataFrame:
@@ -86,8 +85,9 @@ def ledger_accounts(
     decision is one); open: the other local rows, U; consumed: distinct messages in the journal. excused were
     confirmed and are dead-lettered, in retry, older than the group or dropped; ahead have not been reached yet;
     missing and extra break id-set equality; purged are consumed ones whose ledger row may be deleted.
-    readers: (consumer_group, topic_id) of groups with a journal.
+    Groups are those with a journal.
     """
+    readers = delivered.select("consumer_group", "topic_id").distinct()
     done = F.col("done_at").isNotNull() | (F.col("own") & (F.col("state") != "undecided"))
     halves = (
         promised.where("asked")
@@ -135,6 +135,12 @@ def ledger_accounts(
         _n(stray & ~F.col("old")).alias("extra"),
         _n(stray & F.col("old")).alias("purged"),
     )
+
+
+def lag(where: DataFrame) -> DataFrame:
+    """Per group and topic with any: how many offsets, retry lanes included, are still before the group."""
+    behind = where.withColumn("lag", F.greatest(F.col("tail") - F.col("next_offset"), F.lit(0)))
+    return behind.groupBy("consumer_group", "topic").agg(F.sum("lag").alias("lag")).where("lag > 0")
 
 
 def redelivery(delivered: DataFrame) -> DataFrame:

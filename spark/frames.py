@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from mqpg.spark import history
 from mqpg.spark.inputs import Inputs
+from mqpg.spark.session import together
 
 __all__ = ["Frames", "Stage", "derive", "stage"]
 
@@ -99,23 +100,25 @@ def derive(inputs: Inputs, to: Stage) -> Frames:
     bodies = to.narrow(raw["commit_log"].unionByName(raw["held"]))
     known = to.keep("known", history.messages(bodies, raw["op_log"], raw["delayed"]))
     offsets = history.entries(queue_rows).join(topics, "topic_id")
-    placed = to.keep("placed", history.with_state(offsets, known, topics, dropped))
-    queued = placed.where("subscription_id = 0").select("message_id").distinct()
     journal = history.applied_messages(raw["applied"], topics)
-    applied = to.keep("applied", history.with_state(journal, known, topics, dropped))
-    where = to.keep("where", history.positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows))
-    retried = history.retries(raw["delayed"], placed.where("subscription_id > 0"))
-    journalled = where.where(F.col("consumer_group").isin(inputs.journalled))
-    delivered = to.keep(
-        "delivered", history.deliveries(placed, journalled, applied, to.narrow(retried), raw["dead_letter"])
+    spots = history.positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows)
+    placed, applied, where = together(
+        lambda: to.keep("placed", history.with_state(offsets, known, topics, dropped)),
+        lambda: to.keep("applied", history.with_state(journal, known, topics, dropped)),
+        lambda: to.keep("where", spots),
     )
+    queued = placed.where("subscription_id = 0").select("message_id").distinct()
     seen = to.narrow(placed.select("message_id").unionByName(applied.select("message_id"))).distinct()
-    promised = to.keep(
-        "promised",
-        history.promises(known, raw["ledger"], raw["ledger_groups"])
-        .join(seen.withColumn("was_seen", F.lit(True)), "message_id", "left")
-        .join(topics, "topic_id", "left")
-        .withColumn("seen", F.col("was_seen").isNotNull()),
+    retried = to.narrow(history.retries(raw["delayed"], placed.where("subscription_id > 0")))
+    journalled = where.where(F.col("consumer_group").isin(inputs.journalled))
+    promises = history.promises(known, raw["ledger"], raw["ledger_groups"])
+    sighted = promises.join(seen.withColumn("sighted", F.lit(True)), "message_id", "left")
+    delivered, promised = together(
+        lambda: to.keep("delivered", history.deliveries(placed, journalled, applied, retried, raw["dead_letter"])),
+        lambda: to.keep(
+            "promised",
+            sighted.withColumn("seen", F.col("sighted").isNotNull()).drop("sighted").join(topics, "topic_id", "left"),
+        ),
     )
     return Frames(
         topics, raw["tick"], queue_rows, known, placed, queued, applied, where, delivered, promised, seen, dropped

@@ -8,21 +8,25 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import SparkSession
 
 from mqpg.errors import ConfigurationError
 from mqpg.spark.jdbc_jar import JdbcJar, find_jdbc_jar
 
-__all__ = ["default_threads", "open_session"]
+__all__ = ["default_threads", "open_session", "together"]
 
 _log = logging.getLogger(__name__)
 
 _QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
 appender.stderr.type = Console
 appender.stderr.name = stderr
 appender.stderr.target = SYSTEM_ERR
@@ -34,6 +38,12 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 def default_threads() -> int:
     """Local threads of a session where nobody says: the cores of this machine, two to four."""
     return max(2, min(4, os.cpu_count() or 2))
+
+
+def together(*jobs: Callable[[], Any]) -> list[Any]:
+    """Results of some jobs that run two at a time: one plans while the other works."""
+    with ThreadPoolExecutor(2) as pool:
+        return [future.result() for future in [pool.submit(job) for job in jobs]]
 
 
 @contextlib.contextmanager

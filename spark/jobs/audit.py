@@ -18,7 +18,7 @@ from mqpg.spark.frames import Frames, derive, stage
 from mqpg.spark.inputs import AuditOptions, Inputs, gather
 from mqpg.spark.jdbc_jar import JdbcJar, find_jdbc_jar
 from mqpg.spark.report import Report
-from mqpg.spark.session import open_session
+from mqpg.spark.session import open_session, together
 from mqpg.spark.verdict import Equation, Relation, rule
 
 __all__ = ["AuditOptions", "run_audit", "run_audit_in"]
@@ -160,30 +160,25 @@ def _doubts(
 
 
 def _report(frames: Frames, inputs: Inputs, options: AuditOptions, run: dict[str, Any]) -> Report:
-    now = inputs.taken_at
+    purged_before = (inputs.taken_at - options.ledger_keep).isoformat()
     names = {row["topic_id"]: row["topic"] for row in frames.topics.collect()}
-    counts, examples = _counted(_anomalies(frames, inputs, options), options.examples)
-    topics = _rows(accounts.topic_accounts(frames.known, frames.placed, frames.queued, frames.topics).orderBy("topic"))
-    groups = _rows(
-        accounts.group_accounts(frames.delivered, frames.applied, frames.queued).orderBy("consumer_group", "topic")
-    )
-    readers = frames.delivered.select("consumer_group", "topic_id").distinct()
-    ledgers = _rows(
-        accounts.ledger_accounts(
-            frames.promised,
-            frames.applied,
-            frames.delivered,
-            frames.queued,
-            readers,
-            purged_before=(now - options.ledger_keep).isoformat(),
-        ).orderBy("ledger", "consumer_group", "topic_id")
+    found = _anomalies(frames, inputs, options)
+    (counts, examples), topics, groups, ledgers, lag, latency, redelivery = together(
+        lambda: _counted(found, options.examples),
+        lambda: _rows(accounts.topic_accounts(frames.known, frames.placed, frames.queued, frames.topics)),
+        lambda: _rows(accounts.group_accounts(frames.delivered, frames.applied, frames.queued)),
+        lambda: _rows(
+            accounts.ledger_accounts(
+                frames.promised, frames.applied, frames.delivered, frames.queued, purged_before=purged_before
+            )
+        ),
+        lambda: _rows(accounts.lag(frames.where)),
+        lambda: _rows(accounts.latencies(frames.known, frames.placed, frames.delivered, frames.ticks, frames.topics)),
+        lambda: _rows(accounts.redelivery(frames.delivered)),
     )
     relations = [Relation(topic=names[row.pop("topic_id")], **row) for row in ledgers]
-    lag = _lag(frames.where)
     equations = _equations(topics, groups)
     ruling = rule(counts, equations, relations, _doubts(inputs, options, topics, groups, lag))
-    latency = _latency(accounts.latencies(frames.known, frames.placed, frames.delivered, frames.ticks, frames.topics))
-    redelivery = _histograms(_rows(accounts.redelivery(frames.delivered)))
     run["seconds"] = round(time.monotonic() - run.pop("_started"), 3)
     return Report(
         run,
@@ -196,27 +191,22 @@ def _report(frames: Frames, inputs: Inputs, options: AuditOptions, run: dict[str
         topics,
         groups,
         lag,
-        redelivery,
-        latency,
+        _histograms(redelivery),
+        _percentiles(latency),
     )
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    return [row.asDict() for row in frame.collect()]
+    """The rows, in an order of their own: sorting some few is not worth a stage of Spark's."""
+    return sorted((row.asDict() for row in frame.collect()), key=lambda row: [str(value) for value in row.values()])
 
 
-def _lag(where: DataFrame) -> list[dict[str, Any]]:
-    behind = where.withColumn("lag", F.greatest(F.col("tail") - F.col("next_offset"), F.lit(0)))
-    sums = behind.groupBy("consumer_group", "topic").agg(F.sum("lag").alias("lag")).where("lag > 0")
-    return _rows(sums.orderBy("consumer_group", "topic"))
-
-
-def _latency(frame: DataFrame) -> list[dict[str, Any]]:
-    rows = []
-    for row in _rows(frame.orderBy("topic", "step", "consumer_group")):
+def _percentiles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    named = []
+    for row in rows:
         p50, p95, p99, most = row.pop("seconds")
-        rows.append(row | {"p50": p50, "p95": p95, "p99": p99, "max": most})
-    return rows
+        named.append(row | {"p50": p50, "p95": p95, "p99": p99, "max": most})
+    return named
 
 
 def _histograms(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
