@@ -83,14 +83,17 @@ def stage(spark: SparkSession, rows: int) -> Iterator[Stage]:
 
 @contextlib.contextmanager
 def _settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
-    before = {name: spark.conf.get(name) for name in wanted}
+    before: dict[str, str | None] = {name: spark.conf.get(name) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)
     try:
         yield
     finally:
-        for name, value in before.items():
-            spark.conf.set(name, value or "")
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def derive(inputs: Inputs, to: Stage) -> Frames:

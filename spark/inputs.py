@@ -152,7 +152,7 @@ class _Gathering:
             if group not in known:
                 raise NotFound(f"no subscription of a consumer group {group!r} in {broker.database.name}")
         if table := _table(broker, "mqpg_applied"):
-            own = {row["consumer_group"] for row in broker.rows(_GROUPS_OF.format(*table))}  # type: ignore[arg-type]
+            own = {row["consumer_group"] for row in broker.rows(_GROUPS_OF.format(*table))}
             wanted |= {group: broker.database.conninfo for group in sorted(own & known) if group not in wanted}
         if self.options.groups:
             wanted = {group: url for group, url in wanted.items() if group in self.options.groups}
@@ -195,7 +195,7 @@ class _Gathering:
         if kept is None:
             return applied, self.reader.empty(schemas.OFFSETS)
         rows = snapshot.rows(
-            f'select consumer_group, broker, incarnation from "{kept[0]}"."{kept[1]}" where consumer_group = any(%s)',  # type: ignore[arg-type]
+            f'select consumer_group, broker, incarnation from "{kept[0]}"."{kept[1]}" where consumer_group = any(%s)',
             groups,
         )
         self._compare(rows, groups)

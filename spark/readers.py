@@ -130,5 +130,5 @@ def _measure(snapshot: Snapshot, source: Source, partitions: int) -> tuple[int, 
 
 def _scalar(snapshot: Snapshot, query: str) -> object:
     # The text is composed here from literals quoted by psycopg; names of topics and groups are only ever such.
-    row = snapshot.connection.execute(cast("bytes", query.encode())).fetchone()
+    row = snapshot.connection.execute(query.encode()).fetchone()
     return next(iter(row.values())) if row else None
