@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import subprocess
 import sys
 import threading
@@ -52,7 +53,7 @@ class _Child:
             self._process.terminate()
 
     def wait(self, timeout: float) -> bool:
-        """Whether it ended by itself with status 0 in time; kills it otherwise."""
+        """Whether it ended in time as asked; kills it otherwise."""
         if self._process is None:
             return True
         try:
@@ -62,7 +63,8 @@ class _Child:
             self._process.kill()
             status = self._process.wait()
         self._forget()
-        return status == 0
+        # Ended by the signal itself: asked before it listened, so it had not begun anything.
+        return status in (0, -signal.SIGTERM)
 
     def _forget(self) -> None:
         if self._process is not None and self._process.stdin is not None:

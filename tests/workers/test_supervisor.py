@@ -57,6 +57,12 @@ def test_a_dead_child_is_replaced_and_sigterm_drains_all(processes: Processes, d
     assert not any(is_running(pid) for pid in second.values())
 
 
+def test_sigterm_before_the_children_listen_is_no_failure(processes: Processes) -> None:
+    supervisor = processes.start("worker")
+    eventually(lambda: supervisor.log().count("child started") == len(ROLES), why=processes.logs)
+    assert supervisor.stop() == 0, processes.logs()
+
+
 @pytest.mark.chaos
 def test_children_of_a_killed_supervisor_drain_by_themselves(processes: Processes, db: Connection) -> None:
     supervisor = processes.start("worker", "--heartbeat", "0.2")
