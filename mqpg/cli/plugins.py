@@ -64,14 +64,14 @@ def _load(entry: EntryPoint) -> Any:
         explanation = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
         found = _unusable(entry.name, explanation or f"cannot be loaded: {error}")
     if not isinstance(found, typer.Typer):
-        command, found = found, typer.Typer(pretty_exceptions_enable=False)
+        command, found = found, typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         found.command(entry.name)(command)
     return typer.main.get_command(found)
 
 
 def _unusable(name: str, why: str) -> typer.Typer:
     # Listed in --help with the reason, so that one broken plug-in spoils neither help nor other commands.
-    group = typer.Typer()
+    group = typer.Typer(add_completion=False)
 
     @group.command(name, help=f"Not available: {why}", context_settings=_TAKE_ANYTHING)
     def fail(context: typer.Context) -> None:
