@@ -31,7 +31,7 @@ from mqpg.spark.local import LocalDatabase
 from mqpg.spark.readers import Reader
 from mqpg.spark.snapshot import Snapshot, pinned
 
-__all__ = ["AuditOptions", "Inputs", "Read", "gather"]
+__all__ = ["AuditOptions", "Inputs", "Read", "gather", "probe"]
 
 _FOREIGN_CLOCK = 5.0
 
@@ -83,6 +83,20 @@ class Inputs:
     taken_at: datetime = datetime.min
     dropped: list[tuple[int, int]] = field(default_factory=list)
     complete: bool = True
+
+
+def probe(options: AuditOptions) -> None:
+    """Reaches every database once, so that a wrong URL is told before a JVM is started for it.
+
+    Raises ConnectionFailed, SchemaError, ConfigurationError.
+    """
+    migrate.check(resolve(options.dsn))
+    for url in {resolve(options.dsn), *options.ledgers.values(), *options.applied.values()}:
+        if is_postgresql(url):
+            with pinned(parse_database(url)):
+                pass
+        else:
+            LocalDatabase.open(url).close()
 
 
 def gather(spark: SparkSession, options: AuditOptions) -> Inputs:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from mqpg.spark import accounts, audits
 from mqpg.spark.frames import Frames, derive, stage
-from mqpg.spark.inputs import AuditOptions, Inputs, gather
+from mqpg.spark.inputs import AuditOptions, Inputs, gather, probe
 from mqpg.spark.jdbc_jar import JdbcJar, find_jdbc_jar
 from mqpg.spark.report import Report
 from mqpg.spark.session import open_session, together
@@ -27,6 +27,7 @@ __all__ = ["AuditOptions", "run_audit", "run_audit_in"]
 def run_audit(options: AuditOptions, *, threads: int | None = None) -> Report:
     """Runs one audit in a Spark session of its own. Raises what `gather` and `open_session` raise."""
     started, jar = time.monotonic(), find_jdbc_jar()
+    probe(options)
     with open_session(threads, jar=jar) as spark:
         return run_audit_in(spark, options, jar=jar, started=started)
 

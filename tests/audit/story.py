@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -53,7 +53,6 @@ class Story:
     broker: psycopg.Connection[Row]
     ledger: psycopg.Connection[Row]
     consumer: psycopg.Connection[Row]
-    names: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     @contextlib.contextmanager
@@ -173,11 +172,10 @@ def tell(story: Story) -> None:
     story.append()
     retried, dead = story.business(), story.business()
     story.append()
-    story.drain(nack=(retried, dead))
+    while story.consume(nack=(retried, dead)):  # retries become visible by append() only
+        pass
     time.sleep(0.01)
-    story.drain(nack=(dead,))
     _bury(story, dead)
-    story.names |= {"retried": retried, "dead": dead}
 
 
 def _bury(story: Story, dead: int) -> None:

@@ -9,21 +9,36 @@ import pytest
 from mqpg.spark.audits import KINDS
 from mqpg.spark.report import Report
 from mqpg.spark.verdict import Verdict
-from tests.audit.faults import FAULTS
+from tests.audit.faults import FAULTS, Fault
 from tests.audit.story import Story
 
 pytestmark = pytest.mark.spark
 
 
+def _together() -> dict[str, list[Fault]]:
+    """Faults that one copy of the history can hold at once: of one kind, under the same options."""
+    batches: dict[str, list[Fault]] = {}
+    for fault in FAULTS:
+        batches.setdefault("-".join([fault.kind, *sorted(fault.options)]), []).append(fault)
+    return batches
+
+
+_BATCHES = _together()
+
+
 def test_each_kind_is_planted() -> None:
-    assert {fault.kind for fault in FAULTS.values()} == set(KINDS)
+    assert {fault.kind for fault in FAULTS} == set(KINDS)
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_fault_is_found_alone(name: str, story: Story, audit: Callable[..., Report]) -> None:
-    fault = FAULTS[name]
-    fault.plant(story)
-    report = audit(**fault.options)
+@pytest.mark.parametrize("batch", _BATCHES)
+def test_faults_are_found_and_no_other_kind(batch: str, story: Story, audit: Callable[..., Report]) -> None:
+    faults = _BATCHES[batch]
+    for fault in faults:
+        fault.plant(story)
+    report = audit(**faults[0].options)
     assert report.verdict is Verdict.INVALID
-    assert {kind for kind, count in report.anomalies.items() if count} == {fault.kind}, report.examples
-    assert {row["kind"] for row in report.examples} == {fault.kind}
+    assert {kind for kind, count in report.anomalies.items() if count} == {faults[0].kind}, report.examples
+    assert {row["kind"] for row in report.examples} == {faults[0].kind}
+    told = [row["evidence"] for row in report.examples]
+    for fault in faults:
+        assert any(fault.evidence in evidence for evidence in told), (fault.name, told)

@@ -1,0 +1,82 @@
+"""`mqpg audit` as users run it: exit statuses, JSON, the page, one line for an error."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.audit.story import Story, Trio
+
+JVM = pytest.mark.spark
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG", "DATABASE"))
+    }
+    return subprocess.Popen(
+        [sys.executable, "-m", "mqpg", "audit", "--local-threads", "1", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment | {"COLUMNS": "160"},
+    )
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    process = start(*arguments)
+    out, err = process.communicate(timeout=170)
+    return process.returncode, out, err
+
+
+@JVM
+def test_valid_unknown_and_invalid(trio: Trio, story: Story) -> None:
+    both = ("--dsn", trio.broker, "--ledger", f"shop={trio.ledger}", "--applied", f"board={trio.consumer}")
+    valid, unknown = start(*both, "--json"), start(*both, "--drained")  # group mail never read a message
+    out, err = valid.communicate(timeout=170)
+    assert valid.returncode == 0, err
+    report = json.loads(out)
+    assert report["verdict"] == "valid"
+    assert report["anomalies"]["total"] == 0
+    assert set(report["anomalies"]["by_kind"]) >= {"lost", "duplicated", "phantom", "early", "undecided", "gap"}
+    assert [read["role"] for read in report["run"]["snapshots"]] == ["positions", "consumer", "broker", "ledger"]
+    assert report["relations"][0]["ids_equal"] is True
+    out, err = unknown.communicate(timeout=170)
+    assert unknown.returncode == 2, err
+    assert "UNKNOWN" in out
+    assert "group mail is 66 messages behind" in out
+    story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
+    status, out, err = run(*both)
+    assert status == 1, err
+    assert "INVALID" in out
+    assert "1 lost" in out
+
+
+def test_server_that_does_not_answer() -> None:
+    status, out, err = run("--dsn", "postgresql://nobody:secret@127.0.0.1:1/none")
+    assert (status, out) == (3, "")
+    assert err.count("\n") == 1
+    assert "secret" not in err
+
+
+def test_ledger_that_does_not_answer(trio: Trio) -> None:
+    status, _, err = run("--dsn", trio.broker, "--ledger", "shop=postgresql://nobody@127.0.0.1:1/none")
+    assert status == 3
+    assert err.startswith("mqpg: ")
+
+
+def test_database_without_mqpg(empty_dsn: str) -> None:
+    status, _, err = run("--dsn", empty_dsn)
+    assert status == 3
+    assert "mqpg migrate" in err
+
+
+@pytest.mark.parametrize("pair", ["shop", "shop=", "=postgresql://h/d", "postgresql://h/d?a=b"])
+def test_malformed_pair_is_a_usage_error(pair: str) -> None:
+    status, _, err = run("--ledger", pair)
+    assert status == 2
+    assert "GROUP=URL" in err

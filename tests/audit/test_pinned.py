@@ -1,0 +1,101 @@
+"""No verdict rests on rows that are not those of the exported snapshot."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError
+from mqpg.spark.databases import jdbc_options, parse_database
+from mqpg.spark.readers import Reader, UnpinnedRead, check_pinned
+from mqpg.spark.snapshot import Snapshot, pinned
+from mqpg.spark.sources import Source
+
+NUMBERS = Source("numbers", "x.id, x.n", "numbers x", StructType([StructField("n", IntegerType())]), "x.id")
+
+
+class Unpinned(Snapshot):
+    """A snapshot whose sessions pin nothing, as with SET TRANSACTION in autocommit mode."""
+
+    def session_init(self) -> str:
+        """Harmless."""
+        return "select 1"
+
+
+@pytest.fixture
+def numbers(empty_dsn: str) -> str:
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        connection.execute("create table numbers (id bigint, n int)")
+        connection.execute("insert into numbers select g, 1 from generate_series(1, 60000) g")
+    return empty_dsn
+
+
+def churn(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("delete from numbers where id = 1")
+        connection.execute("insert into numbers values (60001, 1)")
+
+
+@pytest.mark.spark
+def test_partitions_see_what_the_exporter_saw(spark: SparkSession, numbers: str) -> None:
+    with pinned(parse_database(numbers)) as snapshot:
+        reader = Reader(spark, 2)
+        frame = reader.read(snapshot, NUMBERS)
+        churn(numbers)
+        assert reader.seal() == {"numbers": 60000}
+        assert frame.rdd.getNumPartitions() == 2
+        assert frame.count() == 60000
+
+
+@pytest.mark.spark
+def test_unpinned_read_is_refused(spark: SparkSession, numbers: str) -> None:
+    with pinned(parse_database(numbers)) as snapshot:
+        fields = {field.name: getattr(snapshot, field.name) for field in dataclasses.fields(snapshot)}
+        reader = Reader(spark, 2)
+        reader.read(Unpinned(**fields), NUMBERS)
+        churn(numbers)
+        with pytest.raises(UnpinnedRead, match="instead of"):
+            reader.seal()
+
+
+@pytest.mark.spark
+def test_unreadable_source_is_an_error_with_its_name(spark: SparkSession, numbers: str) -> None:
+    absent = dataclasses.replace(NUMBERS, origin="absent x")
+    with pinned(parse_database(numbers)) as snapshot, pytest.raises(DatabaseError, match="numbers of"):
+        Reader(spark, 2).read(snapshot, absent)
+
+
+@pytest.mark.parametrize(("rows", "seen"), [(3, {"a", "b"}), (3, {"b"}), (2, {"a"}), (4, {"a"})])
+def test_check_pinned_refuses(rows: int, seen: set[str | None]) -> None:
+    with pytest.raises(UnpinnedRead, match="things"):
+        check_pinned("things", "a", 3, rows, seen)
+
+
+@pytest.mark.parametrize(("rows", "seen"), [(3, {"a"}), (0, {None})])
+def test_check_pinned_accepts(rows: int, seen: set[str | None]) -> None:
+    check_pinned("things", "a", rows, rows, seen)
+
+
+def test_server_that_does_not_answer() -> None:
+    with (
+        pytest.raises(ConnectionFailed, match="no connection to host="),
+        pinned(parse_database("postgresql://nobody:secret@127.0.0.1:1/none")),
+    ):
+        pass
+
+
+def test_password_is_no_part_of_the_jdbc_url() -> None:
+    options = jdbc_options("::1", 5432, "orders", {"user": "me", "sslmode": "require"}, "secret")
+    assert options["url"] == "jdbc:postgresql://[::1]:5432/orders"
+    assert (options["user"], options["password"], options["sslmode"]) == ("me", "secret", "require")
+    assert "secret" not in options["url"]
+
+
+def test_unix_socket_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="needs TCP"):
+        jdbc_options(str(tmp_path), 5432, "orders", {}, "")
