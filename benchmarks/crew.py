@@ -23,6 +23,7 @@ __all__ = ["Crew", "Job", "Result", "Role"]
 
 _POLL = 0.002  # seconds a consumer waits when there was nothing
 _IDLE = 0.5  # seconds without a message after which a consumer takes the queue for drained
+_WARM_UP = 5  # steps of each client before the clock starts: a new session plans its statements
 _LEAD = 0.05  # seconds between the signal and the start
 _ANSWER = 180.0  # seconds after which a client that says nothing is taken for dead
 
@@ -55,7 +56,7 @@ class Result:
     count: int  # messages inside the measured time
     started: float
     ended: float  # when the last of them was done
-    total: int  # messages, what was drained afterwards included
+    total: int  # messages, those of the warm-up and those drained afterwards included
     ranges: list[Range] = field(default_factory=list)
 
 
@@ -145,21 +146,23 @@ def _wait_for_start(pipe: Connection) -> float:
 
 def _produce(pipe: Connection, job: Job, link: Link) -> Result:
     step = SIDES[job.side].producer(link, job.cell, job.index).step
+    warm = sum(step() for _ in range(_WARM_UP))
     start = now = _wait_for_start(pipe)
     deadline = start + job.cell.seconds
     count = 0
     while now < deadline:
         count += step()
         now = time.monotonic()
-    return Result(job.role, count, start, now, count)
+    return Result(job.role, count, start, now, warm + count)
 
 
 def _consume(pipe: Connection, job: Job, link: Link) -> Result:
     consumer = SIDES[job.side].consumer(link, job.cell, job.index)
+    warm = total = sum(consumer.step() for _ in range(_WARM_UP))
     start = now = last = _wait_for_start(pipe)
     deadline = start + job.cell.seconds
     until = deadline + job.drain
-    count = total = 0
+    count = 0
     ended = start
     while now < until:
         got = consumer.step()
@@ -168,7 +171,7 @@ def _consume(pipe: Connection, job: Job, link: Link) -> Result:
             last = now
             total += got
             if now <= deadline:
-                count, ended = total, now
+                count, ended = total - warm, now
         elif SIDES[job.side].rereads and not job.drain:
             continue
         elif now - last > _IDLE and (not job.drain or now > deadline):

@@ -81,11 +81,11 @@ _HEAD = """\
 
 mqpg, pgmq and a bare INSERT/SELECT side by side on one server in one run: {rounds} interleaved rounds, a fresh
 database for every run, {seconds:.0f} s in all. Messages per second, median of the rounds ± half their range over
-the median. Clients are processes on the same machine, prepared statements, binary results. mqpg's appender runs
-beside the clients at the pace of `mqpg worker`, so that its cost is included; in receive cells the backlog, sent in
-thousands, is appended beforehand. A bare end-to-end run lasts at most 10 s. Bare acknowledges nothing: a floor for
-sends and a ceiling for reads. Payloads are JSON of 227 bytes on average. Noise of 20–40 % is common on small
-machines: compare within this table only.
+the median. Clients are processes on the same machine, prepared statements, binary results, a few calls to warm up.
+mqpg's appender runs beside the clients at the pace of `mqpg worker`, so that its cost is included; in receive cells
+the backlog, sent in thousands, is appended beforehand. A bare end-to-end run lasts at most 10 s. Bare acknowledges
+nothing: a floor for sends and a ceiling for reads. Payloads are JSON of 227 bytes on average. Noise of 20–40 % is
+common on small machines: compare within this table only.
 """
 _ALL_THERE = (
     "Everything that was sent is stored once; nothing was received twice; where a queue was drained, everything"
