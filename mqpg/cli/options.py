@@ -17,7 +17,7 @@ Dsn = Annotated[
     str | None,
     typer.Option(
         "--dsn",
-        help="The broker's database; default: MQPG_DATABASE_URL, DATABASE_URL, PG*, the server of mqpg up.",
+        help="The broker's database; default: MQPG_DATABASE_URL, DATABASE_URL, PG*, mqpg up (started if need be).",
         show_default=False,
     ),
 ]
