@@ -186,15 +186,19 @@ def applied_messages(applied: DataFrame, topics: DataFrame) -> DataFrame:
     return applied.join(topics, "topic", "left")
 
 
-def retries(delayed: DataFrame, lanes: DataFrame) -> DataFrame:
-    """Per subscription and message the highest attempt that a retry was scheduled for: the nacked ones."""
+def retries(
+    delayed: DataFrame, lanes: DataFrame, deferred: DataFrame, subscriptions: DataFrame, topics: DataFrame
+) -> DataFrame:
+    """Per subscription and message the highest attempt that a retry was scheduled for: the nacked ones.
+
+    What a group's own database defers counts too: it is nacked only after the local transaction.
+    """
     scheduled = expand(delayed.where("subscription_id > 0")).select("subscription_id", "message_id", "attempt")
     seen = lanes.select("subscription_id", "message_id", "attempt")
-    return (
-        scheduled.unionByName(seen)
-        .groupBy("subscription_id", "message_id")
-        .agg(F.max("attempt").cast("int").alias("attempt"))
-    )
+    aside = deferred.join(topics, "topic").join(subscriptions, ["consumer_group", "topic_id"])
+    aside = aside.select("subscription_id", "message_id", F.lit(1).alias("attempt"))
+    rows = scheduled.unionByName(seen).unionByName(aside)
+    return rows.groupBy("subscription_id", "message_id").agg(F.max("attempt").cast("int").alias("attempt"))
 
 
 def positions(

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from psycopg.sql import SQL, Identifier
 from pyspark.sql import DataFrame, SparkSession
 
 from mqpg import migrate
@@ -166,7 +167,8 @@ class _Gathering:
             if group not in known:
                 raise NotFound(f"no subscription of a consumer group {group!r} in {broker.database.name}")
         if table := _table(broker, "mqpg_applied"):
-            own = {row["consumer_group"] for row in broker.rows(_GROUPS_OF.format(*table))}
+            rows = broker.rows(_GROUPS_OF.format(Identifier(*table)))
+            own = {row["consumer_group"] for row in rows}
             wanted |= {group: broker.database.conninfo for group in sorted(own & known) if group not in wanted}
         if self.options.groups:
             wanted = {group: url for group, url in wanted.items() if group in self.options.groups}
@@ -187,50 +189,52 @@ class _Gathering:
         return _by_value(wanted)
 
     def _read_consumers(self, stack: contextlib.ExitStack, journals: dict[str, list[str]]) -> None:
-        applied, positions = [], []
+        found: dict[str, list[DataFrame]] = {"applied": [], "offsets": [], "deferred": []}
         for url, groups in journals.items():
-            if is_postgresql(url):
-                read = self._consumer(stack, url, groups)
-            else:
-                read = self._local_consumer(stack, url, groups)
-            applied.append(read[0])
-            positions.append(read[1])
-        self.result.frames["applied"] = self.reader.union(applied, schemas.APPLIED)
-        self.result.frames["offsets"] = self.reader.union(positions, schemas.OFFSETS)
+            read = self._consumer if is_postgresql(url) else self._local_consumer
+            for name, frame in read(stack, url, groups).items():
+                found[name].append(frame)
+        for name, schema in (
+            ("applied", schemas.APPLIED),
+            ("offsets", schemas.OFFSETS),
+            ("deferred", schemas.DEFERRED),
+        ):
+            self.result.frames[name] = self.reader.union(found[name], schema)
 
-    def _consumer(self, stack: contextlib.ExitStack, url: str, groups: list[str]) -> tuple[DataFrame, DataFrame]:
+    def _consumer(self, stack: contextlib.ExitStack, url: str, groups: list[str]) -> dict[str, DataFrame]:
         snapshot = self._pin(stack, "consumer", parse_database(url))
         self._tolerate(self.result.group_tolerance, groups, snapshot.system_identifier == self.system)
-        table, label = _table(snapshot, "mqpg_applied"), ",".join(groups)
+        label, table = ",".join(groups), _table(snapshot, "mqpg_applied")
         if table is None:
             raise _no_journal(groups, snapshot.database.name)
-        applied = self.reader.read(snapshot, sources.applied_source(label, table, groups, self.topics))
-        kept = _table(snapshot, "mqpg_offsets")
-        if kept is None:
-            return applied, self.reader.empty(schemas.OFFSETS)
-        rows = snapshot.rows(
-            f'select consumer_group, broker, incarnation from "{kept[0]}"."{kept[1]}" where consumer_group = any(%s)',
-            groups,
-        )
-        self._compare(rows, groups)
-        source = sources.offsets_source(label, kept, groups, self.topics, self.result.broker["broker_id"])
-        return applied, self.reader.read(snapshot, source)
+        found = {"applied": self.reader.read(snapshot, sources.applied_source(label, table, groups, self.topics))}
+        if kept := _table(snapshot, "mqpg_offsets"):
+            self._compare(snapshot.rows(_LIVES.format(Identifier(*kept)), groups), groups)
+            source = sources.offsets_source(label, kept, groups, self.topics, self.result.broker["broker_id"])
+            found["offsets"] = self.reader.read(snapshot, source)
+        if inbox := _table(snapshot, "mqpg_inbox"):
+            source = sources.deferred_source(label, inbox, groups, self.topics)
+            found["deferred"] = self.reader.read(snapshot, source)
+        return found
 
-    def _local_consumer(self, stack: contextlib.ExitStack, url: str, groups: list[str]) -> tuple[DataFrame, DataFrame]:
+    def _local_consumer(self, stack: contextlib.ExitStack, url: str, groups: list[str]) -> dict[str, DataFrame]:
         database = self._open(stack, "consumer", url)
         self._tolerate(self.result.group_tolerance, groups, False)
         if not database.has_table("mqpg_applied"):
             raise _no_journal(groups, describe(to_sqlalchemy(url)))
-        applied = database.applied(self.spark, groups, self.topics)
-        rows = database.offsets(groups, self.topics) if database.has_table("mqpg_offsets") else []
-        self._compare(rows, groups)
-        ours = [
-            (row["consumer_group"], row["topic"], row["queue_id"], row["next_offset"])
-            for row in rows
-            if row["broker"] == self.result.broker["broker_id"]
-        ]
-        self.result.rows[f"applied {','.join(groups)}"] = applied.count()
-        return applied, self.spark.createDataFrame(ours, schemas.OFFSETS)
+        found = {"applied": database.applied(self.spark, groups, self.topics)}
+        self.result.rows[f"applied {','.join(groups)}"] = found["applied"].count()
+        if database.has_table("mqpg_offsets"):
+            rows = database.offsets(groups, self.topics)
+            self._compare(rows, groups)
+            ours = [row for row in rows if row["broker"] == self.result.broker["broker_id"]]
+            names = schemas.OFFSETS.fieldNames()
+            found["offsets"] = self.spark.createDataFrame(
+                [tuple(row[name] for name in names) for row in ours], schemas.OFFSETS
+            )
+        if database.has_table("mqpg_inbox"):
+            found["deferred"] = database.deferred(self.spark, groups, self.topics)
+        return found
 
     def _compare(self, rows: list[dict[str, Any]], groups: list[str]) -> None:
         """Doubts where a group's own offsets are of another broker, or of a later life of this one."""
@@ -311,7 +315,8 @@ _DROPPED_SEGMENTS = """
 select lower_bound::bigint * 1024 as first_id, upper_bound::bigint * 1024 - 1 as last_id
 from mqpg.segment where family = 'log' and body_dropped_at is not null
 """
-_GROUPS_OF = 'select distinct consumer_group from "{}"."{}"'
+_LIVES = SQL("select consumer_group, broker, incarnation from {} where consumer_group = any(%s)")
+_GROUPS_OF = SQL("select distinct consumer_group from {}")
 
 
 def _by_value(urls: Mapping[str, str]) -> dict[str, list[str]]:

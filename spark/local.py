@@ -74,6 +74,11 @@ class LocalDatabase:
         found = ((*row[:5], _utc(row[5])) for row in rows if _wanted(row, groups, topics))
         return _frame(spark, found, schemas.APPLIED)
 
+    def deferred(self, spark: SparkSession, groups: list[str], topics: list[str] | None) -> DataFrame:
+        """The messages that some consumer groups have set aside."""
+        rows = self._rows("select consumer_group, topic, message_id from mqpg_inbox where state = 'deferred'")
+        return _frame(spark, (row for row in rows if _wanted(row, groups, topics)), schemas.DEFERRED)
+
     def offsets(self, groups: list[str], topics: list[str] | None) -> list[dict[str, Any]]:
         """The rows of mqpg_offsets of some consumer groups, all brokers."""
         rows = self._rows("select consumer_group, topic, queue_id, next_offset, broker, incarnation from mqpg_offsets")

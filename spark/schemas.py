@@ -23,6 +23,7 @@ __all__ = [
     "CURSORS",
     "DEAD_LETTERS",
     "DECISIONS",
+    "DEFERRED",
     "DELAYED",
     "LEDGER",
     "LEDGER_GROUPS",
@@ -88,6 +89,8 @@ LEDGER_GROUPS = _parse("producer_group_id int, producer_group string, ledger str
 APPLIED = _parse(
     "consumer_group string, topic string, queue_id int, queue_offset bigint, message_id bigint, applied_at timestamp"
 )
+# Messages that a group's own database defers: its position is beyond them, a retry is to apply them.
+DEFERRED = _parse("consumer_group string, topic string, message_id bigint")
 OFFSETS = _parse("consumer_group string, topic string, queue_id int, next_offset bigint")
 
 

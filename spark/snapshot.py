@@ -15,6 +15,7 @@ from typing import Any, LiteralString
 
 import psycopg
 from psycopg.rows import dict_row
+from psycopg.sql import Composed
 
 from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError
 from mqpg.spark.databases import Database, jdbc_options
@@ -54,7 +55,7 @@ class Snapshot:
         options = jdbc_options(info.host, info.port, info.dbname, info.get_parameters(), info.password)
         return options | {"sessionInitStatement": self.session_init(), "fetchsize": "5000"}
 
-    def rows(self, query: LiteralString, *parameters: object) -> list[dict[str, Any]]:
+    def rows(self, query: LiteralString | Composed, *parameters: object) -> list[dict[str, Any]]:
         """Rows of a small query, in the exporter's own transaction. Raises DatabaseError."""
         try:
             return self.connection.execute(query, parameters).fetchall()

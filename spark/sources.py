@@ -9,7 +9,15 @@ from pyspark.sql.types import StructType
 
 from mqpg.spark import schemas
 
-__all__ = ["Source", "applied_source", "broker_sources", "cursor_source", "ledger_source", "offsets_source"]
+__all__ = [
+    "Source",
+    "applied_source",
+    "broker_sources",
+    "cursor_source",
+    "deferred_source",
+    "ledger_source",
+    "offsets_source",
+]
 
 _HANDLE = r"^[^.]+\.[0-9]+\.[0-9]{1,18}\.[0-9a-f]{32}$"
 _NEWEST = "(select k.snapshot from mqpg.tick k order by k.tick_id desc limit 1)"
@@ -167,6 +175,12 @@ def applied_source(label: str, table: tuple[str, str], groups: list[str], topics
     """The journal rows of some consumer groups of one database, of all topics or the named ones."""
     columns = "x.consumer_group, x.topic, x.queue_id, x.queue_offset, x.message_id, x.applied_at"
     return Source(f"applied {label}", columns, _of_groups(table, groups, topics), schemas.APPLIED, "x.message_id")
+
+
+def deferred_source(label: str, table: tuple[str, str], groups: list[str], topics: list[str] | None) -> Source:
+    """The messages that consumer groups set aside in their own database and have not applied since."""
+    origin = _of_groups(table, groups, topics) + " and x.state = 'deferred'"
+    return Source(f"deferred {label}", "x.consumer_group, x.topic, x.message_id", origin, schemas.DEFERRED)
 
 
 def offsets_source(

@@ -1,0 +1,127 @@
+"""Ledgers and journals wherever they may be: SQLite, the broker's own database, what the library itself writes."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+from pyspark.sql import SparkSession
+
+from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
+from mqpg.spark.report import Report
+from mqpg.spark.verdict import Verdict
+from tests.audit.story import Story, Trio
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path, story: Story) -> Path:
+    """Ledger, journal, offsets and inbox of the story, copied into a SQLite file."""
+    path = tmp_path / "shop.db"
+    tables = {"mqpg_ledger": story.ledger, "mqpg_applied": story.consumer, "mqpg_offsets": story.consumer}
+    with sqlite3.connect(path) as copy:
+        for table, connection in tables.items():
+            rows = connection.execute(f"select * from {table}").fetchall()
+            columns = ", ".join(rows[0])
+            copy.execute(f"create table {table} ({columns})")
+            copy.executemany(
+                f"insert into {table} ({columns}) values ({', '.join('?' * len(rows[0]))})",
+                [[str(v) if hasattr(v, "tzinfo") else v for v in row.values()] for row in rows],
+            )
+    copy.close()
+    return path
+
+
+def test_ledger_and_journal_in_sqlite(spark: SparkSession, trio: Trio, sqlite: Path) -> None:
+    url = f"sqlite:///{sqlite}"
+    options = AuditOptions(dsn=trio.broker, ledgers={"shop": url}, applied={"board": url})
+    report = run_audit_in(spark, options)
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    assert report.relations[0].ids_equal is True
+    with sqlite3.connect(sqlite) as spoilt:
+        spoilt.execute("delete from mqpg_applied where rowid = 1")
+        spoilt.execute("create table mqpg_inbox (consumer_group, topic, message_id, state)")
+    spoilt.close()
+    assert run_audit_in(spark, options).anomalies["lost"] == 1
+
+
+def test_journal_and_ledger_in_the_brokers_own_database(spark: SparkSession, dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as db:
+        db.execute("select mqpg.create_topic('orders', 1)")
+        db.execute("select mqpg.create_producer_group('shop', checker => 'ledger')")
+        db.execute("select mqpg.subscribe('board', 'orders')")
+        db.execute(
+            "create table mqpg_applied (consumer_group varchar(127), topic varchar(127), queue_id int, "
+            "queue_offset bigint, message_id bigint, applied_at timestamptz)"
+        )
+        for business in (True, True, False):
+            row = db.execute("select mqpg.prepare('orders', '{}'::text, 'shop') as handle").fetchone()
+            assert row is not None
+            if business:
+                db.execute("select mqpg.local_begin(%s)", (row["handle"],))
+            db.execute("select mqpg.commit(%s)" if business else "select mqpg.rollback(%s)", (row["handle"],))
+        db.execute("select mqpg.append()")
+        with db.transaction():
+            rows = db.execute("select * from mqpg.receive('board', 'orders')").fetchall()
+            for row in rows:
+                db.execute(
+                    "insert into mqpg_applied values ('board', 'orders', %s, %s, %s, clock_timestamp())",
+                    (row["queue_id"], row["queue_offset"], row["message_id"]),
+                )
+            db.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
+        report = run_audit_in(spark, AuditOptions(dsn=dsn, drained=True))
+        assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+        (relation,) = report.relations
+        assert (relation.ledger, relation.confirmed, relation.consumed, relation.ids_equal) == ("shop", 2, 2, True)
+        db.execute("delete from mqpg_applied where queue_offset = 1")
+        assert run_audit_in(spark, AuditOptions(dsn=dsn)).anomalies["lost"] == 1
+
+
+def test_deferred_messages_are_accounted_apart(audit: Callable[..., Report], story: Story) -> None:
+    row = story.consumer.execute(
+        "delete from mqpg_applied where ctid = (select min(ctid) from mqpg_applied) returning message_id"
+    ).fetchone()
+    assert row is not None
+    story.consumer.execute(
+        "create table mqpg_inbox (consumer_group varchar(127), topic varchar(127), message_id bigint, state varchar(8))"
+    )
+    story.consumer.execute("insert into mqpg_inbox values ('board', 'orders', %s, 'deferred')", (row["message_id"],))
+    report = audit()
+    assert report.verdict is Verdict.VALID
+    assert report.groups[0]["retrying"] == 1
+
+
+def test_purged_ledger_rows_are_not_held_against_their_messages(audit: Callable[..., Report], story: Story) -> None:
+    story.ledger.execute("delete from mqpg_ledger where done_at is not null")
+    report = audit(ledger_keep=timedelta(0))
+    assert report.verdict is Verdict.VALID
+    assert report.relations[0].purged == report.relations[0].consumed == 14
+    assert audit().anomalies["phantom"] == 15
+
+
+def test_only_what_is_asked_for(audit: Callable[..., Report], story: Story) -> None:
+    story.broker.execute("select mqpg.create_topic('other', 1)")
+    story.broker.execute("select mqpg.send('other', '{}'::text)")
+    story.broker.execute("select mqpg.subscribe('idle', 'orders')")
+    report = audit(topics=("orders",), groups=("board",), drained=True)
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    assert [row["topic"] for row in report.topics] == ["orders"]
+    assert [row["consumer_group"] for row in report.groups] == ["board"]
+
+
+def test_dropped_topic_is_not_judged(audit: Callable[..., Report], story: Story) -> None:
+    story.broker.execute("select mqpg.drop_topic('orders', force => true)")
+    story.broker.execute("select mqpg.create_topic('orders', 2)")
+    story.broker.execute("select mqpg.subscribe('board', 'orders', mode => 'pinned')")
+    story.consumer.execute("delete from mqpg_offsets")
+    story.broker.execute("select mqpg.send('orders', '{}'::text)")
+    story.drain()
+    report = audit()
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    assert report.groups[0]["applied"] == 1
