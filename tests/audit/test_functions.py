@@ -1,0 +1,138 @@
+"""The pure functions on small frames: states of messages, offsets of runs, gaps, early sight."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from mqpg.spark import audits, history, schemas
+
+pytestmark = pytest.mark.spark
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HALF = {"kind": "h", "nonce": "0" * 32, "producer_group_id": 1, "check_at": NOW}
+
+
+def frame(spark: SparkSession, schema: StructType, *rows: dict[str, Any]) -> DataFrame:
+    """Rows as dicts; what they leave out is null."""
+    return spark.createDataFrame([tuple(row.get(name) for name in schema.fieldNames()) for row in rows], schema)
+
+
+def body(batch: int, **columns: Any) -> dict[str, Any]:
+    common = {"first_id": batch * 1024, "n": 1, "xid": 700 + batch, "born_at": NOW, "topic_id": 1, "kind": "n"}
+    return common | {"settled": True, "forgotten": False, "decision_gone": False} | columns
+
+
+def decision(batch: int, op: str, stage: int = 0, **columns: Any) -> dict[str, Any]:
+    common = {"message_id": batch * 1024, "stage": stage, "op": op, "xid": 900 + batch, "at": NOW}
+    return common | {"decided_by": "producer", "settled": True, "forgotten": False} | columns
+
+
+def delay(batch: int, *, due: bool) -> dict[str, Any]:
+    return {"first_id": batch * 1024, "n": 1, "visible_at": NOW, "xid": 1, "topic_id": 1, "subscription_id": 0,
+            "attempt": 1, "due": due, "settled": True, "forgotten": False}  # fmt: skip
+
+
+def test_states_of_messages(spark: SparkSession) -> None:
+    bodies = frame(
+        spark, schemas.BODIES,
+        body(1), body(2, settled=False), body(3, kind="f"), body(4, **HALF), body(5, **HALF), body(6, **HALF),
+        body(7, kind="d"), body(8, kind="d"), body(9, kind="d"), body(10, kind="d"), body(11, **HALF),
+        body(12, **(HALF | {"decision_gone": True})), body(13, forgotten=True), body(14, kind="d"),
+    )  # fmt: skip
+    decisions = frame(
+        spark, schemas.DECISIONS,
+        decision(5, "c"), decision(6, "b"), decision(8, "r", 1), decision(9, "d", 1),
+        decision(11, "c", visible_at=NOW),
+    )  # fmt: skip
+    delayed = frame(
+        spark, schemas.DELAYED,
+        delay(7, due=False), delay(8, due=True), delay(9, due=True), delay(10, due=True), delay(11, due=False),
+    )  # fmt: skip
+    found = {
+        row["message_id"] // 1024: (row["state"], row["expected"], row["waiting"])
+        for row in history.messages(bodies, decisions, delayed).collect()
+    }
+    assert found == {
+        1: ("committed", True, False),
+        2: ("committed", False, True),
+        3: ("final", False, False),
+        4: ("undecided", False, False),
+        5: ("committed", True, False),
+        6: ("rolled_back", False, False),
+        7: ("delayed", False, False),
+        8: ("recalled", False, False),
+        9: ("committed", True, False),
+        10: ("committed", True, False),
+        11: ("delayed", False, False),
+        12: ("committed", False, False),
+        13: ("committed", False, False),
+        14: ("committed", True, False),
+    }
+
+
+def queue_row(base: int, n: int, first_ids: list[int], starts: list[int], **columns: Any) -> dict[str, Any]:
+    return {"base_offset": base, "tick_id": 1, "topic_id": 1, "subscription_id": 0, "n": n, "queue_id": 0,
+            "first_ids": first_ids, "starts": starts} | columns  # fmt: skip
+
+
+def test_runs_become_offsets(spark: SparkSession) -> None:
+    rows = frame(spark, schemas.QUEUE_ROWS, queue_row(10, 4, [1024, 5000], [0, 3]))
+    found = history.entries(rows).orderBy("queue_offset").select("queue_offset", "message_id", "attempt").collect()
+    assert [tuple(row) for row in found] == [(10, 1024, 1), (11, 1025, 1), (12, 1026, 1), (13, 5000, 1)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "complete", "told"),
+    [
+        ([queue_row(0, 2, [1024], [0]), queue_row(2, 1, [2048], [0])], True, []),
+        ([queue_row(5, 1, [1024], [0])], False, []),
+        ([queue_row(5, 1, [1024], [0])], True, ["no row holds the offsets 0 to 4"]),
+        ([queue_row(0, 1, [1024], [0]), queue_row(3, 1, [2048], [0])], True, ["no row holds the offsets 1 to 2"]),
+        ([queue_row(0, 3, [1024, 2048, 3072], [0, 2, 1])], True, ["n = 3 does not fit the runs"]),
+        ([queue_row(0, 2, [1024, 2048], [0, 2])], True, ["n = 2 does not fit the runs"]),
+        ([queue_row(0, 2, [2047], [0])], True, ["n = 2 does not fit the runs"]),  # over the end of a batch
+    ],
+)
+def test_gaps(spark: SparkSession, rows: list[dict[str, Any]], complete: bool, told: list[str]) -> None:
+    where = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 1L next_offset, 1L tail")
+    topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
+    found = audits.gap(frame(spark, schemas.QUEUE_ROWS, *rows), where, topics, complete=complete)
+    evidence = sorted(row["evidence"] for row in found.collect())
+    assert len(evidence) == len(told)
+    assert all(line.startswith(start) for line, start in zip(evidence, told, strict=True))
+
+
+def test_anomalies_have_one_schema(spark: SparkSession) -> None:
+    where = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 9L next_offset, 1L tail")
+    topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
+    found = audits.gap(frame(spark, schemas.QUEUE_ROWS), where, topics, complete=True)
+    assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in schemas.ANOMALY]
+    (row,) = found.collect()
+    assert (row["kind"], row["consumer_group"], row["queue_offset"]) == ("gap", "g", 1)
+
+
+@pytest.mark.parametrize(("lead", "tolerance", "early"), [(1, 0, 1), (1, 5, 0), (-1, 0, 0)])
+def test_clocks_may_differ_by_the_tolerance(spark: SparkSession, lead: float, tolerance: float, early: int) -> None:
+    from mqpg.spark.audits.early import _before_the_commit, _seconds
+
+    applied = spark.createDataFrame(
+        [("g", "t", "committed", NOW, None, NOW - timedelta(seconds=lead))],
+        "consumer_group string, topic string, state string, committed_at timestamp, due_at timestamp, "
+        "applied_at timestamp",
+    )
+    assert _before_the_commit(applied, _seconds("consumer_group", {"g": tolerance})).count() == early
+
+
+def test_dropped_segments_explain_missing_messages(spark: SparkSession) -> None:
+    found = spark.createDataFrame([(5000, 1), (9000, 1)], "message_id bigint, topic_id int")
+    known = history.messages(
+        frame(spark, schemas.BODIES), frame(spark, schemas.DECISIONS), frame(spark, schemas.DELAYED)
+    )
+    topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
+    states = history.with_state(found, known, topics, [(4096, 8191)]).orderBy("message_id").select("state").collect()
+    assert [row["state"] for row in states] == ["expired", "missing"]
