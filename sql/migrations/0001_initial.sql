@@ -2218,9 +2218,13 @@ begin
     perform mqpg._check_one_of('start', subscribe.start, array['earliest', 'latest']);
     perform mqpg._check_range('max_attempts', subscribe.max_attempts, 1, 10000);
     perform mqpg._interval('retry_delay', subscribe.retry_delay, '0');
+    -- A look first: a conflict would use up an id, and those that fit into a cursor lock's key are two million.
     insert into mqpg.subscription (consumer_group, topic_id, mode, start, max_attempts, retry_delay)
-    values (subscribe.consumer_group, v_topic.topic_id, subscribe.mode, subscribe.start,
-        subscribe.max_attempts, subscribe.retry_delay)
+    select subscribe.consumer_group, v_topic.topic_id, subscribe.mode, subscribe.start,
+        subscribe.max_attempts, subscribe.retry_delay
+    where not exists (
+        select from mqpg.subscription s
+        where s.topic_id = v_topic.topic_id and s.consumer_group = subscribe.consumer_group)
     on conflict do nothing
     returning * into v_subscription;
     if v_subscription.subscription_id is not null then
@@ -3132,7 +3136,8 @@ comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz)
 -- where ids ascend in decision order.
 -- Locks: none beyond the new rows (append() serialises callers). Cost: linear in the new record batches.
 create function mqpg._append_runs(
-    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int []
+    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int [],
+    out was_due boolean
 )
 language plpgsql as $$
 declare
@@ -3142,7 +3147,7 @@ declare
     v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
     v_due_from timestamptz := _append_runs.last_tick.due_until;
 begin
-    perform mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
+    _append_runs.was_due := mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
     with due as materialized (
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
@@ -3186,7 +3191,7 @@ begin
         where d.subscription_id <> 0
         union all
         -- message by message: a recalled one splits its run; only what this very pass decided, for a message
-        -- that was put off once may have two rows
+        -- that was put off has a second row
         select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
         from due d
         join lateral (
@@ -3325,11 +3330,16 @@ comment on function mqpg._cut_due(timestamptz, timestamptz, int) is
 -- functions/append/_decide_due.sql
 -- Writes op due for each message that a pass of the appender delivers late or on time, unless it was recalled:
 -- the key decides. A message whose recall is still open is put off by a second, so that nobody's transaction
--- holds the appender up. Retries cannot be recalled and are left alone.
--- Locks: 1836150839, 0, by trying; where a recall is open, each due message's own, by trying.
--- Cost: one insert a due message; one index lookup where nothing is due.
-create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+-- holds the appender up. Retries cannot be recalled and are left alone. True where a message was due, recalled and
+-- put off ones too: then the pass must store its tick, else the next one meets the same rows again, and with
+-- them the rows of what was put off.
+-- Open recalls are looked up, not tried one by one: a lock for each due message could exhaust the lock table.
+-- One that comes between the look and the insert makes the insert wait for it; then it looks again.
+-- Locks: 1836150839, 0, by trying; the decisions' keys, each waited for at most 200 ms.
+-- Cost: one insert a due message; one index lookup where nothing is due; pg_locks where a recall is open.
+create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
     v_from xid8 := _decide_due.last_tick.snapshot_xmax;
     v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));
@@ -3341,6 +3351,7 @@ declare
     v_topics int [];
     v_queues smallint [];
     v_recalling boolean;
+    v_busy int [] := '{}';  -- hashes of the messages that open recalls are about
     v_order bigint;
 begin
     select array_agg(d.first_id + i order by d.first_id + i), array_agg(d.deliver_id order by d.first_id + i),
@@ -3358,29 +3369,41 @@ begin
     cross join lateral generate_series(0, d.n - 1) as i
     where d.subscription_id = 0 and pg_visible_in_snapshot(d.xid, _decide_due.upto);
     if v_ids is null then
-        return;
+        return false;
     end if;
     v_order := nextval('mqpg.batch_id');
     v_recalling := not pg_try_advisory_xact_lock(1836150839, 0);
-    with message as (
-        select u.*, case
-            when v_recalling then pg_try_advisory_xact_lock(1836150840, hashint8(u.id)) else true
-        end as free
-        from unnest(v_ids, v_bodies, v_topics, v_queues) as u(id, body, topic_id, queue_id)
-    ),
-    put_off as (
-        insert into mqpg.delayed (
-            visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-        select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id, m.queue_id
-        from message m
-        where not m.free and not exists (
-            select from mqpg.delayed k where k.first_id = m.id and k.visible_at > v_until)    -- already
-    )
-    insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
-    select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'
-    from message m where m.free
-    order by m.id
-    on conflict do nothing;
+    loop
+        if v_recalling then
+            v_busy := array(
+                select case when l.objid::bigint > 2147483647 then l.objid::bigint - 4294967296
+                    else l.objid::bigint end::int
+                from pg_locks l
+                where l.locktype = 'advisory' and l.classid::bigint = 1836150840 and l.objsubid = 2
+                    and l.database = (select d.oid from pg_database d where d.datname = current_database()));
+        end if;
+        begin
+            with message as (
+                select u.*, hashint8(u.id) <> all(v_busy) as free
+                from unnest(v_ids, v_bodies, v_topics, v_queues) as u(id, body, topic_id, queue_id)
+            ),
+            put_off as (
+                insert into mqpg.delayed (
+                    visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+                select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id,
+                    m.queue_id
+                from message m where not m.free
+            )
+            insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
+            select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'
+            from message m where m.free
+            order by m.id
+            on conflict do nothing;
+            return true;
+        exception when lock_not_available then
+            v_recalling := true;
+        end;
+    end loop;
 end
 $$;
 comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz)
@@ -3424,6 +3447,7 @@ declare
     v_due_until timestamptz;
     v_messages bigint;
     v_topic_ids int [];
+    v_was_due boolean;      -- something was due, be it that all of it was recalled or put off
 begin
     if append.max_messages is not null then
         perform mqpg._check_range('max_messages', append.max_messages, 1, 2147483647);
@@ -3452,9 +3476,9 @@ begin
     if not mqpg._anything_new(v_tick, v_upto, v_due_until) then
         return 0;
     end if;
-    select a.messages, a.topic_ids into v_messages, v_topic_ids
+    select a.messages, a.topic_ids, a.was_due into v_messages, v_topic_ids, v_was_due
     from mqpg._append_runs(v_tick, v_upto, v_due_until) a;
-    if v_messages > 0 then
+    if v_messages > 0 or v_was_due then
         insert into mqpg.tick (
             tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
         values (
@@ -3464,6 +3488,8 @@ begin
                 where k.xid <= pg_snapshot_xmin(v_upto)
                 order by k.xid desc, k.tick_id desc limit 1)),
             v_due_until, v_messages, v_topic_ids, clock_timestamp());
+    end if;
+    if v_messages > 0 then
         perform pg_notify('mqpg', (v_tick.tick_id + 1)::text);
     end if;
     return v_messages;
@@ -3912,7 +3938,7 @@ language sql stable as $$
     from mqpg.commit_log l where l.batch_id = _half_row.message_id / 1024
     union all
     select h.topic_id, h.producer_group_id, h.incarnation, h.nonce, h.born_at, h.check_at
-    from mqpg.held h where h.message_id = _half_row.message_id
+    from mqpg.held h where h.message_id = _half_row.message_id and h.kind = 'h'
     limit 1
 $$;
 comment on function mqpg._half_row(bigint) is 'Internal: a half message without its body';
@@ -4276,6 +4302,8 @@ comment on function mqpg._close_segments() is 'Internal: note which segments are
 -- `op_log_keep` longer, and as long as a decision over one of their ids may still be written: an undecided
 -- message in held, a delayed one that is not due yet (the appender writes op `due` even where the topic is
 -- gone), or a commit that is not appended.
+-- With op_log nobody knows any more what became of the halves that are still in held: rolled back ones go, and
+-- committed ones (dead letters, say) stay as messages, so that a repeated decision is answered with unknown.
 -- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: a few index ranges.
 create function mqpg._drop_decisions(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
@@ -4313,11 +4341,26 @@ begin
     v_parent := case
         when to_regclass('mqpg.op_log_' || v_segment.segment_no) is not null then 'op_log' else 'check_log'
     end;
-    if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
+    begin
+        if v_parent = 'op_log' then
+            delete from mqpg.held h using mqpg.op_log o
+            where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
+                and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to
+                and o.stage = 0 and o.op = 'b';
+            update mqpg.held h set kind = 'n', nonce = null,
+                payload = coalesce((select f.payload from mqpg.held f where f.message_id = o.deliver_id), h.payload)
+            from mqpg.op_log o
+            where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
+                and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to and o.stage = 0;
+        end if;
+        if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+    exception when lock_not_available then
         return query
         select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
         return;
-    end if;
+    end;
     if v_parent = 'check_log' then
         update mqpg.segment s set dropped_at = clock_timestamp()
         where s.family = 'log' and s.segment_no = v_segment.segment_no;
@@ -4345,20 +4388,26 @@ declare
     v_ids bigint [];
     v_why text;
     v_held bigint;
+    v_most bigint := v_limit * 4 + 1;   -- a look at so many rows shows most messages that are too many
+    v_rows bigint;
 begin
     select s.* into v_segment from mqpg.segment s
     where s.family = 'log' and s.segment_no = _drop_log.no;
     v_from := v_segment.lower_bound::bigint * 1024;
     v_to := v_segment.upper_bound::bigint * 1024;
     select coalesce(max(t.tick_id), 0) into v_tick_id from mqpg.tick t;
-    with seen as materialized (
-        select v.message_id, min(v.why) as why
-        from mqpg._survivors(v_from, v_to, -1, v_limit * 4 + 1) v group by 1
-    )
-    select array_agg(n.message_id), (
-        select string_agg(format('%s %s', w.n, w.why), ', ' order by w.n desc)
-        from (select x.why, count(*) as n from seen x group by 1) w)
-    into v_ids, v_why from seen n;
+    loop
+        with seen as materialized (
+            select v.message_id, min(v.why) as why, count(*) as n
+            from mqpg._survivors(v_from, v_to, -1, v_most) v group by 1
+        )
+        select array_agg(s.message_id), sum(s.n), (
+            select string_agg(format('%s %s', w.n, w.why), ', ' order by w.n desc)
+            from (select x.why, count(*) as n from seen x group by 1) w)
+        into v_ids, v_rows, v_why from seen s;
+        exit when v_most is null or v_rows is null or v_rows < v_most or cardinality(v_ids) > v_limit;
+        v_most := null;    -- the same few, many times (dead letters of many subscriptions): who else is there?
+    end loop;
     if cardinality(v_ids) > v_limit then
         return query select 'pinned', 'log', v_segment.segment_no, format(
             'more than held_limit = %s messages must stay readable: %s', v_limit, v_why);
@@ -4370,7 +4419,7 @@ begin
             raise lock_not_available;
         end if;
         if exists (
-            select from mqpg._survivors(v_from, v_to, v_tick_id, v_limit * 4 + 1) v
+            select from mqpg._survivors(v_from, v_to, v_tick_id, null) v
             where not exists (select from mqpg.held h where h.message_id = v.message_id)
         ) then
             raise lock_not_available;
@@ -5333,6 +5382,7 @@ create function mqpg._place(
 language plpgsql stable as $$
 declare
     v_op mqpg.op_log;
+    v_due mqpg.op_log;
     v_delayed mqpg.delayed;
 begin
     body_id := _place.message_id;
@@ -5345,19 +5395,25 @@ begin
         body_id := coalesce(v_op.deliver_id, _place.message_id);
     end if;
     if _place.kind = 'd' or v_op.visible_at is not null then
-        if exists (
-            select from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 1 and o.op = 'r'
-        ) then
+        select o.* into v_due from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 1;
+        if v_due.op = 'r' then
             state := 'recalled';
             return;
         end if;
+        -- put off for an open recall it has several rows, and only the pass that decided knows which one counted
         select d.* into v_delayed from mqpg.delayed d
         where d.first_id between _place.message_id - 1023 and _place.message_id
             and d.first_id + d.n > _place.message_id and d.subscription_id = 0
-        order by d.first_id desc limit 1;
+        order by d.first_id desc, d.visible_at desc limit 1;
         -- its row is dropped only when it is appended and past retention
-        tick_id := mqpg._tick_of(v_delayed.xid, v_delayed.visible_at);
-        state := case when tick_id is null and v_delayed.xid is not null then 'delayed' else 'appended' end;
+        tick_id := case
+            when v_due.op = 'd' then (select min(t.tick_id) from mqpg.tick t where t.xid = v_due.xid)
+            else mqpg._tick_of(v_delayed.xid, v_delayed.visible_at)
+        end;
+        state := case
+            when v_due.op is null and tick_id is null and v_delayed.xid is not null then 'delayed'
+            else 'appended'
+        end;
     else
         tick_id := mqpg._tick_of(coalesce(v_op.xid, _place.xid));
         state := case

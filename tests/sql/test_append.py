@@ -221,3 +221,44 @@ def test_a_message_put_off_for_an_open_recall_comes_once(mq: Session, broker: Br
     mq.execute("select pg_sleep(1.1)")  # what was put off is due by now
     mq.append()
     assert [m for _, _, m in positions(mq, "one")] == ids
+
+
+def test_a_message_put_off_comes_once_where_its_first_row_is_due_in_the_same_pass(mq: Session, broker: Broker) -> None:
+    """No pass between the end of the recall and the second time the message is due."""
+    recaller = broker.session()
+    message_id = mq.send("one", "1", key="k", delay=seconds(0.05))
+    with recaller.transaction() as tx:
+        recaller.value("recall", message_id)
+        mq.execute("select pg_sleep(0.06)")
+        assert mq.append() == 0
+        assert mq.call("find_by_key", "one", "k")[0].state == "delayed"
+        tx.force_rollback = True
+    mq.execute("select pg_sleep(1.1)")
+    assert mq.append() == 1
+    assert positions(mq, "one") == [(0, 0, message_id)]
+    found = mq.call("find_by_key", "one", "k")[0]
+    assert (found.state, found.queue_offset) == ("appended", 0)
+
+
+def test_passes_after_a_recalled_message_was_due_write_nothing(mq: Session) -> None:
+    message_id = mq.send("one", "1", delay=seconds(0.05))
+    assert mq.value("recall", message_id) is True
+    mq.execute("select pg_sleep(0.06)")
+    assert mq.append() == 0
+    with mq.transaction():
+        assert mq.append() == 0
+        assert mq.scalar("select pg_current_xact_id_if_assigned()") is None
+
+
+def test_an_open_recall_costs_no_lock_for_each_message_that_is_due(mq: Session, broker: Broker) -> None:
+    recaller = broker.session()
+    ids = mq.send_batch("one", ["1"] * 500, delay=seconds(0.05))
+    with recaller.transaction():
+        recaller.value("recall", ids[7])
+        mq.execute("select pg_sleep(0.06)")
+        with mq.transaction():
+            assert mq.append() == 499
+            held = mq.scalar("select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()")
+    assert held < 10
+    mq.execute("select pg_sleep(1.1)")
+    assert mq.append() == 0

@@ -184,6 +184,13 @@ def test_start_earliest_sees_all(mq: Session) -> None:
     assert ids_of(mq.drain("one", group="new")) == ids
 
 
+def test_subscribe_again_uses_up_no_id(mq: Session) -> None:
+    for _ in range(3):
+        mq.call("subscribe", "g", "t")
+    mq.call("subscribe", "h", "t")
+    assert mq.scalar("select max(subscription_id) - min(subscription_id) from mqpg.subscription") == 2  # g, g, h
+
+
 def test_subscribe_again_with_equal_arguments_changes_nothing(mq: Session) -> None:
     ids = fill(mq, 2)
     mq.ack(mq.receive("one")[0].receipt, through=0)

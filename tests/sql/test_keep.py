@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, positions, seconds
+from tests.sql.harness import Broker, Session, eventually, positions, refused, seconds
 
 
 @pytest.fixture
@@ -411,6 +411,50 @@ def test_I11_more_survivors_than_may_be_held_pin(brisk: Session) -> None:
     brisk.rollback(handles[0])
     gone(brisk, {"commit_log_1"}, keep(brisk))
     assert brisk.scalar("select count(*) from mqpg.held") == 3
+
+
+def test_I11_the_same_few_many_times_do_not_hide_the_others(brisk: Session) -> None:
+    """Dead letters of many subscriptions are more rows than are looked at, but no more messages than may be held."""
+    brisk.execute("update mqpg.settings set value = '2' where name = 'held_limit'")
+    groups = [f"g{i}" for i in range(10)]
+    for group in groups:
+        brisk.call("subscribe", group, "one", max_attempts=1)
+    brisk.send_batch("one", ['"a"', '"b"'])
+    brisk.append()
+    for group in groups:
+        died = "b" if group == groups[-1] else "a"
+        while got := brisk.receive("one", group=group):
+            if got[0].payload == died:
+                brisk.nack(got[0].receipt, [got[0].message_id])
+            else:
+                brisk.ack(got[0].receipt)
+    brisk.drain("one")
+    gone(brisk, {"commit_log_1"}, roll(brisk))
+    assert [brisk.call("dead_letters", group, "one")[0].payload for group in (groups[0], groups[-1])] == ["a", "b"]
+
+
+def test_a_held_half_is_unknown_after_the_op_log_went(brisk: Session) -> None:
+    """One is a dead letter, the other was decided when its body was held already."""
+    brisk.call("subscribe", "strict", "one", max_attempts=1)
+    dead = brisk.prepare("one", '"first"', key="k")
+    brisk.commit(dead, '"final"')
+    late = brisk.prepare("one", "1", key="late")
+    brisk.append()
+    got = brisk.receive("one", group="strict")
+    brisk.nack(got[0].receipt, [got[0].message_id])
+    brisk.drain("one")
+    gone(brisk, {"commit_log_1"}, roll(brisk))
+    assert brisk.rollback(late) == "rolled_back"
+    gone(brisk, {"op_log_1", "check_log_1"}, keep(brisk))
+    assert brisk.commit(dead) == "unknown"
+    assert brisk.rollback(late) == "unknown"
+    assert [r.outcome for r in brisk.call("commit_batch", [dead, late])] == ["unknown", "unknown"]
+    with refused("MQ006"):
+        brisk.call("local_begin", dead)
+    assert payloads(brisk.call("dead_letters", "strict", "one")) == ["final"]
+    found = brisk.call("find_by_key", "one", "k")[0]
+    assert (found.state, found.payload) == ("appended", "final")
+    assert brisk.call("find_by_key", "one", "late") == []
 
 
 def test_op_log_stays_while_a_held_half_is_undecided(brisk: Session) -> None:

@@ -4,7 +4,8 @@
 -- where ids ascend in decision order.
 -- Locks: none beyond the new rows (append() serialises callers). Cost: linear in the new record batches.
 create function mqpg._append_runs(
-    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int []
+    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int [],
+    out was_due boolean
 )
 language plpgsql as $$
 declare
@@ -14,7 +15,7 @@ declare
     v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
     v_due_from timestamptz := _append_runs.last_tick.due_until;
 begin
-    perform mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
+    _append_runs.was_due := mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
     with due as materialized (
         select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
@@ -58,7 +59,7 @@ begin
         where d.subscription_id <> 0
         union all
         -- message by message: a recalled one splits its run; only what this very pass decided, for a message
-        -- that was put off once may have two rows
+        -- that was put off has a second row
         select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
         from due d
         join lateral (

@@ -1,10 +1,15 @@
 -- Writes op due for each message that a pass of the appender delivers late or on time, unless it was recalled:
 -- the key decides. A message whose recall is still open is put off by a second, so that nobody's transaction
--- holds the appender up. Retries cannot be recalled and are left alone.
--- Locks: 1836150839, 0, by trying; where a recall is open, each due message's own, by trying.
--- Cost: one insert a due message; one index lookup where nothing is due.
-create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+-- holds the appender up. Retries cannot be recalled and are left alone. True where a message was due, recalled and
+-- put off ones too: then the pass must store its tick, else the next one meets the same rows again, and with
+-- them the rows of what was put off.
+-- Open recalls are looked up, not tried one by one: a lock for each due message could exhaust the lock table.
+-- One that comes between the look and the insert makes the insert wait for it; then it looks again.
+-- Locks: 1836150839, 0, by trying; the decisions' keys, each waited for at most 200 ms.
+-- Cost: one insert a due message; one index lookup where nothing is due; pg_locks where a recall is open.
+create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
     v_from xid8 := _decide_due.last_tick.snapshot_xmax;
     v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));
@@ -16,6 +21,7 @@ declare
     v_topics int [];
     v_queues smallint [];
     v_recalling boolean;
+    v_busy int [] := '{}';  -- hashes of the messages that open recalls are about
     v_order bigint;
 begin
     select array_agg(d.first_id + i order by d.first_id + i), array_agg(d.deliver_id order by d.first_id + i),
@@ -33,29 +39,41 @@ begin
     cross join lateral generate_series(0, d.n - 1) as i
     where d.subscription_id = 0 and pg_visible_in_snapshot(d.xid, _decide_due.upto);
     if v_ids is null then
-        return;
+        return false;
     end if;
     v_order := nextval('mqpg.batch_id');
     v_recalling := not pg_try_advisory_xact_lock(1836150839, 0);
-    with message as (
-        select u.*, case
-            when v_recalling then pg_try_advisory_xact_lock(1836150840, hashint8(u.id)) else true
-        end as free
-        from unnest(v_ids, v_bodies, v_topics, v_queues) as u(id, body, topic_id, queue_id)
-    ),
-    put_off as (
-        insert into mqpg.delayed (
-            visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-        select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id, m.queue_id
-        from message m
-        where not m.free and not exists (
-            select from mqpg.delayed k where k.first_id = m.id and k.visible_at > v_until)    -- already
-    )
-    insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
-    select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'
-    from message m where m.free
-    order by m.id
-    on conflict do nothing;
+    loop
+        if v_recalling then
+            v_busy := array(
+                select case when l.objid::bigint > 2147483647 then l.objid::bigint - 4294967296
+                    else l.objid::bigint end::int
+                from pg_locks l
+                where l.locktype = 'advisory' and l.classid::bigint = 1836150840 and l.objsubid = 2
+                    and l.database = (select d.oid from pg_database d where d.datname = current_database()));
+        end if;
+        begin
+            with message as (
+                select u.*, hashint8(u.id) <> all(v_busy) as free
+                from unnest(v_ids, v_bodies, v_topics, v_queues) as u(id, body, topic_id, queue_id)
+            ),
+            put_off as (
+                insert into mqpg.delayed (
+                    visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+                select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id,
+                    m.queue_id
+                from message m where not m.free
+            )
+            insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
+            select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'
+            from message m where m.free
+            order by m.id
+            on conflict do nothing;
+            return true;
+        exception when lock_not_available then
+            v_recalling := true;
+        end;
+    end loop;
 end
 $$;
 comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz)

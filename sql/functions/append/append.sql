@@ -18,6 +18,7 @@ declare
     v_due_until timestamptz;
     v_messages bigint;
     v_topic_ids int [];
+    v_was_due boolean;      -- something was due, be it that all of it was recalled or put off
 begin
     if append.max_messages is not null then
         perform mqpg._check_range('max_messages', append.max_messages, 1, 2147483647);
@@ -46,9 +47,9 @@ begin
     if not mqpg._anything_new(v_tick, v_upto, v_due_until) then
         return 0;
     end if;
-    select a.messages, a.topic_ids into v_messages, v_topic_ids
+    select a.messages, a.topic_ids, a.was_due into v_messages, v_topic_ids, v_was_due
     from mqpg._append_runs(v_tick, v_upto, v_due_until) a;
-    if v_messages > 0 then
+    if v_messages > 0 or v_was_due then
         insert into mqpg.tick (
             tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
         values (
@@ -58,6 +59,8 @@ begin
                 where k.xid <= pg_snapshot_xmin(v_upto)
                 order by k.xid desc, k.tick_id desc limit 1)),
             v_due_until, v_messages, v_topic_ids, clock_timestamp());
+    end if;
+    if v_messages > 0 then
         perform pg_notify('mqpg', (v_tick.tick_id + 1)::text);
     end if;
     return v_messages;

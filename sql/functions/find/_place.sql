@@ -9,6 +9,7 @@ create function mqpg._place(
 language plpgsql stable as $$
 declare
     v_op mqpg.op_log;
+    v_due mqpg.op_log;
     v_delayed mqpg.delayed;
 begin
     body_id := _place.message_id;
@@ -21,19 +22,25 @@ begin
         body_id := coalesce(v_op.deliver_id, _place.message_id);
     end if;
     if _place.kind = 'd' or v_op.visible_at is not null then
-        if exists (
-            select from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 1 and o.op = 'r'
-        ) then
+        select o.* into v_due from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 1;
+        if v_due.op = 'r' then
             state := 'recalled';
             return;
         end if;
+        -- put off for an open recall it has several rows, and only the pass that decided knows which one counted
         select d.* into v_delayed from mqpg.delayed d
         where d.first_id between _place.message_id - 1023 and _place.message_id
             and d.first_id + d.n > _place.message_id and d.subscription_id = 0
-        order by d.first_id desc limit 1;
+        order by d.first_id desc, d.visible_at desc limit 1;
         -- its row is dropped only when it is appended and past retention
-        tick_id := mqpg._tick_of(v_delayed.xid, v_delayed.visible_at);
-        state := case when tick_id is null and v_delayed.xid is not null then 'delayed' else 'appended' end;
+        tick_id := case
+            when v_due.op = 'd' then (select min(t.tick_id) from mqpg.tick t where t.xid = v_due.xid)
+            else mqpg._tick_of(v_delayed.xid, v_delayed.visible_at)
+        end;
+        state := case
+            when v_due.op is null and tick_id is null and v_delayed.xid is not null then 'delayed'
+            else 'appended'
+        end;
     else
         tick_id := mqpg._tick_of(coalesce(v_op.xid, _place.xid));
         state := case

@@ -2,6 +2,8 @@
 -- `op_log_keep` longer, and as long as a decision over one of their ids may still be written: an undecided
 -- message in held, a delayed one that is not due yet (the appender writes op `due` even where the topic is
 -- gone), or a commit that is not appended.
+-- With op_log nobody knows any more what became of the halves that are still in held: rolled back ones go, and
+-- committed ones (dead letters, say) stay as messages, so that a repeated decision is answered with unknown.
 -- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: a few index ranges.
 create function mqpg._drop_decisions(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
@@ -39,11 +41,26 @@ begin
     v_parent := case
         when to_regclass('mqpg.op_log_' || v_segment.segment_no) is not null then 'op_log' else 'check_log'
     end;
-    if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
+    begin
+        if v_parent = 'op_log' then
+            delete from mqpg.held h using mqpg.op_log o
+            where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
+                and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to
+                and o.stage = 0 and o.op = 'b';
+            update mqpg.held h set kind = 'n', nonce = null,
+                payload = coalesce((select f.payload from mqpg.held f where f.message_id = o.deliver_id), h.payload)
+            from mqpg.op_log o
+            where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
+                and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to and o.stage = 0;
+        end if;
+        if not mqpg._drop_partition(v_parent, v_segment.segment_no) then
+            raise lock_not_available;
+        end if;
+    exception when lock_not_available then
         return query
         select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
         return;
-    end if;
+    end;
     if v_parent = 'check_log' then
         update mqpg.segment s set dropped_at = clock_timestamp()
         where s.family = 'log' and s.segment_no = v_segment.segment_no;

@@ -16,9 +16,13 @@ begin
     perform mqpg._check_one_of('start', subscribe.start, array['earliest', 'latest']);
     perform mqpg._check_range('max_attempts', subscribe.max_attempts, 1, 10000);
     perform mqpg._interval('retry_delay', subscribe.retry_delay, '0');
+    -- A look first: a conflict would use up an id, and those that fit into a cursor lock's key are two million.
     insert into mqpg.subscription (consumer_group, topic_id, mode, start, max_attempts, retry_delay)
-    values (subscribe.consumer_group, v_topic.topic_id, subscribe.mode, subscribe.start,
-        subscribe.max_attempts, subscribe.retry_delay)
+    select subscribe.consumer_group, v_topic.topic_id, subscribe.mode, subscribe.start,
+        subscribe.max_attempts, subscribe.retry_delay
+    where not exists (
+        select from mqpg.subscription s
+        where s.topic_id = v_topic.topic_id and s.consumer_group = subscribe.consumer_group)
     on conflict do nothing
     returning * into v_subscription;
     if v_subscription.subscription_id is not null then

@@ -193,7 +193,7 @@ def commit_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
 
 
 def pause_before_the_tick(mq: Session) -> None:
-    mutate(mq, "append", "if v_messages > 0 then", f"if v_messages > 0 then {PAUSE}")
+    mutate(mq, "append", "if v_messages > 0 or v_was_due then", f"if v_messages > 0 or v_was_due then {PAUSE}")
 
 
 def test_trap_the_stored_snapshot_is_the_one_used(mq: Session, broker: Broker) -> None:
@@ -645,3 +645,17 @@ def test_trap_passes_are_one_after_the_other_mutant(mq: Session, broker: Broker)
     mutate(mq, "append", "perform pg_advisory_xact_lock(1836150834, 0);", "")
     with pytest.raises((AssertionError, psycopg.Error)):
         two_passes_at_once(mq, broker)
+
+
+def test_a_recall_between_the_look_and_the_decision_is_put_off_too(mq: Session, broker: Broker) -> None:
+    """The first look misses it: the insert waits for the recall's decision, gives up, and the next look shows it."""
+    mutate(mq, "_decide_due", "v_recalling := not", "v_recalling := false and not")
+    recaller = broker.session()
+    recalled, kept = mq.send_batch("one", ["0", "1"], delay=seconds(0.05))
+    with recaller.transaction():
+        assert recaller.value("recall", recalled) is True
+        mq.execute("select pg_sleep(0.06)")
+        assert mq.append() == 1
+    mq.execute("select pg_sleep(1.1)")
+    assert mq.append() == 0
+    assert [m for _, _, m in positions(mq, "one")] == [kept]
