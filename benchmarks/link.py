@@ -12,6 +12,8 @@ from typing import Final
 
 from psycopg import pq
 
+from mqpg.errors import ConnectionFailed
+
 __all__ = ["Link", "Params", "bigint", "bigints", "int4", "int8"]
 
 Params = Sequence[bytes]
@@ -26,7 +28,7 @@ class Link:
     def __init__(self, dsn: str, name: str = "mqpg-bench") -> None:
         self._conn = pq.PGconn.connect(dsn.encode())
         if self._conn.status != pq.ConnStatus.OK:
-            raise ConnectionError(self._conn.error_message.decode(errors="replace").strip())
+            raise ConnectionFailed(self._conn.error_message.decode(errors="replace").strip())
         self.execute(f"set application_name = '{name}'")
         self.execute("set synchronous_commit = on")
 

@@ -8,6 +8,9 @@ from contextlib import contextmanager, suppress
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from mqpg.dsn import to_libpq
+from mqpg.errors import ConnectionFailed
+
 from .link import Link
 from .sides import SIDES
 
@@ -18,7 +21,7 @@ class Server:
     """Makes databases out of a template in which every side is installed."""
 
     def __init__(self, dsn: str, sides: Sequence[str] = tuple(SIDES)) -> None:
-        self.dsn = _by_socket(dsn)
+        self.dsn = _by_socket(to_libpq(dsn))
         self._link = Link(self.dsn)
         self._sides = sides
         self._template = f"mqpg_bench_{os.getpid()}"
@@ -78,7 +81,7 @@ def _by_socket(dsn: str) -> str:
     if not folder or host.startswith("/") or host not in ("", "localhost", "127.0.0.1", "::1"):
         return dsn
     local = make_conninfo(dsn, host=folder, port=port)
-    with suppress(ConnectionError):
+    with suppress(ConnectionFailed):
         link = Link(local)
         try:
             return local if _identity(link) == identity else dsn

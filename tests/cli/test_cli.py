@@ -94,7 +94,7 @@ def test_created_again_with_other_arguments(mqpg: Run, dsn: str) -> None:
 
 
 def test_no_server(mqpg: Run) -> None:
-    for arguments in (["topic", "list"], ["migrate"], ["migrate", "status"]):
+    for arguments in (["topic", "list"], ["migrate"], ["migrate", "status"], ["bench"]):
         _one_line(mqpg(*arguments, "--dsn", "postgresql://127.0.0.1:1/x?connect_timeout=2"), 3)
 
 
