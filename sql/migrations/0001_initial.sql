@@ -696,7 +696,8 @@ begin
     if _check_receive.max_messages is null or _check_receive.max_messages not between 1 and 10000 then
         perform mqpg._check_range('max_messages', _check_receive.max_messages, 1, 10000);
     end if;
-    if _check_receive.lease is null or _check_receive.lease < interval '10 milliseconds' then
+    if _check_receive.lease is null or _check_receive.lease not between interval '10 milliseconds'
+        and interval '100 years' then
         perform mqpg._interval('lease', _check_receive.lease, '10 milliseconds');
     end if;
     if _check_receive.consumer is null and (_check_receive.subscription).mode = 'pinned' then
@@ -977,6 +978,9 @@ declare
     v_delays interval [];
     v_decided bigint [];    -- those that this call decided
 begin
+    if array_ndims(_decide_batch.handles) > 1 then
+        raise exception using errcode = 'MQ001', message = 'handles must be a one-dimensional array';
+    end if;
     if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
         raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
     end if;
@@ -2908,6 +2912,9 @@ declare
     v_left mqpg.claim;
     v_unknown bigint;
 begin
+    if array_ndims(nack.message_ids) > 1 then
+        raise exception using errcode = 'MQ001', message = 'message_ids must be a one-dimensional array';
+    end if;
     if nack.message_ids is null or array_position(nack.message_ids, null) is not null then
         raise exception using errcode = 'MQ001', message = 'message_ids must not be null, nor any of them';
     end if;

@@ -13,6 +13,9 @@ declare
     v_left mqpg.claim;
     v_unknown bigint;
 begin
+    if array_ndims(nack.message_ids) > 1 then
+        raise exception using errcode = 'MQ001', message = 'message_ids must be a one-dimensional array';
+    end if;
     if nack.message_ids is null or array_position(nack.message_ids, null) is not null then
         raise exception using errcode = 'MQ001', message = 'message_ids must not be null, nor any of them';
     end if;

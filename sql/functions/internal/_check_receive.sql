@@ -8,7 +8,8 @@ begin
     if _check_receive.max_messages is null or _check_receive.max_messages not between 1 and 10000 then
         perform mqpg._check_range('max_messages', _check_receive.max_messages, 1, 10000);
     end if;
-    if _check_receive.lease is null or _check_receive.lease < interval '10 milliseconds' then
+    if _check_receive.lease is null or _check_receive.lease not between interval '10 milliseconds'
+        and interval '100 years' then
         perform mqpg._interval('lease', _check_receive.lease, '10 milliseconds');
     end if;
     if _check_receive.consumer is null and (_check_receive.subscription).mode = 'pinned' then

@@ -20,6 +20,9 @@ declare
     v_delays interval [];
     v_decided bigint [];    -- those that this call decided
 begin
+    if array_ndims(_decide_batch.handles) > 1 then
+        raise exception using errcode = 'MQ001', message = 'handles must be a one-dimensional array';
+    end if;
     if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
         raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
     end if;
