@@ -106,6 +106,20 @@ def test_trap_settling_waits_for_the_lock_with_a_time_out(mq: Session, broker: B
     mq.call(action, *arguments[action])
 
 
+def test_trap_settling_waits_for_the_lock_with_a_time_out_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "_lock_cursor", "perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);", "")
+    mq.send("one", "1")
+    mq.append()
+    receipt = mq.receive("one")[0].receipt
+    mq.execute("update mqpg.settings set value = '100 ms' where name = 'lock_timeout'")
+    holder = broker.session()
+    patient = broker.session("set statement_timeout = '1s'")
+    with holder.transaction():
+        holder.call("extend", receipt, seconds(60))
+        with refused("57014"):  # it would wait for ever
+            patient.ack(receipt)
+
+
 # a slice shorter than its run
 
 
@@ -171,3 +185,16 @@ def test_trap_an_epoch_is_not_given_twice(mq: Session) -> None:
     assert epochs == sorted(set(epochs))
     with refused("MQ009"):
         late_ack_after_take_over(mq)
+
+
+def test_trap_an_epoch_is_not_given_twice_mutant(mq: Session) -> None:
+    mutate(
+        mq,
+        "_claim",
+        "(v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576",
+        "1048576::bigint",
+    )
+    late_ack_after_take_over(mq)
+    assert mq.scalar("select committed from mqpg.subscription_lag where topic = 'one' and queue_id = 0") == 3, (
+        "somebody else's claim"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.sql.harness import Broker, Session, messages_by_queue, refused
+from tests.sql.harness import Broker, Session, messages_by_queue, refused, seconds
 from tests.sql.mutation import mutate
 
 # the first decision stands: insert, then look, in two statements
@@ -198,3 +198,17 @@ def test_trap_check_backs_refuse_a_larger_transaction(mq: Session, call: tuple[s
     with refused("MQ015"), mq.transaction():
         mq.execute("set transaction isolation level repeatable read")
         mq.call(*call)
+
+
+def test_trap_check_backs_refuse_a_larger_transaction_mutant(mq: Session, broker: Broker) -> None:
+    """The caller's own xid is not among its snapshot's running ones: its half counts as looked at, and is forgotten."""
+    mutate(mq, "_check_own_transaction", "if pg_current_xact_id_if_assigned() is not null then", "if false then")
+    other = broker.session()
+    with mq.transaction():
+        mq.send("one", "1")
+        seen = other.prepare("one", "1", check_after=seconds(0.01))
+        mq.call("due_checks", "pg")
+        mq.prepare("one", "2", check_after=seconds(0.01))
+    other.rollback(seen)
+    mq.execute("select pg_sleep(0.02)")
+    assert mq.call("due_checks", "pg") == []
