@@ -1439,12 +1439,24 @@ $$;
 comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queue''s cursor lock';
 
 -- functions/internal/_missing_body.sql
--- Raises MQ014: offsets without a body are an error, never a skip.
+-- Raises MQ014: offsets without a body are an error, never a skip. Or 40001 where a segment was dropped since the
+-- caller's snapshot was taken (or a moment ago, during the call): its table is gone for everybody at once, what
+-- keep() copied out of it is not to be seen in an older snapshot, and trying again finds it.
 -- Locks: none. Cost: none.
 create function mqpg._missing_body(topic text, queue_id int, from_offset bigint, to_offset bigint, got bigint)
 returns void
 language plpgsql as $$
 begin
+    if exists (
+        select from mqpg.segment s
+        where s.family = 'log' and (
+            s.body_dropped_at > clock_timestamp() - interval '1 minute'
+            or (s.body_dropped_at is null and to_regclass('mqpg.commit_log_' || s.segment_no) is null))
+    ) then
+        raise exception using errcode = '40001', message = format(
+            'a segment was dropped while queue %s of topic %L was read: try the transaction again',
+            _missing_body.queue_id, _missing_body.topic);
+    end if;
     raise exception using errcode = 'MQ014', message = format(
         'queue %s of topic %L lacks message bodies: offsets %s to %s hold %s', _missing_body.queue_id,
         _missing_body.topic, _missing_body.from_offset, _missing_body.to_offset - 1, _missing_body.got);
@@ -2850,7 +2862,7 @@ comment on function mqpg.extend(text, interval) is 'Extend a delivery''s lease';
 -- Reads a queue from an offset without claiming anything: for consumers that keep their offset in their own
 -- database (C2). Nothing at the tail; receipt is null and attempt 1.
 -- Locks: none. Cost: one index lookup a run. Errors: MQ001, MQ003, MQ013 (below the oldest offset or beyond
--- the tail), MQ014 (missing body).
+-- the tail), MQ014 (missing body), 40001 (a segment was dropped since the caller's snapshot).
 create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
 returns setof mqpg.delivery
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$

@@ -413,6 +413,23 @@ def test_I11_more_survivors_than_may_be_held_pin(brisk: Session) -> None:
     assert brisk.scalar("select count(*) from mqpg.held") == 3
 
 
+def test_a_snapshot_older_than_a_drop_must_be_taken_again(brisk: Session, broker: Broker) -> None:
+    """The table is gone for everybody, its survivors are not in the old snapshot: not a missing body."""
+    brisk.send("one", '"a"')
+    brisk.append()
+    retain(brisk, "7 days")
+    roll(brisk)
+    reader = broker.session()
+    reader.execute("begin isolation level repeatable read")
+    reader.rows("select from mqpg.topic")
+    retain(brisk, "0 s")
+    gone(brisk, {"commit_log_1"}, keep(brisk))
+    with refused("40001", "try the transaction again"):
+        reader.call("fetch", "one", 0, 0)
+    reader.execute("rollback")
+    assert payloads(reader.call("fetch", "one", 0, 0)) == ["a"]
+
+
 def test_I11_the_same_few_many_times_do_not_hide_the_others(brisk: Session) -> None:
     """Dead letters of many subscriptions are more rows than are looked at, but no more messages than may be held."""
     brisk.execute("update mqpg.settings set value = '2' where name = 'held_limit'")

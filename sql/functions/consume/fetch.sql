@@ -1,7 +1,7 @@
 -- Reads a queue from an offset without claiming anything: for consumers that keep their offset in their own
 -- database (C2). Nothing at the tail; receipt is null and attempt 1.
 -- Locks: none. Cost: one index lookup a run. Errors: MQ001, MQ003, MQ013 (below the oldest offset or beyond
--- the tail), MQ014 (missing body).
+-- the tail), MQ014 (missing body), 40001 (a segment was dropped since the caller's snapshot).
 create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
 returns setof mqpg.delivery
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
