@@ -98,6 +98,7 @@ def ledger_accounts(
             "topic_id",
             "message_id",
             "state",
+            "forgotten",
             F.coalesce(F.col("entry") == "local", F.lit(False)).alias("local"),
             done.alias("done"),
             F.coalesce(F.col("decided_at") < F.lit(purged_before).cast("timestamp"), F.lit(False)).alias("old"),
@@ -120,10 +121,12 @@ def ledger_accounts(
     )
     confirmed, consumed = F.col("local") & F.col("done"), F.col("times").isNotNull()
     unseen = confirmed & ~consumed
+    # Not owed to the group: in the queue from before its start, or in a part of the queue that is dropped.
+    older = F.col("queued").isNotNull() | F.col("forgotten")
     ahead = unseen & F.when(F.col("passed").isNotNull(), ~F.col("passed") & ~F.col("apart")).otherwise(
-        F.col("queued").isNull() & F.col("state").isin("committed", "delayed", "undecided")
+        ~older & F.col("state").isin("committed", "delayed", "undecided")
     )
-    excused = unseen & F.when(F.col("passed").isNotNull(), F.col("apart")).otherwise(F.col("queued").isNotNull())
+    excused = unseen & F.when(F.col("passed").isNotNull(), F.col("apart")).otherwise(older)
     stray = consumed & ~F.col("local")
     return rows.groupBy("ledger", "consumer_group", "topic_id").agg(
         _n(confirmed).alias("confirmed"),

@@ -304,7 +304,15 @@ def promises(known: DataFrame, ledger: DataFrame, groups: DataFrame) -> DataFram
     entry is null where the ledger has no row; state is null where the broker has no such half.
     """
     halves = known.where("kind = 'h'").select(
-        "message_id", "nonce", "topic_id", "producer_group_id", "state", "decided_at", "decided_by", "committed_at"
+        "message_id",
+        "nonce",
+        "topic_id",
+        "producer_group_id",
+        "state",
+        "decided_at",
+        "decided_by",
+        "committed_at",
+        "forgotten",
     )
     rows = ledger.select("ledger", "message_id", "nonce", "entry", "created_at", "done_at")
     owned = halves.join(groups, "producer_group_id")

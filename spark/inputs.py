@@ -266,6 +266,7 @@ class _Gathering:
             frames["subscription"] = frames["subscription"].where(
                 frames["subscription"].consumer_group.isin(*self.options.groups)
             )
+        self.result.dropped = [(row["first_id"], row["last_id"]) for row in broker.rows(_DROPPED_SEGMENTS)]
         gone = broker.rows(
             "select count(*) as n from mqpg.segment where family = 'tick' and body_dropped_at is not null"
         )

@@ -1,0 +1,54 @@
+"""What retention has dropped is neither lost nor phantom; the rest is still judged."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from mqpg.spark.report import Report
+from mqpg.spark.verdict import Verdict
+from tests.audit.story import Story
+
+pytestmark = pytest.mark.spark
+
+
+def dropped(story: Story) -> set[str]:
+    """Families with a segment whose rows are gone."""
+    rows = story.broker.execute("select distinct family from mqpg.segment where body_dropped_at is not null").fetchall()
+    return {row["family"] for row in rows}
+
+
+def drop_what_may_go(story: Story) -> None:
+    """Lives on under a retention of nothing until segments of messages and of queues are dropped."""
+    broker = story.broker
+    broker.execute("update mqpg.topic set retention = '0 s'")
+    broker.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
+    deadline = time.monotonic() + 60
+    while not {"log", "tick"} <= dropped(story) and time.monotonic() < deadline:
+        for age in ("0 s", "6 hours"):
+            broker.execute(
+                "update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", (age,)
+            )
+            for _ in range(1 if age == "0 s" else 20):
+                broker.execute("select * from mqpg.keep()")
+            story.business()
+            story.drain()
+            story.drain("mail", journal=False)
+    assert {"log", "tick"} <= dropped(story)
+
+
+def test_dropped_segments_are_not_judged(audit: Callable[..., Report], story: Story) -> None:
+    open_half = story.prepare()  # survives its segment in `held`
+    drop_what_may_go(story)
+    report = audit()
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    story.local(open_half)
+    story.commit(open_half)
+    story.drain()
+    message = story.business()
+    story.drain()
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
+    spoilt = audit()
+    assert {kind: count for kind, count in spoilt.anomalies.items() if count} == {"lost": 1}, spoilt.examples
