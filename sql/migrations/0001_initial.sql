@@ -3869,15 +3869,16 @@ comment on function mqpg._entry(bigint) is 'Internal: op-log entry of a half, lo
 
 -- functions/check/_exhaust.sql
 -- What is to be done with a half that was asked about max_checks times in vain: park it, or roll it back. Where a
--- ledger exists a rollback needs a fence: one in this database is set here, and its answer counts, whatever it is;
--- one in another database cannot be set from SQL, so such a half is parked, never guessed.
+-- ledger exists a rollback needs a fence: in this database anybody may have called local_begin(), whatever the
+-- group's checker, so one is set here, and its answer counts, whatever it is; one in another database cannot be set
+-- from SQL, so such a half is parked, never guessed.
 -- Locks: the caller holds the entry's row; as _fence(). Cost: one decision or one move to the archive.
 create function mqpg._exhaust(
     handle text, message_id bigint, producer_group mqpg.producer_group, msg_id bigint, checks int
 ) returns void
 language plpgsql as $$
 declare
-    v_verdict mqpg.verdict := 'rollback';
+    v_verdict mqpg.verdict;
     v_reason text := format('no verdict after %s checks', _exhaust.checks);
 begin
     if _exhaust.producer_group.on_exhausted = 'park' or _exhaust.producer_group.checker = 'url' then
@@ -3888,9 +3889,7 @@ begin
         perform pgmq.archive('mqpg_oplog', _exhaust.msg_id);
         return;
     end if;
-    if _exhaust.producer_group.checker = 'ledger' then
-        v_verdict := mqpg._fence(_exhaust.handle);
-    end if;
+    v_verdict := mqpg._fence(_exhaust.handle);
     if v_verdict = 'wait' then
         perform mqpg._wait(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
             false, 'ledger', 'the local transaction is open');

@@ -396,15 +396,16 @@ def test_exhausted_with_policy_rollback(quick: Session) -> None:
     assert decision(quick, handle) == ("b", "checker")
 
 
+@pytest.mark.parametrize("checker", ["ledger", "due_checks"])  # local_begin() asks nobody who the checker is
 @pytest.mark.parametrize(("local", "op"), [(True, "c"), (False, "b")])
-def test_exhausted_rollback_with_a_ledger_fences_first(quick: Session, local: bool, op: str) -> None:
+def test_exhausted_rollback_with_a_ledger_fences_first(quick: Session, checker: str, local: bool, op: str) -> None:
     quick.call(
         "create_producer_group",
         "rude",
         check_after=seconds(0.01),
         max_checks=1,
         on_exhausted="rollback",
-        checker="ledger",
+        checker=checker,
     )
     handle = quick.prepare("one", "1", "rude")
     if local:
