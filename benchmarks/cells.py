@@ -30,6 +30,7 @@ class Cell:
     seconds: float
     receive: int = 0  # messages asked for by a receive of an end-to-end cell
     held: bool = False  # an old transaction holds xmin meanwhile
+    packed: bool = False  # the MNS scheme in one statement a transaction, not one a step
     sides: tuple[str, ...] = ("mqpg", "pgmq", "bare")
 
 
@@ -39,6 +40,7 @@ CELLS = (
     Cell("receive-100", "receive+ack ×100, 2 clients", Kind.RECEIVE, 2, 100, 3),
     Cell("receive-1000", "receive+ack ×1000, 2 clients", Kind.RECEIVE, 2, 1000, 3),
     Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 3),
+    Cell("half-1-packed", "the same, MNS in 2 statements", Kind.HALF, 16, 1, 3, packed=True, sides=("mqpg", "pgmq")),
     Cell("half-100", "half+commit ×100, 2 clients", Kind.HALF, 2, 100, 3),
     Cell("e2e", "end to end 2+2, send ×100, receive ×1000", Kind.E2E, 2, 100, 30, 1000),
     Cell("e2e-held", "end to end, xmin held", Kind.E2E, 2, 100, 30, 1000, held=True, sides=("mqpg", "pgmq")),

@@ -1,7 +1,8 @@
 """PGMQ, from the SQL that the PyPI package `pgmq` bundles: its own calls, as a user makes them.
 
-Half messages are the MNS scheme on two queues: a delayed message and a delayed op-log entry, then
-visible at once and entry deleted; two transactions, each one statement and one round trip.
+Half messages are the MNS scheme on two queues: a delayed message and a delayed op-log entry in one
+transaction, then visible at once and entry deleted in another; each step a call, and for comparison
+(`packed`) each transaction one statement and one round trip.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ select half.id, pgmq.send('bench_log', jsonb_build_object('handle', half.id), 60
 _COMMIT = """
 select visible.msg_id, pgmq.delete('bench_log', $2::bigint)
 from pgmq.set_vt('bench', $1::bigint, 0) as visible"""
+_SEND_DELAYED = "select pgmq.send('bench', $1::jsonb, 3600)"
+_SEND_LOG = "select pgmq.send('bench_log', jsonb_build_object('handle', $1::bigint), 60)"
+_SHOW = "select msg_id from pgmq.set_vt('bench', $1::bigint, 0)"
+_CONFIRM = "select pgmq.delete('bench_log', $1::bigint)"
 _PREPARE_BATCH = """
 with half as materialized (
     select array_agg(id) as ids from pgmq.send_batch('bench', $1::jsonb[], 3600) as id)
@@ -68,7 +73,8 @@ class PgmqSide:
     def producer(self, link: Link, cell: Cell, index: int) -> Producer:
         """Sends, or the MNS scheme."""
         if cell.kind is Kind.HALF:
-            return _Halves(link, cell, index)
+            steps = _Steps if cell.batch == 1 and not cell.packed else _Halves
+            return steps(link, cell, index)
         return _Sends(link, cell, index)
 
     def consumer(self, link: Link, cell: Cell, index: int) -> Consumer:
@@ -116,6 +122,27 @@ class _Halves:
         half = self._link.run(b"prepare", [next(self._params)])
         self._link.run(b"commit", [half.get_value(0, 0) or b"", half.get_value(0, 1) or b""])
         return self._batch
+
+
+class _Steps:
+    """The MNS scheme as its steps are: two transactions of two calls each."""
+
+    def __init__(self, link: Link, cell: Cell, index: int) -> None:
+        for name, sql in (("half", _SEND_DELAYED), ("log", _SEND_LOG), ("show", _SHOW), ("confirm", _CONFIRM)):
+            link.prepare(name, sql)
+        self._params = _params(cell, index)
+        self._link = link
+
+    def step(self) -> int:
+        self._link.execute("begin")
+        half = self._link.run(b"half", [next(self._params)]).get_value(0, 0) or b""
+        log = self._link.run(b"log", [half]).get_value(0, 0) or b""
+        self._link.execute("commit")
+        self._link.execute("begin")
+        self._link.run(b"show", [half])
+        self._link.run(b"confirm", [log])
+        self._link.execute("commit")
+        return 1
 
 
 class _Reads:
