@@ -51,8 +51,15 @@ def messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> Dat
         F.col("forgotten").alias("op_forgotten"),
     )
     second = decisions.where("stage = 1").select("message_id", F.col("op").alias("due_op"))
-    times = expand(delayed.where("subscription_id = 0")).select(
-        "message_id", "visible_at", "due", F.col("forgotten").alias("due_forgotten")
+    # Several rows where an open recall put the message off: it is due when the last of them is.
+    times = (
+        expand(delayed.where("subscription_id = 0"))
+        .groupBy("message_id")
+        .agg(
+            F.max("visible_at").alias("visible_at"),
+            F.bool_and("due").alias("due"),
+            F.bool_and("forgotten").alias("due_forgotten"),
+        )
     )
     joined = (
         expand(bodies)

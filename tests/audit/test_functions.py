@@ -43,6 +43,7 @@ def test_states_of_messages(spark: SparkSession) -> None:
         body(1), body(2, settled=False), body(3, kind="f"), body(4, **HALF), body(5, **HALF), body(6, **HALF),
         body(7, kind="d"), body(8, kind="d"), body(9, kind="d"), body(10, kind="d"), body(11, **HALF),
         body(12, **(HALF | {"decision_gone": True})), body(13, forgotten=True), body(14, kind="d"),
+        body(15, kind="d"),
     )  # fmt: skip
     decisions = frame(
         spark, schemas.DECISIONS,
@@ -52,6 +53,7 @@ def test_states_of_messages(spark: SparkSession) -> None:
     delayed = frame(
         spark, schemas.DELAYED,
         delay(7, due=False), delay(8, due=True), delay(9, due=True), delay(10, due=True), delay(11, due=False),
+        delay(15, due=True), delay(15, due=False),
     )  # fmt: skip
     found = {
         row["message_id"] // 1024: (row["state"], row["expected"], row["waiting"])
@@ -72,6 +74,7 @@ def test_states_of_messages(spark: SparkSession) -> None:
         12: ("committed", False, False),
         13: ("committed", False, False),
         14: ("committed", True, False),
+        15: ("delayed", False, False),
     }
 
 

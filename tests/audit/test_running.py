@@ -1,0 +1,46 @@
+"""The audit of a system that runs meanwhile: snapshots taken in the right order contradict nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from mqpg.spark.report import Report
+from mqpg.spark.verdict import Verdict
+from tests.audit.story import Story, Trio
+
+pytestmark = pytest.mark.spark
+
+
+def _loop(trio: Trio, stop: threading.Event, errors: list[BaseException], work: Callable[[Story], object]) -> None:
+    try:
+        with Story.of(trio) as story:
+            while not stop.is_set():
+                work(story)
+                stop.wait(0.02)
+    except BaseException as error:  # told by the test
+        errors.append(error)
+
+
+def test_running_system_is_valid(audit: Callable[..., Report], trio: Trio, story: Story) -> None:
+    stop, errors = threading.Event(), list[BaseException]()
+    works: list[Callable[[Story], object]] = [Story.business, Story.business, Story.append, Story.consume]
+    threads = [threading.Thread(target=_loop, args=(trio, stop, errors, work)) for work in works]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    try:
+        report = audit()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert errors == []
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    assert report.relations[0].confirmed > 15  # read while it ran
+    story.drain()
+    story.drain("mail", journal=False)
+    assert audit(drained=True).verdict is Verdict.VALID
