@@ -880,7 +880,7 @@ comment on function mqpg._cursor_slot() is 'Internal: newest cursor slot';
 create function mqpg._decide(
     handle text, op "char", decided_by text, reason text default null, payload text default null
 ) returns mqpg.outcome
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_handle record;
     v_half record;
@@ -963,7 +963,7 @@ comment on function mqpg._decide(text, "char", text, text, text)
 -- Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
 create function mqpg._decide_batch(handles text [], op "char", decided_by text, payloads text [] default null)
 returns table (handle text, outcome mqpg.outcome)
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_xid xid8;
     v_order bigint;
@@ -2407,7 +2407,7 @@ create function mqpg.send_batch(
     topic text, payloads text [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
 ) returns setof bigint
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_topic mqpg.topic;
     v_n int := cardinality(send_batch.payloads);
@@ -2608,7 +2608,7 @@ create function mqpg.prepare(
     topic text, payload text, producer_group text, key text default null, tag text default null,
     headers jsonb default null, check_after interval default null, delay interval default null
 ) returns text
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_topic mqpg.topic;
     v_group mqpg.producer_group;
@@ -2694,7 +2694,7 @@ create function mqpg.prepare_batch(
     topic text, payloads text [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null
 ) returns setof text
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
     v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
@@ -2770,7 +2770,7 @@ comment on function mqpg.rollback_batch(text []) is 'Roll many half messages bac
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
 -- Errors: MQ001 (through outside the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.ack(receipt text, through bigint default null) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
     v_claim mqpg.claim;
@@ -2843,7 +2843,7 @@ comment on function mqpg.dead_letters(text, text, int) is 'Dead letters of a sub
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
 -- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.extend(receipt text, lease interval) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
     v_claim mqpg.claim;
@@ -2865,7 +2865,7 @@ comment on function mqpg.extend(text, interval) is 'Extend a delivery''s lease';
 -- the tail), MQ014 (missing body), 40001 (a segment was dropped since the caller's snapshot).
 create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
 returns setof mqpg.delivery
-language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_topic mqpg.topic := mqpg._topic("fetch".topic);
     v_oldest bigint;
@@ -2916,7 +2916,7 @@ comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an 
 -- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
 returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
     v_message record;
@@ -2980,7 +2980,7 @@ create function mqpg.receive(
     consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
     consumer text default null, queue_id int default null
 ) returns setof mqpg.delivery
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_subscription mqpg.subscription;
     v_topic mqpg.topic;
@@ -3059,7 +3059,7 @@ comment on function mqpg.receive(text, text, int, interval, text, int)
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
 -- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.release(receipt text) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
 begin
@@ -3358,7 +3358,8 @@ comment on function mqpg._cut_due(timestamptz, timestamptz, int) is
 -- Cost: one insert a due message; one index lookup where nothing is due; pg_locks where a recall is open.
 create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
 language plpgsql
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set lock_timeout = '200ms' as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set lock_timeout = '200ms' as $$
 declare
     v_from xid8 := _decide_due.last_tick.snapshot_xmax;
     v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));

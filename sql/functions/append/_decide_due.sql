@@ -9,7 +9,8 @@
 -- Cost: one insert a due message; one index lookup where nothing is due; pg_locks where a recall is open.
 create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
 language plpgsql
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set lock_timeout = '200ms' as $$
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set lock_timeout = '200ms' as $$
 declare
     v_from xid8 := _decide_due.last_tick.snapshot_xmax;
     v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));

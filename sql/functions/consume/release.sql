@@ -2,7 +2,7 @@
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
 -- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.release(receipt text) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
 begin

@@ -6,7 +6,7 @@
 create function mqpg._decide(
     handle text, op "char", decided_by text, reason text default null, payload text default null
 ) returns mqpg.outcome
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_handle record;
     v_half record;

@@ -5,7 +5,7 @@
 -- Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
 create function mqpg._decide_batch(handles text [], op "char", decided_by text, payloads text [] default null)
 returns table (handle text, outcome mqpg.outcome)
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off as $$
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_xid xid8;
     v_order bigint;

@@ -1,0 +1,17 @@
+"""How the hot functions are planned: kept generic plans, by index, never compiled."""
+
+from __future__ import annotations
+
+from tests.sql.harness import Session
+
+
+def test_functions_that_do_without_sequential_scans_do_without_jit(mq: Session) -> None:
+    """Before 18 a plan that must scan after all costs 10^10 then, and would be compiled at each call."""
+    settings = mq.rows(
+        "select proname, proconfig from pg_proc"
+        " where pronamespace = 'mqpg'::regnamespace and 'enable_seqscan=off' = any(proconfig)"
+    )
+    assert {"receive", "ack", "append", "prepare", "_decide"} <= {name for name, _ in settings}
+    assert [
+        name for name, config in settings if not {"jit=off", "plan_cache_mode=force_generic_plan"} <= set(config)
+    ] == []
