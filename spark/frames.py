@@ -15,14 +15,13 @@ from mqpg.spark import history
 from mqpg.spark.inputs import Inputs
 from mqpg.spark.session import together
 
-__all__ = ["Frames", "Stage", "derive", "stage"]
+__all__ = ["Frames", "Stage", "derive", "interpreted", "stage"]
 
 # Up to so many rows one task that interprets is done sooner than shuffles, broadcasts and the compilation of
 # some hundred generated classes are set up.
 _SMALL = 400_000
-_ONE_TASK = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+_INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+_ONE_TASK = _INTERPRETED | {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.shuffle.partitions": "1",
@@ -79,6 +78,11 @@ def stage(spark: SparkSession, rows: int) -> Iterator[Stage]:
     small = rows <= _SMALL
     with tempfile.TemporaryDirectory(prefix="mqpg-audit-") as folder, _settings(spark, _ONE_TASK if small else {}):
         yield Stage(Path(folder), small)
+
+
+def interpreted(spark: SparkSession) -> contextlib.AbstractContextManager[None]:
+    """Plain reads gain nothing from generated code, whose compilation a short job feels."""
+    return _settings(spark, _INTERPRETED)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from mqpg.spark import accounts, audits
-from mqpg.spark.frames import Frames, derive, stage
+from mqpg.spark.frames import Frames, derive, interpreted, stage
 from mqpg.spark.inputs import AuditOptions, Inputs, gather, probe
 from mqpg.spark.jdbc_jar import JdbcJar, find_jdbc_jar
 from mqpg.spark.report import Report
@@ -37,7 +37,8 @@ def run_audit_in(
 ) -> Report:
     """Runs one audit in a given session; `started` is the monotonic time that its seconds count from."""
     begun = time.monotonic()
-    inputs = gather(spark, options)
+    with interpreted(spark):
+        inputs = gather(spark, options)
     read = time.monotonic()
     try:
         with stage(spark, sum(inputs.rows.values())) as to:

@@ -59,3 +59,10 @@ def audit(spark: SparkSession, trio: Trio) -> Callable[..., Report]:
         return run_audit_in(spark, AuditOptions(**chosen))
 
     return run
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A JVM on a busy machine takes its time."""
+    for item in items:
+        if item.get_closest_marker("spark"):
+            item.add_marker(pytest.mark.timeout(600))

@@ -29,7 +29,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 def run(*arguments: str) -> tuple[int, str, str]:
     process = start(*arguments)
-    out, err = process.communicate(timeout=170)
+    out, err = process.communicate(timeout=500)
     return process.returncode, out, err
 
 
@@ -37,7 +37,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 def test_valid_unknown_and_invalid(trio: Trio, story: Story) -> None:
     both = ("--dsn", trio.broker, "--ledger", f"shop={trio.ledger}", "--applied", f"board={trio.consumer}")
     valid, unknown = start(*both, "--json"), start(*both, "--drained")  # group mail never read a message
-    out, err = valid.communicate(timeout=170)
+    out, err = valid.communicate(timeout=500)
     assert valid.returncode == 0, err
     report = json.loads(out)
     assert report["verdict"] == "valid"
@@ -45,7 +45,7 @@ def test_valid_unknown_and_invalid(trio: Trio, story: Story) -> None:
     assert set(report["anomalies"]["by_kind"]) >= {"lost", "duplicated", "phantom", "early", "undecided", "gap"}
     assert [read["role"] for read in report["run"]["snapshots"]] == ["positions", "consumer", "broker", "ledger"]
     assert report["relations"][0]["ids_equal"] is True
-    out, err = unknown.communicate(timeout=170)
+    out, err = unknown.communicate(timeout=500)
     assert unknown.returncode == 2, err
     assert "UNKNOWN" in out
     assert "group mail is 66 messages behind" in out
