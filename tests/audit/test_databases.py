@@ -41,14 +41,13 @@ def sqlite(tmp_path: Path, story: Story) -> Path:
 def test_ledger_and_journal_in_sqlite(spark: SparkSession, trio: Trio, sqlite: Path) -> None:
     url = f"sqlite:///{sqlite}"
     options = AuditOptions(dsn=trio.broker, ledgers={"shop": url}, applied={"board": url})
-    report = run_audit_in(spark, options)
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
-    assert report.relations[0].ids_equal is True
     with sqlite3.connect(sqlite) as spoilt:
         spoilt.execute("delete from mqpg_applied where rowid = 1")
         spoilt.execute("create table mqpg_inbox (consumer_group, topic, message_id, state)")
     spoilt.close()
-    assert run_audit_in(spark, options).anomalies["lost"] == 1
+    report = run_audit_in(spark, options)
+    assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}
+    assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)  # the lost one was a send
 
 
 def test_journal_and_ledger_in_the_brokers_own_database(spark: SparkSession, dsn: str) -> None:
@@ -79,8 +78,6 @@ def test_journal_and_ledger_in_the_brokers_own_database(spark: SparkSession, dsn
         assert (report.verdict, report.reasons) == (Verdict.VALID, ())
         (relation,) = report.relations
         assert (relation.ledger, relation.confirmed, relation.consumed, relation.ids_equal) == ("shop", 2, 2, True)
-        db.execute("delete from mqpg_applied where queue_offset = 1")
-        assert run_audit_in(spark, AuditOptions(dsn=dsn)).anomalies["lost"] == 1
 
 
 def test_deferred_messages_are_accounted_apart(audit: Callable[..., Report], story: Story) -> None:
@@ -102,7 +99,6 @@ def test_purged_ledger_rows_are_not_held_against_their_messages(audit: Callable[
     report = audit(ledger_keep=timedelta(0))
     assert report.verdict is Verdict.VALID
     assert report.relations[0].purged == report.relations[0].consumed == 14
-    assert audit().anomalies["phantom"] == 15
 
 
 def test_only_what_is_asked_for(audit: Callable[..., Report], story: Story) -> None:

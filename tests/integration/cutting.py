@@ -47,9 +47,9 @@ class Proxy:
                     break
                 target.sendall(data)
         for end in (source, target):
-            with suppress(OSError):
+            with suppress(OSError):  # it may be cut already, and is to be closed all the same
                 end.shutdown(socket.SHUT_RDWR)
-                end.close()
+            end.close()
 
 
 @contextmanager

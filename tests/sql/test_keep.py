@@ -100,7 +100,8 @@ def test_a_fresh_install_has_segments_ahead_and_needs_no_pass(mq: Session) -> No
     assert len(partitions(mq, "cursor")) == 1
     assert len(partitions(mq, "delayed")) == 3
     assert len(partitions(mq, "dedup")) == 3
-    assert mq.call("keep") == []
+    # the hour, and so the dedup slot, may have turned since the template was made
+    assert {row.family for row in mq.call("keep")} <= {"dedup"}
 
 
 def test_partitions_are_like_their_parents(mq: Session) -> None:
@@ -118,18 +119,20 @@ def test_partitions_are_like_their_parents(mq: Session) -> None:
 
 def test_segments_are_made_ahead_of_the_sequence(mq: Session) -> None:
     mq.execute("select setval('mqpg.batch_id', 1073741824 * 2::bigint + 5)")
-    assert [tuple(r)[:3] for r in mq.call("keep") if r.action == "made"] == [("made", "log", 4), ("made", "log", 5)]
+    made = [tuple(r)[:3] for r in mq.call("keep") if r.action == "made" and r.family == "log"]
+    assert made == [("made", "log", 4), ("made", "log", 5)]
     assert mq.send("one", "1") > 1073741824 * 2048
     assert mq.append() == 1
 
 
 def test_a_sequence_set_far_ahead_leaves_out_what_it_jumped_over(mq: Session) -> None:
     mq.execute("select setval('mqpg.batch_id', 1073741824 * 50::bigint)")
-    assert sum(r.action == "made" for r in mq.call("keep")) == 3
+    assert sum((r.action, r.family) == ("made", "log") for r in mq.call("keep")) == 3
     mq.send("one", "1")
 
 
 def test_time_slots_are_made_ahead(mq: Session) -> None:
+    keep(mq)
     mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
     made = [tuple(r)[:2] for r in mq.call("keep")]
     assert made.count(("made", "delayed")) == 3
@@ -151,6 +154,7 @@ def test_another_dedup_window_gets_its_slots(mq: Session, window: str) -> None:
 
 def test_two_keepers_do_not_meet(mq: Session, broker: Broker) -> None:
     other = broker.session()
+    keep(mq)
     mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
     with mq.transaction():
         assert mq.call("keep") != []
@@ -159,6 +163,7 @@ def test_two_keepers_do_not_meet(mq: Session, broker: Broker) -> None:
 
 def test_making_a_segment_does_not_wait_for_senders_nor_they_for_it(mq: Session, broker: Broker) -> None:
     sender, other = broker.session(), broker.session()
+    keep(mq)
     mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
     with sender.transaction():
         sender.send("one", "1")
