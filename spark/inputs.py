@@ -32,7 +32,7 @@ from mqpg.spark.local import LocalDatabase
 from mqpg.spark.readers import Reader
 from mqpg.spark.snapshot import Snapshot, pinned
 
-__all__ = ["AuditOptions", "Inputs", "Read", "gather", "probe"]
+__all__ = ["AuditOptions", "Inputs", "Read", "foreign_offsets", "gather", "probe"]
 
 _FOREIGN_CLOCK = 5.0
 
@@ -237,18 +237,8 @@ class _Gathering:
         return found
 
     def _compare(self, rows: list[dict[str, Any]], groups: list[str]) -> None:
-        """Doubts where a group's own offsets are of another broker, or of a later life of this one."""
-        broker_id, incarnation = self.result.broker["broker_id"], self.result.broker["incarnation"]
-        for group in groups:
-            brokers = {row["broker"] for row in rows if row["consumer_group"] == group}
-            if brokers and broker_id not in brokers:
-                self.result.doubts.append(f"the offsets of group {group} belong to another broker, {min(brokers)}")
-            lives = [row["incarnation"] for row in rows if (row["consumer_group"], row["broker"]) == (group, broker_id)]
-            if lives and max(lives) > incarnation:
-                self.result.doubts.append(
-                    f"the offsets of group {group} come from incarnation {max(lives)} of the broker, "
-                    f"which is at {incarnation}"
-                )
+        broker = self.result.broker
+        self.result.doubts += foreign_offsets(rows, groups, broker["broker_id"], broker["incarnation"])
 
     def _read_broker(self, broker: Snapshot) -> None:
         ids = None
@@ -310,6 +300,22 @@ class _Gathering:
     def _tolerate(self, tolerances: dict[str, float], names: list[str], same_clock: bool) -> None:
         given = self.options.clock_tolerance
         tolerances |= dict.fromkeys(names, (0.0 if same_clock else _FOREIGN_CLOCK) if given is None else given)
+
+
+def foreign_offsets(rows: list[dict[str, Any]], groups: list[str], broker_id: str, incarnation: int) -> list[str]:
+    """Why offsets (consumer_group, broker, incarnation) are of another broker, or of a later life of this one."""
+    doubts = []
+    for group in groups:
+        brokers = {row["broker"] for row in rows if row["consumer_group"] == group}
+        if brokers and broker_id not in brokers:
+            doubts.append(f"the offsets of group {group} belong to another broker, {min(brokers)}")
+        lives = [row["incarnation"] for row in rows if (row["consumer_group"], row["broker"]) == (group, broker_id)]
+        if lives and max(lives) > incarnation:
+            doubts.append(
+                f"the offsets of group {group} come from incarnation {max(lives)} of the broker, "
+                f"which is at {incarnation}"
+            )
+    return doubts
 
 
 _DROPPED_SEGMENTS = """
