@@ -902,7 +902,7 @@ begin
         l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers
     into v_half
     from mqpg.commit_log l
-    where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce
+    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
         and l.incarnation = v_handle.incarnation
         and v_handle.message_id % 1024 < l.n;
     if not found then
@@ -1001,7 +1001,7 @@ begin
     batch as materialized (
         select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay
         from mqpg.commit_log l
-        where l.batch_id = any(v_named.batches) and l.kind = 'h'
+        where l.batch_id = any(v_named.batches)
             and l.batch_id between v_named.batches[1] and v_named.batches[cardinality(v_named.batches)]
     ),
     half as (
@@ -1297,7 +1297,7 @@ begin
         _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
     from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
     join mqpg.topic t on t.topic_id = l.topic_id
-    where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce
+    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
         and l.incarnation = v_handle.incarnation and p.i <= l.n;
     if _half.known then
         return;

@@ -28,7 +28,7 @@ begin
         l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers
     into v_half
     from mqpg.commit_log l
-    where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce
+    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
         and l.incarnation = v_handle.incarnation
         and v_handle.message_id % 1024 < l.n;
     if not found then

@@ -43,7 +43,7 @@ begin
     batch as materialized (
         select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay
         from mqpg.commit_log l
-        where l.batch_id = any(v_named.batches) and l.kind = 'h'
+        where l.batch_id = any(v_named.batches)
             and l.batch_id between v_named.batches[1] and v_named.batches[cardinality(v_named.batches)]
     ),
     half as (

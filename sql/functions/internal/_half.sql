@@ -23,7 +23,7 @@ begin
         _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
     from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
     join mqpg.topic t on t.topic_id = l.topic_id
-    where l.batch_id = v_handle.message_id / 1024 and l.kind = 'h' and l.nonce = v_handle.nonce
+    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
         and l.incarnation = v_handle.incarnation and p.i <= l.n;
     if _half.known then
         return;
