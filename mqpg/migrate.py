@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import alembic.command
-import alembic.config
 import psycopg
 import sqlalchemy
 from psycopg.rows import tuple_row
 
 from mqpg import errors
+
+if TYPE_CHECKING:
+    import alembic.config
 
 __all__ = [
     "Status",
@@ -61,6 +62,9 @@ def upgrade(dsn: str) -> Status:
 
     Raises ConnectionFailed, SchemaTooNew (nothing is changed), or the server's error, translated.
     """
+    # Every start of a client or a command passes through this module; only this step needs alembic, which is slow.
+    import alembic.command
+
     engine = _engine(dsn)
     try:
         with engine.begin() as connection:
@@ -197,6 +201,8 @@ def _driver_connection(connection: sqlalchemy.Connection) -> psycopg.Connection[
 
 
 def _config() -> alembic.config.Config:
+    import alembic.config
+
     config = alembic.config.Config()
     # ConfigParser would read a percent sign in the path as interpolation.
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
