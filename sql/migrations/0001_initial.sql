@@ -144,8 +144,9 @@ create table mqpg.topic (
     name text not null unique,
     queues int not null,
     retention interval not null,
-    kind text not null default 'normal',
+    kind text not null default 'normal',    -- normal | relay
     max_payload int not null default 1048576,
+    paused boolean not null default false,     -- delivers nothing to anybody
     created_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.topic is 'Topics: number of ordered queues, retention, payload limit in bytes';
@@ -165,20 +166,29 @@ create table mqpg.producer_group (
 comment on table mqpg.producer_group is 'Producer groups: when and by whom undecided half messages are checked';
 
 -- tables/subscription.sql
--- A consumer group reading a topic.
+-- A consumer group reading a topic. A member of a broadcast group is a row of its own (`member` its consumer
+-- name, `member_of` the group's row), so that its positions, retry lane, locks and what keep() must leave are
+-- those of any subscription; settings are the same in all rows of a group. The group's own row keeps the
+-- positions that a new member starts from and is never read by: nothing is kept for it.
 create table mqpg.subscription (
     subscription_id int generated always as identity primary key,
     consumer_group text not null,
     topic_id int not null references mqpg.topic on delete cascade,
-    mode text not null,             -- exclusive | pinned
-    start text not null,            -- earliest | latest
+    member text not null default '',
+    member_of int references mqpg.subscription on delete cascade,
+    mode text not null,             -- exclusive | shared | pinned | broadcast
+    start text not null,            -- as given: earliest | latest | a time
+    filter jsonpath,
+    tags text [],                   -- null: any
     max_attempts int not null,
     retry_delay interval not null,
-    on_failure text not null default 'skip',
+    on_failure text not null default 'skip',    -- skip | block_key | block_queue
+    paused boolean not null default false,
     created_at timestamptz not null default clock_timestamp(),
-    unique (topic_id, consumer_group)
+    unique (topic_id, consumer_group, member)
 );
-comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode and retry policy';
+comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode, filter and retry policy';
+create index subscription_member_of on mqpg.subscription (member_of) where member_of is not null;
 
 -- tables/commit_log.sql
 -- Every message body, append-only: one row is a record batch, message id = batch_id * 1024 + position.
@@ -203,7 +213,8 @@ create table mqpg.commit_log (
     keys text [],
     tags text [],
     headers jsonb [],
-    payloads json [] not null
+    payloads json [] not null,
+    relay boolean                   -- true: halves of a relay topic, whose phases travel as messages
 ) partition by range (batch_id);
 comment on table mqpg.commit_log is
     'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
@@ -234,9 +245,11 @@ create table mqpg.op_log (
     message_id bigint not null,
     order_no bigint not null,       -- from the batch id sequence, one a call: when the decision was made
     xid xid8 not null,
-    deliver_id bigint,              -- the body's message id where a commit carried a final payload
+    deliver_id bigint,              -- the body's message id where a commit carried a final payload; relay
+                                    -- topics: the message that the decision travels as
     at timestamptz not null,
-    visible_at timestamptz,         -- a commit with a delay: its row in delayed brings it
+    visible_at timestamptz,         -- a commit with a delay: its row in delayed brings it; infinity: the
+                                    -- commit of a relay topic's half, which a message of its own brings
     topic_id int not null,
     queue_id smallint not null,
     stage smallint not null,
@@ -415,6 +428,7 @@ create table mqpg.held (
     tag text,
     headers jsonb,
     payload json not null,
+    relay boolean,
     held_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.held is 'Messages that outlive their commit_log segment';
@@ -495,6 +509,33 @@ end
 $$;
 comment on function mqpg._check_batch(int, text [], text [], text [], jsonb [])
     is 'Internal: refuse faulty arrays of a batch';
+
+-- functions/internal/_check_filter.sql
+-- Refuses a filter that names a variable other than $headers, $key and $tag (MQ020; it would fail at run time only
+-- where it gets that far), and tags that are null or not a plain list (MQ001).
+-- Locks: none. Cost: one regular expression.
+create function mqpg._check_filter(filter jsonpath, tags text []) returns void
+language plpgsql immutable as $$
+declare
+    v_name text;
+begin
+    -- quoted words in the order of the text: a variable is one behind a $
+    select t.token[1] into v_name
+    from regexp_matches(_check_filter.filter::text, '(\$?"(?:[^"\\]|\\.)*")', 'g') as t(token)
+    where t.token[1] like '$%' and t.token[1] not in ('$"headers"', '$"key"', '$"tag"')
+    limit 1;
+    if found then
+        raise exception using errcode = 'MQ020', message = format(
+            'filter may use the variables $headers, $key and $tag, not %s', v_name),
+            hint = 'The payload itself is $.';
+    end if;
+    if array_ndims(_check_filter.tags) > 1 or array_position(_check_filter.tags, null) is not null then
+        raise exception using errcode = 'MQ001',
+            message = 'tags must be a one-dimensional array without null; leave it out for messages of any tag or none';
+    end if;
+end
+$$;
+comment on function mqpg._check_filter(jsonpath, text []) is 'Internal: refuse a filter that cannot work';
 
 -- functions/internal/_check_final.sql
 -- Refuses a final payload over the topic's limit (MQ010).
@@ -729,6 +770,38 @@ begin
 end
 $$;
 comment on function mqpg._check_shape(text, anyarray, int) is 'Internal: refuse a batch argument of another length';
+
+-- functions/internal/_check_subscription.sql
+-- Refuses a subscription whose settings are out of range (MQ001) or do not go together: block_key and
+-- block_queue promise an order that mode shared does not have, and the one offset of a pinned consumer's own
+-- database (C2) cannot say which messages of other keys went on. MQ020: a filter with a variable that it is not given.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_subscription(subscription mqpg.subscription) returns void
+language plpgsql stable as $$
+declare
+    v_mode text := (_check_subscription.subscription).mode;
+    v_on_failure text := (_check_subscription.subscription).on_failure;
+begin
+    perform mqpg._check_one_of('mode', v_mode, array['exclusive', 'shared', 'pinned', 'broadcast']);
+    perform mqpg._check_one_of('on_failure', v_on_failure, array['skip', 'block_key', 'block_queue']);
+    perform mqpg._check_range('max_attempts', (_check_subscription.subscription).max_attempts, 1, 10000);
+    perform mqpg._interval('retry_delay', (_check_subscription.subscription).retry_delay, '0');
+    perform mqpg._check_filter(
+        (_check_subscription.subscription).filter, (_check_subscription.subscription).tags);
+    if v_mode = 'shared' and v_on_failure <> 'skip' then
+        raise exception using errcode = 'MQ001', message = format(
+            'on_failure must be skip in mode shared, not %L: several ranges of a queue are in flight, so nothing '
+            'can be held back behind a failed message', v_on_failure),
+            hint = 'mode exclusive keeps the order of each key.';
+    end if;
+    if v_mode = 'pinned' and v_on_failure = 'block_key' then
+        raise exception using errcode = 'MQ001', message =
+            'on_failure must be skip or block_queue in mode pinned, not ''block_key'': a consumer that keeps one '
+            'offset a queue cannot go on with other keys';
+    end if;
+end
+$$;
+comment on function mqpg._check_subscription(mqpg.subscription) is 'Internal: refuse settings of a subscription';
 
 -- functions/internal/_claim.sql
 -- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
@@ -1872,7 +1945,7 @@ comment on function mqpg._store_once(
 ) is 'Internal: write messages with dedup ids into the commit log';
 
 -- functions/internal/_subscription.sql
--- The subscription of a consumer group to a topic, or MQ001/MQ002/MQ003/MQ005.
+-- The subscription of a consumer group to a topic (of a broadcast group its own row, no member's), or MQ001/MQ002/MQ003/MQ005.
 -- Locks: none. Cost: two index lookups.
 create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$
@@ -1881,7 +1954,8 @@ declare
     v_subscription mqpg.subscription;
 begin
     select s.* into v_subscription from mqpg.subscription s
-    where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group;
+    where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group
+        and s.member = '';
     if not found then
         perform mqpg._check_name('consumer_group', _subscription.consumer_group);
         raise exception using errcode = 'MQ005', message = format(
@@ -2029,29 +2103,44 @@ $$;
 comment on function mqpg.alter_producer_group(text, interval, int, text, text, text) is 'Change a producer group';
 
 -- functions/topic/alter_subscription.sql
--- Changes a subscription's retry policy; null leaves a value as it is. Mode and start are fixed.
--- Locks: the subscription's row. Cost: one update. Errors: MQ001, MQ003, MQ005.
+-- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
+-- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
+-- between exclusive and shared only: positions and claims of the others mean something else.
+-- Locks: the subscription's rows. Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020.
 create function mqpg.alter_subscription(
-    consumer_group text, topic text, max_attempts int default null, retry_delay interval default null
+    consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
+    filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
 ) returns void
 language plpgsql as $$
 declare
-    v_subscription mqpg.subscription :=
-        mqpg._subscription(alter_subscription.consumer_group, alter_subscription.topic);
+    v_new mqpg.subscription := mqpg._subscription(alter_subscription.consumer_group, alter_subscription.topic);
+    v_mode text := v_new.mode;
 begin
-    if alter_subscription.max_attempts is not null then
-        perform mqpg._check_range('max_attempts', alter_subscription.max_attempts, 1, 10000);
-    end if;
-    if alter_subscription.retry_delay is not null then
-        perform mqpg._interval('retry_delay', alter_subscription.retry_delay, '0');
+    v_new.max_attempts := coalesce(alter_subscription.max_attempts, v_new.max_attempts);
+    v_new.retry_delay := coalesce(alter_subscription.retry_delay, v_new.retry_delay);
+    v_new.filter := coalesce(alter_subscription.filter, v_new.filter);
+    v_new.filter := case when v_new.filter::text <> 'true' then v_new.filter end;
+    v_new.tags := nullif(coalesce(alter_subscription.tags, v_new.tags), '{}');
+    v_new.on_failure := coalesce(alter_subscription.on_failure, v_new.on_failure);
+    v_new.mode := coalesce(alter_subscription.mode, v_new.mode);
+    perform mqpg._check_subscription(v_new);
+    if v_new.mode <> v_mode and array[v_mode, v_new.mode] <@ array['exclusive', 'shared'] is not true then
+        raise exception using errcode = 'MQ001', message = format(
+            'mode may change between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
+            hint = 'unsubscribe() and subscribe() begin anew.';
     end if;
     update mqpg.subscription s set
-        max_attempts = coalesce(alter_subscription.max_attempts, s.max_attempts),
-        retry_delay = coalesce(alter_subscription.retry_delay, s.retry_delay)
-    where s.subscription_id = v_subscription.subscription_id;
+        max_attempts = v_new.max_attempts,
+        retry_delay = v_new.retry_delay,
+        filter = v_new.filter,
+        tags = v_new.tags,
+        on_failure = v_new.on_failure,
+        mode = v_new.mode
+    where v_new.subscription_id in (s.subscription_id, s.member_of);
 end
 $$;
-comment on function mqpg.alter_subscription(text, text, int, interval) is 'Change a subscription''s retry policy';
+comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath, text [], text, text)
+    is 'Change a subscription';
 
 -- functions/topic/alter_topic.sql
 -- Changes a topic's retention or payload limit; null leaves a value as it is. The number of queues is
@@ -2115,7 +2204,8 @@ comment on function mqpg.create_producer_group(text, interval, int, text, text, 
     is 'Make a producer group and say how its undecided halves are checked; idempotent';
 
 -- functions/topic/create_topic.sql
--- Makes a topic; repeated with equal arguments it changes nothing, with others it raises MQ011.
+-- Makes a topic. In one of kind 'relay' PREPARE, COMMIT and ROLLBACK of a half travel to the consumers as messages, and
+-- their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing, with others it raises MQ011.
 -- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
 create function mqpg.create_topic(
     topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
@@ -2127,7 +2217,7 @@ begin
     perform mqpg._check_name('topic', create_topic.topic);
     perform mqpg._check_range('queues', create_topic.queues, 1, 1000);
     perform mqpg._interval('retention', create_topic.retention, '1 minute');
-    perform mqpg._check_one_of('kind', create_topic.kind, array['normal']);
+    perform mqpg._check_one_of('kind', create_topic.kind, array['normal', 'relay']);
     insert into mqpg.topic (name, queues, retention, kind)
     values (create_topic.topic, create_topic.queues, create_topic.retention, create_topic.kind)
     on conflict (name) do nothing;
@@ -2217,55 +2307,65 @@ comment on function mqpg.drop_topic(text, boolean) is
 
 -- functions/topic/subscribe.sql
 -- Subscribes a consumer group to a topic; repeated with equal arguments it changes nothing, with others it
--- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one.
--- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011.
+-- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one. filter and tags choose
+-- messages, both must hold; the filter true and no tags choose all.
+-- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011, MQ020.
 create function mqpg.subscribe(
     consumer_group text, topic text, mode text default 'exclusive', start text default 'earliest',
-    max_attempts int default 16, retry_delay interval default '10 s'
+    filter jsonpath default null, tags text [] default null, max_attempts int default 16,
+    retry_delay interval default '10 s', on_failure text default 'skip'
 ) returns void
 language plpgsql as $$
 declare
     v_topic mqpg.topic;
-    v_subscription mqpg.subscription;
+    v_new mqpg.subscription;
+    v_old mqpg.subscription;
 begin
     perform mqpg._check_name('consumer_group', subscribe.consumer_group);
     v_topic := mqpg._topic(subscribe.topic);
-    perform mqpg._check_one_of('mode', subscribe.mode, array['exclusive', 'pinned']);
+    v_new.mode := subscribe.mode;
+    v_new.start := subscribe.start;
+    v_new.filter := case when subscribe.filter::text <> 'true' then subscribe.filter end;
+    v_new.tags := nullif(subscribe.tags, '{}');
+    v_new.max_attempts := subscribe.max_attempts;
+    v_new.retry_delay := subscribe.retry_delay;
+    v_new.on_failure := subscribe.on_failure;
     perform mqpg._check_one_of('start', subscribe.start, array['earliest', 'latest']);
-    perform mqpg._check_range('max_attempts', subscribe.max_attempts, 1, 10000);
-    perform mqpg._interval('retry_delay', subscribe.retry_delay, '0');
+    perform mqpg._check_subscription(v_new);
     -- A look first: a conflict would use up an id, and those that fit into a cursor lock's key are two million.
-    insert into mqpg.subscription (consumer_group, topic_id, mode, start, max_attempts, retry_delay)
-    select subscribe.consumer_group, v_topic.topic_id, subscribe.mode, subscribe.start,
-        subscribe.max_attempts, subscribe.retry_delay
+    insert into mqpg.subscription (
+        consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
+    select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
+        v_new.max_attempts, v_new.retry_delay, v_new.on_failure
     where not exists (
         select from mqpg.subscription s
-        where s.topic_id = v_topic.topic_id and s.consumer_group = subscribe.consumer_group)
+        where s.topic_id = v_topic.topic_id and s.consumer_group = subscribe.consumer_group and s.member = '')
     on conflict do nothing
-    returning * into v_subscription;
-    if v_subscription.subscription_id is not null then
+    returning subscription_id into v_new.subscription_id;
+    if v_new.subscription_id is not null then
         insert into mqpg.cursor (
             subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
-        select v_subscription.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position,
+        select v_new.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position,
             clock_timestamp(), 's', '{}'
         from generate_series(-1, v_topic.queues - 1) as q(queue_id),
             lateral (select case
                 when q.queue_id = -1 then 0
-                when subscribe.start = 'latest' then mqpg._tail(v_topic.topic_id, q.queue_id, 0)
+                when v_new.start = 'latest' then mqpg._tail(v_topic.topic_id, q.queue_id, 0)
                 else mqpg._oldest(v_topic.topic_id, q.queue_id, 0)
             end) as p(position);
         return;
     end if;
-    v_subscription := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
-    if (v_subscription.mode, v_subscription.start, v_subscription.max_attempts, v_subscription.retry_delay)
-        is distinct from (subscribe.mode, subscribe.start, subscribe.max_attempts, subscribe.retry_delay) then
+    v_old := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
+    if (v_old.mode, v_old.start, v_old.filter::text, v_old.tags, v_old.max_attempts, v_old.retry_delay, v_old.on_failure)
+        is distinct from (v_new.mode, v_new.start, v_new.filter::text, v_new.tags, v_new.max_attempts,
+            v_new.retry_delay, v_new.on_failure) then
         raise exception using errcode = 'MQ011', message = format(
             'consumer group %L is subscribed to %L with other arguments', subscribe.consumer_group, subscribe.topic),
             hint = 'alter_subscription() changes one.';
     end if;
 end
 $$;
-comment on function mqpg.subscribe(text, text, text, text, int, interval)
+comment on function mqpg.subscribe(text, text, text, text, jsonpath, text [], int, interval, text)
     is 'Subscribe a consumer group to a topic; idempotent';
 
 -- functions/topic/unsubscribe.sql
@@ -2993,12 +3093,15 @@ declare
 begin
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
     select s.* into v_subscription from mqpg.subscription s
-    where s.topic_id = v_topic.topic_id and s.consumer_group = receive.consumer_group;
+    where s.topic_id = v_topic.topic_id and s.consumer_group = receive.consumer_group and s.member = '';
     if not found then
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
     perform mqpg._check_receive(
         v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
+    if v_subscription.paused or v_topic.paused then
+        return;
+    end if;
     for v_waiting in
         select q.queue_id, c.claimed, c.claims,
             case q.queue_id when -1 then v_subscription.subscription_id else 0 end as lane
@@ -4717,9 +4820,9 @@ declare
 begin
     insert into mqpg.held (
         message_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, kind, nonce, check_at, delay, key, tag,
-        headers, payload)
+        headers, payload, relay)
     select (l.batch_id << 10) + u.place - 1, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.incarnation, l.queue_id, l.kind,
-        l.nonce, l.check_at, l.delay, u.key, u.tag, u.headers, u.payload
+        l.nonce, l.check_at, l.delay, u.key, u.tag, u.headers, u.payload, l.relay
     from (
         select w.message_id >> 10 as batch_id, array_agg(w.message_id) as ids
         from unnest(_hold.message_ids) as w(message_id) group by 1
@@ -5755,7 +5858,7 @@ cross join lateral mqpg._tail(
 comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
 
 -- views/topics.sql
--- Topics and their settings. paused: nothing can be paused in this version.
+-- Topics and their settings. paused: it delivers nothing to anybody.
 -- Cost: one row a topic.
 create view mqpg.topics as
 select
@@ -5763,7 +5866,7 @@ select
     t.kind,
     t.queues,
     t.retention,
-    false as paused,
+    t.paused,
     t.max_payload,
     t.created_at
 from mqpg.topic as t;

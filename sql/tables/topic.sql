@@ -4,8 +4,9 @@ create table mqpg.topic (
     name text not null unique,
     queues int not null,
     retention interval not null,
-    kind text not null default 'normal',
+    kind text not null default 'normal',    -- normal | relay
     max_payload int not null default 1048576,
+    paused boolean not null default false,     -- delivers nothing to anybody
     created_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.topic is 'Topics: number of ordered queues, retention, payload limit in bytes';

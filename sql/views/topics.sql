@@ -1,4 +1,4 @@
--- Topics and their settings. paused: nothing can be paused in this version.
+-- Topics and their settings. paused: it delivers nothing to anybody.
 -- Cost: one row a topic.
 create view mqpg.topics as
 select
@@ -6,7 +6,7 @@ select
     t.kind,
     t.queues,
     t.retention,
-    false as paused,
+    t.paused,
     t.max_payload,
     t.created_at
 from mqpg.topic as t;

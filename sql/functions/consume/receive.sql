@@ -24,12 +24,15 @@ declare
 begin
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
     select s.* into v_subscription from mqpg.subscription s
-    where s.topic_id = v_topic.topic_id and s.consumer_group = receive.consumer_group;
+    where s.topic_id = v_topic.topic_id and s.consumer_group = receive.consumer_group and s.member = '';
     if not found then
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
     perform mqpg._check_receive(
         v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
+    if v_subscription.paused or v_topic.paused then
+        return;
+    end if;
     for v_waiting in
         select q.queue_id, c.claimed, c.claims,
             case q.queue_id when -1 then v_subscription.subscription_id else 0 end as lane

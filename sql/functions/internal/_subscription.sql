@@ -1,4 +1,4 @@
--- The subscription of a consumer group to a topic, or MQ001/MQ002/MQ003/MQ005.
+-- The subscription of a consumer group to a topic (of a broadcast group its own row, no member's), or MQ001/MQ002/MQ003/MQ005.
 -- Locks: none. Cost: two index lookups.
 create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$
@@ -7,7 +7,8 @@ declare
     v_subscription mqpg.subscription;
 begin
     select s.* into v_subscription from mqpg.subscription s
-    where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group;
+    where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group
+        and s.member = '';
     if not found then
         perform mqpg._check_name('consumer_group', _subscription.consumer_group);
         raise exception using errcode = 'MQ005', message = format(

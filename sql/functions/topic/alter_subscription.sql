@@ -1,23 +1,38 @@
--- Changes a subscription's retry policy; null leaves a value as it is. Mode and start are fixed.
--- Locks: the subscription's row. Cost: one update. Errors: MQ001, MQ003, MQ005.
+-- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
+-- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
+-- between exclusive and shared only: positions and claims of the others mean something else.
+-- Locks: the subscription's rows. Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020.
 create function mqpg.alter_subscription(
-    consumer_group text, topic text, max_attempts int default null, retry_delay interval default null
+    consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
+    filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
 ) returns void
 language plpgsql as $$
 declare
-    v_subscription mqpg.subscription :=
-        mqpg._subscription(alter_subscription.consumer_group, alter_subscription.topic);
+    v_new mqpg.subscription := mqpg._subscription(alter_subscription.consumer_group, alter_subscription.topic);
+    v_mode text := v_new.mode;
 begin
-    if alter_subscription.max_attempts is not null then
-        perform mqpg._check_range('max_attempts', alter_subscription.max_attempts, 1, 10000);
-    end if;
-    if alter_subscription.retry_delay is not null then
-        perform mqpg._interval('retry_delay', alter_subscription.retry_delay, '0');
+    v_new.max_attempts := coalesce(alter_subscription.max_attempts, v_new.max_attempts);
+    v_new.retry_delay := coalesce(alter_subscription.retry_delay, v_new.retry_delay);
+    v_new.filter := coalesce(alter_subscription.filter, v_new.filter);
+    v_new.filter := case when v_new.filter::text <> 'true' then v_new.filter end;
+    v_new.tags := nullif(coalesce(alter_subscription.tags, v_new.tags), '{}');
+    v_new.on_failure := coalesce(alter_subscription.on_failure, v_new.on_failure);
+    v_new.mode := coalesce(alter_subscription.mode, v_new.mode);
+    perform mqpg._check_subscription(v_new);
+    if v_new.mode <> v_mode and array[v_mode, v_new.mode] <@ array['exclusive', 'shared'] is not true then
+        raise exception using errcode = 'MQ001', message = format(
+            'mode may change between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
+            hint = 'unsubscribe() and subscribe() begin anew.';
     end if;
     update mqpg.subscription s set
-        max_attempts = coalesce(alter_subscription.max_attempts, s.max_attempts),
-        retry_delay = coalesce(alter_subscription.retry_delay, s.retry_delay)
-    where s.subscription_id = v_subscription.subscription_id;
+        max_attempts = v_new.max_attempts,
+        retry_delay = v_new.retry_delay,
+        filter = v_new.filter,
+        tags = v_new.tags,
+        on_failure = v_new.on_failure,
+        mode = v_new.mode
+    where v_new.subscription_id in (s.subscription_id, s.member_of);
 end
 $$;
-comment on function mqpg.alter_subscription(text, text, int, interval) is 'Change a subscription''s retry policy';
+comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath, text [], text, text)
+    is 'Change a subscription';

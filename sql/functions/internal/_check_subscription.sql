@@ -1,0 +1,30 @@
+-- Refuses a subscription whose settings are out of range (MQ001) or do not go together: block_key and
+-- block_queue promise an order that mode shared does not have, and the one offset of a pinned consumer's own
+-- database (C2) cannot say which messages of other keys went on. MQ020: a filter with a variable that it is not given.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_subscription(subscription mqpg.subscription) returns void
+language plpgsql stable as $$
+declare
+    v_mode text := (_check_subscription.subscription).mode;
+    v_on_failure text := (_check_subscription.subscription).on_failure;
+begin
+    perform mqpg._check_one_of('mode', v_mode, array['exclusive', 'shared', 'pinned', 'broadcast']);
+    perform mqpg._check_one_of('on_failure', v_on_failure, array['skip', 'block_key', 'block_queue']);
+    perform mqpg._check_range('max_attempts', (_check_subscription.subscription).max_attempts, 1, 10000);
+    perform mqpg._interval('retry_delay', (_check_subscription.subscription).retry_delay, '0');
+    perform mqpg._check_filter(
+        (_check_subscription.subscription).filter, (_check_subscription.subscription).tags);
+    if v_mode = 'shared' and v_on_failure <> 'skip' then
+        raise exception using errcode = 'MQ001', message = format(
+            'on_failure must be skip in mode shared, not %L: several ranges of a queue are in flight, so nothing '
+            'can be held back behind a failed message', v_on_failure),
+            hint = 'mode exclusive keeps the order of each key.';
+    end if;
+    if v_mode = 'pinned' and v_on_failure = 'block_key' then
+        raise exception using errcode = 'MQ001', message =
+            'on_failure must be skip or block_queue in mode pinned, not ''block_key'': a consumer that keeps one '
+            'offset a queue cannot go on with other keys';
+    end if;
+end
+$$;
+comment on function mqpg._check_subscription(mqpg.subscription) is 'Internal: refuse settings of a subscription';
