@@ -15,6 +15,7 @@
      │    └── SerializationFailure 40001  lost a race: repeat the transaction
      ├── InvalidArgument           MQ001  null, negative, out of range, not an option
      │    ├── InvalidName          MQ002  name of a topic or group
+     │    ├── InvalidFilter        MQ020  a subscription's filter that cannot work
      │    └── PayloadTooLarge      MQ010
      ├── NotFound
      │    ├── UnknownTopic         MQ003
@@ -53,6 +54,7 @@ __all__ = [
     "Error",
     "Fenced",
     "InvalidArgument",
+    "InvalidFilter",
     "InvalidName",
     "LedgerError",
     "LockTimeout",
@@ -146,6 +148,12 @@ class InvalidName(InvalidArgument):
     """Names match ``^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$``."""
 
     sqlstate = "MQ002"
+
+
+class InvalidFilter(InvalidArgument):
+    """The filter names a variable other than ``$headers``, ``$key`` and ``$tag``."""
+
+    sqlstate = "MQ020"
 
 
 class PayloadTooLarge(InvalidArgument):

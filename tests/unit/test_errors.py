@@ -28,6 +28,7 @@ CODES = {
     "MQ017": errors.Fenced,
     "MQ018": errors.WrongState,
     "MQ019": errors.CheckerFailed,
+    "MQ020": errors.InvalidFilter,
     "55P03": errors.LockTimeout,
     "40001": errors.SerializationFailure,
     "40P01": errors.SerializationFailure,
