@@ -9,18 +9,22 @@ from contextlib import contextmanager, suppress
 
 
 class Proxy:
-    """Forwards to host:port. `cut_at(b"COMMIT", forward=True)` cuts the connection that next sends these bytes."""
+    """Forwards to host:port. `cut_at(b"COMMIT", forward=True)` cuts the connection that next sends these bytes.
+
+    With `stay_down` nobody gets through from then on, until `down` is False again.
+    """
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._server.getsockname()[1]
-        self._trap: tuple[bytes, bool] | None = None
+        self._trap: tuple[bytes, bool, bool] | None = None
         self.cuts = 0
+        self.down = False
         threading.Thread(target=self._accept, daemon=True).start()
 
-    def cut_at(self, needle: bytes, *, forward: bool) -> None:
-        self._trap = (needle, forward)
+    def cut_at(self, needle: bytes, *, forward: bool, stay_down: bool = False) -> None:
+        self._trap = (needle, forward, stay_down)
 
     def close(self) -> None:
         self._server.close()
@@ -29,6 +33,9 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._server.accept()
+                if self.down:
+                    client.close()
+                    continue
                 upstream = socket.create_connection(self._target)
                 threading.Thread(target=self._pump, args=(client, upstream, True), daemon=True).start()
                 threading.Thread(target=self._pump, args=(upstream, client, False), daemon=True).start()
@@ -37,7 +44,7 @@ class Proxy:
         with suppress(OSError):
             while data := source.recv(65536):
                 if watched and self._trap is not None and self._trap[0] in data:
-                    forward, self._trap = self._trap[1], None
+                    (_, forward, self.down), self._trap = self._trap, None
                     self.cuts += 1
                     # The answer must not get through: the way back is closed before the request goes on.
                     with suppress(OSError):

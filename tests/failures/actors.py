@@ -1,0 +1,114 @@
+"""What the processes do that the tests kill: whole programs of users and workers, over the public library."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from sqlalchemy import Connection, text
+
+import mqpg
+from mqpg.workers.compensator import Compensator
+from mqpg.workers.worker import Options
+
+__all__ = [
+    "compensate",
+    "compensator",
+    "consume_c3",
+    "consume_here",
+    "consume_there",
+    "recover",
+    "sell",
+    "sell_here",
+]
+
+SALE = text("insert into sale (id) values (:id)")
+EFFECT = text("insert into effect (id) values (:id)")
+
+
+@contextmanager
+def _producer(dsn: str, shop: str) -> Iterator[mqpg.TransactionalProducer]:
+    with mqpg.connect(dsn) as mq, mqpg.TransactionalProducer(mq, group="shop", ledger=shop) as producer:
+        yield producer
+
+
+def sell(dsn: str, shop: str, id: int, fail: bool = False) -> None:
+    """Protocol T2: one sale with its message; `fail` makes the local transaction fail."""
+    with _producer(dsn, shop) as producer, producer.transaction("orders", {"id": id}, key=str(id)) as tx:
+        tx.execute(SALE, {"id": id})
+        if fail:
+            raise ValueError("the shop says no")
+
+
+def sell_here(dsn: str, id: int, fail: bool = False) -> None:
+    """Half message and local transaction in the broker's own database, by SQL."""
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        row = conn.execute("select mqpg.prepare('orders', '{}'::text, 'here')").fetchone()
+        assert row is not None
+        with conn.transaction() as tx:
+            conn.execute("select mqpg.local_begin(%s)", row)
+            conn.execute("insert into sale values (%s)", [id])
+            tx.force_rollback = fail
+        conn.execute("select mqpg.rollback(%s)" if fail else "select mqpg.commit(%s)", row)
+
+
+def recover(dsn: str, shop: str) -> None:
+    """The producer's recovery pass."""
+    with _producer(dsn, shop) as producer:
+        producer.recover(older_than=timedelta(0))
+
+
+def compensator(dsn: str, shop: str, seconds: float = 30.0) -> None:
+    """The compensator, for so long."""
+    stop = threading.Event()
+    worker = Compensator(Options(dsn, interval=0.02, ledgers={"shop": shop}), stop)
+    threading.Timer(seconds, stop.set).start()
+    worker.run()
+
+
+def compensate(dsn: str) -> None:
+    """What pg_cron would do."""
+    with mqpg.connect(dsn) as mq:
+        give_up = time.monotonic() + 10
+        while not mq.compensate() and time.monotonic() < give_up:
+            time.sleep(0.02)
+
+
+def consume_there(dsn: str, shop: str, consumer: str = "one") -> None:
+    """Protocol C2: effect and offset in the consumer's own database."""
+
+    @mqpg.consumer("orders", group="there", database=shop, consumer=consumer)
+    def handle(message: mqpg.Message, conn: Connection) -> None:
+        conn.execute(EFFECT, {"id": message.payload["id"]})
+
+    with mqpg.connect(dsn) as mq:
+        while handle.step(mq):
+            pass
+    handle.close()
+
+
+def consume_here(dsn: str) -> None:
+    """Protocol C1: effect in the broker's database."""
+
+    @mqpg.consumer("orders", group="readers")
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        conn.execute("insert into effect values (%s)", [message.payload["id"]])
+
+    with mqpg.connect(dsn) as mq:
+        while handle.step(mq):
+            pass
+
+
+def consume_c3(dsn: str, lease: float, effects: str) -> None:
+    """Protocol C3: an effect outside of any transaction, then the ack."""
+    with mqpg.connect(dsn) as mq:
+        messages = mq.receive("readers", "orders", lease=lease)
+        with open(effects, "a") as out:
+            for message in messages:
+                out.write(f"{message.payload['id']}\n")
+        mq.ack(str(messages[0].receipt))

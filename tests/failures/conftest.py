@@ -1,0 +1,94 @@
+"""Fixtures of the failure tests: a stage on databases that all of them share, emptied in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import psycopg
+import pytest
+
+from mqpg import migrate
+from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
+from tests.failures.stage import SHOP_TABLES, Stage
+from tests.failures.zygote import Zygote
+from tests.fixtures.databases import Databases
+from tests.fixtures.emptying import empty
+from tests.fixtures.server import Server
+
+
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """Where the processes come from that are killed."""
+    made = Zygote()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
+def stage_dsn(server: Server, databases: Databases, template: str) -> Iterator[str]:
+    name = databases.create(template)
+    yield server.dsn(name)
+    databases.drop(name)
+
+
+@pytest.fixture(scope="session")
+def shop_database(server: Server, databases: Databases) -> Iterator[str]:
+    name = databases.create()
+    yield server.dsn(name)
+    databases.drop(name)
+
+
+@pytest.fixture
+def shop_dsn(shop_database: str) -> str:
+    """The database of the shop's own, with tables for what producers and consumers do."""
+    with psycopg.connect(shop_database) as conn:
+        conn.execute("drop schema public cascade; create schema public")
+        conn.execute(SHOP_TABLES)
+    return shop_database
+
+
+@pytest.fixture
+def stage(stage_dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
+    """A broker and a shop; when the test has passed, the broker as a whole must be consistent."""
+    empty(stage_dsn)
+    made = Stage(stage_dsn, shop_dsn, zygote)
+    try:
+        yield made
+        made.consistent()
+    finally:
+        made.close()
+
+
+@dataclass(frozen=True, slots=True)
+class CrashingStage:
+    """A stage on a server that can be crashed."""
+
+    stage: Stage
+    server: EmbeddedServer
+
+    def crash(self) -> None:
+        """Immediate shutdown (no checkpoint, like a loss of power to the process) and start."""
+        self.server.restart("immediate")
+        self.stage.reconnect()
+
+
+@pytest.fixture(scope="session")
+def crashing_server() -> Iterator[EmbeddedServer]:
+    """One server for all tests that crash it."""
+    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as server:
+        migrate.upgrade(server.create_database("broker"))
+        yield server
+
+
+@pytest.fixture
+def crashing(crashing_server: EmbeddedServer, shop_dsn: str, zygote: Zygote) -> Iterator[CrashingStage]:
+    """A broker whose server can be crashed, and a shop that stays."""
+    dsn = crashing_server.dsn("broker")
+    empty(dsn)
+    made = CrashingStage(Stage(dsn, shop_dsn, zygote), crashing_server)
+    try:
+        yield made
+        made.stage.consistent()
+    finally:
+        made.stage.close()

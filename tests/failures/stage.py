@@ -1,0 +1,257 @@
+"""A broker, the shop's own database beside it, and the questions that every failure test asks at the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from sqlalchemy import NullPool, create_engine
+
+import mqpg
+from mqpg.dsn import to_sqlalchemy
+from mqpg.workers.compensator import Compensator
+from mqpg.workers.worker import Options
+from tests.failures.actors import SALE
+from tests.failures.zygote import Zygote
+from tests.integration.cutting import Proxy, proxy
+from tests.sql.harness import HOT_TABLES, Broker, Session, eventually, positions
+
+__all__ = ["SHOP_TABLES", "Stage"]
+
+SHOP_TABLES = "create table if not exists sale (id int primary key); create table if not exists effect (id int)"
+
+
+class Stage:
+    """Topic `orders` (2 queues) with subscriber `readers`; producer group `shop`, its ledger in the shop's database.
+
+    `sql` and `mq` work on the broker, `shop` on the shop's database.
+    """
+
+    def __init__(self, dsn: str, shop_dsn: str, zygote: Zygote) -> None:
+        self.dsn, self.shop_dsn, self._zygote = dsn, shop_dsn, zygote
+        self.broker = Broker(dsn)
+        self.sql = self.broker.session()
+        self.shop = Broker(shop_dsn).session()
+        self.mq = mqpg.connect(dsn, retry_timeout=5)
+        self.shop_url = to_sqlalchemy(shop_dsn).render_as_string(hide_password=False)
+        # No pool: nothing stays open in a database that the test takes away.
+        self.engine = create_engine(self.shop_url, poolclass=NullPool)
+        self.ledger = mqpg.Ledger(self.engine)
+        self.producer = mqpg.TransactionalProducer(self.mq, group="shop", ledger=self.engine)
+        self.mq.create_topic("orders", queues=2)
+        self.mq.create_producer_group("shop", check_after="10 ms", checker="url", checker_target="shop")
+        self.mq.subscribe("readers", "orders")
+        self.producer.create_ledger()
+
+    def close(self) -> None:
+        self.producer.close()
+        self.mq.close()
+        self.engine.dispose()
+        self.shop.conn.close()
+        self.broker.close()
+
+    def sell_here(self) -> None:
+        """The business is in the broker's database too: its tables, and producer group `here` for them."""
+        self.sql.execute(SHOP_TABLES)
+        self.mq.create_producer_group("here", check_after="10 ms", checker="ledger")
+
+    def reconnect(self) -> None:
+        """After a crash of the broker's server: test sessions anew; the client finds out by itself."""
+        self.broker.close()
+        self.broker = Broker(self.dsn)
+        self.sql = self.broker.session()
+
+    # what is done
+
+    def sell(self, id: int, *, producer: mqpg.TransactionalProducer | None = None, **named: Any) -> str:
+        """One sale with its message (protocol T2); its handle."""
+        with (producer or self.producer).transaction("orders", {"id": id}, **named) as tx:
+            tx.execute(SALE, {"id": id})
+        return tx.handle
+
+    def killed(self, actor: str, when: str, step: str, nth: int = 1, **arguments: Any) -> None:
+        """An actor on this broker, dead by SIGKILL at that step."""
+        self._zygote.killed(actor, when, step, nth, **self._places(actor), **arguments)
+
+    def finished(self, actor: str, **arguments: Any) -> None:
+        """An actor on this broker, run to its end."""
+        self._zygote.finished(actor, **self._places(actor), **arguments)
+
+    def _places(self, actor: str) -> dict[str, str]:
+        from tests.failures import actors
+
+        known = getattr(actors, actor).__code__.co_varnames
+        return {name: place for name, place in (("dsn", self.dsn), ("shop", self.shop_url)) if name in known}
+
+    def recover(self) -> int:
+        """The producer's recovery pass (T2, step 5)."""
+        return self.producer.recover(older_than=timedelta(0))
+
+    @contextmanager
+    def compensator(self) -> Iterator[None]:
+        """A compensator at work on all groups, in a thread."""
+        stop = threading.Event()
+        worker = Compensator(Options(self.dsn, interval=0.02, ledgers={"shop": self.shop_url}), stop)
+        running = threading.Thread(target=worker.run)
+        running.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            running.join(30)
+
+    def check_back(self, until: Callable[[], Any] | None = None) -> None:
+        """Have the compensator ask until nothing is undecided (or `until` says enough)."""
+        with self.compensator():
+            eventually(until or (lambda: self.pending() == []), timeout=20, interval=0.03)
+
+    def append(self) -> None:
+        """Everything that is visible gets its place."""
+        while self.mq.append():
+            pass
+
+    @contextmanager
+    def through_proxy(self, dsn: str | None = None, **settings: Any) -> Iterator[tuple[Proxy, mqpg.Client]]:
+        """A client whose connections can be cut."""
+        with proxy(*self.address(dsn or self.dsn)) as cut:
+            found = make_conninfo(
+                dsn or self.dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable"
+            )
+            with mqpg.connect(found, **({"retry_timeout": 5, "pool_timeout": 5} | settings)) as client:
+                yield cut, client
+
+    @contextmanager
+    def shop_through_proxy(self) -> Iterator[tuple[Proxy, mqpg.TransactionalProducer]]:
+        """A producer whose connections to the shop's database can be cut."""
+        with proxy(*self.address(self.shop_dsn)) as cut:
+            url = to_sqlalchemy(self.shop_dsn).set(host="127.0.0.1", port=cut.port)
+            url = url.update_query_dict({"sslmode": "disable", "gssencmode": "disable"})
+            with mqpg.TransactionalProducer(self.mq, group="shop", ledger=url) as producer:
+                yield cut, producer
+
+    @staticmethod
+    def address(dsn: str) -> tuple[str, int]:
+        where = conninfo_to_dict(dsn)
+        return str(where["host"]), int(str(where["port"]))
+
+    @contextmanager
+    def shop_away(self) -> Iterator[None]:
+        """The shop's database lets nobody in."""
+        name = sql.Identifier(self.shop.conn.info.dbname)
+        alter = sql.SQL("alter database {} allow_connections {}")
+        self.sql.conn.execute(alter.format(name, sql.SQL("false")))
+        self.sql.execute(
+            "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s and pid <> %s",
+            self.shop.conn.info.dbname,
+            self.shop.pid,
+        )
+        try:
+            yield
+        finally:
+            self.sql.conn.execute(alter.format(name, sql.SQL("true")))
+
+    def overdue_now(self) -> None:
+        """As if every lease and back-off of a check-back had passed."""
+        self.sql.execute("update pgmq.q_mqpg_oplog set vt = clock_timestamp() - interval '1 ms'")
+
+    # what is found
+
+    def sold(self) -> list[int]:
+        """What the local transactions that committed did."""
+        return [row[0] for row in self.shop.rows("select id from sale order by id")]
+
+    def sold_here(self) -> list[int]:
+        """The same, where the business is in the broker's database."""
+        return [row[0] for row in self.sql.rows("select id from sale order by id")]
+
+    def effects(self) -> list[int]:
+        """What consumers did, duplicates shown."""
+        return [row[0] for row in self.shop.rows("select id from effect order by id")]
+
+    def delivered(self) -> list[int]:
+        """Ids that `readers` get and acknowledge, duplicates shown."""
+        self.append()
+        return sorted(m.payload["id"] for m in self.sql.drain("orders", group="readers", max_messages=1000))
+
+    def pending(self) -> list[Any]:
+        return self.sql.rows("select * from mqpg.half_pending")
+
+    def parked(self) -> list[Any]:
+        return self.sql.rows("select * from mqpg.half_parked")
+
+    def events(self, handle: str) -> list[str]:
+        """What the check log says of a half, in order."""
+        rows = self.sql.rows("select event from mqpg.check_log where message_id = %s order by at", message_id(handle))
+        return [row.event for row in rows]
+
+    def decision(self, handle: str) -> tuple[str, str] | None:
+        """Who decided a half, and how: c or b."""
+        query = "select op::text, decided_by from mqpg.op_log where message_id = %s and stage = 0"
+        rows = self.sql.rows(query, message_id(handle))
+        return tuple(rows[0]) if rows else None
+
+    def exactly_once(self, ids: list[int]) -> None:
+        """These sales happened, their messages and no others were delivered, and nothing is left open."""
+        assert self.sold() == ids
+        assert self.delivered() == ids
+        assert self.pending() == []
+
+    def consistent(self) -> None:
+        """The broker as a whole: dense offsets, one for each committed message, none for others, no UPDATE."""
+        self.append()
+        for topic in self.sql.rows("select name, kind from mqpg.topic"):
+            offsets: dict[int, list[int]] = {}
+            for queue_id, offset, _ in positions(self.sql, topic.name):
+                offsets.setdefault(queue_id, []).append(offset)
+            for queue_id, found in offsets.items():
+                assert found == list(range(len(found))), f"topic {topic.name} queue {queue_id} is not dense"
+            if topic.kind == "normal":
+                self._one_offset_each(topic.name)
+        assert self.sql.rows(_CHANGED, list(HOT_TABLES)) == []
+
+    def _one_offset_each(self, topic: str) -> None:
+        appended = Counter(message_id for _, _, message_id in positions(self.sql, topic))
+        assert [i for i, n in appended.items() if n > 1] == [], "repeated"
+        must = {row[0] for row in self.sql.rows(_MUST, topic)}
+        may = {row[0] for row in self.sql.rows(_MAY, topic)}
+        assert sorted(must - set(appended)) == [], "lost"
+        assert sorted(set(appended) - must - may) == [], "from nowhere"
+
+
+_CHANGED = """
+select s.relname, s.n_tup_upd, s.n_tup_del
+from pg_stat_user_tables as s
+join pg_inherits as i on i.inhrelid = s.relid
+join pg_class as t on t.oid = i.inhparent
+where t.relnamespace = 'mqpg'::regnamespace and t.relname = any (%s) and s.n_tup_upd + s.n_tup_del > 0
+"""
+_MUST = """
+with t as (select topic_id from mqpg.topic where name = %s)
+select l.batch_id * 1024 + i.i from mqpg.commit_log as l
+join t using (topic_id)
+cross join lateral generate_series(0, l.n - 1) as i (i)
+where l.kind = 'n'
+union all
+select o.message_id from mqpg.op_log as o join t using (topic_id)
+where o.stage = 0 and o.op = 'c' and o.visible_at is null
+"""
+_MAY = """
+select l.batch_id * 1024 + i.i from mqpg.commit_log as l
+join mqpg.topic as t using (topic_id)
+cross join lateral generate_series(0, l.n - 1) as i (i)
+where t.name = %s and (l.kind = 'd' or exists (
+    select from mqpg.op_log as o
+    where o.message_id = l.batch_id * 1024 + i.i and o.op = 'c' and o.visible_at <= clock_timestamp()))
+"""
+
+
+def message_id(handle: str) -> int:
+    """The message that a handle names."""
+    return int(handle.split(".")[2])
