@@ -972,14 +972,15 @@ begin
         return 'unknown';
     end if;
     select l.topic_id, l.queue_id, l.delay, l.keys[v_handle.message_id % 1024 + 1] as key,
-        l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers
+        l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers,
+        l.relay
     into v_half
     from mqpg.commit_log l
     where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
         and l.incarnation = v_handle.incarnation
         and v_handle.message_id % 1024 < l.n;
     if not found then
-        select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers into v_half
+        select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers, h.relay into v_half
         from mqpg.held h
         where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
             and h.incarnation = v_handle.incarnation;
@@ -994,8 +995,8 @@ begin
         message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by, reason)
     values (
         v_handle.message_id, 0, v_order, v_xid, _decide.op,
-        case when _decide.payload is not null then v_order * 1024 end, v_now,
-        case when _decide.op = 'c' then v_now + v_half.delay end,
+        case when _decide.payload is not null or v_half.relay then v_order * 1024 end, v_now,
+        case when _decide.op = 'c' then case when v_half.relay then 'infinity' else v_now + v_half.delay end end,
         v_half.topic_id, v_half.queue_id, _decide.decided_by, _decide.reason)
     on conflict do nothing;
     get diagnostics v_inserted = row_count;
@@ -1003,6 +1004,11 @@ begin
         select o.op into strict v_standing from mqpg.op_log o
         where o.message_id = v_handle.message_id and o.stage = 0;
         return case v_standing when 'c' then 'already_committed' else 'already_rolled_back' end;
+    end if;
+    if v_half.relay then
+        perform mqpg._relay_decisions(v_xid, v_now, _decide.op, array[v_handle.message_id], array[_decide.payload],
+            array[v_handle.message_id], array[v_order], array[v_handle.message_id]);
+        return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
     end if;
     if _decide.payload is not null then
         perform mqpg._check_final('payload', v_half.topic_id, _decide.payload);
@@ -1049,6 +1055,8 @@ declare
     v_topics int [];        -- likewise: topic, queue, delay
     v_queues smallint [];
     v_delays interval [];
+    v_relays boolean [];    -- likewise: whether it belongs to a relay topic, true or null
+    v_relayed bigint [] := '{}';    -- those of v_decided that do
     v_decided bigint [];    -- those that this call decided
 begin
     if array_ndims(_decide_batch.handles) > 1 then
@@ -1072,25 +1080,26 @@ begin
         from unnest(v_named.places, v_named.lives, v_named.ids, v_named.nonces) as n(place, life, id, nonce)
     ),
     batch as materialized (
-        select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay
+        select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay, l.relay
         from mqpg.commit_log l
         where l.batch_id = any(v_named.batches)
             and l.batch_id between v_named.batches[1] and v_named.batches[cardinality(v_named.batches)]
     ),
     half as (
-        select n.place, n.id, b.topic_id, b.queue_id, b.delay
+        select n.place, n.id, b.topic_id, b.queue_id, b.delay, b.relay
         from named n
         join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and b.incarnation = n.life
             and n.id % 1024 < b.n
         union all
-        select n.place, n.id, h.topic_id, h.queue_id, h.delay
+        select n.place, n.id, h.topic_id, h.queue_id, h.delay, h.relay
         from named n
         join mqpg.held h on h.message_id = n.id
         where h.kind = 'h' and h.nonce = n.nonce and h.incarnation = n.life
             and n.id / 1024 not in (select b.batch_id from batch b)
     )
     select array_agg(h.id order by p.place) as ids, array_agg(h.topic_id order by p.place) as topics,
-        array_agg(h.queue_id order by p.place) as queues, array_agg(h.delay order by p.place) as delays into v_facts
+        array_agg(h.queue_id order by p.place) as queues, array_agg(h.delay order by p.place) as delays,
+        array_agg(h.relay order by p.place) as relays into v_facts
     from generate_series(1, cardinality(_decide_batch.handles)) as p(place)
     left join half h using (place);
     v_ids := v_facts.ids;
@@ -1098,34 +1107,44 @@ begin
     v_order := nextval('mqpg.batch_id');
     v_now := clock_timestamp();
     select array_agg(d.id order by d.id), array_agg(d.final order by d.id), array_agg(d.topic_id order by d.id),
-        array_agg(d.queue_id order by d.id), array_agg(d.delay order by d.id)
-    into v_halves, v_finals, v_topics, v_queues, v_delays
+        array_agg(d.queue_id order by d.id), array_agg(d.delay order by d.id), array_agg(d.relay order by d.id)
+    into v_halves, v_finals, v_topics, v_queues, v_delays, v_relays
     from (
-        select distinct on (u.id) u.id, u.topic_id, u.queue_id, u.delay,
-            case when u.p is not null then nextval('mqpg.batch_id') end as final
-        from unnest(v_ids, _decide_batch.payloads, v_facts.topics, v_facts.queues, v_facts.delays)
-            with ordinality as u(id, p, topic_id, queue_id, delay, o)
+        select distinct on (u.id) u.id, u.topic_id, u.queue_id, u.delay, u.relay,
+            case when u.p is not null or u.relay then nextval('mqpg.batch_id') end as final
+        from unnest(v_ids, _decide_batch.payloads, v_facts.topics, v_facts.queues, v_facts.delays, v_facts.relays)
+            with ordinality as u(id, p, topic_id, queue_id, delay, relay, o)
         where u.id is not null order by u.id, u.o
     ) as d;
     with stored as (
         insert into mqpg.op_log (
             message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
         select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
-            case when _decide_batch.op = 'c' then v_now + h.delay end, h.topic_id, h.queue_id,
+            case when _decide_batch.op = 'c' then case when h.relay then 'infinity' else v_now + h.delay end end, h.topic_id, h.queue_id,
             _decide_batch.decided_by
-        from unnest(v_halves, v_finals, v_topics, v_queues, v_delays) as h(id, final, topic_id, queue_id, delay)
+        from unnest(v_halves, v_finals, v_topics, v_queues, v_delays, v_relays)
+            as h(id, final, topic_id, queue_id, delay, relay)
         order by h.id
         on conflict do nothing returning message_id
     )
     select coalesce(array_agg(s.message_id), '{}') into v_decided from stored s;
+    if array_position(v_relays, true) is not null then
+        v_relayed := array(
+            select h.id from unnest(v_halves, v_relays) as h(id, relay) where h.relay and h.id = any(v_decided));
+        perform mqpg._relay_decisions(v_xid, v_now, _decide_batch.op, v_ids, _decide_batch.payloads, v_halves, v_finals,
+            v_relayed);
+    end if;
     if _decide_batch.op = 'c' then
-        perform mqpg._store_finals(v_xid, v_now, v_ids, _decide_batch.payloads, v_halves, v_finals, v_decided);
+        perform mqpg._store_finals(v_xid, v_now, v_ids, _decide_batch.payloads, v_halves, v_finals, case
+            when v_relayed <> '{}' then array(select unnest(v_decided) except select unnest(v_relayed))
+            else v_decided
+        end);
         if cardinality(array_remove(v_delays, null)) > 0 then
             insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
             select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, v_now, o.topic_id, o.queue_id
             from mqpg.op_log o
             where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
-                and o.stage = 0 and o.visible_at is not null;
+                and o.stage = 0 and o.visible_at < 'infinity';
         end if;
     end if;
     if cardinality(v_decided) = cardinality(_decide_batch.handles) then
@@ -1846,11 +1865,12 @@ begin
         end;
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
-            delay, keys, tags, headers, payloads)
+            delay, keys, tags, headers, payloads, relay)
         values (
             v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, _store.incarnation, v_queue,
             v_piece.n, _store.kind, _store.nonce, _store.check_at, _store.delay,
-            v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json []);
+            v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json [],
+            case when _store.kind = 'h' and _store.topic.kind = 'relay' then true end);
         if _store.kind = 'd' then
             insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
             values (_store.visible_at, v_xid, v_batch * 1024, v_piece.n, v_now, _store.topic.topic_id, v_queue);
@@ -2204,8 +2224,9 @@ comment on function mqpg.create_producer_group(text, interval, int, text, text, 
     is 'Make a producer group and say how its undecided halves are checked; idempotent';
 
 -- functions/topic/create_topic.sql
--- Makes a topic. In one of kind 'relay' PREPARE, COMMIT and ROLLBACK of a half travel to the consumers as messages, and
--- their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing, with others it raises MQ011.
+-- Makes a topic. In one of kind 'relay' PREPARE, COMMIT and ROLLBACK of a half travel to the consumers as messages,
+-- and their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing, with others
+-- it raises MQ011.
 -- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
 create function mqpg.create_topic(
     topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
@@ -2578,6 +2599,146 @@ $$;
 comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text [])
     is 'Send many messages in the caller''s transaction; returns their ids in argument order';
 
+-- functions/transact/_phase_headers.sql
+-- The headers of a phase of a relay topic's half: the message's own, and which phase of which half this is.
+-- Locks: none. Cost: none to speak of. Errors: MQ001 (headers that are no object).
+create function mqpg._phase_headers(headers jsonb, phase text, handle text) returns jsonb
+language plpgsql immutable as $$
+begin
+    if jsonb_typeof(_phase_headers.headers) not in ('object', 'null') then
+        raise exception using errcode = 'MQ001', message = format(
+            'headers must be a JSON object in a relay topic, not %s', jsonb_typeof(_phase_headers.headers));
+    end if;
+    return coalesce(nullif(_phase_headers.headers, 'null'), '{}')
+        || jsonb_build_object('mqpg-phase', _phase_headers.phase, 'mqpg-handle', _phase_headers.handle);
+end
+$$;
+comment on function mqpg._phase_headers(jsonb, text, text) is 'Internal: headers of a relay topic''s message';
+
+-- functions/transact/_prepared_before.sql
+-- Registers the dedup id of a half message: null where it is new, else the handle of the half that had it first within
+-- the dedup window, whatever has become of that half. A repeated PREPARE is absorbed by this, and one that comes after
+-- the COMMIT arms nothing again.
+-- Locks: the dedup id's keys; waits for a running prepare of the same id. Cost: two index inserts.
+-- Errors: MQ001 (length of the id), MQ018 (the id is a message's of send()), 40001 (REPEATABLE READ callers).
+create function mqpg._prepared_before(topic_id int, dedup_id text, message_id bigint) returns text
+language plpgsql as $$
+declare
+    v_first bigint := (mqpg._first_sends(
+        _prepared_before.topic_id, array[_prepared_before.dedup_id], array[_prepared_before.message_id]))[1];
+    v_half record;
+begin
+    if v_first is null then
+        return null;
+    end if;
+    select h.incarnation, h.nonce into v_half from mqpg._half_row(v_first) h where h.nonce is not null;
+    if not found then
+        raise exception using errcode = 'MQ018', message = format(
+            'dedup_id %L was used by message %s, which is no half message or is gone', _prepared_before.dedup_id, v_first);
+    end if;
+    return mqpg._handle(v_half.incarnation, v_first, v_half.nonce);
+end
+$$;
+comment on function mqpg._prepared_before(int, text, bigint) is 'Internal: first half with a dedup id';
+
+-- functions/transact/_relay_half.sql
+-- What a phase of a relay topic's half is made of; from held where its segment is gone.
+-- Locks: none. Cost: one row of the commit log.
+create function mqpg._relay_half(message_id bigint) returns table (
+    topic_id int, queue_id smallint, incarnation int, nonce uuid, delay interval, key text, tag text, headers jsonb,
+    payload json
+)
+language sql stable as $$
+    select l.topic_id, l.queue_id, l.incarnation, l.nonce, l.delay, l.keys[p.i], l.tags[p.i], l.headers[p.i],
+        l.payloads[p.i]
+    from (values (_relay_half.message_id % 1024 + 1)) as p(i)
+    join mqpg.commit_log l on l.batch_id = _relay_half.message_id / 1024
+    union all
+    select h.topic_id, h.queue_id, h.incarnation, h.nonce, h.delay, h.key, h.tag, h.headers, h.payload
+    from mqpg.held h
+    where h.message_id = _relay_half.message_id
+        and not exists (select from mqpg.commit_log l where l.batch_id = _relay_half.message_id / 1024)
+$$;
+comment on function mqpg._relay_half(bigint) is 'Internal: a relay topic''s half';
+
+-- functions/transact/_relay_decisions.sql
+-- Sends the COMMIT or ROLLBACK of relay topics' halves that a call has just decided (protocol T4): a message for each,
+-- in the queue of its PREPARE, under the batch id that the decision names. COMMIT carries the final payload, else the
+-- prepared one, so that a consumer needs nothing else; ROLLBACK carries null. A delayed half delays its COMMIT.
+-- Arguments as of _store_finals; `decided` are the relay topics' halves that the call decided.
+-- Locks: none beyond the new rows. Cost: one row read and one written each. Errors: MQ001, MQ010, 22P02 (not JSON).
+create function mqpg._relay_decisions(
+    xid xid8, at timestamptz, op "char", ids bigint [], payloads text [], halves bigint [], batches bigint [],
+    decided bigint []
+) returns void
+language plpgsql as $$
+begin
+    with fate as materialized (
+        select u.batch, f.topic_id, f.queue_id, f.key, f.tag, f.delay,
+            mqpg._phase_headers(f.headers, case _relay_decisions.op when 'c' then 'commit' else 'rollback' end,
+                mqpg._handle(f.incarnation, u.id, f.nonce)) as headers,
+            case when _relay_decisions.op = 'c' then coalesce(p.payload::json, f.payload) else 'null' end as payload
+        from unnest(_relay_decisions.halves, _relay_decisions.batches) as u(id, batch)
+        cross join lateral mqpg._relay_half(u.id) as f
+        left join lateral (
+            select g.payload
+            from unnest(_relay_decisions.ids, _relay_decisions.payloads) with ordinality as g(id, payload, o)
+            where g.id = u.id order by g.o limit 1
+        ) as p on true
+        join lateral mqpg._check_final('payload', f.topic_id, p.payload) as checked on true
+        where u.id = any(_relay_decisions.decided)
+        order by u.id
+    ),
+    stored as (
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        select f.batch, _relay_decisions.xid, _relay_decisions.at, f.topic_id, f.queue_id, 1,
+            case when _relay_decisions.op = 'c' and f.delay is not null then 'd' else 'n' end,
+            case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
+            array[f.headers], array[f.payload]
+        from fate f
+    )
+    insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+    select _relay_decisions.at + f.delay, _relay_decisions.xid, f.batch * 1024, 1, _relay_decisions.at, f.topic_id,
+        f.queue_id
+    from fate f
+    where _relay_decisions.op = 'c' and f.delay is not null;
+end
+$$;
+comment on function mqpg._relay_decisions(
+    xid8, timestamptz, "char", bigint [], text [], bigint [], bigint [], bigint []
+) is 'Internal: send the decisions over a relay topic''s halves';
+
+-- functions/transact/_relay_prepares.sql
+-- Sends the PREPARE of halves that were just stored in a relay topic (protocol T4): a message for each, in the half's
+-- queue, with its key, tag and body. The halves stay what they are, so check-back and decisions go on as ever.
+-- Locks: none beyond the new rows. Cost: one row a record batch. Errors: MQ001 (headers that are no object).
+create function mqpg._relay_prepares(batch_ids bigint []) returns void
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    v_least bigint := (select min(b.id) from unnest(_relay_prepares.batch_ids) as b(id));
+    v_most bigint := (select max(b.id) from unnest(_relay_prepares.batch_ids) as b(id));
+    v_half mqpg.commit_log;
+begin
+    for v_half in
+        select l.* from mqpg.commit_log l
+        where l.batch_id = any(_relay_prepares.batch_ids) and l.batch_id between v_least and v_most
+        order by l.batch_id
+    loop
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        values (
+            nextval('mqpg.batch_id'), v_half.xid, v_half.born_at, v_half.topic_id, v_half.queue_id, v_half.n, 'n',
+            v_half.keys, v_half.tags, array(
+                select mqpg._phase_headers(v_half.headers[i + 1], 'prepare',
+                    mqpg._handle(v_half.incarnation, v_half.batch_id * 1024 + i, v_half.nonce))
+                from generate_series(0, v_half.n - 1) as i order by i),
+            v_half.payloads);
+    end loop;
+end
+$$;
+comment on function mqpg._relay_prepares(bigint []) is 'Internal: send the PREPARE of a relay topic''s halves';
+
 -- functions/transact/commit.sql
 -- Commits a half message (protocol T2, step 3): idempotent, the first decision stands, and the outcome says
 -- which it was. A payload given here replaces the prepared one. A delayed half counts its delay from here.
@@ -2702,11 +2863,14 @@ comment on function mqpg.local_begin(text) is 'Ledger row in this database: firs
 -- functions/transact/prepare.sql
 -- Stores a half message, invisible until commit(), and returns its handle (protocol T2, step 1). Call it in
 -- a transaction of its own and commit that before the local transaction begins. The commit waits for the
--- disk whatever the session's synchronous_commit says.
--- Locks: none beyond the new row. Cost: one row of the commit log. Errors: MQ001, MQ003, MQ004, MQ010.
+-- disk whatever the session's synchronous_commit says. A dedup_id makes it repeatable: one seen within the window
+-- stores nothing and returns the first half's handle. In a relay topic its PREPARE goes to the consumers (protocol T4).
+-- Locks: none beyond the new row (with a dedup id: waits for a running prepare of the same id).
+-- Cost: one row of the commit log. Errors: MQ001, MQ003, MQ004, MQ010, MQ018 (the dedup id is a send's).
 create function mqpg.prepare(
     topic text, payload text, producer_group text, key text default null, tag text default null,
-    headers jsonb default null, check_after interval default null, delay interval default null
+    headers jsonb default null, check_after interval default null, delay interval default null,
+    dedup_id text default null
 ) returns text
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -2717,6 +2881,7 @@ declare
     v_nonce uuid := gen_random_uuid();
     v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_now timestamptz := clock_timestamp();
+    v_first text;
 begin
     select t.* into v_topic from mqpg.topic t where t.name = prepare.topic;
     if not found then
@@ -2743,9 +2908,15 @@ begin
     perform mqpg._force_sync();
     v_xid := pg_current_xact_id();    -- before the batch id is drawn
     v_batch := nextval('mqpg.batch_id');
+    if prepare.dedup_id is not null then
+        v_first := mqpg._prepared_before(v_topic.topic_id, prepare.dedup_id, v_batch * 1024);
+        if v_first is not null then
+            return v_first;
+        end if;
+    end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
-        keys, tags, headers, payloads)
+        keys, tags, headers, payloads, relay)
     values (
         v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id, v_incarnation,
         case
@@ -2757,33 +2928,38 @@ begin
         case when prepare.key is not null then array[prepare.key] end,
         case when prepare.tag is not null then array[prepare.tag] end,
         case when prepare.headers is not null then array[prepare.headers] end,
-        array[prepare.payload::json]);
+        array[prepare.payload::json], case when v_topic.kind = 'relay' then true end);
+    if v_topic.kind = 'relay' then
+        perform mqpg._relay_prepares(array[v_batch]);
+    end if;
     return mqpg._handle(v_incarnation, v_batch * 1024, v_nonce);
 end
 $$;
-comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval)
+comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text)
     is 'Store a half message, invisible until commit(); returns its handle';
 
 create function mqpg.prepare(
     topic text, payload json, producer_group text, key text default null, tag text default null,
-    headers jsonb default null, check_after interval default null, delay interval default null
+    headers jsonb default null, check_after interval default null, delay interval default null,
+    dedup_id text default null
 ) returns text
 language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay)
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval)
+comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval, text)
     is 'Store a half message, invisible until commit(); returns its handle';
 
 create function mqpg.prepare(
     topic text, payload jsonb, producer_group text, key text default null, tag text default null,
-    headers jsonb default null, check_after interval default null, delay interval default null
+    headers jsonb default null, check_after interval default null, delay interval default null,
+    dedup_id text default null
 ) returns text
 language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay)
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval)
+comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval, text)
     is 'Store a half message, invisible until commit(); returns its handle';
 
 -- functions/transact/prepare_batch.sql
@@ -2802,6 +2978,7 @@ declare
     v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_prefix text := (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b);
     v_suffix text := '.' || replace(v_nonce::text, '-', '');
+    v_ids bigint [];
 begin
     perform mqpg._check_batch(
         v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
@@ -2810,13 +2987,17 @@ begin
         return;
     end if;
     perform mqpg._force_sync();
-    return query
-    select v_prefix || u.id || v_suffix    -- as _handle() makes it
-    from unnest(mqpg._store(
+    v_ids := mqpg._store(
         v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
         producer_group_id => v_group.producer_group_id, incarnation => v_incarnation, nonce => v_nonce,
         check_at => clock_timestamp() + coalesce(prepare_batch.check_after, v_group.check_after),
-        delay => nullif(prepare_batch.delay, interval '0'))) with ordinality as u(id, o)
+        delay => nullif(prepare_batch.delay, interval '0'));
+    if v_topic.kind = 'relay' then
+        perform mqpg._relay_prepares(array(select distinct u.id / 1024 from unnest(v_ids) as u(id)));
+    end if;
+    return query
+    select v_prefix || u.id || v_suffix    -- as _handle() makes it
+    from unnest(v_ids) with ordinality as u(id, o)
     order by u.o;
 end
 $$;
@@ -4468,7 +4649,7 @@ begin
             delete from mqpg.held h using mqpg.op_log o
             where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
                 and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to
-                and o.stage = 0 and o.op = 'b';
+                and o.stage = 0 and (o.op = 'b' or h.relay);
             update mqpg.held h set kind = 'n', nonce = null,
                 payload = coalesce((select f.payload from mqpg.held f where f.message_id = o.deliver_id), h.payload)
             from mqpg.op_log o
@@ -5493,9 +5674,10 @@ $$;
 comment on function mqpg._offset_of(bigint, int, int, int, bigint) is 'Internal: offset of a message in a tick';
 
 -- functions/find/_place.sql
--- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), delayed, recalled,
--- pending (sent, not appended yet) or appended; and of an appended one the tick and the offset, null where those
--- rows are gone. body_id is where its body lies: a commit may have brought its own.
+-- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), relayed (committed in a
+-- relay topic: its phases are messages of their own), delayed, recalled, pending (sent, not appended yet) or
+-- appended; and of an appended one the tick and the offset, null where those rows are gone. body_id is where its
+-- body lies: a commit may have brought its own.
 -- Locks: none. Cost: a few index lookups; see _tick_of().
 create function mqpg._place(
     message_id bigint, topic_id int, queue_id int, kind "char", xid xid8,
@@ -5512,6 +5694,10 @@ begin
         select o.* into v_op from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 0;
         if v_op.op is null or v_op.op = 'b' then
             state := case when v_op.op is null then 'prepared' else 'rolled_back' end;
+            return;
+        end if;
+        if v_op.visible_at = 'infinity' then
+            state := 'relayed';
             return;
         end if;
         body_id := coalesce(v_op.deliver_id, _place.message_id);

@@ -20,7 +20,8 @@ create table mqpg.commit_log (
     keys text [],
     tags text [],
     headers jsonb [],
-    payloads json [] not null
+    payloads json [] not null,
+    relay boolean                   -- true: halves of a relay topic, whose phases travel as messages
 ) partition by range (batch_id);
 comment on table mqpg.commit_log is
     'Commit log: all message bodies in record batches, append-only, partitioned by batch id';

@@ -15,6 +15,7 @@ create table mqpg.held (
     tag text,
     headers jsonb,
     payload json not null,
+    relay boolean,
     held_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.held is 'Messages that outlive their commit_log segment';

@@ -4,9 +4,11 @@ create table mqpg.op_log (
     message_id bigint not null,
     order_no bigint not null,       -- from the batch id sequence, one a call: when the decision was made
     xid xid8 not null,
-    deliver_id bigint,              -- the body's message id where a commit carried a final payload
+    deliver_id bigint,              -- the body's message id where a commit carried a final payload; relay
+                                    -- topics: the message that the decision travels as
     at timestamptz not null,
-    visible_at timestamptz,         -- a commit with a delay: its row in delayed brings it
+    visible_at timestamptz,         -- a commit with a delay: its row in delayed brings it; infinity: the
+                                    -- commit of a relay topic's half, which a message of its own brings
     topic_id int not null,
     queue_id smallint not null,
     stage smallint not null,

@@ -1,6 +1,7 @@
--- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), delayed, recalled,
--- pending (sent, not appended yet) or appended; and of an appended one the tick and the offset, null where those
--- rows are gone. body_id is where its body lies: a commit may have brought its own.
+-- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), relayed (committed in a
+-- relay topic: its phases are messages of their own), delayed, recalled, pending (sent, not appended yet) or
+-- appended; and of an appended one the tick and the offset, null where those rows are gone. body_id is where its
+-- body lies: a commit may have brought its own.
 -- Locks: none. Cost: a few index lookups; see _tick_of().
 create function mqpg._place(
     message_id bigint, topic_id int, queue_id int, kind "char", xid xid8,
@@ -17,6 +18,10 @@ begin
         select o.* into v_op from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 0;
         if v_op.op is null or v_op.op = 'b' then
             state := case when v_op.op is null then 'prepared' else 'rolled_back' end;
+            return;
+        end if;
+        if v_op.visible_at = 'infinity' then
+            state := 'relayed';
             return;
         end if;
         body_id := coalesce(v_op.deliver_id, _place.message_id);

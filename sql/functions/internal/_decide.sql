@@ -25,14 +25,15 @@ begin
         return 'unknown';
     end if;
     select l.topic_id, l.queue_id, l.delay, l.keys[v_handle.message_id % 1024 + 1] as key,
-        l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers
+        l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers,
+        l.relay
     into v_half
     from mqpg.commit_log l
     where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
         and l.incarnation = v_handle.incarnation
         and v_handle.message_id % 1024 < l.n;
     if not found then
-        select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers into v_half
+        select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers, h.relay into v_half
         from mqpg.held h
         where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
             and h.incarnation = v_handle.incarnation;
@@ -47,8 +48,8 @@ begin
         message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by, reason)
     values (
         v_handle.message_id, 0, v_order, v_xid, _decide.op,
-        case when _decide.payload is not null then v_order * 1024 end, v_now,
-        case when _decide.op = 'c' then v_now + v_half.delay end,
+        case when _decide.payload is not null or v_half.relay then v_order * 1024 end, v_now,
+        case when _decide.op = 'c' then case when v_half.relay then 'infinity' else v_now + v_half.delay end end,
         v_half.topic_id, v_half.queue_id, _decide.decided_by, _decide.reason)
     on conflict do nothing;
     get diagnostics v_inserted = row_count;
@@ -56,6 +57,11 @@ begin
         select o.op into strict v_standing from mqpg.op_log o
         where o.message_id = v_handle.message_id and o.stage = 0;
         return case v_standing when 'c' then 'already_committed' else 'already_rolled_back' end;
+    end if;
+    if v_half.relay then
+        perform mqpg._relay_decisions(v_xid, v_now, _decide.op, array[v_handle.message_id], array[_decide.payload],
+            array[v_handle.message_id], array[v_order], array[v_handle.message_id]);
+        return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
     end if;
     if _decide.payload is not null then
         perform mqpg._check_final('payload', v_half.topic_id, _decide.payload);

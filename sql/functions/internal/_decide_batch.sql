@@ -18,6 +18,8 @@ declare
     v_topics int [];        -- likewise: topic, queue, delay
     v_queues smallint [];
     v_delays interval [];
+    v_relays boolean [];    -- likewise: whether it belongs to a relay topic, true or null
+    v_relayed bigint [] := '{}';    -- those of v_decided that do
     v_decided bigint [];    -- those that this call decided
 begin
     if array_ndims(_decide_batch.handles) > 1 then
@@ -41,25 +43,26 @@ begin
         from unnest(v_named.places, v_named.lives, v_named.ids, v_named.nonces) as n(place, life, id, nonce)
     ),
     batch as materialized (
-        select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay
+        select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay, l.relay
         from mqpg.commit_log l
         where l.batch_id = any(v_named.batches)
             and l.batch_id between v_named.batches[1] and v_named.batches[cardinality(v_named.batches)]
     ),
     half as (
-        select n.place, n.id, b.topic_id, b.queue_id, b.delay
+        select n.place, n.id, b.topic_id, b.queue_id, b.delay, b.relay
         from named n
         join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and b.incarnation = n.life
             and n.id % 1024 < b.n
         union all
-        select n.place, n.id, h.topic_id, h.queue_id, h.delay
+        select n.place, n.id, h.topic_id, h.queue_id, h.delay, h.relay
         from named n
         join mqpg.held h on h.message_id = n.id
         where h.kind = 'h' and h.nonce = n.nonce and h.incarnation = n.life
             and n.id / 1024 not in (select b.batch_id from batch b)
     )
     select array_agg(h.id order by p.place) as ids, array_agg(h.topic_id order by p.place) as topics,
-        array_agg(h.queue_id order by p.place) as queues, array_agg(h.delay order by p.place) as delays into v_facts
+        array_agg(h.queue_id order by p.place) as queues, array_agg(h.delay order by p.place) as delays,
+        array_agg(h.relay order by p.place) as relays into v_facts
     from generate_series(1, cardinality(_decide_batch.handles)) as p(place)
     left join half h using (place);
     v_ids := v_facts.ids;
@@ -67,34 +70,44 @@ begin
     v_order := nextval('mqpg.batch_id');
     v_now := clock_timestamp();
     select array_agg(d.id order by d.id), array_agg(d.final order by d.id), array_agg(d.topic_id order by d.id),
-        array_agg(d.queue_id order by d.id), array_agg(d.delay order by d.id)
-    into v_halves, v_finals, v_topics, v_queues, v_delays
+        array_agg(d.queue_id order by d.id), array_agg(d.delay order by d.id), array_agg(d.relay order by d.id)
+    into v_halves, v_finals, v_topics, v_queues, v_delays, v_relays
     from (
-        select distinct on (u.id) u.id, u.topic_id, u.queue_id, u.delay,
-            case when u.p is not null then nextval('mqpg.batch_id') end as final
-        from unnest(v_ids, _decide_batch.payloads, v_facts.topics, v_facts.queues, v_facts.delays)
-            with ordinality as u(id, p, topic_id, queue_id, delay, o)
+        select distinct on (u.id) u.id, u.topic_id, u.queue_id, u.delay, u.relay,
+            case when u.p is not null or u.relay then nextval('mqpg.batch_id') end as final
+        from unnest(v_ids, _decide_batch.payloads, v_facts.topics, v_facts.queues, v_facts.delays, v_facts.relays)
+            with ordinality as u(id, p, topic_id, queue_id, delay, relay, o)
         where u.id is not null order by u.id, u.o
     ) as d;
     with stored as (
         insert into mqpg.op_log (
             message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
         select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
-            case when _decide_batch.op = 'c' then v_now + h.delay end, h.topic_id, h.queue_id,
+            case when _decide_batch.op = 'c' then case when h.relay then 'infinity' else v_now + h.delay end end, h.topic_id, h.queue_id,
             _decide_batch.decided_by
-        from unnest(v_halves, v_finals, v_topics, v_queues, v_delays) as h(id, final, topic_id, queue_id, delay)
+        from unnest(v_halves, v_finals, v_topics, v_queues, v_delays, v_relays)
+            as h(id, final, topic_id, queue_id, delay, relay)
         order by h.id
         on conflict do nothing returning message_id
     )
     select coalesce(array_agg(s.message_id), '{}') into v_decided from stored s;
+    if array_position(v_relays, true) is not null then
+        v_relayed := array(
+            select h.id from unnest(v_halves, v_relays) as h(id, relay) where h.relay and h.id = any(v_decided));
+        perform mqpg._relay_decisions(v_xid, v_now, _decide_batch.op, v_ids, _decide_batch.payloads, v_halves, v_finals,
+            v_relayed);
+    end if;
     if _decide_batch.op = 'c' then
-        perform mqpg._store_finals(v_xid, v_now, v_ids, _decide_batch.payloads, v_halves, v_finals, v_decided);
+        perform mqpg._store_finals(v_xid, v_now, v_ids, _decide_batch.payloads, v_halves, v_finals, case
+            when v_relayed <> '{}' then array(select unnest(v_decided) except select unnest(v_relayed))
+            else v_decided
+        end);
         if cardinality(array_remove(v_delays, null)) > 0 then
             insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
             select o.visible_at, v_xid, o.message_id, o.deliver_id, 1, v_now, o.topic_id, o.queue_id
             from mqpg.op_log o
             where o.message_id = any(v_decided) and o.message_id between v_halves[1] and v_halves[cardinality(v_halves)]
-                and o.stage = 0 and o.visible_at is not null;
+                and o.stage = 0 and o.visible_at < 'infinity';
         end if;
     end if;
     if cardinality(v_decided) = cardinality(_decide_batch.handles) then

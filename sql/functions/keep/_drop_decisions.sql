@@ -46,7 +46,7 @@ begin
             delete from mqpg.held h using mqpg.op_log o
             where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
                 and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to
-                and o.stage = 0 and o.op = 'b';
+                and o.stage = 0 and (o.op = 'b' or h.relay);
             update mqpg.held h set kind = 'n', nonce = null,
                 payload = coalesce((select f.payload from mqpg.held f where f.message_id = o.deliver_id), h.payload)
             from mqpg.op_log o

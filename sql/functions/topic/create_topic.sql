@@ -1,4 +1,6 @@
--- Makes a topic; repeated with equal arguments it changes nothing, with others it raises MQ011.
+-- Makes a topic. In one of kind 'relay' PREPARE, COMMIT and ROLLBACK of a half travel to the consumers as messages,
+-- and their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing, with others
+-- it raises MQ011.
 -- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
 create function mqpg.create_topic(
     topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
@@ -10,7 +12,7 @@ begin
     perform mqpg._check_name('topic', create_topic.topic);
     perform mqpg._check_range('queues', create_topic.queues, 1, 1000);
     perform mqpg._interval('retention', create_topic.retention, '1 minute');
-    perform mqpg._check_one_of('kind', create_topic.kind, array['normal']);
+    perform mqpg._check_one_of('kind', create_topic.kind, array['normal', 'relay']);
     insert into mqpg.topic (name, queues, retention, kind)
     values (create_topic.topic, create_topic.queues, create_topic.retention, create_topic.kind)
     on conflict (name) do nothing;

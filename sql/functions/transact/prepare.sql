@@ -1,10 +1,13 @@
 -- Stores a half message, invisible until commit(), and returns its handle (protocol T2, step 1). Call it in
 -- a transaction of its own and commit that before the local transaction begins. The commit waits for the
--- disk whatever the session's synchronous_commit says.
--- Locks: none beyond the new row. Cost: one row of the commit log. Errors: MQ001, MQ003, MQ004, MQ010.
+-- disk whatever the session's synchronous_commit says. A dedup_id makes it repeatable: one seen within the window
+-- stores nothing and returns the first half's handle. In a relay topic its PREPARE goes to the consumers (protocol T4).
+-- Locks: none beyond the new row (with a dedup id: waits for a running prepare of the same id).
+-- Cost: one row of the commit log. Errors: MQ001, MQ003, MQ004, MQ010, MQ018 (the dedup id is a send's).
 create function mqpg.prepare(
     topic text, payload text, producer_group text, key text default null, tag text default null,
-    headers jsonb default null, check_after interval default null, delay interval default null
+    headers jsonb default null, check_after interval default null, delay interval default null,
+    dedup_id text default null
 ) returns text
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -15,6 +18,7 @@ declare
     v_nonce uuid := gen_random_uuid();
     v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_now timestamptz := clock_timestamp();
+    v_first text;
 begin
     select t.* into v_topic from mqpg.topic t where t.name = prepare.topic;
     if not found then
@@ -41,9 +45,15 @@ begin
     perform mqpg._force_sync();
     v_xid := pg_current_xact_id();    -- before the batch id is drawn
     v_batch := nextval('mqpg.batch_id');
+    if prepare.dedup_id is not null then
+        v_first := mqpg._prepared_before(v_topic.topic_id, prepare.dedup_id, v_batch * 1024);
+        if v_first is not null then
+            return v_first;
+        end if;
+    end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
-        keys, tags, headers, payloads)
+        keys, tags, headers, payloads, relay)
     values (
         v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id, v_incarnation,
         case
@@ -55,31 +65,36 @@ begin
         case when prepare.key is not null then array[prepare.key] end,
         case when prepare.tag is not null then array[prepare.tag] end,
         case when prepare.headers is not null then array[prepare.headers] end,
-        array[prepare.payload::json]);
+        array[prepare.payload::json], case when v_topic.kind = 'relay' then true end);
+    if v_topic.kind = 'relay' then
+        perform mqpg._relay_prepares(array[v_batch]);
+    end if;
     return mqpg._handle(v_incarnation, v_batch * 1024, v_nonce);
 end
 $$;
-comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval)
+comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text)
     is 'Store a half message, invisible until commit(); returns its handle';
 
 create function mqpg.prepare(
     topic text, payload json, producer_group text, key text default null, tag text default null,
-    headers jsonb default null, check_after interval default null, delay interval default null
+    headers jsonb default null, check_after interval default null, delay interval default null,
+    dedup_id text default null
 ) returns text
 language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay)
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval)
+comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval, text)
     is 'Store a half message, invisible until commit(); returns its handle';
 
 create function mqpg.prepare(
     topic text, payload jsonb, producer_group text, key text default null, tag text default null,
-    headers jsonb default null, check_after interval default null, delay interval default null
+    headers jsonb default null, check_after interval default null, delay interval default null,
+    dedup_id text default null
 ) returns text
 language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay)
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval)
+comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval, text)
     is 'Store a half message, invisible until commit(); returns its handle';

@@ -13,6 +13,7 @@ declare
     v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_prefix text := (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b);
     v_suffix text := '.' || replace(v_nonce::text, '-', '');
+    v_ids bigint [];
 begin
     perform mqpg._check_batch(
         v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
@@ -21,13 +22,17 @@ begin
         return;
     end if;
     perform mqpg._force_sync();
-    return query
-    select v_prefix || u.id || v_suffix    -- as _handle() makes it
-    from unnest(mqpg._store(
+    v_ids := mqpg._store(
         v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
         producer_group_id => v_group.producer_group_id, incarnation => v_incarnation, nonce => v_nonce,
         check_at => clock_timestamp() + coalesce(prepare_batch.check_after, v_group.check_after),
-        delay => nullif(prepare_batch.delay, interval '0'))) with ordinality as u(id, o)
+        delay => nullif(prepare_batch.delay, interval '0'));
+    if v_topic.kind = 'relay' then
+        perform mqpg._relay_prepares(array(select distinct u.id / 1024 from unnest(v_ids) as u(id)));
+    end if;
+    return query
+    select v_prefix || u.id || v_suffix    -- as _handle() makes it
+    from unnest(v_ids) with ordinality as u(id, o)
     order by u.o;
 end
 $$;

@@ -1,0 +1,46 @@
+-- Sends the COMMIT or ROLLBACK of relay topics' halves that a call has just decided (protocol T4): a message for each,
+-- in the queue of its PREPARE, under the batch id that the decision names. COMMIT carries the final payload, else the
+-- prepared one, so that a consumer needs nothing else; ROLLBACK carries null. A delayed half delays its COMMIT.
+-- Arguments as of _store_finals; `decided` are the relay topics' halves that the call decided.
+-- Locks: none beyond the new rows. Cost: one row read and one written each. Errors: MQ001, MQ010, 22P02 (not JSON).
+create function mqpg._relay_decisions(
+    xid xid8, at timestamptz, op "char", ids bigint [], payloads text [], halves bigint [], batches bigint [],
+    decided bigint []
+) returns void
+language plpgsql as $$
+begin
+    with fate as materialized (
+        select u.batch, f.topic_id, f.queue_id, f.key, f.tag, f.delay,
+            mqpg._phase_headers(f.headers, case _relay_decisions.op when 'c' then 'commit' else 'rollback' end,
+                mqpg._handle(f.incarnation, u.id, f.nonce)) as headers,
+            case when _relay_decisions.op = 'c' then coalesce(p.payload::json, f.payload) else 'null' end as payload
+        from unnest(_relay_decisions.halves, _relay_decisions.batches) as u(id, batch)
+        cross join lateral mqpg._relay_half(u.id) as f
+        left join lateral (
+            select g.payload
+            from unnest(_relay_decisions.ids, _relay_decisions.payloads) with ordinality as g(id, payload, o)
+            where g.id = u.id order by g.o limit 1
+        ) as p on true
+        join lateral mqpg._check_final('payload', f.topic_id, p.payload) as checked on true
+        where u.id = any(_relay_decisions.decided)
+        order by u.id
+    ),
+    stored as (
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        select f.batch, _relay_decisions.xid, _relay_decisions.at, f.topic_id, f.queue_id, 1,
+            case when _relay_decisions.op = 'c' and f.delay is not null then 'd' else 'n' end,
+            case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
+            array[f.headers], array[f.payload]
+        from fate f
+    )
+    insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+    select _relay_decisions.at + f.delay, _relay_decisions.xid, f.batch * 1024, 1, _relay_decisions.at, f.topic_id,
+        f.queue_id
+    from fate f
+    where _relay_decisions.op = 'c' and f.delay is not null;
+end
+$$;
+comment on function mqpg._relay_decisions(
+    xid8, timestamptz, "char", bigint [], text [], bigint [], bigint [], bigint []
+) is 'Internal: send the decisions over a relay topic''s halves';

@@ -1,0 +1,28 @@
+-- Sends the PREPARE of halves that were just stored in a relay topic (protocol T4): a message for each, in the half's
+-- queue, with its key, tag and body. The halves stay what they are, so check-back and decisions go on as ever.
+-- Locks: none beyond the new rows. Cost: one row a record batch. Errors: MQ001 (headers that are no object).
+create function mqpg._relay_prepares(batch_ids bigint []) returns void
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    v_least bigint := (select min(b.id) from unnest(_relay_prepares.batch_ids) as b(id));
+    v_most bigint := (select max(b.id) from unnest(_relay_prepares.batch_ids) as b(id));
+    v_half mqpg.commit_log;
+begin
+    for v_half in
+        select l.* from mqpg.commit_log l
+        where l.batch_id = any(_relay_prepares.batch_ids) and l.batch_id between v_least and v_most
+        order by l.batch_id
+    loop
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        values (
+            nextval('mqpg.batch_id'), v_half.xid, v_half.born_at, v_half.topic_id, v_half.queue_id, v_half.n, 'n',
+            v_half.keys, v_half.tags, array(
+                select mqpg._phase_headers(v_half.headers[i + 1], 'prepare',
+                    mqpg._handle(v_half.incarnation, v_half.batch_id * 1024 + i, v_half.nonce))
+                from generate_series(0, v_half.n - 1) as i order by i),
+            v_half.payloads);
+    end loop;
+end
+$$;
+comment on function mqpg._relay_prepares(bigint []) is 'Internal: send the PREPARE of a relay topic''s halves';
