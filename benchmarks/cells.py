@@ -33,14 +33,19 @@ class Cell:
     packed: bool = False  # the MNS scheme in one statement a transaction, not one a step
     sides: tuple[str, ...] = ("mqpg", "pgmq", "bare")
 
+    @property
+    def scripted(self) -> bool:
+        """One message a call: pgbench drives it, not client processes in Python."""
+        return self.batch == 1
+
 
 CELLS = (
-    Cell("send-1", "send ×1, 16 clients", Kind.SEND, 16, 1, 3),
+    Cell("send-1", "send ×1, 16 clients", Kind.SEND, 16, 1, 5),
     Cell("send-1000", "send ×1000, 2 clients", Kind.SEND, 2, 1000, 3),
     Cell("receive-100", "receive+ack ×100, 2 clients", Kind.RECEIVE, 2, 100, 3),
     Cell("receive-1000", "receive+ack ×1000, 2 clients", Kind.RECEIVE, 2, 1000, 3),
-    Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 3),
-    Cell("half-1-packed", "the same, MNS in 2 statements", Kind.HALF, 16, 1, 3, packed=True, sides=("mqpg", "pgmq")),
+    Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 5),
+    Cell("half-1-packed", "the same, MNS in 2 statements", Kind.HALF, 16, 1, 5, packed=True, sides=("mqpg", "pgmq")),
     Cell("half-100", "half+commit ×100, 2 clients", Kind.HALF, 2, 100, 3),
     Cell("e2e", "end to end 2+2, send ×100, receive ×1000", Kind.E2E, 2, 100, 30, 1000),
     Cell("e2e-held", "end to end, xmin held", Kind.E2E, 2, 100, 30, 1000, held=True, sides=("mqpg", "pgmq")),

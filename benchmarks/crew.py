@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from multiprocessing.connection import Connection
@@ -87,8 +88,19 @@ class Crew:
             if process.is_alive():
                 process.kill()
 
-    def run(self, jobs: Sequence[Job]) -> list[Result]:
-        """Run the jobs at once and return their results in order; an error in a client is raised here."""
+    @contextmanager
+    def beside(self, jobs: Sequence[Job]) -> Iterator[None]:
+        """Keep appenders at work meanwhile."""
+        pipes = self._start(jobs)
+        try:
+            yield
+        finally:
+            for pipe in pipes:
+                pipe.send("stop")
+        for pipe in pipes:
+            _answer(pipe)
+
+    def _start(self, jobs: Sequence[Job]) -> list[Connection]:
         pipes = self._pipes[: len(jobs)]
         for pipe, job in zip(pipes, jobs, strict=True):
             pipe.send(job)
@@ -97,6 +109,11 @@ class Crew:
         start = time.monotonic() + _LEAD
         for pipe in pipes:
             pipe.send(start)
+        return pipes
+
+    def run(self, jobs: Sequence[Job]) -> list[Result]:
+        """Run the jobs at once and return their results in order; an error in a client is raised here."""
+        pipes = self._start(jobs)
         # Appenders go on until all others are done, or nothing could be drained.
         busy = [(p, j) for p, j in zip(pipes, jobs, strict=True) if j.role is not Role.APPEND]
         results = {job: _answer(pipe) for pipe, job in busy}

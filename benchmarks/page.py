@@ -81,7 +81,8 @@ _HEAD = """\
 
 mqpg, pgmq and a bare INSERT/SELECT side by side on one server in one run: {rounds} interleaved rounds, a fresh
 database for every run, {seconds:.0f} s in all. Messages per second, median of the rounds ± half their range over
-the median. Clients are processes on the same machine, prepared statements, binary results, a few calls to warm up.
+the median. Clients run on the same machine, with prepared statements: pgbench where one message goes at a time, so
+that the driver takes next to nothing of the processor, else Python processes on libpq that warm up with a few calls.
 mqpg's appender runs beside the clients at the pace of `mqpg worker`, so that its cost is included; in receive cells
 the backlog, sent in thousands, is appended beforehand. A bare end-to-end run lasts at most 10 s. Bare acknowledges
 nothing: a floor for sends and a ceiling for reads. Payloads are JSON of 227 bytes on average. Noise of 20–40 % is

@@ -8,25 +8,28 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 
+from . import pgbench
 from .cells import Cell, Kind
 from .crew import Crew, Job, Result, Role
 from .link import Link
 from .report import Run, check_ranges
 from .server import Server
 from .sides import SIDES
-from .sides.base import BACKLOG
+from .sides.base import BACKLOG, bodies
 
 __all__ = ["clients_needed", "run_all"]
 
 _DRAIN = 5.0  # seconds given to consumers after an end-to-end run
 _QUICK_BACKLOG = 100_000
 _SET_UP = 2.0  # seconds that a run takes beside the measured ones, until it is known
+_SCRIPTS = 32  # different documents that pgbench sends, at random
 _BARE_SECONDS = 10.0  # bare has neither backlog nor dead rows: more shows nothing new
 
 
 def clients_needed(cells: Sequence[Cell]) -> int:
     """Processes that the largest cell takes, the appender included."""
-    return max(cell.clients * (2 if cell.kind is Kind.E2E else 1) for cell in cells) + 1
+    ours = [cell.clients * (2 if cell.kind is Kind.E2E else 1) for cell in cells if not cell.scripted]
+    return max(ours, default=0) + 1
 
 
 def run_all(
@@ -70,11 +73,22 @@ def _run(server: Server, crew: Crew, cell: Cell, side: str, round_no: int) -> Ru
             SIDES[side].set_up(link, cell, backlog)
             link.execute("analyze")
             server.checkpoint()
+            if cell.scripted:
+                return _scripted(crew, link, cell, side, round_no, dsn)
             with _old_transaction(dsn, cell.held):
                 results = crew.run(_jobs(side, cell, dsn))
             return _judge(link, cell, side, round_no, backlog, results)
         finally:
             link.close()
+
+
+def _scripted(crew: Crew, link: Link, cell: Cell, side: str, round_no: int, dsn: str) -> Run:
+    scripts = [SIDES[side].script(cell, pgbench.literal(body)) for body in bodies(0)[:_SCRIPTS]]
+    with crew.beside(_appenders(side, cell, dsn)):
+        sent, rate = pgbench.drive(pgbench.find(), dsn, scripts, cell.clients, cell.seconds)
+    stored = SIDES[side].stored(link, cell)
+    problems = () if stored == sent else (f"{sent} sent, {stored} stored",)
+    return Run(cell.name, side, round_no, rate, sent, 0, cell.seconds, True, problems)
 
 
 def _backlog(cell: Cell) -> int:
@@ -87,9 +101,11 @@ def _jobs(side: str, cell: Cell, dsn: str) -> list[Job]:
     drain = _DRAIN if cell.kind is Kind.E2E else 0.0
     roles = {Kind.RECEIVE: [Role.CONSUME], Kind.E2E: [Role.PRODUCE, Role.CONSUME]}.get(cell.kind, [Role.PRODUCE])
     jobs = [Job(side, role, cell, index, dsn, drain) for role in roles for index in range(cell.clients)]
-    if SIDES[side].appends and cell.kind is not Kind.RECEIVE:
-        jobs.append(Job(side, Role.APPEND, cell, 0, dsn))
-    return jobs
+    return jobs if cell.kind is Kind.RECEIVE else jobs + _appenders(side, cell, dsn)
+
+
+def _appenders(side: str, cell: Cell, dsn: str) -> list[Job]:
+    return [Job(side, Role.APPEND, cell, 0, dsn)] if SIDES[side].appends else []
 
 
 @contextmanager

@@ -15,7 +15,10 @@ from .base import Consumer, Producer, Seen, bodies, chunks
 __all__ = ["BareSide"]
 
 _LANES = 2
-_INSERT = "insert into bench_message_{lane} (payload) values ($1::json)"
+_ONE_SEND = "insert into bench_message_0 (payload) values ({body}::json);\n"
+_ONE_HALF = """insert into bench_message_0 (payload) values ({body}::json) returning id \\gset
+insert into bench_decision values (:id::bigint);
+"""
 _INSERT_MANY = "insert into bench_message_{lane} (payload) select unnest($1::json[])"
 _SELECT = "select id, payload from bench_message_{lane} where id > $1::bigint order by id limit {n}"
 _DECIDE = "insert into bench_decision select unnest($1::bigint[])"
@@ -47,6 +50,10 @@ class BareSide:
         for at in range(backlog // 1000):
             link.run(b"fill%d" % (at % _LANES), [array(next(batches), JSON_OID)])
 
+    def script(self, cell: Cell, body: str) -> str:
+        """One INSERT, or two in two transactions: the message, then its decision."""
+        return (_ONE_HALF if cell.kind is Kind.HALF else _ONE_SEND).format(body=body)
+
     def producer(self, link: Link, cell: Cell, index: int) -> Producer:
         """In an end-to-end cell every producer has its lane, else all share the first."""
         lane = index % _LANES if cell.kind is Kind.E2E else 0
@@ -68,11 +75,8 @@ class BareSide:
 
 class _Sends:
     def __init__(self, link: Link, cell: Cell, index: int, lane: int) -> None:
-        sql = _INSERT if cell.batch == 1 else _INSERT_MANY
-        link.prepare("send", sql.format(lane=lane))
-        documents = bodies(index)
-        many = [array(chunk, JSON_OID) for chunk in chunks(documents, cell.batch)]
-        self._params = cycle(documents if cell.batch == 1 else many)
+        link.prepare("send", _INSERT_MANY.format(lane=lane))
+        self._params = cycle([array(chunk, JSON_OID) for chunk in chunks(bodies(index), cell.batch)])
         self._link, self._batch = link, cell.batch
 
     def step(self) -> int:

