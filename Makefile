@@ -7,6 +7,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
+JOBS ?= $(shell nproc)
 export PYTHON
 
 .PHONY: help setup java demo test lint format sql bench chaos clean
@@ -24,7 +25,7 @@ demo: setup java ## Replay a month of real flights, kill everything meanwhile, a
 	@$(BIN)/mqpg demo $(ARGS)
 
 test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
-	@$(BIN)/python -m pytest -p randomly $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(ARGS)
 
 lint: setup ## ruff, mypy, sqlfluff, generated files up to date
 	$(BIN)/python -m ruff check .
