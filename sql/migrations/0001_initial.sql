@@ -147,6 +147,10 @@ create table mqpg.topic (
     kind text not null default 'normal',    -- normal | relay
     max_payload int not null default 1048576,
     paused boolean not null default false,     -- delivers nothing to anybody
+    message_ttl interval,           -- null: never; else what nobody got so long after it became visible expires
+    on_expired text not null default 'skip',    -- skip | dead_letter
+    lose_after interval,            -- policies: what a group left unread so long, or more than so many bytes of
+    lose_over bigint,               -- it, may be dropped; null: never
     created_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.topic is 'Topics: number of ordered queues, retention, payload limit in bytes';
@@ -184,6 +188,7 @@ create table mqpg.subscription (
     retry_delay interval not null,
     on_failure text not null default 'skip',    -- skip | block_key | block_queue
     paused boolean not null default false,
+    retries_from timestamptz not null default '-infinity',  -- retries written before were purged
     created_at timestamptz not null default clock_timestamp(),
     unique (topic_id, consumer_group, member)
 );
@@ -377,7 +382,8 @@ create table mqpg.cursor (
     slot int not null,
     queue_id smallint not null,     -- -1: the retry lane
     action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
-                                    -- p pin, u unpin, d dead-letter, c closed here, k carried here
+                                    -- p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
+                                    -- c closed here, k carried here
     owner text,                     -- pinned: whose queue it is until unpin
     claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64
     primary key (subscription_id, queue_id, version, slot)
@@ -409,6 +415,46 @@ create table mqpg.dead_letter (
     primary key (subscription_id, message_id)
 );
 comment on table mqpg.dead_letter is 'Dead letters per subscription, with the last reason';
+
+-- tables/former_letter.sql
+-- Dead letters that redrive() or discard_dead_letters() took out, append-only: trace() and the audit still know them.
+-- keep() deletes rows after `jump_keep`.
+create table mqpg.former_letter (
+    subscription_id int not null,
+    message_id bigint not null,
+    attempts int not null,
+    reason text,
+    history jsonb,
+    died_at timestamptz not null,
+    left_at timestamptz not null default clock_timestamp(),
+    fate text not null check (fate in ('redriven', 'discarded')),
+    by text not null default session_user
+);
+comment on table mqpg.former_letter is 'Dead letters that were redriven or discarded';
+create index former_letter_message on mqpg.former_letter (message_id);
+
+-- tables/jump.sql
+-- Offsets that a subscription was moved over on purpose, by a person or by a policy: what it did not get of them it
+-- never will. why: seek, purge, expired (message_ttl), age, size (policies of the topic: these are losses). With
+-- back, a seek to before: what it got of these offsets it may get again. A later seek back shortens older rows.
+-- Names are kept as they were, so that the report outlives the subscription; keep() deletes rows after `jump_keep`.
+create table mqpg.jump (
+    jump_id bigint generated always as identity primary key,
+    at timestamptz not null default clock_timestamp(),
+    subscription_id int not null,
+    topic_id int not null,
+    consumer_group text not null,
+    member text not null,
+    topic text not null,
+    queue_id smallint not null,
+    from_offset bigint not null,    -- inclusive
+    to_offset bigint not null,      -- exclusive
+    why text not null check (why in ('seek', 'purge', 'expired', 'age', 'size')),
+    back boolean not null default false,
+    by text not null default session_user
+);
+comment on table mqpg.jump is 'Offsets that a subscription was moved over by seek, purge_topic, expiry or policy';
+create index jump_subscription on mqpg.jump (subscription_id, queue_id, to_offset);
 
 -- tables/held.sql
 -- The few survivors of dropped segments, one row per message; readers fall back to it.
@@ -802,6 +848,25 @@ begin
 end
 $$;
 comment on function mqpg._check_subscription(mqpg.subscription) is 'Internal: refuse settings of a subscription';
+
+-- functions/internal/_check_target.sql
+-- Refuses a position that is neither earliest, latest nor a time (MQ001).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_target(argument text, target text) returns void
+language plpgsql stable as $$
+begin
+    if _check_target.target is null then
+        raise exception using errcode = 'MQ001', message = format('%s must not be null', _check_target.argument);
+    end if;
+    if _check_target.target not in ('earliest', 'latest') then
+        perform _check_target.target::timestamptz;
+    end if;
+exception when invalid_datetime_format or datetime_field_overflow or invalid_parameter_value then
+    raise exception using errcode = 'MQ001', message = format(
+        '%s must be earliest, latest or a time, not %L', _check_target.argument, left(_check_target.target, 100));
+end
+$$;
+comment on function mqpg._check_target(text, text) is 'Internal: refuse what is no position';
 
 -- functions/internal/_claim.sql
 -- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
@@ -1530,6 +1595,24 @@ end
 $$;
 comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queue''s cursor lock';
 
+-- functions/internal/_lock_topic.sql
+-- Keeps keep() from moving a topic's oldest offsets, for who is about to begin at one of them.
+-- Locks: 1836150838, topic_id, shared, to the end of the transaction, waiting up to the setting lock_timeout (55P03).
+-- Cost: none to speak of.
+create function mqpg._lock_topic(topic_id int) returns void
+language plpgsql as $$
+declare
+    v_timeout text := current_setting('lock_timeout');
+begin
+    if not pg_try_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id) then
+        perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+        perform pg_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id);
+        perform set_config('lock_timeout', v_timeout, true);
+    end if;
+end
+$$;
+comment on function mqpg._lock_topic(int) is 'Internal: keep a topic''s oldest offsets where they are';
+
 -- functions/internal/_missing_body.sql
 -- Raises MQ014: offsets without a body are an error, never a skip. Or 40001 where a segment was dropped since the
 -- caller's snapshot was taken (or a moment ago, during the call): its table is gone for everybody at once, what
@@ -1555,6 +1638,121 @@ begin
 end
 $$;
 comment on function mqpg._missing_body(text, int, bigint, bigint, bigint) is 'Internal: a body is missing';
+
+-- functions/internal/_move_cursor.sql
+-- Moves one queue of a subscription to an offset, forward or back: claims end there, their receipts are stale, and
+-- the table jump says what was left out. Returns how many messages that is: what was not handed out yet, and what
+-- was and is not settled.
+-- Locks: none (the caller holds the queue's). Cost: one cursor version, one row a stretch left out.
+create function mqpg._move_cursor(subscription mqpg.subscription, queue_id int, to_offset bigint, why text)
+returns bigint
+language plpgsql as $$
+declare
+    v_id int := (_move_cursor.subscription).subscription_id;
+    v_cursor mqpg.cursor := mqpg._cursor(v_id, _move_cursor.queue_id);
+    v_part record;
+    v_left_out bigint := 0;
+begin
+    if v_cursor.version is null
+        or (v_cursor.claims = '{}' and v_cursor.claimed = _move_cursor.to_offset) then
+        return 0;
+    end if;
+    perform mqpg._write_cursor(v_cursor, 'q', null, _move_cursor.to_offset, v_cursor.owner, '{}');
+    for v_part in
+        select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.settled
+        from (
+            select (c).from_offset, (c).to_offset, coalesce(cardinality((c).settled), 0) as settled
+            from unnest(v_cursor.claims) c
+            union all
+            select v_cursor.claimed, _move_cursor.to_offset, 0
+        ) as r
+        where r.from_offset < _move_cursor.to_offset
+    loop
+        v_left_out := v_left_out + greatest(v_part.to_offset - v_part.from_offset - v_part.settled, 0);
+        perform mqpg._note_jump(
+            _move_cursor.subscription, _move_cursor.queue_id, v_part.from_offset, v_part.to_offset,
+            _move_cursor.why);
+    end loop;
+    if _move_cursor.to_offset < v_cursor.claimed then
+        delete from mqpg.jump j
+        where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
+            and j.from_offset >= _move_cursor.to_offset;
+        update mqpg.jump j set to_offset = _move_cursor.to_offset
+        where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
+            and j.to_offset > _move_cursor.to_offset;
+        perform mqpg._note_jump(
+            _move_cursor.subscription, _move_cursor.queue_id, _move_cursor.to_offset, v_cursor.claimed,
+            _move_cursor.why, true);
+    end if;
+    return v_left_out;
+end
+$$;
+comment on function mqpg._move_cursor(mqpg.subscription, int, bigint, text) is 'Internal: move a cursor to an offset';
+
+-- functions/internal/_note_jump.sql
+-- Notes that a subscription leaves out offsets for good (see the table jump); an expiry goes on in the row of the
+-- one before, since receive() makes many small ones.
+-- Locks: the row. Cost: one insert or update.
+create function mqpg._note_jump(
+    subscription mqpg.subscription, queue_id int, from_offset bigint, to_offset bigint, why text,
+    back boolean default false
+) returns void
+language plpgsql as $$
+begin
+    if _note_jump.from_offset >= _note_jump.to_offset then
+        return;
+    end if;
+    if _note_jump.why = 'expired' then
+        update mqpg.jump j set to_offset = _note_jump.to_offset, at = clock_timestamp()
+        where j.subscription_id = (_note_jump.subscription).subscription_id and j.queue_id = _note_jump.queue_id
+            and j.to_offset = _note_jump.from_offset and j.why = 'expired' and not j.back;
+        if found then
+            return;
+        end if;
+    end if;
+    insert into mqpg.jump (
+        subscription_id, topic_id, consumer_group, member, topic, queue_id, from_offset, to_offset, why, back)
+    select (_note_jump.subscription).subscription_id, t.topic_id, (_note_jump.subscription).consumer_group,
+        (_note_jump.subscription).member, t.name, _note_jump.queue_id, _note_jump.from_offset, _note_jump.to_offset,
+        _note_jump.why, _note_jump.back
+    from mqpg.topic t where t.topic_id = (_note_jump.subscription).topic_id;
+end
+$$;
+comment on function mqpg._note_jump(mqpg.subscription, int, bigint, bigint, text, boolean) is
+    'Internal: note offsets that a subscription leaves out';
+
+-- functions/internal/_offset_at.sql
+-- The first offset of a queue that was appended at or after a time, that is, became visible then; the next offset
+-- where there is none. Found by halving over ticks and then over the queue's rows, whose ticks ascend with the
+-- offsets: the log is not read.
+-- Locks: none. Cost: about 30 index lookups for the tick, and log2(messages) for the queue.
+create function mqpg._offset_at(topic_id int, queue_id int, subscription_id int, at timestamptz) returns bigint
+language plpgsql stable as $$
+declare
+    v_tick_id bigint := mqpg._tick_at(_offset_at.at);
+    v_low bigint := mqpg._oldest(_offset_at.topic_id, _offset_at.queue_id, _offset_at.subscription_id);
+    v_high bigint := mqpg._tail(_offset_at.topic_id, _offset_at.queue_id, _offset_at.subscription_id);
+    v_middle bigint;
+    v_row record;
+begin
+    while v_low < v_high loop
+        v_middle := v_low + (v_high - v_low) / 2;
+        select c.base_offset, c.n, c.tick_id into v_row from mqpg.consume_queue c
+        where c.topic_id = _offset_at.topic_id and c.queue_id = _offset_at.queue_id
+            and c.subscription_id = _offset_at.subscription_id and c.base_offset + c.n > v_middle
+            and c.base_offset > v_middle - 4096     -- a row's greatest length
+        order by c.base_offset limit 1;
+        if v_row.tick_id >= v_tick_id then
+            v_high := greatest(least(v_middle, v_row.base_offset), v_low);
+        else
+            v_low := v_row.base_offset + v_row.n;
+        end if;
+    end loop;
+    return v_low;
+end
+$$;
+comment on function mqpg._offset_at(int, int, int, timestamptz) is
+    'Internal: the first offset that became visible at or after a time';
 
 -- functions/internal/_oldest.sql
 -- The oldest offset of a queue that can still be read; its next one where nothing is left.
@@ -1684,6 +1882,23 @@ end
 $$;
 comment on function mqpg._parse_receipt(text) is 'Internal: parts of a receipt';
 
+-- functions/internal/_position.sql
+-- The offset that a position names on one queue: earliest (the oldest that is left), latest (the next one), or a
+-- time: the first message that became visible then or later; a time to come is latest.
+-- Locks: none. Cost: one index lookup a partition; for a time see _offset_at().
+create function mqpg._position(topic_id int, queue_id int, subscription_id int, target text) returns bigint
+language plpgsql stable as $$
+begin
+    return case _position.target
+        when 'earliest' then mqpg._oldest(_position.topic_id, _position.queue_id, _position.subscription_id)
+        when 'latest' then mqpg._tail(_position.topic_id, _position.queue_id, _position.subscription_id)
+        else mqpg._offset_at(_position.topic_id, _position.queue_id, _position.subscription_id,
+            _position.target::timestamptz)
+    end;
+end
+$$;
+comment on function mqpg._position(int, int, int, text) is 'Internal: offset that a position names';
+
 -- functions/internal/_producer_group.sql
 -- The producer group of that name, or MQ001/MQ002/MQ004.
 -- Locks: none. Cost: one index lookup.
@@ -1735,7 +1950,7 @@ begin
         and c.version > _refuse_receipt.epoch / 1048576
         and not exists (select from unnest(c.claims) k where k.epoch = _refuse_receipt.epoch)
     order by c.version limit 1;
-    if v_action in ('t', 'd', 'u') then
+    if v_action in ('t', 'd', 'u', 'q') then
         raise exception using errcode = 'MQ009', message = format(
             'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
     end if;
@@ -1785,6 +2000,32 @@ begin
 end
 $$;
 comment on function mqpg._runs(int, int, int, bigint, bigint) is 'Internal: runs of ids in a range of offsets';
+
+-- functions/internal/_seek_position.sql
+-- The offset that seek() goes to on one queue of a subscription (-1: its retry lane).
+-- Locks: none. Cost: see _position(). Errors: MQ013.
+create function mqpg._seek_position(subscription mqpg.subscription, queue_id int, target text, is_offset boolean)
+returns bigint
+language plpgsql as $$
+declare
+    v_topic_id int := (_seek_position.subscription).topic_id;
+    v_lane int := case _seek_position.queue_id when -1 then (_seek_position.subscription).subscription_id else 0 end;
+    v_tail bigint;
+begin
+    if not _seek_position.is_offset then
+        return mqpg._position(v_topic_id, _seek_position.queue_id, v_lane, _seek_position.target);
+    end if;
+    v_tail := mqpg._tail(v_topic_id, _seek_position.queue_id, v_lane);
+    if _seek_position.target::numeric not between 0 and v_tail then
+        raise exception using errcode = 'MQ013', message = format(
+            'target must lie between 0 and the next offset %s of queue %s, not %s', v_tail, _seek_position.queue_id,
+            _seek_position.target);
+    end if;
+    return greatest(
+        _seek_position.target::bigint, mqpg._oldest(v_topic_id, _seek_position.queue_id, v_lane));
+end
+$$;
+comment on function mqpg._seek_position(mqpg.subscription, int, text, boolean) is 'Internal: where seek() goes';
 
 -- functions/internal/_setting.sql
 -- Value of a server-wide setting as text.
@@ -2011,6 +2252,34 @@ end
 $$;
 comment on function mqpg._tail(int, int, int) is 'Internal: next offset of a queue';
 
+-- functions/internal/_tick_at.sql
+-- A tick id such that ticks from it on were made at or after a time, and those before it earlier. Found by halving,
+-- for the times of ticks only ever grow.
+-- Locks: none. Cost: about 30 index lookups, whatever the number of ticks.
+create function mqpg._tick_at(at timestamptz) returns bigint
+language plpgsql stable as $$
+declare
+    v_low bigint;
+    v_high bigint;
+    v_middle bigint;
+    v_tick record;
+begin
+    select min(t.tick_id), max(t.tick_id) + 1 into v_low, v_high from mqpg.tick t;
+    while v_low < v_high loop
+        v_middle := v_low + (v_high - v_low) / 2;
+        select t.tick_id, t.at into v_tick from mqpg.tick t
+        where t.tick_id >= v_middle order by t.tick_id limit 1;
+        if v_tick.at >= _tick_at.at then
+            v_high := v_middle;
+        else
+            v_low := v_tick.tick_id + 1;
+        end if;
+    end loop;
+    return v_low;
+end
+$$;
+comment on function mqpg._tick_at(timestamptz) is 'Internal: the first tick at or after a time';
+
 -- functions/internal/_topic.sql
 -- The topic of that name, or MQ001/MQ002/MQ003.
 -- Locks: none. Cost: one index lookup.
@@ -2225,8 +2494,8 @@ comment on function mqpg.create_producer_group(text, interval, int, text, text, 
 
 -- functions/topic/create_topic.sql
 -- Makes a topic. In one of kind 'relay' PREPARE, COMMIT and ROLLBACK of a half travel to the consumers as messages,
--- and their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing, with others
--- it raises MQ011.
+-- and their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing,
+-- with others it raises MQ011.
 -- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
 create function mqpg.create_topic(
     topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
@@ -2325,6 +2594,81 @@ end
 $$;
 comment on function mqpg.drop_topic(text, boolean) is
     'Drop a topic; refuses while something is undelivered or undecided unless forced';
+
+-- functions/topic/pause.sql
+-- Stops delivery of a topic, or of one subscription to it: receive() returns nothing until resume(). Sends go on, what
+-- was handed out can be settled, fetch() (a pure read) goes on. A topic and its subscriptions are paused each for
+-- themselves. Repeated it changes nothing.
+-- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
+create function mqpg.pause(topic text, consumer_group text default null) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(pause.topic);
+    v_group mqpg.subscription;
+begin
+    if pause.consumer_group is null then
+        update mqpg.topic t set paused = true where t.topic_id = v_topic.topic_id;
+        return;
+    end if;
+    v_group := mqpg._subscription(pause.consumer_group, pause.topic);
+    update mqpg.subscription s set paused = true
+    where v_group.subscription_id in (s.subscription_id, s.member_of);
+end
+$$;
+comment on function mqpg.pause(text, text) is 'Stop delivery of a topic or of one subscription';
+
+-- functions/topic/purge_topic.sql
+-- Counts everything that a topic's queues and retry lanes hold as consumed, for all its subscriptions: cursors go to
+-- the end, open receipts become stale, failed messages that wait for their next attempt will not come again. Returns
+-- how many deliveries that leaves out; the table jump has the offsets. What is not in a queue yet stays: undecided
+-- halves, delayed messages, and what was sent and not appended. Dead letters stay (discard_dead_letters()), and bodies
+-- until their retention is over.
+-- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue of each
+-- subscription. Errors: MQ001, MQ002, MQ003, 55P03, 40001.
+create function mqpg.purge_topic(topic text) returns bigint
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(purge_topic.topic);
+    v_row mqpg.subscription;
+    v_queue int;
+    v_left_out bigint := 0;
+begin
+    for v_row in
+        select s.* from mqpg.subscription s where s.topic_id = v_topic.topic_id order by s.subscription_id
+    loop
+        for v_queue in -1..v_topic.queues - 1 loop
+            perform mqpg._lock_cursor(v_row.subscription_id, v_queue);
+            v_left_out := v_left_out + mqpg._move_cursor(
+                v_row, v_queue, mqpg._tail(v_topic.topic_id, v_queue, case v_queue when -1 then v_row.subscription_id else 0 end),
+                'purge');
+        end loop;
+        update mqpg.subscription s set retries_from = clock_timestamp()
+        where s.subscription_id = v_row.subscription_id;
+    end loop;
+    return v_left_out;
+end
+$$;
+comment on function mqpg.purge_topic(text) is 'Count all that a topic''s queues hold as consumed';
+
+-- functions/topic/resume.sql
+-- Goes on with the delivery of a topic, or of one subscription to it, that pause() stopped. Repeated it changes nothing.
+-- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
+create function mqpg.resume(topic text, consumer_group text default null) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(resume.topic);
+    v_group mqpg.subscription;
+begin
+    if resume.consumer_group is null then
+        update mqpg.topic t set paused = false where t.topic_id = v_topic.topic_id;
+        return;
+    end if;
+    v_group := mqpg._subscription(resume.consumer_group, resume.topic);
+    update mqpg.subscription s set paused = false
+    where v_group.subscription_id in (s.subscription_id, s.member_of);
+end
+$$;
+comment on function mqpg.resume(text, text) is 'Go on with the delivery of a topic or of one subscription';
 
 -- functions/topic/subscribe.sql
 -- Subscribes a consumer group to a topic; repeated with equal arguments it changes nothing, with others it
@@ -3247,6 +3591,54 @@ $$;
 comment on function mqpg.nack(text, bigint [], text, interval)
     is 'Send messages of a delivery to retry, or to the dead letters';
 
+-- functions/consume/ready.sql
+-- The topics that a consumer group is subscribed to and that got something after a tick, each with its newest tick:
+-- for clients with many topics, which call it with the greatest tick they know (0 at first) and receive from what
+-- it names. What comes back without a tick is not seen by it: leases that ran out, released and unpinned messages.
+-- A topic may be named for a retry of another group. Paused ones are named, too.
+-- Locks: none. Cost: one index lookup where nothing is new; reads the ticks since, and where they are more than
+-- 10000, looks at each queue of each topic instead.
+create function mqpg.ready(consumer_group text, after_tick bigint default 0) returns table (topic text, tick bigint)
+language plpgsql stable as $$
+declare
+    v_newest bigint := (select max(t.tick_id) from mqpg.tick t);
+begin
+    perform mqpg._check_name('consumer_group', ready.consumer_group);
+    perform mqpg._check_range('after_tick', ready.after_tick, 0, 9223372036854775807);
+    if v_newest <= ready.after_tick then
+        return;
+    end if;
+    if exists (select from mqpg.tick t where t.tick_id > ready.after_tick order by t.tick_id offset 10000 limit 1) then
+        return query
+        select t.name, k.tick_id
+        from mqpg.subscription s
+        join mqpg.topic t on t.topic_id = s.topic_id
+        cross join lateral (select max(q.tick_id) as tick_id from generate_series(-1, t.queues - 1) as i(queue_id)
+            cross join lateral (
+                select c.tick_id from mqpg.consume_queue c
+                where c.topic_id = t.topic_id and c.queue_id = i.queue_id
+                    and c.subscription_id = case i.queue_id when -1 then s.subscription_id else 0 end
+                order by c.base_offset desc limit 1) as q) as k
+        where s.consumer_group = ready.consumer_group and s.member = '' and k.tick_id > ready.after_tick
+        order by k.tick_id, t.name;
+        return;
+    end if;
+    return query
+    select t.name, k.tick_id
+    from (
+        select u.topic_id, max(n.tick_id) as tick_id
+        from mqpg.tick n cross join lateral unnest(n.topic_ids) as u(topic_id)
+        where n.tick_id > ready.after_tick
+        group by u.topic_id
+    ) as k
+    join mqpg.subscription s on s.topic_id = k.topic_id
+    join mqpg.topic t on t.topic_id = k.topic_id
+    where s.consumer_group = ready.consumer_group and s.member = ''
+    order by k.tick_id, t.name;
+end
+$$;
+comment on function mqpg.ready(text, bigint) is 'Topics of a consumer group that got something after a tick';
+
 -- functions/consume/receive.sql
 -- Claims up to max_messages messages of one queue, or of the subscription's retry lane, for a lease and
 -- returns them; nothing when there is nothing to be had. Takes the queue that waited longest, first what a
@@ -3354,6 +3746,61 @@ begin
 end
 $$;
 comment on function mqpg.release(text) is 'Give a delivery back without counting the attempt';
+
+-- functions/consume/seek.sql
+-- Moves a consumer group to another place: 'earliest', 'latest', a time (the first message that became visible then
+-- or later), or an offset, which needs queue_id and lies in 0 .. the queue's next one (MQ013); one below the oldest
+-- that is left means the oldest. Without queue_id all of the topic's queues move; the retry lane only where queue_id
+-- says -1. Receipts that were open there become stale. Of a broadcast group all members move and those to come
+-- begin there, or the one named. What a seek leaves out or repeats is noted in the table jump. A consumer that keeps
+-- its offset in its own database (C2) goes by that one: move it, too.
+-- Locks: the topic's keeping (see _lock_topic); each queue's cursor lock, waiting up to the setting lock_timeout.
+-- Cost: one cursor version a queue. Errors: MQ001, MQ003, MQ005, MQ013, 55P03, 40001.
+create function mqpg.seek(
+    consumer_group text, topic text, target text, queue_id int default null, consumer text default null
+) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(seek.topic);
+    v_group mqpg.subscription := mqpg._subscription(seek.consumer_group, seek.topic);
+    v_is_offset boolean := coalesce(seek.target ~ '^-?[0-9]+$', false);
+    v_row mqpg.subscription;
+    v_queue int;
+begin
+    if seek.queue_id is not null then
+        perform mqpg._check_range('queue_id', seek.queue_id, -1, v_topic.queues - 1);
+    elsif v_is_offset then
+        raise exception using errcode = 'MQ001', message = 'an offset as target needs queue_id';
+    end if;
+    if not v_is_offset then
+        perform mqpg._check_target('target', seek.target);
+    end if;
+    if seek.consumer is not null and v_group.mode <> 'broadcast' then
+        raise exception using errcode = 'MQ001', message = format(
+            'consumer is for mode broadcast; consumer group %L reads topic %L in mode %s', seek.consumer_group,
+            seek.topic, v_group.mode);
+    end if;
+    perform mqpg._lock_topic(v_topic.topic_id);
+    for v_row in
+        select s.* from mqpg.subscription s
+        where v_group.subscription_id in (s.subscription_id, s.member_of)
+            and (seek.consumer is null or s.member = seek.consumer)
+        order by s.subscription_id
+    loop
+        for v_queue in coalesce(seek.queue_id, 0)..coalesce(seek.queue_id, v_topic.queues - 1) loop
+            perform mqpg._lock_cursor(v_row.subscription_id, v_queue);
+            perform mqpg._move_cursor(v_row, v_queue, mqpg._seek_position(v_row, v_queue, seek.target, v_is_offset), 'seek');
+        end loop;
+    end loop;
+    if not found then
+        raise exception using errcode = 'MQ001', message = format(
+            'consumer %L is no member of broadcast group %L on topic %L', seek.consumer, seek.consumer_group,
+            seek.topic);
+    end if;
+end
+$$;
+comment on function mqpg.seek(text, text, text, int, text) is
+    'Move a consumer group to earliest, latest, a time or an offset';
 
 -- functions/consume/unpin.sql
 -- Ends a consumer's ownership of pinned queues: of one queue, of one consumer, or all. Do it only when the
@@ -3491,7 +3938,9 @@ begin
         union all
         select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
         from due d
-        where d.subscription_id <> 0
+        where d.subscription_id <> 0 and not exists (
+            select from mqpg.subscription b
+            where b.subscription_id = d.subscription_id and b.retries_from > d.written_at)
         union all
         -- message by message: a recalled one splits its run; only what this very pass decided, for a message
         -- that was put off has a second row
@@ -3552,8 +4001,10 @@ begin
         join tail t using (topic_id, queue_id, subscription_id)
         returning topic_id, n
     )
-    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}')
-    into _append_runs.messages, _append_runs.topic_ids
+    -- purged retries were due, too: without a tick the next pass would meet them again
+    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
+        _append_runs.was_due or exists (select from due)
+    into _append_runs.messages, _append_runs.topic_ids, _append_runs.was_due
     from appended a;
 end
 $$;
@@ -4509,6 +4960,113 @@ begin
 end
 $$;
 comment on function mqpg.settle(text, mqpg.verdict, text) is 'Decide a half message by hand, with the reason kept';
+
+-- functions/reconcile/half_states.sql
+-- What became of half messages, in argument order. state: undecided, committed, rolled_back, or unknown for whatever
+-- names no half message here; an undecided one may be parked. Topic and key are null where it is unknown.
+-- Locks: none. Cost: two index lookups a handle. Errors: MQ001 (nulls).
+create function mqpg.half_states(handles text []) returns table (
+    handle text, state text, parked boolean, message_id bigint, topic text, key text
+)
+language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+begin
+    if half_states.handles is null or array_position(half_states.handles, null) is not null then
+        raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
+    end if;
+    return query
+    select u.handle,
+        case
+            when not h.known then 'unknown'
+            when o.op is null then 'undecided'
+            when o.op = 'c' then 'committed'
+            else 'rolled_back'
+        end,
+        h.known and o.op is null and exists (
+            select from pgmq.a_mqpg_oplog a where (a.message ->> 'message_id')::bigint = h.message_id),
+        h.message_id, h.topic, h.key
+    from unnest(half_states.handles) with ordinality as u(handle, place)
+    cross join lateral mqpg._half(u.handle) as h
+    left join mqpg.op_log o on o.message_id = h.message_id and o.stage = 0 and h.known
+    order by u.place;
+end
+$$;
+comment on function mqpg.half_states(text [])
+    is 'What became of half messages: undecided, committed, rolled_back, unknown';
+
+-- functions/reconcile/_unsettled.sql
+-- Ledger rows of this database whose local transaction committed longer ago than older_than and whose half no commit
+-- decided: the set difference of protocol T6. state: undecided, rolled_back (the ledger is contradicted: somebody
+-- settled it by hand) or absent (no such half here: a restore lost it); undecided ones come first, in the order of
+-- ids. An open local transaction's row is not visible, and a young one is left to its producer, so nothing is listed by
+-- mistake.
+-- Locks: none. Cost: the ledger once, an index lookup in op_log a row, a few for each hit.
+create function mqpg._unsettled(older_than interval, max_messages int)
+returns table (handle text, message_id bigint, topic text, key text, state text)
+language plpgsql stable as $$
+begin
+    return query
+    with local as (
+        select l.handle, case
+            when l.handle ~ '^[0-9a-f]{12}\.[1-9][0-9]{0,8}\.[1-9][0-9]{0,17}\.[0-9a-f]{32}$'
+                then split_part(l.handle, '.', 3)::bigint
+        end as id
+        from mqpg.ledger l
+        where l.entry = 'local' and l.at < clock_timestamp() - _unsettled.older_than
+            and split_part(l.handle, '.', 1) = (select b.broker_id from mqpg.broker b)
+    ),
+    missing as materialized (
+        select l.handle, l.id from local l
+        where l.id is not null
+            and not exists (select from mqpg.op_log o where o.message_id = l.id and o.stage = 0 and o.op = 'c')
+    ),
+    found as (
+        select m.handle, m.id, h.topic, h.key, case
+            when not h.known then 'absent'
+            when mqpg._is_decided(m.id) then 'rolled_back'
+            else 'undecided'
+        end as state
+        from missing m
+        cross join lateral mqpg._half(m.handle) as h
+    )
+    select f.handle, f.id, f.topic, f.key, f.state from found f
+    order by f.state <> 'undecided', f.id
+    limit _unsettled.max_messages;
+end
+$$;
+comment on function mqpg._unsettled(interval, int) is 'Internal: committed ledger rows without a commit decision';
+
+-- functions/reconcile/reconcile.sql
+-- The set-difference plan for producers without check-back (protocol T6), for the ledger in this database: lists what
+-- committed locally longer ago than older_than and was never committed here, looks each up, and commits it unless
+-- settle is false. state: undecided, rolled_back, absent; outcome: what the commit came to, null where none was tried
+-- (a decision stands, a lost half cannot be committed: these are for people to look at). Any number may run at once,
+-- for a decision is made once and the outcome says by whom; one that was rolled back is repeated by the next.
+-- Locks: the decisions' keys in ascending order; waits for others under way. Cost: an anti-join of the ledger and the
+-- op log, a decision for each hit. Errors: MQ001.
+create function mqpg.reconcile(
+    older_than interval default '1 minute', max_messages int default 1000, settle boolean default true
+) returns table (handle text, message_id bigint, topic text, key text, state text, outcome mqpg.outcome)
+language plpgsql as $$
+begin
+    perform mqpg._interval('older_than', reconcile.older_than, '0');
+    perform mqpg._check_range('max_messages', reconcile.max_messages, 1, 100000);
+    if reconcile.settle is null then
+        raise exception using errcode = 'MQ001', message = 'settle must be true or false';
+    end if;
+    for handle, message_id, topic, key, state in
+        select u.* from mqpg._unsettled(reconcile.older_than, reconcile.max_messages) u
+    loop
+        outcome := null;
+        if reconcile.settle and state = 'undecided' then
+            outcome := mqpg._decide(handle, 'c', 'checker', 'reconcile: the ledger says committed');
+            perform mqpg._forget_entry(message_id);
+        end if;
+        return next;
+    end loop;
+end
+$$;
+comment on function mqpg.reconcile(interval, int, boolean) is
+    'Find and commit what the ledger of this database committed and the broker never heard of';
 
 -- functions/keep/_carry_cursor.sql
 -- Carries the newest state of one queue of one subscription into a newer slot: a closing row in the old slot

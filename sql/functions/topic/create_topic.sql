@@ -1,6 +1,6 @@
 -- Makes a topic. In one of kind 'relay' PREPARE, COMMIT and ROLLBACK of a half travel to the consumers as messages,
--- and their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing, with others
--- it raises MQ011.
+-- and their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing,
+-- with others it raises MQ011.
 -- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
 create function mqpg.create_topic(
     topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
