@@ -12,7 +12,8 @@ create table mqpg.cursor (
     slot int not null,
     queue_id smallint not null,     -- -1: the retry lane
     action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
-                                    -- p pin, u unpin, d dead-letter, c closed here, k carried here
+                                    -- p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
+                                    -- c closed here, k carried here
     owner text,                     -- pinned: whose queue it is until unpin
     claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64
     primary key (subscription_id, queue_id, version, slot)

@@ -16,6 +16,7 @@ create table mqpg.subscription (
     retry_delay interval not null,
     on_failure text not null default 'skip',    -- skip | block_key | block_queue
     paused boolean not null default false,
+    retries_from timestamptz not null default '-infinity',  -- retries written before were purged
     created_at timestamptz not null default clock_timestamp(),
     unique (topic_id, consumer_group, member)
 );

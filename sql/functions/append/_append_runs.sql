@@ -56,7 +56,9 @@ begin
         union all
         select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
         from due d
-        where d.subscription_id <> 0
+        where d.subscription_id <> 0 and not exists (
+            select from mqpg.subscription b
+            where b.subscription_id = d.subscription_id and b.retries_from > d.written_at)
         union all
         -- message by message: a recalled one splits its run; only what this very pass decided, for a message
         -- that was put off has a second row
@@ -117,8 +119,10 @@ begin
         join tail t using (topic_id, queue_id, subscription_id)
         returning topic_id, n
     )
-    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}')
-    into _append_runs.messages, _append_runs.topic_ids
+    -- purged retries were due, too: without a tick the next pass would meet them again
+    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
+        _append_runs.was_due or exists (select from due)
+    into _append_runs.messages, _append_runs.topic_ids, _append_runs.was_due
     from appended a;
 end
 $$;

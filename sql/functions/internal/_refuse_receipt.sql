@@ -11,7 +11,7 @@ begin
         and c.version > _refuse_receipt.epoch / 1048576
         and not exists (select from unnest(c.claims) k where k.epoch = _refuse_receipt.epoch)
     order by c.version limit 1;
-    if v_action in ('t', 'd', 'u') then
+    if v_action in ('t', 'd', 'u', 'q') then
         raise exception using errcode = 'MQ009', message = format(
             'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
     end if;

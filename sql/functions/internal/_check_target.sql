@@ -1,0 +1,17 @@
+-- Refuses a position that is neither earliest, latest nor a time (MQ001).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_target(argument text, target text) returns void
+language plpgsql stable as $$
+begin
+    if _check_target.target is null then
+        raise exception using errcode = 'MQ001', message = format('%s must not be null', _check_target.argument);
+    end if;
+    if _check_target.target not in ('earliest', 'latest') then
+        perform _check_target.target::timestamptz;
+    end if;
+exception when invalid_datetime_format or datetime_field_overflow or invalid_parameter_value then
+    raise exception using errcode = 'MQ001', message = format(
+        '%s must be earliest, latest or a time, not %L', _check_target.argument, left(_check_target.target, 100));
+end
+$$;
+comment on function mqpg._check_target(text, text) is 'Internal: refuse what is no position';

@@ -1,0 +1,15 @@
+-- Dead letters that redrive() or discard_dead_letters() took out, append-only: trace() and the audit still know them.
+-- keep() deletes rows after `jump_keep`.
+create table mqpg.former_letter (
+    subscription_id int not null,
+    message_id bigint not null,
+    attempts int not null,
+    reason text,
+    history jsonb,
+    died_at timestamptz not null,
+    left_at timestamptz not null default clock_timestamp(),
+    fate text not null check (fate in ('redriven', 'discarded')),
+    by text not null default session_user
+);
+comment on table mqpg.former_letter is 'Dead letters that were redriven or discarded';
+create index former_letter_message on mqpg.former_letter (message_id);
