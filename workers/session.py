@@ -144,3 +144,5 @@ def keep_connected(
         finally:
             conn = None
         stop.wait(pause)
+    if conn is not None:
+        conn.close()  # asked to stop before it was used
