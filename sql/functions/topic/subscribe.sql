@@ -1,5 +1,6 @@
 -- Subscribes a consumer group to a topic; repeated with equal arguments it changes nothing, with others it
--- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one. filter and tags choose
+-- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one, a time the first
+-- message that became visible then or later. filter and tags choose
 -- messages, both must hold; the filter true and no tags choose all.
 -- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011, MQ020.
 create function mqpg.subscribe(
@@ -22,8 +23,9 @@ begin
     v_new.max_attempts := subscribe.max_attempts;
     v_new.retry_delay := subscribe.retry_delay;
     v_new.on_failure := subscribe.on_failure;
-    perform mqpg._check_one_of('start', subscribe.start, array['earliest', 'latest']);
+    perform mqpg._check_target('start', subscribe.start);
     perform mqpg._check_subscription(v_new);
+    perform mqpg._lock_topic(v_topic.topic_id);
     -- A look first: a conflict would use up an id, and those that fit into a cursor lock's key are two million.
     insert into mqpg.subscription (
         consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
@@ -40,10 +42,8 @@ begin
         select v_new.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position,
             clock_timestamp(), 's', '{}'
         from generate_series(-1, v_topic.queues - 1) as q(queue_id),
-            lateral (select case
-                when q.queue_id = -1 then 0
-                when v_new.start = 'latest' then mqpg._tail(v_topic.topic_id, q.queue_id, 0)
-                else mqpg._oldest(v_topic.topic_id, q.queue_id, 0)
+            lateral (select case q.queue_id
+                when -1 then 0 else mqpg._position(v_topic.topic_id, q.queue_id, 0, v_new.start)
             end) as p(position);
         return;
     end if;

@@ -1,0 +1,92 @@
+"""purge_topic: everything that the queues hold counts as consumed, for every subscription."""
+
+from __future__ import annotations
+
+from tests.sql.harness import Broker, Session, eventually, refused, seconds
+
+
+def test_every_subscription_goes_to_the_end(mq: Session) -> None:
+    mq.call("subscribe", "other", "t")
+    mq.send_batch("t", ["1"] * 20)
+    mq.append()
+    held = mq.receive("t", max_messages=3)
+    assert mq.value("purge_topic", "t") == 40
+    assert mq.drain("t") == mq.drain("t", group="other") == []
+    with refused("MQ009"):
+        mq.ack(held[0].receipt)
+    assert mq.value("purge_topic", "t") == 0
+    assert mq.scalar("select sum(lag) from mqpg.subscription_lag where topic = 't'") == 0
+    noted = "select sum(to_offset - from_offset) from mqpg.jump where why = 'purge' and consumer_group = 'other'"
+    assert mq.scalar(noted) == 20
+    mq.send("t", "2")
+    mq.append()
+    assert len(mq.drain("t")) == 1
+
+
+def test_settled_messages_are_not_counted(mq: Session) -> None:
+    mq.send_batch("one", ["1", "2", "3"])
+    mq.append()
+    rows = mq.receive("one")
+    mq.nack(rows[0].receipt, [rows[1].message_id], delay=seconds(9))
+    assert mq.value("purge_topic", "one") == 2
+
+
+def test_retries_in_the_lane_and_those_that_wait_do_not_come_again(mq: Session) -> None:
+    mq.send_batch("one", ["1", "2"])
+    mq.append()
+    rows = mq.receive("one")
+    mq.nack(rows[0].receipt, [rows[0].message_id], delay=seconds(0))
+    mq.append()
+    mq.nack(rows[0].receipt, [rows[1].message_id], delay=seconds(0.2))
+    mq.call("purge_topic", "one")
+    due = "select max(visible_at) < clock_timestamp() from mqpg.delayed"
+    eventually(lambda: mq.scalar(due))
+    assert mq.append() == 0
+    assert mq.receive("one") == []
+    # the pass noted that they were due: the next one has nothing to look at
+    assert mq.scalar("select max(due_until) from mqpg.tick") > mq.scalar("select max(visible_at) from mqpg.delayed")
+    mq.send("one", "3")
+    mq.append()
+    (message,) = mq.receive("one")
+    mq.nack(message.receipt, [message.message_id], delay=seconds(0))
+    mq.append()
+    assert [m.payload for m in mq.receive("one")] == [3]
+
+
+def test_what_is_not_in_a_queue_yet_stays(mq: Session) -> None:
+    handle = mq.prepare("one", '"half"')
+    mq.send("one", '"delayed"', delay=seconds(0.1))
+    mq.send("one", '"sent"')
+    assert mq.value("purge_topic", "one") == 0
+    mq.commit(handle)
+    got: list[str] = []
+    eventually(lambda: (mq.append(), got.extend(m.payload for m in mq.drain("one")), len(got) == 3)[2])
+    assert sorted(got) == ["delayed", "half", "sent"]
+
+
+def test_dead_letters_stay(mq: Session) -> None:
+    mq.call("subscribe", "strict", "one", max_attempts=1)
+    mq.send("one", "1")
+    mq.append()
+    (message,) = mq.receive("one", group="strict")
+    mq.nack(message.receipt, [message.message_id])
+    mq.call("purge_topic", "one")
+    assert len(mq.call("dead_letters", "strict", "one")) == 1
+
+
+def test_purge_waits_for_an_open_receive(mq: Session, broker: Broker) -> None:
+    mq.send_batch("one", ["1", "2"])
+    mq.append()
+    taker = broker.session()
+    with taker.transaction():
+        (message,) = taker.receive("one", max_messages=1)
+        purger = broker.session()
+        waiting = broker.background(purger.value, "purge_topic", "one")
+        broker.wait_blocked(purger)
+        taker.ack(message.receipt)
+    assert waiting.result(5) == 1
+
+
+def test_unknown_topic(mq: Session) -> None:
+    with refused("MQ003"):
+        mq.call("purge_topic", "none")

@@ -1,0 +1,89 @@
+"""ready: which topics of a group got something after a tick, cheap for many topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.sql.harness import Session, refused, seconds
+
+
+def ready(mq: Session, *args: Any, group: str = "g") -> dict[str, int]:
+    return {row.topic: row.tick for row in mq.call("ready", group, *args)}
+
+
+def test_topics_that_got_something_after_a_tick(mq: Session) -> None:
+    assert ready(mq) == {}
+    mq.send("one", "1")
+    mq.append()
+    first = ready(mq)
+    assert set(first) == {"one"}
+    assert ready(mq, first["one"]) == {}
+    mq.send("t", "1")
+    mq.append()
+    second = ready(mq, first["one"])
+    assert set(second) == {"t"}
+    assert second["t"] > first["one"]
+    assert ready(mq) == first | second
+
+
+def test_only_topics_of_the_group(mq: Session) -> None:
+    mq.call("create_topic", "foreign")
+    mq.call("subscribe", "h", "foreign")
+    mq.send("foreign", "1")
+    mq.append()
+    assert ready(mq) == {}
+    assert set(ready(mq, group="h")) == {"foreign"}
+    assert ready(mq, group="nobody") == {}
+
+
+def test_a_retry_makes_its_topic_ready(mq: Session) -> None:
+    mq.send("one", "1")
+    mq.append()
+    (message,) = mq.receive("one")
+    before = ready(mq)["one"]
+    mq.nack(message.receipt, [message.message_id], delay=seconds(0))
+    mq.append()
+    assert ready(mq, before)["one"] > before
+
+
+def test_after_very_many_ticks_it_looks_at_the_queues_instead(mq: Session) -> None:
+    mq.send("one", "1")
+    mq.append()
+    first = ready(mq)
+    mq.execute(
+        "insert into mqpg.tick select k.tick_id + i, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, 0,"
+        " '{}', at from (select * from mqpg.tick order by tick_id desc limit 1) k, generate_series(1, 10050) i"
+    )
+    mq.send("t", "1")
+    mq.append()
+    assert ready(mq) == first | {"t": mq.scalar("select max(tick_id) from mqpg.tick")}
+    assert set(ready(mq, first["one"])) == {"t"}
+
+
+def test_a_thousand_topics_cost_one_look(mq: Session) -> None:
+    """1,000 idle topics with 8 queues: what a call reads does not depend on them."""
+
+    def buffers(after: int) -> int:
+        plan = mq.scalar("explain (analyze, buffers, format json) select * from mqpg.ready('g', %s)", after)
+        return int(plan[0]["Plan"]["Shared Hit Blocks"]) + int(plan[0]["Plan"]["Shared Read Blocks"])
+
+    mq.send("one", "1")
+    mq.append()
+    newest = mq.scalar("select max(tick_id) from mqpg.tick")
+    buffers(newest)
+    few = buffers(newest)
+    mq.execute("select mqpg.create_topic('t' || i), mqpg.subscribe('g', 't' || i) from generate_series(1, 1000) i")
+    assert buffers(newest) <= few + 4
+    mq.send("t500", "1")
+    mq.append()
+    assert ready(mq, newest) == {"t500": newest + 1}
+    assert buffers(newest) < few + 60
+
+
+def test_bad_arguments(mq: Session) -> None:
+    with refused("MQ001", "after_tick"):
+        mq.call("ready", "g", -1)
+    with refused("MQ001", "consumer_group"):
+        mq.call("ready", None)
+    with refused("MQ002"):
+        mq.call("ready", "no such name!")
