@@ -92,3 +92,11 @@ def crashing(crashing_server: EmbeddedServer, shop_dsn: str, zygote: Zygote) -> 
         made.stage.consistent()
     finally:
         made.stage.close()
+
+
+@pytest.fixture
+def own_stage(dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
+    """A stage on a broker of the test's own: for tests that drop segments or change functions."""
+    made = Stage(dsn, shop_dsn, zygote)
+    yield made
+    made.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from mqpg.workers.worker import Options
 from tests.failures.actors import SALE
 from tests.failures.zygote import Zygote
 from tests.integration.cutting import Proxy, proxy
-from tests.sql.harness import HOT_TABLES, Broker, Session, eventually, positions
+from tests.sql.harness import HOT_TABLES, Broker, eventually, positions
 
 __all__ = ["SHOP_TABLES", "Stage"]
 

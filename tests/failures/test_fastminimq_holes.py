@@ -12,9 +12,7 @@ from mqpg import errors
 from tests.failures.stage import Stage
 
 
-def test_1_1_F1_decision_over_an_unknown_id_is_never_swallowed(
-    stage: Stage, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_1_1_F1_decision_over_an_unknown_id_is_never_swallowed(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     """The broker lost the half (PREPARE never became durable, or it expired): that is said, and stays on record."""
     with stage.sql.transaction() as tx:
         lost = stage.sql.prepare("orders", "{}", "shop")

@@ -1,0 +1,367 @@
+"""RocketMQ transactional messages (research section 1.3): where each of their eight steps can fail.
+
+1 half sent, 2 stored, 3 acknowledged, 4 local transaction, 5 endTransaction, 6 decision stored, 7 check-backs,
+8 too many checks.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import psycopg
+import pytest
+
+import mqpg
+from mqpg import errors
+from tests.failures.conftest import CrashingStage
+from tests.failures.stage import SALE, Stage
+from tests.failures.test_mns import expire
+from tests.sql.harness import cut_off, eventually, refused, seconds
+
+STEPS = "mqpg._sync.transactional"
+IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
+
+
+@pytest.fixture
+def here(stage: Stage) -> Stage:
+    """The business is in the broker's database."""
+    stage.sell_here()
+    return stage
+
+
+@pytest.fixture
+def app(stage: Stage) -> Stage:
+    """Producer group `app` answers by due_checks, at most three times."""
+    stage.mq.create_producer_group("app", check_after="10 ms", max_checks=3)
+    return stage
+
+
+def asked(stage: Stage, **named: Any) -> mqpg.HalfCheck:
+    """The check that is due next."""
+    (found,) = eventually(lambda: stage.mq.due_checks("app", **named))
+    return found
+
+
+# sending the half message
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_1_3_1_half_not_known_to_be_stored_runs_no_local_transaction(stage: Stage, stored: bool) -> None:
+    with stage.through_proxy(**IMPATIENT) as (cut, mq):
+        producer = mqpg.TransactionalProducer(mq, group="shop", ledger=stage.engine)
+        cut.cut_at(b"mqpg.prepare", forward=stored, stay_down=True)
+        with pytest.raises(errors.ConnectionFailed), producer.transaction("orders", {"id": 1}):
+            raise AssertionError("the local transaction must not run")
+    if stored:
+        eventually(stage.pending)
+    stage.check_back()
+    stage.exactly_once([])
+
+
+def test_1_3_2_half_refused_runs_no_local_transaction(stage: Stage) -> None:
+    with pytest.raises(errors.PayloadTooLarge), stage.producer.transaction("orders", "x" * 2_000_000):
+        raise AssertionError("the local transaction must not run")
+    stage.exactly_once([])
+
+
+def test_1_3_3_producer_dies_between_half_and_local_transaction(stage: Stage) -> None:
+    stage.killed("sell", "before", f"{STEPS}:begin_local", id=1)
+    stage.check_back()
+    stage.exactly_once([])
+
+
+# the local transaction
+
+
+def test_1_3_4_local_transaction_that_raises_is_rolled_back_at_once(stage: Stage) -> None:
+    """RocketMQ answers UNKNOW and asks later; that it has failed is known here, and told."""
+    with pytest.raises(ZeroDivisionError), stage.producer.transaction("orders", {"id": 1}) as tx:
+        tx.execute(SALE, {"id": 1 // 0})
+    assert stage.decision(tx.handle) == ("b", "producer")
+    stage.exactly_once([])
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_1_3_5_local_transaction_whose_commit_is_in_doubt_is_asked_about(stage: Stage, arrived: bool) -> None:
+    """The reply to COMMIT is lost: neither a commit nor a rollback is sent before the ledger has been read."""
+    with stage.shop_through_proxy() as (cut, producer):
+        with (
+            pytest.raises(errors.OutcomeUnknown),  # noqa: PT012
+            producer.transaction("orders", {"id": 1}) as tx,
+        ):
+            tx.execute(SALE, {"id": 1})
+            cut.cut_at(b"COMMIT", forward=arrived)
+        assert stage.decision(tx.handle) is None
+    stage.check_back()
+    assert stage.decision(tx.handle) == ("c" if arrived else "b", "checker")
+    stage.exactly_once([1] if arrived else [])
+
+
+# endTransaction
+
+
+def test_1_3_6_commit_lost_is_found_by_the_check(stage: Stage) -> None:
+    """It is sent one way there, and nobody notices; here the ledger knows."""
+    stage.killed("sell", "before", f"{STEPS}:decide", id=1)
+    stage.check_back()
+    stage.exactly_once([1])
+
+
+def test_1_3_7_rollback_lost_is_found_by_the_check(stage: Stage) -> None:
+    stage.killed("sell", "before", f"{STEPS}:rollback_half", id=1, fail=True)
+    assert len(stage.pending()) == 1
+    stage.check_back()
+    stage.exactly_once([])
+
+
+def test_1_3_8_decision_with_wrong_facts_is_refused(stage: Stage) -> None:
+    """Another message's id, another's nonce, another broker's handle, a normal message: unknown, and nothing done."""
+    mine = stage.sql.prepare("orders", "{}", "shop").split(".")
+    other = stage.sql.prepare("orders", "{}", "shop").split(".")
+    normal = stage.mq.send("orders", {"id": 1})
+    wrong = [
+        [*mine[:3], other[3]],
+        [*mine[:2], other[2], mine[3]],
+        [mine[0], "2", *mine[2:]],
+        ["0" * 12, *mine[1:]],
+        [*mine[:2], str(normal), mine[3]],
+    ]
+    for parts in wrong:
+        assert stage.mq.commit(".".join(parts)) is mqpg.Outcome.UNKNOWN
+        assert stage.mq.rollback(".".join(parts)) is mqpg.Outcome.UNKNOWN
+    assert stage.sql.scalar("select count(*) from mqpg.op_log") == 0
+    assert stage.mq.commit(".".join(mine)) is mqpg.Outcome.COMMITTED
+
+
+@pytest.mark.chaos
+def test_1_3_9_broker_dies_while_it_stores_the_decision(crashing: CrashingStage) -> None:
+    """RocketMQ writes the message and then the op: two writes, and a crash between them delivers twice. Here it is one."""
+    stage = crashing.stage
+    handle = stage.sql.prepare("orders", '{"id": 1}', "shop", key="k")
+    with psycopg.connect(stage.dsn) as conn, cut_off():
+        conn.execute("select mqpg.commit(%s, '{\"id\": 2}'::text)", [handle])
+        crashing.crash()
+        conn.execute("select 1")
+    assert stage.decision(handle) is None
+    assert stage.mq.commit(handle, {"id": 3}) is mqpg.Outcome.COMMITTED
+    assert stage.delivered() == [3]
+
+
+@pytest.mark.chaos
+def test_1_3_10_broker_dies_right_after_it_answered_a_decision(crashing: CrashingStage) -> None:
+    """Ops are flushed in batches there, and lost with the broker: checked again, delivered again. Here the answer is
+    given after the flush, whatever the session's synchronous_commit says."""
+    stage = crashing.stage
+    hasty = stage.broker.session("set synchronous_commit = off")
+    kept, dropped = (hasty.prepare("orders", f'{{"id": {id}}}', "shop") for id in (1, 2))
+    hasty.commit(kept)
+    hasty.rollback(dropped)
+    crashing.crash()
+    assert stage.decision(kept) == ("c", "producer")
+    assert stage.decision(dropped) == ("b", "producer")
+    time.sleep(0.15)
+    with stage.compensator():
+        time.sleep(0.2)
+    assert stage.sql.scalar("select count(*) from mqpg.check_log") == 0
+    assert stage.delivered() == [1]
+
+
+# check-backs
+
+
+def test_1_3_11_unknown_is_no_decision_and_asked_again(app: Stage) -> None:
+    handle = app.sql.prepare("orders", '{"id": 1}', "app")
+    assert asked(app).attempt == 1
+    app.mq.check_wait(handle, 0)
+    assert app.decision(handle) is None
+    assert asked(app).attempt == 1
+    assert app.mq.commit(handle) is mqpg.Outcome.COMMITTED
+    assert app.delivered() == [1]
+
+
+def test_1_3_12_checks_rewrite_nothing(app: Stage) -> None:
+    """There each check appends the half again. Here the log stands still and only the note of the check is added."""
+    handles = [row[0] for row in app.sql.call("prepare_batch", "orders", ["{}"] * 20, "app")]
+    size = "select count(*), sum(n), max(batch_id) from mqpg.commit_log"
+    before = app.sql.rows(size)
+    for _ in range(2):
+        eventually(lambda: len(app.mq.due_checks("app")) == len(handles), interval=0.1)
+        app.overdue_now()
+    assert app.sql.rows(size) == before
+    assert app.sql.scalar("select count(*) from mqpg.check_log") == 40
+    assert app.sql.scalar("select count(*) from pgmq.q_mqpg_oplog") == 20
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_1_3_13_answer_to_a_check_lost_is_asked_again(app: Stage, arrived: bool) -> None:
+    handle = app.sql.prepare("orders", '{"id": 1}', "app")
+    asked(app, lease=0.1)
+    with app.through_proxy(**IMPATIENT) as (cut, mq):
+        cut.cut_at(b"mqpg.commit", forward=arrived, stay_down=True)
+        with pytest.raises(errors.ConnectionFailed):
+            mq.commit(handle)
+    if arrived:
+        eventually(lambda: app.decision(handle))
+        time.sleep(0.15)
+        assert app.mq.due_checks("app") == []
+    else:
+        assert asked(app).attempt == 2
+        assert app.mq.commit(handle) is mqpg.Outcome.COMMITTED
+    assert app.delivered() == [1]
+
+
+def exhausted(stage: Stage) -> str:
+    """A half that nobody answered for."""
+    handle = stage.sql.prepare("orders", '{"id": 1}', "app")
+    for attempt in (1, 2, 3):
+        assert asked(stage, lease=0.01).attempt == attempt
+    eventually(lambda: stage.mq.due_checks("app") == [] and stage.parked())
+    return handle
+
+
+def test_1_3_14_too_many_checks_park_and_guess_nothing(app: Stage) -> None:
+    handle = exhausted(app)
+    (row,) = app.parked()
+    assert (row.handle, row.producer_group, row.topic, row.checks) == (handle, "app", "orders", 3)
+    assert row.reason == "no verdict after 3 checks"
+    assert app.decision(handle) is None
+    assert app.delivered() == []
+
+
+def test_1_3_15_half_older_than_the_log_is_kept(own_stage: Stage) -> None:
+    """fileReservedTime ends a half there. Here a parked one outlives its segment and can still be decided."""
+    own_stage.mq.create_producer_group("app", check_after="10 ms", max_checks=3)
+    handle = exhausted(own_stage)
+    expire(own_stage, handle)
+    assert [row.handle for row in own_stage.parked()] == [handle]
+    assert own_stage.mq.settle(handle, "commit", "the shop has it") is mqpg.Outcome.COMMITTED
+    assert own_stage.delivered() == [1]
+
+
+def test_1_3_16_parked_half_is_armed_again(app: Stage) -> None:
+    handle = exhausted(app)
+    app.mq.rearm(handle)
+    assert app.parked() == []
+    assert asked(app).attempt == 1
+    assert app.mq.rollback(handle) is mqpg.Outcome.ROLLED_BACK
+    assert app.delivered() == []
+
+
+def test_1_3_17_commit_long_after_the_checks_began_counts(app: Stage) -> None:
+    """RocketMQ refuses it after the immunity time (604). Undecided is undecided: the producer may still commit."""
+    handle = app.sql.prepare("orders", '{"id": 1}', "app")
+    asked(app, lease=0.01)
+    asked(app)
+    assert app.mq.commit(handle) is mqpg.Outcome.COMMITTED
+    assert app.delivered() == [1]
+
+
+# durability and consumers
+
+
+@pytest.mark.chaos
+def test_1_3_18_broker_dies_right_after_it_acknowledged_a_half(crashing: CrashingStage) -> None:
+    """ASYNC_FLUSH loses it there, and with it a message whose business was done. Here prepare waits for the disk."""
+    stage = crashing.stage
+    hasty = stage.broker.session("set synchronous_commit = off")
+    handle = hasty.prepare("orders", '{"id": 1}', "shop")
+    crashing.crash()
+    with stage.engine.begin() as local:
+        stage.ledger.begin(local, handle)
+        local.execute(SALE, {"id": 1})
+    stage.check_back()
+    stage.exactly_once([1])
+
+
+@pytest.mark.parametrize("step", ["mqpg._sync.here:EffectHere._apply", "mqpg:Client.ack"])
+def test_1_3_19_consumer_dies_between_effect_and_acknowledgement(here: Stage, step: str) -> None:
+    """Acknowledged before it is processed, a message is lost there. Here both are one transaction (C1)."""
+    here.mq.send("orders", {"id": 1})
+    here.append()
+    here.killed("consume_here", "after", step)
+    effects = "select id from effect"
+    assert here.sql.rows(effects) == []
+    here.finished("consume_here")
+    assert here.sql.rows(effects) == [(1,)]
+
+
+def test_1_3_20_batch_of_a_dead_consumer_goes_to_another(stage: Stage) -> None:
+    for id in range(5):
+        stage.mq.send("orders", {"id": id}, key="same")
+    stage.append()
+    stage.killed("consume_c3", "before", "mqpg:Client.ack", lease=0.2, effects="/dev/null")
+    again = eventually(lambda: stage.mq.receive("readers", "orders", consumer="another"))
+    assert [(m.payload["id"], m.attempt) for m in again] == [(id, 2) for id in range(5)]
+    stage.mq.ack(str(again[0].receipt))
+
+
+# documented limits
+
+
+def test_1_3_21_what_is_checked_or_retried_often_takes_effect_once(stage: Stage) -> None:
+    """Documented there: may be checked and consumed more than once. Three recoveries and two checkers at a time here."""
+    for id in (1, 2, 3):
+        stage.killed("sell", "before", f"{STEPS}:decide", id=id)
+    others = [mqpg.TransactionalProducer(stage.mq, group="shop", ledger=stage.engine) for _ in range(3)]
+    with stage.compensator():
+        running = [threading.Thread(target=producer.recover) for producer in others]
+        stage.overdue_now()
+        for thread in running:
+            thread.start()
+        for thread in running:
+            thread.join()
+        eventually(lambda: stage.pending() == [], timeout=20)
+    stage.append()
+    for _ in range(2):
+        stage.finished("consume_there")
+    assert stage.effects() == [1, 2, 3]
+    stage.exactly_once([1, 2, 3])
+
+
+def test_1_3_22_one_group_serves_every_kind_of_message(stage: Stage) -> None:
+    """A producer group may not be shared with other kinds there."""
+    stage.mq.create_topic("other")
+    stage.mq.subscribe("readers", "other")
+    stage.sell(1)
+    stage.sell(2, delay=0.05)
+    stage.mq.send("orders", {"id": 3})
+    stage.mq.commit(stage.mq.prepare("other", {"id": 4}, "shop"))
+    got: list[int] = []
+    eventually(lambda: got.extend(stage.delivered()) or len(got) == 3, interval=0.05)
+    assert sorted(got) == [1, 2, 3]
+    assert [m.payload for m in stage.mq.receive("readers", "other")] == [{"id": 4}]
+
+
+@pytest.mark.chaos
+def test_1_3_23_submission_that_fails_for_a_while_arrives(crashing: CrashingStage) -> None:
+    """The broker crashes while the commit is under way: the library repeats it, and the outcome says that it stands."""
+    stage = crashing.stage
+    with mqpg.connect(stage.dsn, retry_timeout=30) as mq:
+        handle = mq.prepare("orders", {"id": 1}, "shop")
+        holder = psycopg.connect(stage.dsn)
+        holder.execute("select mqpg.rollback(%s)", [handle])  # uncommitted: the commit below must wait for it
+        outcome: list[mqpg.Outcome] = []
+        committing = threading.Thread(target=lambda: outcome.append(mq.commit(handle)))
+        committing.start()
+        waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock'"
+        eventually(lambda: stage.sql.scalar(waiting))
+        with cut_off():
+            crashing.crash()
+            holder.execute("select 1")
+        holder.close()
+        committing.join(30)
+    assert outcome == [mqpg.Outcome.COMMITTED]
+    assert stage.delivered() == [1]
+
+
+def test_1_3_24_answer_that_nobody_asked_for_is_refused(app: Stage) -> None:
+    """Re-arming or answering for a half that is not parked, not asked about, or not there says which it is."""
+    handle = app.sql.prepare("orders", "{}", "app", check_after=seconds(3600))
+    with refused("MQ018", "not parked"):
+        app.sql.call("rearm", handle)
+    with refused("MQ018", "not handed out"):
+        app.sql.call("check_wait", handle)
+    with refused("MQ006"):
+        app.sql.call("rearm", handle[:-1])
