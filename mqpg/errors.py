@@ -35,8 +35,12 @@
      ├── Fenced                    MQ017  a check-back has already ruled that this transaction rolls back
      ├── WrongState                MQ018  not possible for this half message now
      ├── CheckerFailed             MQ019  a check-back raised an error
+     ├── WrongTopicKind            MQ024  a relay topic cannot be read like that
      ├── LedgerError               the ledger (or offsets) table is not what it must be
-     └── OffsetBeyondLog           the consumer's own offset lies beyond the broker's log
+     ├── OffsetBeyondLog           the consumer's own offset lies beyond the broker's log
+     ├── HandlerTimeout            a handler took longer than its consumer's `timeout`
+     ├── HandlerStuck              too many handlers never returned: the process has to be restarted
+     └── NoReply                   nobody replied to a request in time
 
 Messages are one line: what was wrong, and what is allowed.
 """
@@ -53,6 +57,8 @@ __all__ = [
     "DatabaseError",
     "Error",
     "Fenced",
+    "HandlerStuck",
+    "HandlerTimeout",
     "InvalidArgument",
     "InvalidFilter",
     "InvalidName",
@@ -60,6 +66,7 @@ __all__ = [
     "LockTimeout",
     "MalformedReceipt",
     "MissingBody",
+    "NoReply",
     "NotFound",
     "OffsetBeyondLog",
     "OffsetOutOfRange",
@@ -80,6 +87,7 @@ __all__ = [
     "UnknownSubscription",
     "UnknownTopic",
     "WrongState",
+    "WrongTopicKind",
     "WrongTransaction",
     "by_sqlstate",
     "translate",
@@ -266,12 +274,39 @@ class CheckerFailed(Error):
     sqlstate = "MQ019"
 
 
+class WrongTopicKind(Error):
+    """A relay topic is read in mode exclusive or pinned, without a filter."""
+
+    sqlstate = "MQ024"
+
+
 class LedgerError(Error):
     """A ledger or offsets table lacks its primary key or a column."""
 
 
 class OffsetBeyondLog(Error):
     """The consumer's own offset lies beyond the broker's log: the broker lost messages. Hard stop."""
+
+
+class HandlerTimeout(Error):
+    """A handler took longer than its consumer's `timeout`; `abandoned`: its thread could not be ended."""
+
+    def __init__(self, message: str, *, abandoned: bool = False) -> None:
+        super().__init__(message)
+        self.abandoned = abandoned
+        self.message_ids: tuple[int, ...] = ()
+
+
+class HandlerStuck(Error):
+    """So many handlers never returned that the process has to be restarted to be rid of their threads."""
+
+
+class NoReply(Error, TimeoutError):
+    """Nobody replied to a request in time. `correlation_id` names it, for a later look."""
+
+    def __init__(self, message: str, *, correlation_id: str) -> None:
+        super().__init__(message)
+        self.correlation_id = correlation_id
 
 
 def _subclasses(cls: type[Error]) -> list[type[Error]]:

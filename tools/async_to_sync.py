@@ -25,6 +25,7 @@ BY_HAND = {"_io.py"}
 
 NAMES = {
     "_async": "_sync",
+    "AsyncBrokers": "Brokers",
     "AsyncClient": "Client",
     "AsyncConsumer": "Consumer",
     "AsyncGenerator": "Generator",

@@ -1,15 +1,16 @@
-"""What a transactional producer tells the broker (protocol T2, steps 1 and 3)."""
+"""What a transactional producer tells a broker (protocol T2, steps 1 and 3)."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mqpg._async.client import AsyncClient
 from mqpg.errors import ConnectionFailed, Error, UnknownHandle, WrongState
 from mqpg.message import Interval, Json, Outcome
 
-__all__ = ["decide", "prepare_half", "rollback_half"]
+__all__ = ["decide", "decide_all", "prepare_half", "rollback_half", "rollback_halves"]
 
 logger = logging.getLogger("mqpg")
 
@@ -38,11 +39,33 @@ async def decide(mq: AsyncClient, handle: str, final_payload: Json | None) -> Ou
     except ConnectionFailed as error:
         logger.warning("committed locally, the broker does not know yet (recovery tells it): %s", error)
         return None
+    _refuse(handle, outcome)
+    return outcome
+
+
+async def decide_all(
+    mq: AsyncClient, handles: Sequence[str], final_payloads: Mapping[str, Json]
+) -> dict[str, Outcome] | None:
+    """Step 3 for all halves of one local transaction: one call, so that consumers get all or none.
+
+    None when the broker cannot be reached. Raises as `decide`, once the others are committed.
+    """
+    payloads = [final_payloads.get(handle) for handle in handles] if final_payloads else None
+    try:
+        outcomes = dict(await mq.commit_batch(handles, payloads))
+    except ConnectionFailed as error:
+        logger.warning("committed locally, the broker does not know yet (recovery tells it): %s", error)
+        return None
+    for handle, outcome in outcomes.items():
+        _refuse(handle, outcome)
+    return outcomes
+
+
+def _refuse(handle: str, outcome: Outcome) -> None:
     if outcome is Outcome.ALREADY_ROLLED_BACK:
         raise WrongState(f"the local transaction has committed, but its half message was rolled back before ({handle})")
     if outcome is Outcome.UNKNOWN:
         raise UnknownHandle(f"the local transaction has committed, but the broker has lost its half message ({handle})")
-    return outcome
 
 
 async def rollback_half(mq: AsyncClient, handle: str) -> Outcome | None:
@@ -52,3 +75,11 @@ async def rollback_half(mq: AsyncClient, handle: str) -> Outcome | None:
     except Error as error:
         logger.warning("rolled back locally, the broker does not know yet (the check-back settles it): %s", error)
         return None
+
+
+async def rollback_halves(mq: AsyncClient, handles: Sequence[str]) -> None:
+    """As `rollback_half`, for what a local transaction added beside its first half message."""
+    try:
+        await mq.rollback_batch(handles)
+    except Error as error:
+        logger.warning("rolled back locally, the broker does not know yet (the check-back settles it): %s", error)

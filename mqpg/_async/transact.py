@@ -16,7 +16,7 @@ __all__ = ["Transacting"]
 _PREPARE = function(
     "prepare",
     "topic text, payload text, producer_group text, key text, tag text, headers jsonb, "
-    "check_after interval, delay interval",
+    "check_after interval, delay interval, dedup_id text",
 )
 _PREPARE_BATCH = function(
     "prepare_batch",
@@ -47,12 +47,14 @@ class Transacting(Core):
         headers: Any = None,
         check_after: Interval | None = None,
         delay: Interval | None = None,
+        dedup_id: str | None = None,
         conn: Caller | None = None,
     ) -> str:
         """Store a half message, invisible until it is committed; returns its handle.
 
         Durable when this returns: it runs on an own connection. With `conn` it is not before the caller's
-        commit, and only then may the local transaction begin. Raises UnknownTopic, UnknownProducerGroup, …
+        commit, and only then may the local transaction begin. A `dedup_id` seen within the dedup window stores
+        nothing and returns the handle of the first. Raises UnknownTopic, UnknownProducerGroup, …
         """
         values = {
             "topic": topic,
@@ -63,6 +65,7 @@ class Transacting(Core):
             "headers": encode(headers),
             "check_after": interval(check_after),
             "delay": interval(delay),
+            "dedup_id": dedup_id,
         }
         # A repetition leaves at worst a half whose handle nobody has; the check-back rolls it back.
         return str(await self._value(_PREPARE, values, conn, repeat=True))

@@ -4,18 +4,19 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Executable, Result
 from sqlalchemy.exc import SQLAlchemyError
 
+from mqpg._dialects import in_transaction, is_answer, is_autocommit
 from mqpg._sync._io import Connection, ScopedSession, Session, driver_connection
 from mqpg._sync.client import Client
-from mqpg._sync.decisions import rollback_half
+from mqpg._sync.decisions import prepare_half, rollback_half, rollback_halves
 from mqpg._sync.ledger import Ledger
-from mqpg._tables import in_transaction, is_answer
-from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, WrongState
-from mqpg.message import Json, Outcome, encode
+from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
+from mqpg.message import Interval, Json, Outcome, encode
 
 __all__ = ["LocalCaller", "LocalTransaction", "begin_local", "commit_local"]
 
@@ -27,18 +28,21 @@ LocalCaller = Connection | Session | ScopedSession[Any]
 class LocalTransaction:
     """What the block of `transaction()` works with.
 
-    `handle` names the half message; `connection` is the SQLAlchemy connection, in the transaction;
-    `outcome` tells after the block what the decision came to (None: the broker does not know yet).
+    `handle` names the half message (`handles`: that and what `add` added); `connection` is the SQLAlchemy
+    connection, in the transaction; `mq` the broker that the transaction is pinned to; `outcome` tells after the
+    block what the decision came to (None: the broker does not know yet).
     """
 
     def __init__(self, mq: Client, ledger: Ledger, handle: str, owner: Connection | Session, lent: bool) -> None:
         self.handle = handle
+        self.handles = [handle]
+        self.group: str | None = None
+        self.mq = mq
         self.connection: Connection
         self.outcome: Outcome | None = None
-        self.final_payload: Json | None = None
+        self.final_payloads: dict[str, Json] = {}
         self.open = True
         self.committed = False
-        self._mq = mq
         self._ledger = ledger
         # What commits and rolls back: the session where there is one, else the connection.
         self._owner = owner
@@ -51,20 +55,77 @@ class LocalTransaction:
         self._require_open()
         return self.connection.execute(statement, parameters)
 
-    def commit_payload(self, payload: Any) -> None:
-        """Send this payload instead of the prepared one; kept in the ledger until it is sent."""
+    @property
+    def final_payload(self) -> Json | None:
+        """What replaces the prepared payload of the first half message."""
+        return self.final_payloads.get(self.handle)
+
+    def commit_payload(self, payload: Any, handle: str | None = None) -> None:
+        """Send this payload instead of the prepared one; kept in the ledger until it is sent.
+
+        Of the first half message, or of the one that `handle` names. Raises UnknownHandle for any other.
+        """
         self._require_open()
-        text = encode(payload)
+        chosen, text = handle or self.handle, encode(payload)
         if text is None:
             raise InvalidArgument("payload must not be None")
-        self._ledger.set_payload(self.connection, self.handle, text)
-        self.final_payload = Json(text)
+        if chosen not in self.handles:
+            raise UnknownHandle(f"{chosen!r} is no half message of this transaction")
+        self._ledger.set_payload(self.connection, chosen, text)
+        self.final_payloads[chosen] = Json(text)
+
+    def add(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        delay: Interval | None = None,
+    ) -> str:
+        """Send one more message with this transaction, of any topic of the same broker; returns its handle.
+
+        Consumers get all messages of the transaction or none. Raises what `prepare` raises, and Fenced.
+        """
+        self._require_open()
+        assert self.group is not None
+        # Durable before its ledger row is written, like the first one.
+        handle = prepare_half(self.mq, self.group, topic, payload, key, tag, headers, delay)
+        self.handles.append(handle)
+        self._ledger.begin(self.connection, handle, topic)
+        return handle
+
+    def add_batch(
+        self,
+        topic: str,
+        payloads: Sequence[Any],
+        *,
+        keys: Sequence[str | None] | None = None,
+        tags: Sequence[str | None] | None = None,
+        headers: Sequence[Any] | None = None,
+        delay: Interval | None = None,
+    ) -> list[str]:
+        """`add` for many messages of one topic, stored together; returns their handles in argument order."""
+        self._require_open()
+        assert self.group is not None
+        handles = self.mq.prepare_batch(topic, payloads, self.group, keys=keys, tags=tags, headers=headers, delay=delay)
+        self.handles += handles
+        for handle in handles:
+            self._ledger.begin(self.connection, handle, topic)
+        return handles
 
     def rollback(self) -> None:
         """End the transaction here: nothing happens in the local database, nothing is sent."""
         self._require_open()
         if self.abandon():
-            self.outcome = rollback_half(self._mq, self.handle)
+            self.tell_rolled_back()
+
+    def tell_rolled_back(self) -> None:
+        """Step 3 after a local rollback that is certain."""
+        self.outcome = rollback_half(self.mq, self.handle)
+        if len(self.handles) > 1:
+            rollback_halves(self.mq, self.handles[1:])
 
     def begin(self, topic: str) -> None:
         """Begin, and write the ledger row. Raises Fenced, LedgerError."""
@@ -76,7 +137,7 @@ class LocalTransaction:
             self._transaction = self._owner.get_transaction()
             self.connection = self._owner.connection()
         self._ledger.begin(self.connection, self.handle, topic)
-        if in_transaction(driver_connection(self.connection)) is False:
+        if is_autocommit(driver_connection(self.connection)):
             raise LedgerError(f"the engine of {self._ledger.database.describe()} is in autocommit mode: use another")
 
     def commit(self) -> None:

@@ -19,12 +19,13 @@ from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._sync._io import Engine, Event, wait_for
+from mqpg._sync.brokers import Brokers
 from mqpg._sync.client import Client
-from mqpg._sync.decisions import decide, prepare_half, rollback_half
+from mqpg._sync.decisions import decide, decide_all, prepare_half, rollback_half
 from mqpg._sync.ledger import Ledger
 from mqpg._sync.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
 from mqpg._sync.recovery import DoneNotes, Recovery
-from mqpg.errors import Error
+from mqpg.errors import ConnectionFailed, Error
 from mqpg.message import Interval
 
 __all__ = ["TransactionalProducer"]
@@ -35,16 +36,18 @@ logger = logging.getLogger("mqpg")
 class TransactionalProducer:
     """Sends messages if and only if a transaction in another database commits.
 
-    `mq` is the broker, `group` the producer group, `ledger` the SQLAlchemy URL (or engine) of the database
-    of the business tables, where table mqpg_ledger lives. May be shared by threads.
+    `mq` is the broker, or several (Brokers), of which each transaction takes one; `group` the producer
+    group, `ledger` the SQLAlchemy URL (or engine) of the database of the business tables, where table
+    mqpg_ledger lives. May be shared by threads.
     """
 
-    def __init__(self, mq: Client, *, group: str, ledger: str | URL | Engine | Ledger) -> None:
+    def __init__(self, mq: Client | Brokers, *, group: str, ledger: str | URL | Engine | Ledger) -> None:
         self.mq = mq
+        self.brokers = Brokers.around(mq)
         self.group = group
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         self._notes = DoneNotes(self.ledger)
-        self._recovery = Recovery(mq, self.ledger)
+        self._recoveries: dict[str, Recovery] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +58,7 @@ class TransactionalProducer:
         self.close()
 
     def close(self) -> None:
-        """Write what is to be noted in the ledger and close it; the client stays open."""
+        """Write what is to be noted in the ledger and close it; clients stay open."""
         self._notes.flush()
         self.ledger.close()
 
@@ -79,18 +82,21 @@ class TransactionalProducer:
 
         At the end of the block the local transaction commits, then the half message; an exception rolls
         both back and goes on. `conn` is a connection or session of the ledger's database to use instead of
-        an own one; it must not be in a transaction, and the one that begins here ends here.
+        an own one; it must not be in a transaction, and the one that begins here ends here. With several
+        brokers, one that cannot be reached is left out before the local transaction; the transaction stays with
+        the one that stored its half message. `tx.add` sends further messages with it, of any topic.
 
         Raises OutcomeUnknown when the connection was lost during the local COMMIT (the half message follows
         whatever became of it), Fenced when the transaction took longer than its check-back would wait,
         WrongState when an administrator rolled the half message back, and the errors of `prepare`.
         """
-        handle = prepare_half(self.mq, self.group, topic, payload, key, tag, headers, delay)
+        mq, handle = self._prepare_somewhere(topic, payload, key, tag, headers, delay)
         try:
-            tx = begin_local(self.mq, self.ledger, handle, topic, conn)
+            tx = begin_local(mq, self.ledger, handle, topic, conn)
         except BaseException:
-            rollback_half(self.mq, handle)
+            rollback_half(mq, handle)
             raise
+        tx.group = self.group
         try:
             yield tx
             if tx.open:
@@ -98,22 +104,63 @@ class TransactionalProducer:
         except BaseException:
             # Not told where it is not known: recovery and check-back look into the ledger.
             if tx.abandon():
-                tx.outcome = rollback_half(self.mq, handle)
+                tx.tell_rolled_back()
             raise
         finally:
             tx.release()
         if tx.committed:
-            tx.outcome = decide(self.mq, handle, tx.final_payload)
-            if tx.outcome is not None:
+            self._tell_committed(tx)
+
+    def _prepare_somewhere(
+        self, topic: str, payload: Any, key: str | None, tag: str | None, headers: Any, delay: Interval | None
+    ) -> tuple[Client, str]:
+        """Step 1, at the first broker that can be reached. Where an answer was lost the half is nobody's."""
+        failure: ConnectionFailed | None = None
+        for seat in self.brokers.candidates(key):
+            try:
+                mq = seat.client()
+                handle = prepare_half(mq, self.group, topic, payload, key, tag, headers, delay)
+            except ConnectionFailed as error:
+                seat.failed(error)
+                failure = error
+            else:
+                seat.worked()
+                return mq, handle
+        assert failure is not None  # there is a broker at least
+        raise failure
+
+    def _tell_committed(self, tx: LocalTransaction) -> None:
+        """Steps 3 and 4."""
+        if len(tx.handles) == 1:
+            tx.outcome = decide(tx.mq, tx.handle, tx.final_payload)
+        else:
+            outcomes = decide_all(tx.mq, tx.handles, tx.final_payloads)
+            tx.outcome = outcomes[tx.handle] if outcomes is not None else None
+        if tx.outcome is not None:
+            for handle in tx.handles:
                 mark_done(self._notes, handle)
 
     def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
         """One pass of step 5: send again the decisions of ledger rows that are not marked done.
 
-        To this broker's handles only. Returns how many rows were settled; 0 says that nothing was left.
+        Each to the broker that its handle names; one that is away keeps its rows, and the others go on. Returns how
+        many rows were settled; 0 says that nothing was left. Raises ConnectionFailed when no broker answers.
         """
         self._notes.flush()
-        return self._recovery.run(max_rows, older_than)
+        settled, failures = 0, []
+        for seat in self.brokers.seats:
+            try:
+                mq = seat.client()
+                recovery = self._recoveries.setdefault(seat.dsn, Recovery(mq, self.ledger))
+                settled += recovery.run(max_rows, older_than)
+            except ConnectionFailed as error:
+                seat.failed(error)
+                failures.append(error)
+            else:
+                seat.worked()
+        if len(failures) == len(self.brokers.seats):
+            raise failures[0]
+        return settled
 
     def run_recovery(self, stop: Event, interval: float = 5.0) -> None:
         """`recover` every `interval` seconds until `stop` is set, through restarts of either database."""

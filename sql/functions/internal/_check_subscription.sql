@@ -1,7 +1,8 @@
 -- Refuses a subscription whose settings are out of range (MQ001) or do not go together: block_key and
 -- block_queue promise an order that mode shared does not have, and the one offset of a pinned consumer's own
 -- database (C2) cannot say which messages of other keys went on. MQ020: a filter with a variable that it is not given.
--- Locks: none. Cost: none to speak of.
+-- MQ024: a relay topic (protocol T4) whose phases would overtake one another or be filtered apart.
+-- Locks: none. Cost: one index lookup.
 create function mqpg._check_subscription(subscription mqpg.subscription) returns void
 language plpgsql stable as $$
 declare
@@ -24,6 +25,14 @@ begin
         raise exception using errcode = 'MQ001', message =
             'on_failure must be skip or block_queue in mode pinned, not ''block_key'': a consumer that keeps one '
             'offset a queue cannot go on with other keys';
+    end if;
+    if (v_mode in ('shared', 'broadcast') or (_check_subscription.subscription).filter is not null)
+        and exists (
+            select from mqpg.topic t
+            where t.topic_id = (_check_subscription.subscription).topic_id and t.kind = 'relay') then
+        raise exception using errcode = 'MQ024', message =
+            'a relay topic is read in mode exclusive or pinned and without a filter: the COMMIT of a half must come '
+            'after its PREPARE, to the same inbox';
     end if;
 end
 $$;

@@ -1,7 +1,7 @@
 -- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
 -- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
 -- between exclusive and shared only: positions and claims of the others mean something else.
--- Locks: the subscription's rows. Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020.
+-- Locks: the subscription's rows. Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020, MQ024.
 create function mqpg.alter_subscription(
     consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
     filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null

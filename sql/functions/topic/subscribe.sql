@@ -2,7 +2,7 @@
 -- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one, a time the first
 -- message that became visible then or later. filter and tags choose
 -- messages, both must hold; the filter true and no tags choose all.
--- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011, MQ020.
+-- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011, MQ020, MQ024.
 create function mqpg.subscribe(
     consumer_group text, topic text, mode text default 'exclusive', start text default 'earliest',
     filter jsonpath default null, tags text [] default null, max_attempts int default 16,
@@ -16,6 +16,7 @@ declare
 begin
     perform mqpg._check_name('consumer_group', subscribe.consumer_group);
     v_topic := mqpg._topic(subscribe.topic);
+    v_new.topic_id := v_topic.topic_id;
     v_new.mode := subscribe.mode;
     v_new.start := subscribe.start;
     v_new.filter := case when subscribe.filter::text <> 'true' then subscribe.filter end;
