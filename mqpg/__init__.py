@@ -17,6 +17,7 @@ from mqpg._async.consumer import AsyncConsumer
 from mqpg._async.ledger import AsyncLedger
 from mqpg._async.transactional import AsyncTransactionalProducer
 from mqpg._consumer import consumer
+from mqpg._signals import Reject, Retry
 from mqpg._sync.client import Client, connect
 from mqpg._sync.consumer import Consumer
 from mqpg._sync.ledger import Ledger
@@ -51,6 +52,8 @@ __all__ = [
     "Message",
     "Outcome",
     "OutcomeUnknown",
+    "Reject",
+    "Retry",
     "SerializationFailure",
     "TransactionalProducer",
     "Verdict",

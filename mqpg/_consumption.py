@@ -1,34 +1,28 @@
-"""What consumers of both libraries share: their options, and what is said about a failed message."""
+"""What consumers of both libraries share: their options and the shape of their handlers."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
-import psycopg
+from mqpg.errors import ConfigurationError
+from mqpg.message import Interval
 
-from mqpg.errors import (
-    ConfigurationError,
-    LedgerError,
-    MissingBody,
-    NotFound,
-    OffsetBeyondLog,
-    SchemaError,
-    SerializationFailure,
-    by_sqlstate,
-)
-from mqpg.message import Interval, Message
+__all__ = ["Options", "Second", "second_parameter"]
 
-__all__ = ["FATAL", "Failure", "KnownReason", "Options", "by_reason", "is_passing", "reason_of"]
+EFFECTS = ("broker", "database", "external")
+MODES = ("exclusive", "shared", "pinned", "broadcast")
+ACKS = ("each", "delivery", "receive")
 
-# What does not go away by trying again.
-FATAL = (ConfigurationError, LedgerError, MissingBody, NotFound, OffsetBeyondLog, SchemaError)
-
-_LONGEST_REASON = 1000
+# What a handler gets as its second argument.
+Second = str
+DRIVER, SQLALCHEMY, SESSION, NOTHING = "driver", "sqlalchemy", "session", "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +32,7 @@ class Options:
     topic: str
     group: str
     database: Any = None
+    effect: str | None = None
     mode: str | None = None
     batch: bool = False
     max_messages: int = 100
@@ -45,19 +40,49 @@ class Options:
     consumer: str | None = None
     queues: Sequence[int] | None = None
     journal: bool = False
+    ack: str = "each"
+    concurrency: int = 1
+    timeout: timedelta | float | None = None
+    middleware: Sequence[Callable[..., Any]] = ()
+    session: bool = False
+    subscribe: bool = True
     start: str = "earliest"
+    filter: str | None = None
+    tags: Sequence[str] | None = None
     max_attempts: int = 16
     retry_delay: Interval = 10.0
+    on_failure: str = "skip"
 
     def __post_init__(self) -> None:
+        _one_of("effect", self.effect, (None, *EFFECTS))
+        _one_of("mode", self.mode, (None, *MODES))
+        _one_of("ack", self.ack, ACKS)
         if self.database is not None and self.mode not in (None, "pinned"):
             raise ConfigurationError(f"a consumer with a database of its own has mode 'pinned', not {self.mode!r}")
-        if self.mode not in (None, "exclusive", "pinned"):
-            raise ConfigurationError(f"mode must be 'exclusive' or 'pinned', not {self.mode!r}")
+        if (self.where == "database") != (self.database is not None):
+            raise ConfigurationError(f"effect={self.where!r} and database={self.database!r} do not go together")
+        if self.where != "external" and self.ack != "each":
+            raise ConfigurationError(f"ack={self.ack!r} is for effect='external'; else ack and effect are one")
+        if self.where == "external" and (self.journal or self.session):
+            raise ConfigurationError("effect='external' has no transaction for a journal or a session")
+        if self.concurrency < 1:
+            raise ConfigurationError(f"concurrency must be 1 or more, not {self.concurrency}")
+        if self.time_limit is not None and self.time_limit <= 0:
+            raise ConfigurationError(f"timeout must be more than 0 seconds, not {self.timeout}")
+
+    @property
+    def where(self) -> str:
+        """Where the effect is: broker (C1), database (C2) or external (C3)."""
+        return self.effect or ("broker" if self.database is None else "database")
 
     @property
     def wanted_mode(self) -> str:
-        return self.mode or ("exclusive" if self.database is None else "pinned")
+        return self.mode or ("pinned" if self.where == "database" else "exclusive")
+
+    @property
+    def time_limit(self) -> float | None:
+        """`timeout` in seconds."""
+        return self.timeout.total_seconds() if isinstance(self.timeout, timedelta) else self.timeout
 
     @property
     def name(self) -> str:
@@ -66,39 +91,50 @@ class Options:
         return name if self.consumer else re.sub(r"[^A-Za-z0-9_.-]|^[^A-Za-z0-9]", "-", name)[:127]
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A message whose effect was undone."""
-
-    message: Message
-    error: Exception
-
-    @property
-    def reason(self) -> str:
-        return reason_of(self.error)
+def _one_of(name: str, value: object, allowed: Sequence[object]) -> None:
+    if value not in allowed:
+        choices = ", ".join(repr(choice) for choice in allowed if choice is not None)
+        raise ConfigurationError(f"{name} must be one of {choices}, not {value!r}")
 
 
-class KnownReason(Exception):
-    """Stands for a failure whose reason is written down already."""
+def second_parameter(handler: Callable[..., Any], options: Options) -> Second:
+    """What the handler's second parameter takes, by `session=`, its annotation, or where the effect is.
+
+    Raises ConfigurationError for a handler that cannot be called with what there is.
+    """
+    parameters = _positional(handler)
+    name = getattr(handler, "__name__", repr(handler))
+    wanted = 1 if len(parameters) == 1 else 2
+    required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
+    if not parameters or len(required) > 2:
+        raise ConfigurationError(f"{name} must take a message, and a connection if it wants one")
+    if options.where == "external":
+        if len(required) > 1:
+            raise ConfigurationError(f"{name} must take the message alone: effect='external' has no transaction")
+        return NOTHING
+    if wanted == 1 and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL:
+        return NOTHING
+    if options.session:
+        return SESSION
+    return _by_annotation(parameters[-1].annotation) or (DRIVER if options.where == "broker" else SQLALCHEMY)
 
 
-def by_reason(failures: Sequence[Failure]) -> dict[str, list[int]]:
-    """Message ids by reason: one nack for each."""
-    found: dict[str, list[int]] = {}
-    for failure in failures:
-        found.setdefault(failure.reason, []).append(failure.message.message_id)
-    return found
+def _positional(handler: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        signature = inspect.signature(handler, eval_str=True)
+    except NameError:  # annotations of names that only exist inside a function
+        signature = inspect.signature(handler)
+    kinds = (
+        inspect.Parameter.POSITIONAL_ONLY,
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter.VAR_POSITIONAL,
+    )
+    return [parameter for parameter in signature.parameters.values() if parameter.kind in kinds]
 
 
-def reason_of(error: Exception) -> str:
-    """One line for the retry lane and the dead letters."""
-    text = str(error) if isinstance(error, KnownReason) else " ".join(f"{type(error).__name__}: {error}".split())
-    return text.replace("\x00", "")[:_LONGEST_REASON]
-
-
-def is_passing(error: BaseException) -> bool:
-    """Whether an error says "lost a race", which is nobody's fault: the message must not pay an attempt."""
-    origin = getattr(error, "orig", None) or error
-    if isinstance(origin, psycopg.Error):
-        return origin.sqlstate is not None and by_sqlstate(origin.sqlstate) is SerializationFailure
-    return isinstance(origin, SerializationFailure) or "database is locked" in str(origin)
+def _by_annotation(annotation: Any) -> Second | None:
+    module = getattr(annotation, "__module__", "") or ""
+    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
+    if name.rpartition(".")[2] in ("Session", "AsyncSession"):
+        return SESSION
+    return SQLALCHEMY if module.startswith("sqlalchemy") else None

@@ -29,6 +29,11 @@ class Settings(BaseSettings):
     retry_timeout: float = Field(default=15.0, ge=0)
     # None behind a pooler in transaction mode.
     prepare_threshold: int | None = 5
+    # Be woken by the appender's notifications. False: only poll (they get lost behind a pooler in transaction
+    # mode, which is noticed without this setting too).
+    listen: bool = True
+    # Longest pause between two looks for new ticks where no notification is known to arrive.
+    poll_interval: float = Field(default=1.0, ge=0.01)
 
     def database_dsn(self) -> str | None:
         """MQPG_DATABASE_URL, else DATABASE_URL, else None."""

@@ -6,7 +6,8 @@ mqpg/_sync/_io.py is the other half, also written by hand; everything else in mq
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import psycopg
@@ -20,6 +21,7 @@ from sqlalchemy.ext.asyncio import async_scoped_session as ScopedSession
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from mqpg import dsn as dsns
+from mqpg.errors import HandlerTimeout
 
 __all__ = [
     "Connection",
@@ -34,6 +36,8 @@ __all__ = [
     "ScopedSession",
     "Session",
     "Transaction",
+    "background",
+    "call_within",
     "database_url",
     "driver_connection",
     "in_thread",
@@ -41,7 +45,10 @@ __all__ = [
     "run_sync",
     "sleep",
     "sync_engine",
+    "together",
+    "wait_any",
     "wait_for",
+    "waker",
 ]
 
 DriverConnection = psycopg.AsyncConnection
@@ -85,3 +92,60 @@ async def wait_for(event: Event, seconds: float) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+async def wait_any(event: Event, stop: Event | None, seconds: float) -> None:
+    """Wait until one of the events is set, for `seconds` at most."""
+    if event.is_set() or (stop is not None and stop.is_set()):
+        return
+    waiting = [asyncio.ensure_future(one.wait()) for one in (event, stop) if one is not None]
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waiting:
+            one.cancel()
+
+
+def waker(event: Event) -> Callable[[], None]:
+    """A function that sets the event, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(event.set)
+
+    return wake
+
+
+async def together(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Run all of them at once until all have ended; raises the first error then."""
+    results = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+@asynccontextmanager
+async def background(work: Callable[[Event], Awaitable[None]]) -> AsyncGenerator[None]:
+    """Run `work` beside the body; the event that it is given is set when the body ends, and it is waited for."""
+    done = Event()
+    task = asyncio.ensure_future(work(done))
+    try:
+        yield
+    finally:
+        done.set()
+        await asyncio.shield(task)
+
+
+async def call_within(
+    seconds: float | None, call: Callable[[], Awaitable[Any]], conn: PgConnection | Connection | None
+) -> Any:
+    """The result of `call`, which works on `conn`; it is cancelled after `seconds`, and HandlerTimeout raised."""
+    if seconds is None:
+        return await call()
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await call()
+    except TimeoutError:
+        if limit.expired():
+            raise HandlerTimeout(f"not finished within {seconds:g} s") from None
+        raise

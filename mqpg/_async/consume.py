@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from typing import Any
 
 from mqpg._async.caller import Caller
 from mqpg._async.core import Core
 from mqpg._async.produce import listed
+from mqpg._async.waiting import Wake
 from mqpg._sql import DELIVERY, function
+from mqpg.errors import InvalidArgument
 from mqpg.message import Interval, Message, interval
 
 __all__ = ["Consuming"]
@@ -19,10 +23,9 @@ _RECEIVE = function(
 )
 _FETCH = function("fetch", "topic text, queue_id int, from_offset bigint, max_messages int", columns=DELIVERY)
 _ACK = function("ack", "receipt text, through bigint")
-_NACK = function("nack", "receipt text, message_ids bigint[], reason text, delay interval")
+_NACK = function("nack", "receipt text, message_ids bigint[], reason text, delay interval, final boolean")
 _EXTEND = function("extend", "receipt text, lease interval")
 _RELEASE = function("release", "receipt text")
-_UNPIN = function("unpin", "consumer_group text, topic text, queue_id int, consumer text")
 
 
 class Consuming(Core):
@@ -37,11 +40,14 @@ class Consuming(Core):
         *,
         consumer: str | None = None,
         queue_id: int | None = None,
+        wait: float = 0.0,
         conn: Caller | None = None,
     ) -> list[Message]:
-        """Messages of one queue (or of the retry lane), leased under one receipt; never waits.
+        """Messages of one queue (or of the retry lane), leased under one receipt; none when there are none.
 
-        With `conn` the claim lives as long as the caller's transaction. Raises UnknownSubscription, …
+        `wait` is how many seconds to wait for some: woken by the appender, not by looking again and again.
+        With `conn` the claim lives as long as the caller's transaction, which cannot wait: what it waits for
+        is older than its end. Raises UnknownSubscription, InvalidArgument.
         """
         values = {
             "consumer_group": consumer_group,
@@ -51,6 +57,19 @@ class Consuming(Core):
             "consumer": consumer,
             "queue_id": queue_id,
         }
+        if wait <= 0:
+            return await self._receive(values, conn)
+        if conn is not None:
+            raise InvalidArgument(
+                "wait: a call in a transaction of yours cannot wait, it would hold the transaction open"
+            )
+        give_up = time.monotonic() + wait
+        with Wake(self, topic, consumer_group) as wake:
+            while not (messages := await self._receive(values)) and (left := give_up - time.monotonic()) > 0:
+                await wake.wait(seconds=left)
+        return messages
+
+    async def _receive(self, values: dict[str, Any], conn: Caller | None = None) -> list[Message]:
         return [Message.from_row(tuple(row)) for row in await self._rows(_RECEIVE, values, conn, repeat=True)]
 
     async def fetch(
@@ -76,15 +95,17 @@ class Consuming(Core):
         message_ids: Sequence[int],
         reason: str | None = None,
         delay: Interval | None = None,
+        final: bool = False,
         *,
         conn: Caller | None = None,
     ) -> None:
-        """Send some messages of a delivery to the retry lane (or the dead letters); the rest stays claimed."""
+        """Send some messages of a delivery to retry, or to the dead letters, at once if `final`; the rest stays claimed."""
         values = {
             "receipt": receipt,
             "message_ids": listed(message_ids),
             "reason": reason,
             "delay": interval(delay),
+            "final": final,
         }
         await self._rows(_NACK, values, conn)
 
@@ -95,16 +116,3 @@ class Consuming(Core):
     async def release(self, receipt: str, *, conn: Caller | None = None) -> None:
         """Give a delivery back; no attempt is counted."""
         await self._rows(_RELEASE, {"receipt": receipt}, conn, repeat=True)
-
-    async def unpin(
-        self,
-        consumer_group: str,
-        topic: str,
-        queue_id: int | None = None,
-        consumer: str | None = None,
-        *,
-        conn: Caller | None = None,
-    ) -> None:
-        """Give up queues of a pinned subscription: one or all, of one member or of all."""
-        values = {"consumer_group": consumer_group, "topic": topic, "queue_id": queue_id, "consumer": consumer}
-        await self._rows(_UNPIN, values, conn, repeat=True)

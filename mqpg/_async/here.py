@@ -2,18 +2,24 @@
 
 Exactly once: the claim lives and dies with the transaction. The effect runs in a savepoint, so that a
 handler's error undoes it and still counts an attempt. When several messages were given and one fails,
-all are undone and done again one by one, which tells which one it was.
+all are undone and done again one by one, which tells which one it was. Replies are sent in it too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
-from mqpg._async._io import Handled, PgConnection
+from mqpg._async._io import Connection, Engine, Event, PgConnection, database_url, make_engine
+from mqpg._async.calling import Calls, Reply
 from mqpg._async.client import AsyncClient
 from mqpg._async.lanes import Lanes
-from mqpg._consumption import Failure, Options, by_reason, is_passing
+from mqpg._async.settling import give_up
+from mqpg._async.trying import Trial
+from mqpg._consumption import Options
+from mqpg._failures import RoundLost
+from mqpg._sql import statement
 from mqpg.message import Message
 
 __all__ = ["EffectHere"]
@@ -25,38 +31,59 @@ create table if not exists mqpg_applied (
 );
 create index if not exists mqpg_applied_message on mqpg_applied (consumer_group, topic, message_id)
 """
-_JOURNAL = """
-insert into mqpg_applied (consumer_group, topic, queue_id, queue_offset, message_id, applied_at)
-select %s, %s, u.queue_id, u.queue_offset, u.message_id, clock_timestamp()
-from unnest(%s::int[], %s::bigint[], %s::bigint[]) as u(queue_id, queue_offset, message_id)
-"""
+_JOURNAL = statement("""
+    insert into mqpg_applied (consumer_group, topic, queue_id, queue_offset, message_id, applied_at)
+    select cast(%(consumer_group)s as text), cast(%(topic)s as text), u.queue_id, u.queue_offset, u.message_id,
+        clock_timestamp()
+    from unnest(cast(%(queue_ids)s as int[]), cast(%(offsets)s as bigint[]), cast(%(message_ids)s as bigint[]))
+        as u(queue_id, queue_offset, message_id)
+    returning message_id
+""")
 
 
 class EffectHere:
-    """Rounds of a consumer whose effects are in the broker's database; handlers get the psycopg connection."""
+    """Rounds of a consumer whose effects are in the broker's database."""
 
-    def __init__(self, options: Options, call: Callable[[Sequence[Message], Any], Handled]) -> None:
+    def __init__(self, options: Options, calls: Calls) -> None:
         self._options = options
-        self._call = call
+        self._calls = calls
         self._lanes = Lanes(options)
+        self._trial = Trial(calls, self._after)
+        self._engine: Engine | None = None
         self._ready = False
+        # The client of the round under way: rounds of one consumer have one client.
+        self._mq: AsyncClient | None = None
 
-    async def step(self, mq: AsyncClient) -> int:
+    async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
         """One delivery in one transaction; how many messages it had."""
+        self._mq = mq
         await self._prepare(mq)
-        async with mq.transaction() as conn:
-            messages = await self._lanes.receive(mq, conn=conn)
-            if not messages:
-                return 0
-            failures = await self._apply(conn, messages)
-            await self._settle(mq, conn, messages, failures)
-        return len(messages)
+        while True:
+            try:
+                async with self._transaction(mq) as conn:
+                    messages = await self._lanes.receive(mq, worker, conn=conn)
+                    if messages:
+                        await self._apply(mq, conn, messages)
+                return len(messages)
+            except RoundLost:
+                # Again, to give up the message that lost it.
+                continue
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Close the connections that are not the client's."""
+        if self._engine is not None:
+            await self._engine.dispose()
+
+    async def _apply(self, mq: AsyncClient, conn: PgConnection | Connection, messages: Sequence[Message]) -> None:
+        failures, _ = await self._trial.apply(conn, messages)
+        receipt = str(messages[0].receipt)
+        await give_up(mq, receipt, failures, conn=conn)
+        if len(failures) < len(messages):
+            await mq.ack(receipt, conn=conn)
 
     async def _prepare(self, mq: AsyncClient) -> None:
         await self._lanes.ready(mq)
+        await self._calls.inbox.ready(mq, None)
         if not self._ready and self._options.journal:
             async with mq.transaction() as conn:
                 # `if not exists` alone lets two that start at once collide.
@@ -64,40 +91,29 @@ class EffectHere:
                 await conn.execute(_CREATE)
         self._ready = True
 
-    async def _apply(self, conn: PgConnection, messages: Sequence[Message]) -> list[Failure]:
-        failure = await self._try(conn, messages)
-        if failure is None:
-            return []
-        if len(messages) == 1:
-            return [failure]
-        tried = [await self._try(conn, [message]) for message in messages]
-        return [failure for failure in tried if failure is not None]
+    @asynccontextmanager
+    async def _transaction(self, mq: AsyncClient) -> AsyncGenerator[PgConnection | Connection]:
+        if self._calls.wants_driver:
+            async with mq.transaction() as conn:
+                yield conn
+            return
+        if self._engine is None:
+            size = self._options.concurrency
+            url = database_url(mq.dsn)
+            self._engine = make_engine(url, pool_size=size, pool_pre_ping=True, isolation_level="READ COMMITTED")
+        async with self._engine.begin() as conn:
+            yield conn
 
-    async def _try(self, conn: PgConnection, messages: Sequence[Message]) -> Failure | None:
-        try:
-            async with conn.transaction():
-                await self._call(messages, conn)
-                if self._options.journal:
-                    await self._journal(conn, messages)
-        except Exception as error:
-            if conn.closed or is_passing(error):
-                raise
-            return Failure(messages[0], error)
-        return None
-
-    async def _settle(
-        self, mq: AsyncClient, conn: PgConnection, messages: Sequence[Message], failures: Sequence[Failure]
-    ) -> None:
-        receipt = str(messages[0].receipt)
-        for reason, ids in by_reason(failures).items():
-            await mq.nack(receipt, ids, reason, conn=conn)
-        if len(failures) < len(messages):
-            await mq.ack(receipt, conn=conn)
-
-    async def _journal(self, conn: PgConnection, messages: Sequence[Message]) -> None:
-        columns = (
-            [message.queue_id for message in messages],
-            [message.queue_offset for message in messages],
-            [message.message_id for message in messages],
-        )
-        await conn.execute(_JOURNAL, (self._options.group, self._options.topic, *columns))
+    async def _after(self, conn: Any, messages: Sequence[Message], replies: list[Reply]) -> None:
+        assert self._mq is not None
+        for request, payload in replies:
+            await self._mq.reply(request, payload, conn=conn)
+        if self._options.journal:
+            values = {
+                "consumer_group": self._options.group,
+                "topic": self._options.topic,
+                "queue_ids": [message.queue_id for message in messages],
+                "offsets": [message.queue_offset for message in messages],
+                "message_ids": [message.message_id for message in messages],
+            }
+            await self._mq._rows(_JOURNAL, values, conn)

@@ -21,17 +21,20 @@ no longer reaches back to the local offset (OffsetOutOfRange).
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
-from mqpg._async._io import Connection, Handled
+from mqpg._async._io import Connection, Event
+from mqpg._async.calling import Calls, Reply
 from mqpg._async.client import AsyncClient
 from mqpg._async.lanes import Lanes
 from mqpg._async.local import LocalDatabase, begin_immediate
 from mqpg._async.logcheck import LogCheck
 from mqpg._async.offsets import Offsets
-from mqpg._consumption import Failure, KnownReason, Options, by_reason, is_passing
+from mqpg._async.settling import give_up
+from mqpg._async.trying import Trial
+from mqpg._consumption import Options
+from mqpg._failures import Failure, KnownReason, RoundLost
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
 
@@ -45,9 +48,10 @@ _NEVER_DEFERRED = "never deferred by this database: not known whether it was app
 class EffectThere:
     """Rounds of a consumer with a database of its own; handlers get the SQLAlchemy connection."""
 
-    def __init__(self, options: Options, call: Callable[[Sequence[Message], Any], Handled]) -> None:
+    def __init__(self, options: Options, calls: Calls) -> None:
         self._options = options
-        self._call = call
+        self._calls = calls
+        self._trial = Trial(calls, self._after)
         self._lanes = Lanes(options)
         self._database = LocalDatabase(options.database)
         self._offsets = Offsets(self._database, options.group, options.topic)
@@ -57,32 +61,42 @@ class EffectThere:
         """Close the local connections, unless the engine is the caller's."""
         await self._database.close()
 
-    async def step(self, mq: AsyncClient) -> int:
+    async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
         """One delivery: effect and offset in one local transaction, then the ack; how many messages it had."""
         await self._offsets.ensure()
         await self._lanes.ready(mq)
-        messages = await self._lanes.receive(mq)
+        await self._calls.inbox.ready(mq, self._database)
+        while True:
+            try:
+                return await self._round(mq, worker)
+            except RoundLost:
+                # Again, to give up the message that lost it.
+                continue
+
+    async def _round(self, mq: AsyncClient, worker: int) -> int:
+        messages = await self._lanes.receive(mq, worker)
         if not messages:
             return 0
         try:
             if messages[0].queue_id < 0:
-                failures = await self._apply_retries(messages)
+                failures, replies = await self._apply_retries(messages)
             else:
                 await self._catch_up(mq, messages)
-                failures = await self._apply(mq, messages, claimed=True)
+                failures, replies = await self._apply(mq, messages, claimed=True)
         except Exception:
             # No fault of the messages: they come again, and no attempt is counted.
             with suppress(Error):
                 await mq.release(str(messages[0].receipt))
             raise
+        for request, payload in replies:
+            await mq.reply(request, payload)
         await self._settle(mq, messages, failures)
         return len(messages)
 
     async def _settle(self, mq: AsyncClient, messages: Sequence[Message], failures: Sequence[Failure]) -> None:
         receipt = str(messages[0].receipt)
         try:
-            for reason, ids in by_reason(failures).items():
-                await mq.nack(receipt, ids, reason)
+            await give_up(mq, receipt, failures)
             if len(failures) < len(messages):
                 await mq.ack(receipt)
         except ReceiptError as error:
@@ -108,7 +122,9 @@ class EffectThere:
             )  # fmt: skip
             await self._apply(mq, missing, claimed=False)
 
-    async def _apply(self, mq: AsyncClient, messages: Sequence[Message], *, claimed: bool) -> list[Failure]:
+    async def _apply(
+        self, mq: AsyncClient, messages: Sequence[Message], *, claimed: bool
+    ) -> tuple[list[Failure], list[Reply]]:
         """Apply what lies at or behind the local offset; the failures to be nacked, earlier ones too."""
         info = await mq.info()
         async with self._transaction() as conn:
@@ -118,7 +134,7 @@ class EffectThere:
                 old, fresh = await self._sort_out(mq, conn, messages, fresh, claimed)
             else:
                 old = []
-            failures = await self._effects(conn, fresh)
+            failures, replies = await self._trial.apply(conn, fresh)
             if failures and not claimed:
                 # There is no claim to nack it from, so it has to be done here, in its place.
                 raise failures[0].error
@@ -126,7 +142,7 @@ class EffectThere:
                 await self._offsets.defer(conn, failure.message, failure.reason)
             if position is None or messages[-1].queue_offset >= position.next_offset:
                 await self._offsets.move(conn, messages[-1], position, info)
-        return old + failures
+        return old + failures, replies
 
     async def _sort_out(
         self, mq: AsyncClient, conn: Connection, messages: Sequence[Message], fresh: list[Message], claimed: bool
@@ -146,40 +162,20 @@ class EffectThere:
                 await self._offsets.defer(conn, message, "dead letter of the broker")
         return [], [m for m in left if m.message_id not in dead]
 
-    async def _apply_retries(self, messages: Sequence[Message]) -> list[Failure]:
+    async def _apply_retries(self, messages: Sequence[Message]) -> tuple[list[Failure], list[Reply]]:
         """A delivery of the retry lane, under the inbox rows; the failures to be nacked."""
         async with self._transaction() as conn:
             states = await self._offsets.states(conn, messages)
             due = [m for m in messages if states.get(m.message_id, ("",))[0] == "deferred"]
-            failures = await self._effects(conn, due)
+            failures, replies = await self._trial.apply(conn, due)
             failed = {failure.message.message_id for failure in failures}
             await self._offsets.settle(conn, [m for m in due if m.message_id not in failed])
         strange = [m for m in messages if m.message_id not in states]
-        return failures + [Failure(m, KnownReason(_NEVER_DEFERRED)) for m in strange]
+        return failures + [Failure(m, KnownReason(_NEVER_DEFERRED)) for m in strange], replies
 
-    async def _effects(self, conn: Connection, messages: Sequence[Message]) -> list[Failure]:
-        """Call the handler once for all; where that fails, one by one to find out which."""
-        if not messages:
-            return []
-        failure = await self._try(conn, messages)
-        if failure is None:
-            return []
-        if len(messages) == 1:
-            return [failure]
-        tried = [await self._try(conn, [message]) for message in messages]
-        return [failure for failure in tried if failure is not None]
-
-    async def _try(self, conn: Connection, messages: Sequence[Message]) -> Failure | None:
-        try:
-            async with conn.begin_nested():
-                await self._call(messages, conn)
-                if self._options.journal:
-                    await self._offsets.journal(conn, messages)
-        except Exception as error:
-            if conn.invalidated or conn.closed or is_passing(error):
-                raise
-            return Failure(messages[0], error)
-        return None
+    async def _after(self, conn: Connection, messages: Sequence[Message], replies: Sequence[Reply]) -> None:
+        if self._options.journal:
+            await self._offsets.journal(conn, messages)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncGenerator[Connection]:

@@ -1,69 +1,84 @@
-"""Waiting for something to receive: woken by the appender's NOTIFY, else by the clock."""
+"""Waiting until a topic may have something: woken by this process's watcher of ticks, else by the clock."""
 
 from __future__ import annotations
 
-import logging
-import time
+import random
+from types import TracebackType
+from typing import Self
 
-import psycopg
-
-from mqpg import _dial
-from mqpg._async._io import Event, PgConnection, wait_for
+from mqpg._async._io import Event, sleep, wait_any, wait_for, waker
 from mqpg._async.core import Core
+from mqpg._sql import statement
+from mqpg.errors import Error
 
 __all__ = ["Wake"]
 
-logger = logging.getLogger("mqpg")
+# What a subscription has not settled: in flight at somebody else's, whose lease may lapse or whose transaction
+# may roll back, which no tick announces.
+_BEHIND = statement("""
+    select exists (
+        select from mqpg.subscription_lag l
+        where l.consumer_group = cast(%(consumer_group)s as text) and l.topic = cast(%(topic)s as text) and l.lag > 0)
+""")
 
-_SLICE = 0.25  # how soon a stop is noticed
-_LONGEST = 1.0  # lapsed leases of others announce themselves to nobody
-_AGAIN = 5.0  # between two tries to listen
 _FLOOR = 0.02  # between two looks, however often the appender calls
+_BEHIND_PAUSE = 1.0  # while somebody else has something in flight
+_IDLE_PAUSE = 300.0  # while nobody has: only seek, resume and their like can change that without a tick
 
 
 class Wake:
-    """An own connection that listens, apart from the pool."""
+    """Woken by ticks that touch one topic. Make it before the look that may find nothing."""
 
-    def __init__(self, mq: Core) -> None:
-        self._mq = mq
-        self._conn: PgConnection | None = None
-        self._retry_at = 0.0
-        self._idle = 0
+    def __init__(self, mq: Core, topic: str, group: str | None = None) -> None:
+        """With a consumer group, what others have in flight is looked after too."""
+        self._mq, self._topic, self._group = mq, topic, group
+        self._woken = Event()
+        self._failures = 0
+        self._watch = mq._ticks()
+        self._interest = self._watch.add(topic, waker(self._woken))
 
-    def busy(self) -> None:
-        """Something was there: the next pause is a short one."""
-        self._idle = 0
+    def __enter__(self) -> Self:
+        return self
 
-    async def wait(self, stop: Event) -> None:
-        """Return when there may be something new, at the latest after a second, or when `stop` is set."""
-        if await wait_for(stop, _FLOOR):
-            return
-        conn = await self._listening()
-        if conn is None:
-            self._idle += 1
-            await wait_for(stop, min(0.05 * self._idle, _SLICE))
-            return
-        give_up = time.monotonic() + _LONGEST
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def wait(self, stop: Event | None = None, seconds: float | None = None) -> None:
+        """Return when there may be something new, when `stop` is set, or after `seconds`."""
+        limit = _IDLE_PAUSE if seconds is None else max(0.0, seconds)
+        if stop is not None:
+            await wait_for(stop, min(_FLOOR, limit))
+        else:
+            await sleep(min(_FLOOR, limit))
+        if not self._woken.is_set() and limit > _BEHIND_PAUSE and await self._is_behind():
+            limit = _BEHIND_PAUSE
+        # Spread, so that thousands do not look at once.
+        await wait_any(self._woken, stop, limit if seconds is not None else limit * random.uniform(0.8, 1.0))
+        self._woken.clear()
+
+    def failed(self) -> float:
+        """How many seconds to pause after a round that failed: more after several in a row."""
+        self._failures += 1
+        return float(min(5.0, 0.05 * 2.0 ** min(self._failures, 10)))
+
+    def succeeded(self) -> None:
+        """The next failure is a first one."""
+        self._failures = 0
+
+    def wake(self) -> None:
+        """End a wait from the outside."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """No longer be woken."""
+        self._watch.remove(self._interest)
+
+    async def _is_behind(self) -> bool:
+        if self._group is None:
+            return False
         try:
-            while time.monotonic() < give_up and not stop.is_set():
-                async for _ in conn.notifies(timeout=_SLICE, stop_after=1):
-                    return
-        except psycopg.Error as error:
-            logger.info("listening ended: %s", " ".join(str(error).split()))
-            await self.close()
-
-    async def close(self) -> None:
-        conn, self._conn = self._conn, None
-        if conn is not None:
-            await conn.close()
-
-    async def _listening(self) -> PgConnection | None:
-        if self._conn is None and time.monotonic() >= self._retry_at:
-            self._retry_at = time.monotonic() + _AGAIN
-            try:
-                conn = await PgConnection.connect(self._mq.dsn, **_dial.options(self._mq.dsn, self._mq.settings))
-                await conn.execute("listen mqpg")
-                self._conn = conn
-            except psycopg.Error as error:
-                logger.info("cannot listen, looking now and then instead: %s", " ".join(str(error).split()))
-        return self._conn
+            return bool(await self._mq._value(_BEHIND, {"consumer_group": self._group, "topic": self._topic}))
+        except Error:
+            return True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
@@ -14,6 +16,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.orm import scoped_session as ScopedSession
 
 from mqpg import dsn as dsns
+from mqpg.errors import HandlerTimeout
 
 __all__ = [
     "Connection",
@@ -28,6 +31,8 @@ __all__ = [
     "ScopedSession",
     "Session",
     "Transaction",
+    "background",
+    "call_within",
     "database_url",
     "driver_connection",
     "in_thread",
@@ -35,7 +40,10 @@ __all__ = [
     "run_sync",
     "sleep",
     "sync_engine",
+    "together",
+    "wait_any",
     "wait_for",
+    "waker",
 ]
 
 DriverConnection = psycopg.Connection
@@ -46,6 +54,9 @@ Lock = threading.Lock
 Handled = object
 
 sleep = time.sleep
+
+_SLICE = 0.25  # how soon a stop is noticed while waiting for something else
+_GRACE = 2.0  # how long an interrupted handler may take to come back
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -80,3 +91,103 @@ def run_sync(conn: Connection, function: Callable[..., Any], *args: Any) -> Any:
 def wait_for(event: Event, seconds: float) -> bool:
     """Wait until the event is set; False when it was not within `seconds`."""
     return event.wait(seconds)
+
+
+def wait_any(event: Event, stop: Event | None, seconds: float) -> None:
+    """Wait until one of the events is set, for `seconds` at most."""
+    if stop is None:
+        event.wait(seconds)
+        return
+    give_up = time.monotonic() + seconds
+    while not stop.is_set() and (left := give_up - time.monotonic()) > 0:
+        if event.wait(min(left, _SLICE)):
+            return
+
+
+def waker(event: Event) -> Callable[[], None]:
+    """A function that sets the event, from any thread."""
+    return event.set
+
+
+def together(calls: Sequence[Callable[[], None]]) -> None:
+    """Run all of them at once, each in a thread, until all have ended; raises the first error then."""
+    if len(calls) == 1:
+        calls[0]()
+        return
+    errors: list[BaseException] = []
+
+    def run(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,), name=f"mqpg-{n}") for n, call in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def background(work: Callable[[Event], None]) -> Generator[None]:
+    """Run `work` in a thread beside the body; the event that it is given is set when the body ends."""
+    done = Event()
+    thread = threading.Thread(target=work, args=(done,), name="mqpg-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def call_within(seconds: float | None, call: Callable[[], Any], conn: PgConnection | Connection | None) -> Any:
+    """The result of `call`, which runs in a thread where there is a time limit; after it, HandlerTimeout is raised.
+
+    A thread cannot be ended from outside. Cancelling the statement that runs on `conn` may bring it back, else
+    its connection is taken away and it is left alone; the error says so.
+    """
+    if seconds is None:
+        return call()
+    outcome: list[tuple[Any, BaseException | None]] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            outcome.append((call(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+        finally:
+            ended.set()
+
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), name="mqpg-handler", daemon=True).start()
+    if ended.wait(seconds):
+        result, error = outcome[0]
+        if error is not None:
+            raise error
+        return result
+    if conn is not None:
+        _interrupt(conn)
+    back = ended.wait(0 if conn is None else _GRACE)
+    if not back:
+        _abandon(conn)
+    raise HandlerTimeout(f"not finished within {seconds:g} s", abandoned=not back)
+
+
+def _interrupt(conn: PgConnection | Connection) -> None:
+    driver: Any = conn if isinstance(conn, psycopg.Connection) else conn.connection.driver_connection
+    # psycopg's; SQLite's
+    cancel = getattr(driver, "cancel_safe", None) or getattr(driver, "interrupt", None)
+    if cancel is not None:
+        with suppress(Exception):
+            cancel()
+
+
+def _abandon(conn: PgConnection | Connection | None) -> None:
+    if isinstance(conn, psycopg.Connection):
+        conn.close()
+    elif conn is not None:
+        conn.invalidate()

@@ -1,24 +1,35 @@
 # Generated from mqpg/_async/consumer.py by tools/async_to_sync.py: change that file.
-"""The consumer: rounds of receive, effect and ack (protocols C1 and C2)."""
+"""The consumer: rounds of receive, effect and ack (protocols C1, C2 and C3)."""
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from mqpg._consumption import FATAL, Options, reason_of
-from mqpg._sync._io import Event, Handled, wait_for
+from mqpg._consumption import Options
+from mqpg._failures import FATAL, reason_of
+from mqpg._sync._io import Event, Handled, together, wait_for
+from mqpg._sync.calling import Calls
 from mqpg._sync.client import Client
 from mqpg._sync.here import EffectHere
+from mqpg._sync.outside import EffectOutside
 from mqpg._sync.there import EffectThere
 from mqpg._sync.waiting import Wake
-from mqpg.message import Message
+from mqpg.errors import ConfigurationError
 
 __all__ = ["Consumer"]
 
 logger = logging.getLogger("mqpg")
+
+Effect = EffectHere | EffectThere | EffectOutside
+_EFFECTS: dict[str, Callable[[Options, Calls], Effect]] = {
+    "broker": EffectHere,
+    "database": EffectThere,
+    "external": EffectOutside,
+}
 
 
 class Consumer:
@@ -27,7 +38,8 @@ class Consumer:
     def __init__(self, handler: Callable[..., Handled], options: Options) -> None:
         self.handler = handler
         self.options = options
-        self.effect = (EffectHere if options.database is None else EffectThere)(options, self._call)
+        self.calls = Calls(handler, options)
+        self.effect = _EFFECTS[options.where](options, self.calls)
         self.__doc__ = handler.__doc__
         self.__name__ = getattr(handler, "__name__", type(handler).__name__)
 
@@ -42,39 +54,54 @@ class Consumer:
         return self.effect.step(mq)
 
     def run(self, mq: Client, stop: Event) -> None:
-        """Rounds until `stop` is set; the one under way is finished first.
+        """Rounds until `stop` is set, `concurrency` of them at a time; those under way are finished first.
 
         Goes on through restarts of both databases. Raises what repetition cannot mend: OffsetBeyondLog,
-        LedgerError, ConfigurationError, NotFound, MissingBody, SchemaError.
+        LedgerError, ConfigurationError, NotFound, MissingBody, SchemaError, HandlerStuck.
         """
-        wake, failures = Wake(mq), 0
+        count = self.options.concurrency
+        if self.options.where == "broker" and self.calls.wants_driver and count > mq.settings.pool_max_size:
+            raise ConfigurationError(
+                f"concurrency {count} needs as many connections: connect(pool_max_size={count}) "
+                f"or more, not {mq.settings.pool_max_size}"
+            )
+        wakes = [Wake(mq, self.options.topic, self.options.group) for _ in range(count)]
         try:
-            while not stop.is_set():
-                try:
-                    found = self.step(mq)
-                except FATAL:
-                    raise
-                except Exception as error:
-                    failures += 1
-                    pause = min(5.0, 0.05 * 2.0 ** min(failures, 10)) * random.uniform(0.7, 1.0)
-                    logger.warning("%r: again in %.2f s after %s", self, pause, reason_of(error))
-                    wait_for(stop, pause)
-                    continue
-                failures = 0
-                if found:
-                    wake.busy()
-                else:
-                    wake.wait(stop)
+            together([partial(self._work, mq, stop, worker, wakes) for worker in range(count)])
         finally:
-            wake.close()
+            for wake in wakes:
+                wake.close()
 
     def close(self) -> None:
         """Close the connections to the consumer's own database."""
         self.effect.close()
 
-    def _call(self, messages: Sequence[Message], conn: Any) -> None:
-        if self.options.batch:
-            self.handler(messages, conn)
+    def _work(self, mq: Client, stop: Event, worker: int, wakes: list[Wake]) -> None:
+        """One worker; when it fails for good, `wakes` empties, and the others end too."""
+        wake = wakes[worker]
+        try:
+            while wakes and not stop.is_set():
+                self._round(mq, stop, worker, wake)
+        except BaseException:
+            others = wakes[:]
+            wakes.clear()
+            for other in others:
+                other.wake()
+            raise
+        finally:
+            wake.close()
+
+    def _round(self, mq: Client, stop: Event, worker: int, wake: Wake) -> None:
+        try:
+            found = self.effect.step(mq, worker, stop)
+            self.calls.check_stuck()
+        except FATAL:
+            raise
+        except Exception as error:
+            pause = wake.failed() * random.uniform(0.7, 1.0)
+            logger.warning("%r: again in %.2f s after %s", self, pause, reason_of(error))
+            wait_for(stop, pause)
             return
-        for message in messages:
-            self.handler(message, conn)
+        wake.succeeded()
+        if not found:
+            wake.wait(stop)

@@ -19,6 +19,7 @@ from mqpg._sql import Statement
 from mqpg._sql import statement as sql
 from mqpg._sync._io import PgConnection, Pool, in_thread
 from mqpg._sync.caller import Caller, rows_in, rows_on
+from mqpg._ticks import TickWatch, release, share
 from mqpg.dsn import describe, resolve
 from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
 from mqpg.message import BrokerInfo
@@ -44,6 +45,7 @@ class Core:
         # Connections made so far: what was true of the broker may not be after another one (a promotion).
         self.generation = 0
         self._info_generation = 0
+        self._watch: TickWatch | None = None
         self._pool = Pool(
             dsn,
             kwargs=_dial.options(dsn, settings),
@@ -70,7 +72,16 @@ class Core:
 
     def close(self) -> None:
         """Close all connections; the client cannot be used after."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            release(watch)
         self._pool.close()
+
+    def _ticks(self) -> TickWatch:
+        """This process's watcher of the broker, shared by all its clients; from the first wait to `close`."""
+        if self._watch is None:
+            self._watch = share(self.dsn, self.settings)
+        return self._watch
 
     def info(self) -> BrokerInfo:
         """Who the broker is. Asked at the start, and again when connections had to be made again."""

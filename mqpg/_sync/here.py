@@ -3,18 +3,24 @@
 
 Exactly once: the claim lives and dies with the transaction. The effect runs in a savepoint, so that a
 handler's error undoes it and still counts an attempt. When several messages were given and one fails,
-all are undone and done again one by one, which tells which one it was.
+all are undone and done again one by one, which tells which one it was. Replies are sent in it too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from mqpg._consumption import Failure, Options, by_reason, is_passing
-from mqpg._sync._io import Handled, PgConnection
+from mqpg._consumption import Options
+from mqpg._failures import RoundLost
+from mqpg._sql import statement
+from mqpg._sync._io import Connection, Engine, Event, PgConnection, database_url, make_engine
+from mqpg._sync.calling import Calls, Reply
 from mqpg._sync.client import Client
 from mqpg._sync.lanes import Lanes
+from mqpg._sync.settling import give_up
+from mqpg._sync.trying import Trial
 from mqpg.message import Message
 
 __all__ = ["EffectHere"]
@@ -26,38 +32,59 @@ create table if not exists mqpg_applied (
 );
 create index if not exists mqpg_applied_message on mqpg_applied (consumer_group, topic, message_id)
 """
-_JOURNAL = """
-insert into mqpg_applied (consumer_group, topic, queue_id, queue_offset, message_id, applied_at)
-select %s, %s, u.queue_id, u.queue_offset, u.message_id, clock_timestamp()
-from unnest(%s::int[], %s::bigint[], %s::bigint[]) as u(queue_id, queue_offset, message_id)
-"""
+_JOURNAL = statement("""
+    insert into mqpg_applied (consumer_group, topic, queue_id, queue_offset, message_id, applied_at)
+    select cast(%(consumer_group)s as text), cast(%(topic)s as text), u.queue_id, u.queue_offset, u.message_id,
+        clock_timestamp()
+    from unnest(cast(%(queue_ids)s as int[]), cast(%(offsets)s as bigint[]), cast(%(message_ids)s as bigint[]))
+        as u(queue_id, queue_offset, message_id)
+    returning message_id
+""")
 
 
 class EffectHere:
-    """Rounds of a consumer whose effects are in the broker's database; handlers get the psycopg connection."""
+    """Rounds of a consumer whose effects are in the broker's database."""
 
-    def __init__(self, options: Options, call: Callable[[Sequence[Message], Any], Handled]) -> None:
+    def __init__(self, options: Options, calls: Calls) -> None:
         self._options = options
-        self._call = call
+        self._calls = calls
         self._lanes = Lanes(options)
+        self._trial = Trial(calls, self._after)
+        self._engine: Engine | None = None
         self._ready = False
+        # The client of the round under way: rounds of one consumer have one client.
+        self._mq: Client | None = None
 
-    def step(self, mq: Client) -> int:
+    def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
         """One delivery in one transaction; how many messages it had."""
+        self._mq = mq
         self._prepare(mq)
-        with mq.transaction() as conn:
-            messages = self._lanes.receive(mq, conn=conn)
-            if not messages:
-                return 0
-            failures = self._apply(conn, messages)
-            self._settle(mq, conn, messages, failures)
-        return len(messages)
+        while True:
+            try:
+                with self._transaction(mq) as conn:
+                    messages = self._lanes.receive(mq, worker, conn=conn)
+                    if messages:
+                        self._apply(mq, conn, messages)
+                return len(messages)
+            except RoundLost:
+                # Again, to give up the message that lost it.
+                continue
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Close the connections that are not the client's."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+    def _apply(self, mq: Client, conn: PgConnection | Connection, messages: Sequence[Message]) -> None:
+        failures, _ = self._trial.apply(conn, messages)
+        receipt = str(messages[0].receipt)
+        give_up(mq, receipt, failures, conn=conn)
+        if len(failures) < len(messages):
+            mq.ack(receipt, conn=conn)
 
     def _prepare(self, mq: Client) -> None:
         self._lanes.ready(mq)
+        self._calls.inbox.ready(mq, None)
         if not self._ready and self._options.journal:
             with mq.transaction() as conn:
                 # `if not exists` alone lets two that start at once collide.
@@ -65,38 +92,29 @@ class EffectHere:
                 conn.execute(_CREATE)
         self._ready = True
 
-    def _apply(self, conn: PgConnection, messages: Sequence[Message]) -> list[Failure]:
-        failure = self._try(conn, messages)
-        if failure is None:
-            return []
-        if len(messages) == 1:
-            return [failure]
-        tried = [self._try(conn, [message]) for message in messages]
-        return [failure for failure in tried if failure is not None]
+    @contextmanager
+    def _transaction(self, mq: Client) -> Generator[PgConnection | Connection]:
+        if self._calls.wants_driver:
+            with mq.transaction() as conn:
+                yield conn
+            return
+        if self._engine is None:
+            size = self._options.concurrency
+            url = database_url(mq.dsn)
+            self._engine = make_engine(url, pool_size=size, pool_pre_ping=True, isolation_level="READ COMMITTED")
+        with self._engine.begin() as conn:
+            yield conn
 
-    def _try(self, conn: PgConnection, messages: Sequence[Message]) -> Failure | None:
-        try:
-            with conn.transaction():
-                self._call(messages, conn)
-                if self._options.journal:
-                    self._journal(conn, messages)
-        except Exception as error:
-            if conn.closed or is_passing(error):
-                raise
-            return Failure(messages[0], error)
-        return None
-
-    def _settle(self, mq: Client, conn: PgConnection, messages: Sequence[Message], failures: Sequence[Failure]) -> None:
-        receipt = str(messages[0].receipt)
-        for reason, ids in by_reason(failures).items():
-            mq.nack(receipt, ids, reason, conn=conn)
-        if len(failures) < len(messages):
-            mq.ack(receipt, conn=conn)
-
-    def _journal(self, conn: PgConnection, messages: Sequence[Message]) -> None:
-        columns = (
-            [message.queue_id for message in messages],
-            [message.queue_offset for message in messages],
-            [message.message_id for message in messages],
-        )
-        conn.execute(_JOURNAL, (self._options.group, self._options.topic, *columns))
+    def _after(self, conn: Any, messages: Sequence[Message], replies: list[Reply]) -> None:
+        assert self._mq is not None
+        for request, payload in replies:
+            self._mq.reply(request, payload, conn=conn)
+        if self._options.journal:
+            values = {
+                "consumer_group": self._options.group,
+                "topic": self._options.topic,
+                "queue_ids": [message.queue_id for message in messages],
+                "offsets": [message.queue_offset for message in messages],
+                "message_ids": [message.message_id for message in messages],
+            }
+            self._mq._rows(_JOURNAL, values, conn)

@@ -13,13 +13,15 @@ from typing import Any, Self
 from sqlalchemy import URL, bindparam, delete, func, insert, or_, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 
+from mqpg._dialects import is_denied, is_read_only
 from mqpg._sync._io import Connection, Engine
+from mqpg._sync.durable import flushed, write_something
 from mqpg._sync.local import LocalDatabase
 from mqpg._tables import clock, ledger, ledger_metadata
-from mqpg.errors import ConnectionFailed, Fenced, LedgerError
+from mqpg.errors import ConnectionFailed, Fenced, LedgerError, translate
 from mqpg.message import Json, Verdict
 
-__all__ = ["Ledger", "OpenRow", "passing"]
+__all__ = ["Ledger", "Look", "OpenRow", "passing"]
 
 logger = logging.getLogger("mqpg")
 
@@ -37,8 +39,6 @@ _INSERT = insert(ledger).values(
 )
 _INSERT_DURABLE = _INSERT.returning(_DURABLE)
 _ENTRY = select(ledger.c.entry).where(ledger.c.handle == bindparam("one"))
-# Rewriting the row as it is makes this a transaction that the database must flush, and all before it.
-_FLUSH = update(ledger).where(ledger.c.handle == bindparam("one")).values(entry=ledger.c.entry)
 _CHUNK = 500
 
 
@@ -50,6 +50,14 @@ class OpenRow:
     entry: str
     payload: Json | None
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a check-back found; `reason` says why it must wait."""
+
+    verdict: Verdict
+    reason: str | None = None
 
 
 class Ledger:
@@ -102,21 +110,22 @@ class Ledger:
         COMMIT: it committed, and that is on disk. ROLLBACK: it did not and cannot any more. WAIT: it is still
         open, or the database does not answer within `lock_timeout` (seconds); ask again.
         """
+        return (self.look(handle, lock_timeout)).verdict
+
+    def look(self, handle: str, lock_timeout: float = 1.0) -> Look:
+        """As `verdict`, with the reason of a WAIT."""
         try:
             self.verified()
             if self._fence(handle, lock_timeout):
-                return Verdict.ROLLBACK
+                return Look(Verdict.ROLLBACK)
             # A new statement: the one that met the row waited for it and cannot have seen it.
             return self._standing(handle, lock_timeout)
-        except (OperationalError, ConnectionFailed) as error:
-            logger.info("ledger %s: no verdict on %s yet: %s", self.database.describe(), handle, error)
-            return Verdict.WAIT
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, ConnectionFailed) as error:
             known = self.database.failure(error)
-            # 25006: a standby, until the URL leads to the primary again.
-            if isinstance(known, ConnectionFailed) or getattr(known, "sqlstate", None) == "25006":
-                return Verdict.WAIT
-            raise LedgerError(f"ledger {self.database.describe()}: {known}") from error
+            if not passing(error) or is_denied(error):
+                raise LedgerError(f"ledger {self.database.describe()}: {known}") from error
+            logger.info("ledger %s: no verdict on %s yet: %s", self.database.describe(), handle, known)
+            return Look(Verdict.WAIT, str(known))
 
     def final_payload(self, handle: str) -> Json | None:
         """The payload that the commit of this handle must carry; None keeps the prepared one."""
@@ -182,14 +191,18 @@ class Ledger:
             return False
         return True
 
-    def _standing(self, handle: str, lock_timeout: float) -> Verdict:
+    def _standing(self, handle: str, lock_timeout: float) -> Look:
         with self.database.short_transaction(lock_timeout) as conn:
             entry = (conn.execute(_ENTRY, {"one": handle})).scalar()
-            if entry == "local":
-                conn.execute(_FLUSH, {"one": handle})
-        if entry is None:
-            return Verdict.WAIT  # purged between the two statements: the next look fences
-        return Verdict.COMMIT if entry == "local" else Verdict.ROLLBACK
+            if entry == "fence":
+                return Look(Verdict.ROLLBACK)
+            if entry is None:
+                return Look(Verdict.WAIT, "the ledger row went away: the next look sets a fence")
+            write_something(conn, handle)
+            conn.commit()
+            if flushed(conn):
+                return Look(Verdict.COMMIT)
+        return Look(Verdict.WAIT, "its commit is not on disk yet")
 
 
 def _now(conn: Connection) -> Any:
@@ -199,5 +212,6 @@ def _now(conn: Connection) -> Any:
 def passing(error: BaseException) -> bool:
     """Whether an error of a ledger's database is about its connection or a lock, and goes away by itself."""
     return isinstance(error, (ConnectionFailed, OperationalError)) or (
-        isinstance(error, DBAPIError) and error.connection_invalidated
+        isinstance(error, DBAPIError)
+        and (error.connection_invalidated or is_read_only(error) or isinstance(translate(error), ConnectionFailed))
     )

@@ -22,17 +22,20 @@ no longer reaches back to the local offset (OffsetOutOfRange).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
 
-from mqpg._consumption import Failure, KnownReason, Options, by_reason, is_passing
-from mqpg._sync._io import Connection, Handled
+from mqpg._consumption import Options
+from mqpg._failures import Failure, KnownReason, RoundLost
+from mqpg._sync._io import Connection, Event
+from mqpg._sync.calling import Calls, Reply
 from mqpg._sync.client import Client
 from mqpg._sync.lanes import Lanes
 from mqpg._sync.local import LocalDatabase, begin_immediate
 from mqpg._sync.logcheck import LogCheck
 from mqpg._sync.offsets import Offsets
+from mqpg._sync.settling import give_up
+from mqpg._sync.trying import Trial
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
 
@@ -46,9 +49,10 @@ _NEVER_DEFERRED = "never deferred by this database: not known whether it was app
 class EffectThere:
     """Rounds of a consumer with a database of its own; handlers get the SQLAlchemy connection."""
 
-    def __init__(self, options: Options, call: Callable[[Sequence[Message], Any], Handled]) -> None:
+    def __init__(self, options: Options, calls: Calls) -> None:
         self._options = options
-        self._call = call
+        self._calls = calls
+        self._trial = Trial(calls, self._after)
         self._lanes = Lanes(options)
         self._database = LocalDatabase(options.database)
         self._offsets = Offsets(self._database, options.group, options.topic)
@@ -58,32 +62,42 @@ class EffectThere:
         """Close the local connections, unless the engine is the caller's."""
         self._database.close()
 
-    def step(self, mq: Client) -> int:
+    def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
         """One delivery: effect and offset in one local transaction, then the ack; how many messages it had."""
         self._offsets.ensure()
         self._lanes.ready(mq)
-        messages = self._lanes.receive(mq)
+        self._calls.inbox.ready(mq, self._database)
+        while True:
+            try:
+                return self._round(mq, worker)
+            except RoundLost:
+                # Again, to give up the message that lost it.
+                continue
+
+    def _round(self, mq: Client, worker: int) -> int:
+        messages = self._lanes.receive(mq, worker)
         if not messages:
             return 0
         try:
             if messages[0].queue_id < 0:
-                failures = self._apply_retries(messages)
+                failures, replies = self._apply_retries(messages)
             else:
                 self._catch_up(mq, messages)
-                failures = self._apply(mq, messages, claimed=True)
+                failures, replies = self._apply(mq, messages, claimed=True)
         except Exception:
             # No fault of the messages: they come again, and no attempt is counted.
             with suppress(Error):
                 mq.release(str(messages[0].receipt))
             raise
+        for request, payload in replies:
+            mq.reply(request, payload)
         self._settle(mq, messages, failures)
         return len(messages)
 
     def _settle(self, mq: Client, messages: Sequence[Message], failures: Sequence[Failure]) -> None:
         receipt = str(messages[0].receipt)
         try:
-            for reason, ids in by_reason(failures).items():
-                mq.nack(receipt, ids, reason)
+            give_up(mq, receipt, failures)
             if len(failures) < len(messages):
                 mq.ack(receipt)
         except ReceiptError as error:
@@ -109,7 +123,7 @@ class EffectThere:
             )  # fmt: skip
             self._apply(mq, missing, claimed=False)
 
-    def _apply(self, mq: Client, messages: Sequence[Message], *, claimed: bool) -> list[Failure]:
+    def _apply(self, mq: Client, messages: Sequence[Message], *, claimed: bool) -> tuple[list[Failure], list[Reply]]:
         """Apply what lies at or behind the local offset; the failures to be nacked, earlier ones too."""
         info = mq.info()
         with self._transaction() as conn:
@@ -119,7 +133,7 @@ class EffectThere:
                 old, fresh = self._sort_out(mq, conn, messages, fresh, claimed)
             else:
                 old = []
-            failures = self._effects(conn, fresh)
+            failures, replies = self._trial.apply(conn, fresh)
             if failures and not claimed:
                 # There is no claim to nack it from, so it has to be done here, in its place.
                 raise failures[0].error
@@ -127,7 +141,7 @@ class EffectThere:
                 self._offsets.defer(conn, failure.message, failure.reason)
             if position is None or messages[-1].queue_offset >= position.next_offset:
                 self._offsets.move(conn, messages[-1], position, info)
-        return old + failures
+        return old + failures, replies
 
     def _sort_out(
         self, mq: Client, conn: Connection, messages: Sequence[Message], fresh: list[Message], claimed: bool
@@ -147,40 +161,20 @@ class EffectThere:
                 self._offsets.defer(conn, message, "dead letter of the broker")
         return [], [m for m in left if m.message_id not in dead]
 
-    def _apply_retries(self, messages: Sequence[Message]) -> list[Failure]:
+    def _apply_retries(self, messages: Sequence[Message]) -> tuple[list[Failure], list[Reply]]:
         """A delivery of the retry lane, under the inbox rows; the failures to be nacked."""
         with self._transaction() as conn:
             states = self._offsets.states(conn, messages)
             due = [m for m in messages if states.get(m.message_id, ("",))[0] == "deferred"]
-            failures = self._effects(conn, due)
+            failures, replies = self._trial.apply(conn, due)
             failed = {failure.message.message_id for failure in failures}
             self._offsets.settle(conn, [m for m in due if m.message_id not in failed])
         strange = [m for m in messages if m.message_id not in states]
-        return failures + [Failure(m, KnownReason(_NEVER_DEFERRED)) for m in strange]
+        return failures + [Failure(m, KnownReason(_NEVER_DEFERRED)) for m in strange], replies
 
-    def _effects(self, conn: Connection, messages: Sequence[Message]) -> list[Failure]:
-        """Call the handler once for all; where that fails, one by one to find out which."""
-        if not messages:
-            return []
-        failure = self._try(conn, messages)
-        if failure is None:
-            return []
-        if len(messages) == 1:
-            return [failure]
-        tried = [self._try(conn, [message]) for message in messages]
-        return [failure for failure in tried if failure is not None]
-
-    def _try(self, conn: Connection, messages: Sequence[Message]) -> Failure | None:
-        try:
-            with conn.begin_nested():
-                self._call(messages, conn)
-                if self._options.journal:
-                    self._offsets.journal(conn, messages)
-        except Exception as error:
-            if conn.invalidated or conn.closed or is_passing(error):
-                raise
-            return Failure(messages[0], error)
-        return None
+    def _after(self, conn: Connection, messages: Sequence[Message], replies: Sequence[Reply]) -> None:
+        if self._options.journal:
+            self._offsets.journal(conn, messages)
 
     @contextmanager
     def _transaction(self) -> Generator[Connection]:

@@ -1,13 +1,16 @@
 -- Gives messages of a delivery up: each goes to the subscription's retry lane, due after `delay` (else the
 -- back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to the dead letters when
--- its attempts are used up. The receipt stays open for the rest.
+-- its attempts are used up, or at once with `final`. The receipt stays open for the rest.
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one row a message and one
 -- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
-create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
-returns void
+create function mqpg.nack(
+    receipt text, message_ids bigint [], reason text default null, delay interval default null,
+    final boolean default false
+) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
+    v_subscription mqpg.subscription;
     v_message record;
     v_offsets bigint [] := '{}';
     v_left mqpg.claim;
@@ -22,7 +25,14 @@ begin
     if nack.delay is not null then
         perform mqpg._interval('delay', nack.delay, '0');
     end if;
+    if nack.final is null then
+        raise exception using errcode = 'MQ001', message = 'final must be true or false, not null';
+    end if;
     select o.* into v from mqpg._open_claim(nack.receipt) o;
+    v_subscription := v.subscription;
+    if nack.final then
+        v_subscription.max_attempts := 1;
+    end if;
     select u.id into v_unknown from unnest(nack.message_ids) as u(id)
     where not exists (
         select from mqpg._claimed_messages(
@@ -41,7 +51,7 @@ begin
         where m.message_id = any(nack.message_ids)
     loop
         perform mqpg._give_up(
-            v.subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+            v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
         v_offsets := v_offsets || v_message.queue_offset;
     end loop;
     if v_offsets <> '{}' then
@@ -52,5 +62,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval)
+comment on function mqpg.nack(text, bigint [], text, interval, boolean)
     is 'Send messages of a delivery to retry, or to the dead letters';

@@ -1,0 +1,49 @@
+# Generated from mqpg/_async/leases.py by tools/async_to_sync.py: change that file.
+"""The heartbeat of a delivery: its lease is extended while the handler works (protocol C3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mqpg._sync._io import Event, background, wait_for
+from mqpg._sync.client import Client
+from mqpg.errors import Error, ReceiptError
+from mqpg.message import Interval
+
+__all__ = ["Claim", "kept"]
+
+logger = logging.getLogger("mqpg")
+
+
+@dataclass(slots=True)
+class Claim:
+    """A delivery in hand. `lost`: the lease ended, say in a long outage, and somebody else has it now."""
+
+    receipt: str
+    lost: bool = False
+
+
+@contextmanager
+def kept(mq: Client, receipt: str, lease: Interval, seconds: float) -> Generator[Claim]:
+    """Extend the lease thrice in its length until the body ends, through restarts of the server."""
+    claim = Claim(receipt)
+
+    def beat(done: Event) -> None:
+        pause = seconds / 3
+        while not wait_for(done, pause):
+            try:
+                mq.extend(receipt, lease)
+                pause = seconds / 3
+            except ReceiptError as error:
+                claim.lost = not done.is_set()
+                logger.info("no more heartbeats: %s", error)
+                return
+            except Error as error:
+                logger.warning("heartbeat of a delivery failed: %s", error)
+                pause = min(1.0, seconds / 10)
+
+    with background(beat):
+        yield claim

@@ -1,0 +1,69 @@
+# Generated from mqpg/_async/topics.py by tools/async_to_sync.py: change that file.
+"""Topics."""
+
+from __future__ import annotations
+
+from mqpg._sql import function, statement
+from mqpg._sync.caller import Caller
+from mqpg._sync.core import Core
+from mqpg.message import Interval, interval
+
+__all__ = ["Topics"]
+
+_CREATE = function("create_topic", "topic text, queues int, retention interval, kind text")
+_ALTER = function("alter_topic", "topic text, retention interval, max_payload int")
+_DROP = function("drop_topic", "topic text, force boolean")
+_PURGE = function("purge_topic", "topic text")
+_PAUSE = function("pause", "topic text, consumer_group text")
+_RESUME = function("resume", "topic text, consumer_group text")
+_QUEUES = statement("select t.queues from mqpg.topic t where t.name = cast(%(topic)s as text)")
+
+_WEEK = 7 * 86400.0
+
+
+class Topics(Core):
+    """Creating a topic again with the same arguments changes nothing; with others: AlreadyDefined."""
+
+    def create_topic(
+        self,
+        topic: str,
+        queues: int = 8,
+        retention: Interval = _WEEK,
+        kind: str = "normal",
+        *,
+        conn: Caller | None = None,
+    ) -> None:
+        """Create a topic of `queues` ordered queues. Raises InvalidName, InvalidArgument, AlreadyDefined."""
+        values = {"topic": topic, "queues": queues, "retention": interval(retention), "kind": kind}
+        self._rows(_CREATE, values, conn, repeat=True)
+
+    def alter_topic(
+        self,
+        topic: str,
+        *,
+        retention: Interval | None = None,
+        max_payload: int | None = None,
+        conn: Caller | None = None,
+    ) -> None:
+        """Change what is given. Raises UnknownTopic."""
+        values = {"topic": topic, "retention": interval(retention), "max_payload": max_payload}
+        self._rows(_ALTER, values, conn, repeat=True)
+
+    def drop_topic(self, topic: str, force: bool = False, *, conn: Caller | None = None) -> None:
+        """Drop a topic; without `force` raises TopicInUse while something is undelivered or undecided."""
+        self._rows(_DROP, {"topic": topic, "force": force}, conn)
+
+    def purge_topic(self, topic: str, *, conn: Caller | None = None) -> int:
+        """Count all that the topic's queues hold as consumed; returns how many deliveries that leaves out."""
+        return int(self._value(_PURGE, {"topic": topic}, conn))
+
+    def pause(self, topic: str, consumer_group: str | None = None, *, conn: Caller | None = None) -> None:
+        """Stop delivery, to everybody or to one group; sends go on. Raises UnknownTopic, UnknownSubscription."""
+        self._rows(_PAUSE, {"topic": topic, "consumer_group": consumer_group}, conn, repeat=True)
+
+    def resume(self, topic: str, consumer_group: str | None = None, *, conn: Caller | None = None) -> None:
+        """Go on with what the same call of `pause` stopped."""
+        self._rows(_RESUME, {"topic": topic, "consumer_group": consumer_group}, conn, repeat=True)
+
+    def _queues(self, topic: str) -> int:
+        return int(self._value(_QUEUES, {"topic": topic}, repeat=True) or 0)
