@@ -37,10 +37,12 @@ def _producer(dsn: str, shop: str) -> Iterator[mqpg.TransactionalProducer]:
         yield producer
 
 
-def sell(dsn: str, shop: str, id: int, fail: bool = False) -> None:
+def sell(dsn: str, shop: str, id: int, fail: bool = False, final: Any = None) -> None:
     """Protocol T2: one sale with its message; `fail` makes the local transaction fail."""
     with _producer(dsn, shop) as producer, producer.transaction("orders", {"id": id}, key=str(id)) as tx:
         tx.execute(SALE, {"id": id})
+        if final is not None:
+            tx.commit_payload(final)
         if fail:
             raise ValueError("the shop says no")
 

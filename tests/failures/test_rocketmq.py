@@ -18,6 +18,7 @@ from mqpg import errors
 from tests.failures.conftest import CrashingStage
 from tests.failures.stage import SALE, Stage
 from tests.failures.test_mns import expire
+from tests.integration.cutting import Proxy
 from tests.sql.harness import cut_off, eventually, refused, seconds
 
 STEPS = "mqpg._sync.transactional"
@@ -86,16 +87,20 @@ def test_1_3_4_local_transaction_that_raises_is_rolled_back_at_once(stage: Stage
 @pytest.mark.parametrize("arrived", [True, False])
 def test_1_3_5_local_transaction_whose_commit_is_in_doubt_is_asked_about(stage: Stage, arrived: bool) -> None:
     """The reply to COMMIT is lost: neither a commit nor a rollback is sent before the ledger has been read."""
-    with stage.shop_through_proxy() as (cut, producer):
-        with (
-            pytest.raises(errors.OutcomeUnknown),  # noqa: PT012
-            producer.transaction("orders", {"id": 1}) as tx,
-        ):
+    handles: list[str] = []
+
+    def sell(producer: mqpg.TransactionalProducer, cut: Proxy) -> None:
+        with producer.transaction("orders", {"id": 1}) as tx:
+            handles.append(tx.handle)
             tx.execute(SALE, {"id": 1})
             cut.cut_at(b"COMMIT", forward=arrived)
-        assert stage.decision(tx.handle) is None
+
+    with stage.shop_through_proxy() as (cut, producer):
+        with pytest.raises(errors.OutcomeUnknown):
+            sell(producer, cut)
+        assert stage.decision(handles[0]) is None
     stage.check_back()
-    assert stage.decision(tx.handle) == ("c" if arrived else "b", "checker")
+    assert stage.decision(handles[0]) == ("c" if arrived else "b", "checker")
     stage.exactly_once([1] if arrived else [])
 
 
