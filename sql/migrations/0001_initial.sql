@@ -115,7 +115,9 @@ insert into mqpg.settings (name, value, description) values
 ('dedup_window', '1 hour', 'two sends with one dedup id within this time store one message'),
 ('held_limit', '10000', 'survivors that keep() copies out of a segment before it drops it; more pin it'),
 ('op_log_keep', '7 days', 'how long decisions outlive their segment'),
+('jump_keep', '90 days', 'how long it is kept what seek, purge, expiry and policies left out, and former dead letters'),
 ('retry_delay_cap', '1 hour', 'longest back-off between two attempts'),
+('filter_time', '1 s', 'how long one receive looks through messages that a filter does not choose'),
 ('lock_timeout', '5 s', 'how long ack, nack, extend and release wait for a queue''s lock');
 
 -- tables/segment.sql
@@ -359,8 +361,9 @@ create table mqpg.delayed (
     subscription_id int not null default 0,     -- not 0: a retry of that subscription
     queue_id smallint not null,                 -- -1 for a retry
     n smallint not null,
-    attempt smallint not null default 1,        -- the attempt that the coming delivery is
-    reason text
+    attempt smallint not null default 1,        -- the attempt that the coming delivery is (1: redriven)
+    reason text,                                -- of a retry: why the attempt before failed,
+    consumer text                               -- and whose it was
 ) partition by range (written_at);
 comment on table mqpg.delayed is 'What becomes visible later: delayed messages and retries, append-only';
 create index delayed_visible_at on mqpg.delayed (visible_at);
@@ -403,7 +406,8 @@ create table mqpg.dedup (
 comment on table mqpg.dedup is 'Dedup ids of sends within the dedup window';
 
 -- tables/dead_letter.sql
--- Messages whose attempts are used up, per subscription. The body stays in commit_log (or held).
+-- Messages whose attempts are used up, or that expired, per subscription. The body stays in commit_log (or held).
+-- redrive() and discard_dead_letters() move rows to former_letter.
 create table mqpg.dead_letter (
     subscription_id int not null references mqpg.subscription on delete cascade,
     message_id bigint not null,
@@ -411,10 +415,12 @@ create table mqpg.dead_letter (
     queue_id smallint not null,     -- the topic's queue that it came by
     attempts int not null,
     reason text,
+    history jsonb,                  -- [{attempt, delivered_at, consumer, failed_at, reason}, …], as far as known
     died_at timestamptz not null default clock_timestamp(),
     primary key (subscription_id, message_id)
 );
-comment on table mqpg.dead_letter is 'Dead letters per subscription, with the last reason';
+comment on table mqpg.dead_letter is 'Dead letters per subscription, with the reason and all attempts';
+create index dead_letter_latest on mqpg.dead_letter (subscription_id, died_at, message_id);
 
 -- tables/former_letter.sql
 -- Dead letters that redrive() or discard_dead_letters() took out, append-only: trace() and the audit still know them.
@@ -511,25 +517,93 @@ comment on index pgmq.q_mqpg_oplog_message is 'Overdue half messages by id (mqpg
 create index if not exists a_mqpg_oplog_message on pgmq.a_mqpg_oplog (((message ->> 'message_id')::bigint));
 comment on index pgmq.a_mqpg_oplog_message is 'Parked half messages by id (mqpg)';
 
+-- functions/internal/_attempts.sql
+-- The attempts of a message at one subscription since it was redriven last (or first delivered), in order, as dead
+-- letters keep them: when it was delivered and to whom, from the cursor's history as far as that goes back; when and
+-- why it failed, from the retries; `reason` and `consumer` are those of the last one. An attempt without failed_at is
+-- one whose lease ran out.
+-- Locks: none. Cost: a few index lookups an attempt; none to speak of where there was one only.
+create function mqpg._attempts(subscription_id int, message_id bigint, attempts int, reason text, consumer text)
+returns jsonb
+language plpgsql as $$
+declare
+    v_message record;
+    v_place record;
+    v_since timestamptz := '-infinity';
+    v_last jsonb := jsonb_strip_nulls(jsonb_build_object(
+        'attempt', _attempts.attempts, 'consumer', _attempts.consumer, 'failed_at', clock_timestamp(),
+        'reason', _attempts.reason));
+begin
+    if _attempts.attempts <= 1 then
+        return case _attempts.attempts when 0 then '[]' else jsonb_build_array(v_last) end;
+    end if;
+    select m.topic_id, m.queue_id, m.kind, m.xid into v_message from mqpg._message(_attempts.message_id) m;
+    select p.queue_offset into v_place
+    from mqpg._place(_attempts.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p;
+    return (
+        with retry as (
+            select d.* from mqpg.delayed d
+            where d.first_id between _attempts.message_id - 1023 and _attempts.message_id
+                and d.first_id + d.n > _attempts.message_id and d.subscription_id = _attempts.subscription_id
+        ),
+        since as (
+            select coalesce(max(r.written_at) filter (where r.attempt = 1), v_since) as at from retry r
+        ),
+        lane as (
+            select v_message.queue_id::int as queue_id, v_place.queue_offset, 1 as attempt
+            union all
+            select -1, mqpg._offset_of(mqpg._tick_of(r.xid, r.visible_at), r.topic_id, -1, r.subscription_id,
+                _attempts.message_id), r.attempt
+            from retry r
+        ),
+        step as (
+            select l.attempt + d.attempt - 1 as attempt,
+                jsonb_build_object('delivered_at', d.at, 'consumer', d.consumer) as detail
+            from lane l
+            cross join lateral mqpg._deliveries_of(_attempts.subscription_id, l.queue_id, l.queue_offset) d
+            where l.queue_offset is not null and d.at > (select s.at from since s)
+            union all
+            select r.attempt - 1, jsonb_build_object(
+                'failed_at', r.written_at, 'consumer', r.consumer, 'reason', r.reason)
+            from retry r where r.attempt > 1 and r.written_at > (select s.at from since s)
+            union all
+            select _attempts.attempts, v_last
+        )
+        select jsonb_agg(a.detail order by a.attempt)
+        from (
+            select s.attempt, jsonb_build_object('attempt', s.attempt) || jsonb_object_agg(f.key, f.value) as detail
+            from step s cross join lateral jsonb_each(s.detail) f
+            where f.value <> 'null' and s.attempt <= _attempts.attempts
+            group by s.attempt
+        ) as a);
+end
+$$;
+comment on function mqpg._attempts(int, bigint, int, text, text) is 'Internal: attempts of a message, for its dead letter';
+
 -- functions/internal/_bury.sql
--- Writes messages into a subscription's dead letters. `queue_id` shown is the topic's queue, also where the
--- message died in the retry lane.
--- Locks: the new rows. Cost: one row read and one written a message.
+-- Writes messages into a subscription's dead letters, with all their attempts. `queue_id` shown is the topic's queue,
+-- also where the message died in the retry lane. One that is there already (it was delivered again after a seek) is
+-- dead once, with the attempts of both lives.
+-- Locks: the new rows. Cost: one row read and one written a message; see _attempts() where there were several.
 create function mqpg._bury(
-    subscription_id int, message_ids bigint [], deliver_ids bigint [], attempts int [], reason text
+    subscription_id int, message_ids bigint [], deliver_ids bigint [], attempts int [], reason text,
+    consumer text default null
 ) returns void
 language sql as $$
-    insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts, reason)
+    insert into mqpg.dead_letter as d (
+        subscription_id, message_id, deliver_id, queue_id, attempts, reason, history)
     select _bury.subscription_id, u.message_id, u.deliver_id,
         coalesce(
             (select l.queue_id from mqpg.commit_log l where l.batch_id = u.message_id / 1024),
             (select h.queue_id from mqpg.held h where h.message_id = u.message_id), -1),
-        u.attempts, _bury.reason
+        u.attempts, _bury.reason,
+        mqpg._attempts(_bury.subscription_id, u.message_id, u.attempts, _bury.reason, _bury.consumer)
     from unnest(_bury.message_ids, _bury.deliver_ids, _bury.attempts) as u(message_id, deliver_id, attempts)
     on conflict (subscription_id, message_id) do update set
-        attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at
+        attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at,
+        history = coalesce(d.history, '[]') || coalesce(excluded.history, '[]')
 $$;
-comment on function mqpg._bury(int, bigint [], bigint [], int [], text) is 'Internal: write dead letters';
+comment on function mqpg._bury(int, bigint [], bigint [], int [], text, text) is 'Internal: write dead letters';
 
 -- functions/internal/_check_batch.sql
 -- Checks the arrays of send_batch and prepare_batch (MQ001, MQ010).
@@ -636,6 +710,21 @@ begin
 end
 $$;
 comment on function mqpg._check_labels(text, text []) is 'Internal: refuse overlong keys and tags';
+
+-- functions/internal/_check_letters.sql
+-- Checks what chooses dead letters: message_ids flat and without null (MQ001), a filter as a subscription's (MQ020).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_letters(message_ids bigint [], filter jsonpath) returns void
+language plpgsql immutable as $$
+begin
+    if array_ndims(_check_letters.message_ids) > 1 or array_position(_check_letters.message_ids, null) is not null then
+        raise exception using errcode = 'MQ001',
+            message = 'message_ids must be a one-dimensional array without null; leave it out for all';
+    end if;
+    perform mqpg._check_filter(_check_letters.filter, null);
+end
+$$;
+comment on function mqpg._check_letters(bigint [], jsonpath) is 'Internal: refuse a faulty choice of dead letters';
 
 -- functions/internal/_check_name.sql
 -- Refuses names of topics and groups that are null (MQ001) or outside the allowed form (MQ002).
@@ -821,7 +910,8 @@ comment on function mqpg._check_shape(text, anyarray, int) is 'Internal: refuse 
 -- Refuses a subscription whose settings are out of range (MQ001) or do not go together: block_key and
 -- block_queue promise an order that mode shared does not have, and the one offset of a pinned consumer's own
 -- database (C2) cannot say which messages of other keys went on. MQ020: a filter with a variable that it is not given.
--- Locks: none. Cost: none to speak of.
+-- MQ024: a relay topic (protocol T4) whose phases would overtake one another or be filtered apart.
+-- Locks: none. Cost: one index lookup.
 create function mqpg._check_subscription(subscription mqpg.subscription) returns void
 language plpgsql stable as $$
 declare
@@ -844,6 +934,14 @@ begin
         raise exception using errcode = 'MQ001', message =
             'on_failure must be skip or block_queue in mode pinned, not ''block_key'': a consumer that keeps one '
             'offset a queue cannot go on with other keys';
+    end if;
+    if (v_mode in ('shared', 'broadcast') or (_check_subscription.subscription).filter is not null)
+        and exists (
+            select from mqpg.topic t
+            where t.topic_id = (_check_subscription.subscription).topic_id and t.kind = 'relay') then
+        raise exception using errcode = 'MQ024', message =
+            'a relay topic is read in mode exclusive or pinned and without a filter: the COMMIT of a half must come '
+            'after its PREPARE, to the same inbox';
     end if;
 end
 $$;
@@ -1311,6 +1409,32 @@ comment on function mqpg._deliveries_held(
     text, int, int, text, bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
 ) is 'Internal: messages of runs, those of dropped segments out of held';
 
+-- functions/internal/_died_at.sql
+-- When a dead letter of a consumer group died, one that was redriven or discarded since, too; MQ001 where there was
+-- none.
+-- Locks: none. Cost: a few index lookups.
+create function mqpg._died_at(subscription_id int, message_id bigint) returns timestamptz
+language plpgsql stable as $$
+declare
+    v_at timestamptz;
+begin
+    select max(l.died_at) into v_at
+    from (
+        select d.subscription_id, d.died_at from mqpg.dead_letter d where d.message_id = _died_at.message_id
+        union all
+        select f.subscription_id, f.died_at from mqpg.former_letter f where f.message_id = _died_at.message_id
+    ) as l
+    join mqpg.subscription s on s.subscription_id = l.subscription_id
+    where _died_at.subscription_id in (s.subscription_id, s.member_of);
+    if v_at is null then
+        raise exception using errcode = 'MQ001', message = format(
+            'after_id %s names no dead letter of this subscription', _died_at.message_id);
+    end if;
+    return v_at;
+end
+$$;
+comment on function mqpg._died_at(int, bigint) is 'Internal: when a dead letter died';
+
 -- functions/internal/_first_sends.sql
 -- Tells which messages are the first with their dedup id within the window, and registers those:
 -- returns, per element, null where the message is new (or has no dedup id), else the first one's id.
@@ -1612,6 +1736,22 @@ begin
 end
 $$;
 comment on function mqpg._lock_topic(int) is 'Internal: keep a topic''s oldest offsets where they are';
+
+-- functions/internal/_matches.sql
+-- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
+-- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match.
+-- Locks: none. Cost: parses the payload; a subtransaction.
+create function mqpg._matches(filter jsonpath, key text, tag text, headers jsonb, payload json) returns boolean
+language plpgsql immutable as $$
+begin
+    return coalesce(jsonb_path_match(
+        _matches.payload::jsonb, _matches.filter,
+        jsonb_build_object('headers', _matches.headers, 'key', _matches.key, 'tag', _matches.tag), true), false);
+exception when data_exception or program_limit_exceeded or undefined_object then
+    return false;
+end
+$$;
+comment on function mqpg._matches(jsonpath, text, text, jsonb, json) is 'Internal: whether a filter chooses a message';
 
 -- functions/internal/_missing_body.sql
 -- Raises MQ014: offsets without a body are an error, never a skip. Or 40001 where a segment was dropped since the
@@ -2228,6 +2368,53 @@ end
 $$;
 comment on function mqpg._subscription(text, text) is 'Internal: subscription by names, or an error';
 
+-- functions/internal/_take_letters.sql
+-- Takes dead letters out: all of a consumer group, those of message_ids, or those that a jsonpath chooses; the oldest
+-- ids first, up to max_messages. They go to former_letter with their fate, and are returned. Each is taken by one
+-- caller: a second one waits for the first and finds it gone.
+-- Locks: the letters' rows, in the order of their ids. Cost: one delete and one insert a letter; with a filter one row
+-- of the commit log for each letter looked at. Errors: MQ001, MQ003, MQ005, MQ020.
+create function mqpg._take_letters(
+    consumer_group text, topic text, message_ids bigint [], filter jsonpath, max_messages int, fate text
+) returns setof mqpg.dead_letter
+language plpgsql as $$
+declare
+    v_group mqpg.subscription := mqpg._subscription(_take_letters.consumer_group, _take_letters.topic);
+begin
+    perform mqpg._check_letters(_take_letters.message_ids, _take_letters.filter);
+    if _take_letters.max_messages is not null then
+        perform mqpg._check_range('max_messages', _take_letters.max_messages, 1, 2147483647);
+    end if;
+    return query
+    with chosen as materialized (
+        select d.subscription_id, d.message_id
+        from mqpg.dead_letter d
+        where d.subscription_id in (
+                select s.subscription_id from mqpg.subscription s
+                where v_group.subscription_id in (s.subscription_id, s.member_of))
+            and (_take_letters.message_ids is null or d.message_id = any(_take_letters.message_ids))
+            and (_take_letters.filter is null or (
+                select mqpg._matches(_take_letters.filter, m.key, m.tag, m.headers, m.payload)
+                from mqpg._message(d.deliver_id) m))
+        order by d.message_id, d.subscription_id
+        limit _take_letters.max_messages
+        for update of d
+    ),
+    taken as (
+        delete from mqpg.dead_letter d using chosen c
+        where d.subscription_id = c.subscription_id and d.message_id = c.message_id
+        returning d.*
+    ),
+    noted as (
+        insert into mqpg.former_letter (subscription_id, message_id, attempts, reason, history, died_at, fate)
+        select t.subscription_id, t.message_id, t.attempts, t.reason, t.history, t.died_at, _take_letters.fate
+        from taken t
+    )
+    select t.* from taken t;
+end
+$$;
+comment on function mqpg._take_letters(text, text, bigint [], jsonpath, int, text) is 'Internal: take dead letters out';
+
 -- functions/internal/_tail.sql
 -- The offset that the next message of a queue will get. keep() notes the tail of a queue whose rows are
 -- all in a partition that it drops, so that a tail never goes back.
@@ -2395,7 +2582,7 @@ comment on function mqpg.alter_producer_group(text, interval, int, text, text, t
 -- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
 -- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
 -- between exclusive and shared only: positions and claims of the others mean something else.
--- Locks: the subscription's rows. Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020.
+-- Locks: the subscription's rows. Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020, MQ024.
 create function mqpg.alter_subscription(
     consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
     filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
@@ -2672,9 +2859,10 @@ comment on function mqpg.resume(text, text) is 'Go on with the delivery of a top
 
 -- functions/topic/subscribe.sql
 -- Subscribes a consumer group to a topic; repeated with equal arguments it changes nothing, with others it
--- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one. filter and tags choose
+-- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one, a time the first
+-- message that became visible then or later. filter and tags choose
 -- messages, both must hold; the filter true and no tags choose all.
--- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011, MQ020.
+-- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011, MQ020, MQ024.
 create function mqpg.subscribe(
     consumer_group text, topic text, mode text default 'exclusive', start text default 'earliest',
     filter jsonpath default null, tags text [] default null, max_attempts int default 16,
@@ -2688,6 +2876,7 @@ declare
 begin
     perform mqpg._check_name('consumer_group', subscribe.consumer_group);
     v_topic := mqpg._topic(subscribe.topic);
+    v_new.topic_id := v_topic.topic_id;
     v_new.mode := subscribe.mode;
     v_new.start := subscribe.start;
     v_new.filter := case when subscribe.filter::text <> 'true' then subscribe.filter end;
@@ -2695,8 +2884,9 @@ begin
     v_new.max_attempts := subscribe.max_attempts;
     v_new.retry_delay := subscribe.retry_delay;
     v_new.on_failure := subscribe.on_failure;
-    perform mqpg._check_one_of('start', subscribe.start, array['earliest', 'latest']);
+    perform mqpg._check_target('start', subscribe.start);
     perform mqpg._check_subscription(v_new);
+    perform mqpg._lock_topic(v_topic.topic_id);
     -- A look first: a conflict would use up an id, and those that fit into a cursor lock's key are two million.
     insert into mqpg.subscription (
         consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
@@ -2713,10 +2903,8 @@ begin
         select v_new.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position,
             clock_timestamp(), 's', '{}'
         from generate_series(-1, v_topic.queues - 1) as q(queue_id),
-            lateral (select case
-                when q.queue_id = -1 then 0
-                when v_new.start = 'latest' then mqpg._tail(v_topic.topic_id, q.queue_id, 0)
-                else mqpg._oldest(v_topic.topic_id, q.queue_id, 0)
+            lateral (select case q.queue_id
+                when -1 then 0 else mqpg._position(v_topic.topic_id, q.queue_id, 0, v_new.start)
             end) as p(position);
         return;
     end if;
@@ -3425,31 +3613,48 @@ $$;
 comment on function mqpg.ack(text, bigint) is 'Acknowledge a delivery, or its part up to an offset';
 
 -- functions/consume/dead_letters.sql
--- Messages whose attempts are used up in one subscription, the latest first, with the last reason.
--- Locks: none. Cost: one row of the commit log a message.
--- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing).
-create function mqpg.dead_letters(consumer_group text, topic text, max_messages int default 100) returns table (
-    message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz
+-- Dead letters of a subscription, the latest first, with the last reason and all attempts (history: attempt,
+-- delivered_at, consumer, failed_at, reason, as far as known). Those of message_ids, or those that a jsonpath chooses
+-- (as a subscription's filter does). after_id goes on behind the last one of the page before, also where that is gone
+-- meanwhile. Looking changes nothing. Of a broadcast group all members' letters are shown, one a member.
+-- Locks: none. Cost: one row of the commit log a letter looked at.
+-- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing), MQ020.
+create function mqpg.dead_letters(
+    consumer_group text, topic text, max_messages int default 100, after_id bigint default null,
+    message_ids bigint [] default null, filter jsonpath default null
+) returns table (
+    message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz,
+    headers jsonb, tag text, history jsonb, consumer text
 )
 language plpgsql stable as $$
 declare
-    v_subscription mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
-    v_dead mqpg.dead_letter;
+    v_group mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
+    v_before timestamptz;
+    v_dead record;
     v_body record;
+    v_left int := dead_letters.max_messages;
 begin
     perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
+    perform mqpg._check_letters(dead_letters.message_ids, dead_letters.filter);
+    if dead_letters.after_id is not null then
+        v_before := mqpg._died_at(v_group.subscription_id, dead_letters.after_id);
+    end if;
     for v_dead in
-        select d.* from mqpg.dead_letter d
-        where d.subscription_id = v_subscription.subscription_id
+        select d.*, s.member from mqpg.subscription s
+        join mqpg.dead_letter d on d.subscription_id = s.subscription_id
+        where v_group.subscription_id in (s.subscription_id, s.member_of)
+            and (v_before is null or (d.died_at, d.message_id) < (v_before, dead_letters.after_id))
+            and (dead_letters.message_ids is null or d.message_id = any(dead_letters.message_ids))
         order by d.died_at desc, d.message_id desc
-        limit dead_letters.max_messages
     loop
-        select m.key, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
+        select m.key, m.tag, m.headers, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
         if not found then
             raise exception using errcode = 'MQ014', message = format(
                 'the body of dead letter %s of %L on topic %L is missing', v_dead.message_id,
                 dead_letters.consumer_group, dead_letters.topic);
         end if;
+        continue when dead_letters.filter is not null and not mqpg._matches(
+            dead_letters.filter, v_body.key, v_body.tag, v_body.headers, v_body.payload);
         message_id := v_dead.message_id;
         queue_id := v_dead.queue_id;
         key := v_body.key;
@@ -3457,11 +3662,34 @@ begin
         attempts := v_dead.attempts;
         reason := v_dead.reason;
         died_at := v_dead.died_at;
+        headers := v_body.headers;
+        tag := v_body.tag;
+        history := v_dead.history;
+        consumer := nullif(v_dead.member, '');
         return next;
+        v_left := v_left - 1;
+        exit when v_left = 0;
     end loop;
 end
 $$;
-comment on function mqpg.dead_letters(text, text, int) is 'Dead letters of a subscription, latest first';
+comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpath) is
+    'Dead letters of a subscription, latest first';
+
+-- functions/consume/discard_dead_letters.sql
+-- Takes dead letters away for good, chosen as by redrive(); returns how many. trace() still knows them until the setting
+-- `jump_keep` is over.
+-- Locks: the letters' rows. Cost: one row deleted and one written a letter. Errors: MQ001, MQ002, MQ003, MQ005, MQ020.
+create function mqpg.discard_dead_letters(
+    consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
+    max_messages int default null
+) returns bigint
+language sql as $$
+    select count(*) from mqpg._take_letters(
+        discard_dead_letters.consumer_group, discard_dead_letters.topic, discard_dead_letters.message_ids,
+        discard_dead_letters.filter, discard_dead_letters.max_messages, 'discarded')
+$$;
+comment on function mqpg.discard_dead_letters(text, text, bigint [], jsonpath, int) is
+    'Take dead letters away for good; returns how many';
 
 -- functions/consume/extend.sql
 -- Makes a delivery's lease end `lease` from now.
@@ -3536,14 +3764,17 @@ comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an 
 -- functions/consume/nack.sql
 -- Gives messages of a delivery up: each goes to the subscription's retry lane, due after `delay` (else the
 -- back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to the dead letters when
--- its attempts are used up. The receipt stays open for the rest.
+-- its attempts are used up, or at once with `final`. The receipt stays open for the rest.
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one row a message and one
 -- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
-create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
-returns void
+create function mqpg.nack(
+    receipt text, message_ids bigint [], reason text default null, delay interval default null,
+    final boolean default false
+) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
+    v_subscription mqpg.subscription;
     v_message record;
     v_offsets bigint [] := '{}';
     v_left mqpg.claim;
@@ -3558,7 +3789,14 @@ begin
     if nack.delay is not null then
         perform mqpg._interval('delay', nack.delay, '0');
     end if;
+    if nack.final is null then
+        raise exception using errcode = 'MQ001', message = 'final must be true or false, not null';
+    end if;
     select o.* into v from mqpg._open_claim(nack.receipt) o;
+    v_subscription := v.subscription;
+    if nack.final then
+        v_subscription.max_attempts := 1;
+    end if;
     select u.id into v_unknown from unnest(nack.message_ids) as u(id)
     where not exists (
         select from mqpg._claimed_messages(
@@ -3577,7 +3815,7 @@ begin
         where m.message_id = any(nack.message_ids)
     loop
         perform mqpg._give_up(
-            v.subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+            v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
         v_offsets := v_offsets || v_message.queue_offset;
     end loop;
     if v_offsets <> '{}' then
@@ -3588,7 +3826,7 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval)
+comment on function mqpg.nack(text, bigint [], text, interval, boolean)
     is 'Send messages of a delivery to retry, or to the dead letters';
 
 -- functions/consume/ready.sql
@@ -3729,6 +3967,37 @@ end
 $$;
 comment on function mqpg.receive(text, text, int, interval, text, int)
     is 'Claim messages of one queue for a lease and return them';
+
+-- functions/consume/redrive.sql
+-- Sends dead letters back to the subscription that they died in, and to no other: into its retry lane, with attempts
+-- from 1, visible with the next append(). All of them, those of message_ids, or those that a jsonpath chooses (as a
+-- subscription's filter does), up to max_messages, the oldest ids first. Returns how many; an id that is no dead
+-- letter counts none, so that a repetition does nothing.
+-- Locks: the letters' rows: two redrives at once send each letter once. Cost: one row deleted and two written a
+-- letter. Errors: MQ001, MQ002, MQ003, MQ005, MQ020.
+create function mqpg.redrive(
+    consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
+    max_messages int default null
+) returns bigint
+language plpgsql as $$
+declare
+    v_topic_id int := (mqpg._topic(redrive.topic)).topic_id;
+    v_now timestamptz := clock_timestamp();
+    v_rows bigint;
+begin
+    insert into mqpg.delayed (
+        visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason)
+    select v_now, pg_current_xact_id(), l.message_id, nullif(l.deliver_id, l.message_id), 1, v_now, v_topic_id,
+        l.subscription_id, -1, 1, 'redriven'
+    from mqpg._take_letters(
+        redrive.consumer_group, redrive.topic, redrive.message_ids, redrive.filter, redrive.max_messages,
+        'redriven') l;
+    get diagnostics v_rows = row_count;
+    return v_rows;
+end
+$$;
+comment on function mqpg.redrive(text, text, bigint [], jsonpath, int) is
+    'Send dead letters back to their subscription; returns how many';
 
 -- functions/consume/release.sql
 -- Gives a delivery back: anyone may receive it at once, and the attempt does not count. The receipt is spent.
@@ -6383,7 +6652,8 @@ comment on function mqpg.find_by_key(text, text) is 'Messages of a topic with a 
 -- functions/find/trace.sql
 -- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
 -- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and acknowledged, per subscription, as
--- far as the cursors' history goes back; retry (with the reason) and its own appended and delivered; dead. No row
+-- far as the cursors' history goes back; retry (with the reason) and its own appended and delivered; dead, redriven,
+-- discarded. No row
 -- where nothing is known of the id any more.
 -- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
 create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
@@ -6464,6 +6734,15 @@ begin
         from mqpg.delayed d
         join mqpg.subscription s on s.subscription_id = d.subscription_id
         where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
+            and d.attempt > 1
+        union all
+        select f.at, f.event, jsonb_build_object('consumer_group', s.consumer_group, 'member', nullif(s.member, ''),
+            'attempts', l.attempts, 'reason', case f.event when 'dead' then l.reason end,
+            'by', case f.event when 'dead' then null else l.by end), f.place
+        from mqpg.former_letter l
+        join mqpg.subscription s on s.subscription_id = l.subscription_id
+        cross join lateral (values (l.died_at, 'dead', 6), (l.left_at, l.fate, 7)) as f(at, event, place)
+        where l.message_id = trace.message_id
         union all
         select d.died_at, 'dead', jsonb_build_object('consumer_group', s.consumer_group, 'attempts', d.attempts,
             'reason', d.reason), 6

@@ -9,8 +9,9 @@ create table mqpg.delayed (
     subscription_id int not null default 0,     -- not 0: a retry of that subscription
     queue_id smallint not null,                 -- -1 for a retry
     n smallint not null,
-    attempt smallint not null default 1,        -- the attempt that the coming delivery is
-    reason text
+    attempt smallint not null default 1,        -- the attempt that the coming delivery is (1: redriven)
+    reason text,                                -- of a retry: why the attempt before failed,
+    consumer text                               -- and whose it was
 ) partition by range (written_at);
 comment on table mqpg.delayed is 'What becomes visible later: delayed messages and retries, append-only';
 create index delayed_visible_at on mqpg.delayed (visible_at);

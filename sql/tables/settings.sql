@@ -16,5 +16,7 @@ insert into mqpg.settings (name, value, description) values
 ('dedup_window', '1 hour', 'two sends with one dedup id within this time store one message'),
 ('held_limit', '10000', 'survivors that keep() copies out of a segment before it drops it; more pin it'),
 ('op_log_keep', '7 days', 'how long decisions outlive their segment'),
+('jump_keep', '90 days', 'how long it is kept what seek, purge, expiry and policies left out, and former dead letters'),
 ('retry_delay_cap', '1 hour', 'longest back-off between two attempts'),
+('filter_time', '1 s', 'how long one receive looks through messages that a filter does not choose'),
 ('lock_timeout', '5 s', 'how long ack, nack, extend and release wait for a queue''s lock');

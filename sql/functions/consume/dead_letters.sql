@@ -1,28 +1,45 @@
--- Messages whose attempts are used up in one subscription, the latest first, with the last reason.
--- Locks: none. Cost: one row of the commit log a message.
--- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing).
-create function mqpg.dead_letters(consumer_group text, topic text, max_messages int default 100) returns table (
-    message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz
+-- Dead letters of a subscription, the latest first, with the last reason and all attempts (history: attempt,
+-- delivered_at, consumer, failed_at, reason, as far as known). Those of message_ids, or those that a jsonpath chooses
+-- (as a subscription's filter does). after_id goes on behind the last one of the page before, also where that is gone
+-- meanwhile. Looking changes nothing. Of a broadcast group all members' letters are shown, one a member.
+-- Locks: none. Cost: one row of the commit log a letter looked at.
+-- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing), MQ020.
+create function mqpg.dead_letters(
+    consumer_group text, topic text, max_messages int default 100, after_id bigint default null,
+    message_ids bigint [] default null, filter jsonpath default null
+) returns table (
+    message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz,
+    headers jsonb, tag text, history jsonb, consumer text
 )
 language plpgsql stable as $$
 declare
-    v_subscription mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
-    v_dead mqpg.dead_letter;
+    v_group mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
+    v_before timestamptz;
+    v_dead record;
     v_body record;
+    v_left int := dead_letters.max_messages;
 begin
     perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
+    perform mqpg._check_letters(dead_letters.message_ids, dead_letters.filter);
+    if dead_letters.after_id is not null then
+        v_before := mqpg._died_at(v_group.subscription_id, dead_letters.after_id);
+    end if;
     for v_dead in
-        select d.* from mqpg.dead_letter d
-        where d.subscription_id = v_subscription.subscription_id
+        select d.*, s.member from mqpg.subscription s
+        join mqpg.dead_letter d on d.subscription_id = s.subscription_id
+        where v_group.subscription_id in (s.subscription_id, s.member_of)
+            and (v_before is null or (d.died_at, d.message_id) < (v_before, dead_letters.after_id))
+            and (dead_letters.message_ids is null or d.message_id = any(dead_letters.message_ids))
         order by d.died_at desc, d.message_id desc
-        limit dead_letters.max_messages
     loop
-        select m.key, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
+        select m.key, m.tag, m.headers, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
         if not found then
             raise exception using errcode = 'MQ014', message = format(
                 'the body of dead letter %s of %L on topic %L is missing', v_dead.message_id,
                 dead_letters.consumer_group, dead_letters.topic);
         end if;
+        continue when dead_letters.filter is not null and not mqpg._matches(
+            dead_letters.filter, v_body.key, v_body.tag, v_body.headers, v_body.payload);
         message_id := v_dead.message_id;
         queue_id := v_dead.queue_id;
         key := v_body.key;
@@ -30,8 +47,15 @@ begin
         attempts := v_dead.attempts;
         reason := v_dead.reason;
         died_at := v_dead.died_at;
+        headers := v_body.headers;
+        tag := v_body.tag;
+        history := v_dead.history;
+        consumer := nullif(v_dead.member, '');
         return next;
+        v_left := v_left - 1;
+        exit when v_left = 0;
     end loop;
 end
 $$;
-comment on function mqpg.dead_letters(text, text, int) is 'Dead letters of a subscription, latest first';
+comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpath) is
+    'Dead letters of a subscription, latest first';

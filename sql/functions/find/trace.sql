@@ -1,6 +1,7 @@
 -- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
 -- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and acknowledged, per subscription, as
--- far as the cursors' history goes back; retry (with the reason) and its own appended and delivered; dead. No row
+-- far as the cursors' history goes back; retry (with the reason) and its own appended and delivered; dead, redriven,
+-- discarded. No row
 -- where nothing is known of the id any more.
 -- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
 create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
@@ -81,6 +82,15 @@ begin
         from mqpg.delayed d
         join mqpg.subscription s on s.subscription_id = d.subscription_id
         where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
+            and d.attempt > 1
+        union all
+        select f.at, f.event, jsonb_build_object('consumer_group', s.consumer_group, 'member', nullif(s.member, ''),
+            'attempts', l.attempts, 'reason', case f.event when 'dead' then l.reason end,
+            'by', case f.event when 'dead' then null else l.by end), f.place
+        from mqpg.former_letter l
+        join mqpg.subscription s on s.subscription_id = l.subscription_id
+        cross join lateral (values (l.died_at, 'dead', 6), (l.left_at, l.fate, 7)) as f(at, event, place)
+        where l.message_id = trace.message_id
         union all
         select d.died_at, 'dead', jsonb_build_object('consumer_group', s.consumer_group, 'attempts', d.attempts,
             'reason', d.reason), 6

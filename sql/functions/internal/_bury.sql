@@ -1,18 +1,23 @@
--- Writes messages into a subscription's dead letters. `queue_id` shown is the topic's queue, also where the
--- message died in the retry lane.
--- Locks: the new rows. Cost: one row read and one written a message.
+-- Writes messages into a subscription's dead letters, with all their attempts. `queue_id` shown is the topic's queue,
+-- also where the message died in the retry lane. One that is there already (it was delivered again after a seek) is
+-- dead once, with the attempts of both lives.
+-- Locks: the new rows. Cost: one row read and one written a message; see _attempts() where there were several.
 create function mqpg._bury(
-    subscription_id int, message_ids bigint [], deliver_ids bigint [], attempts int [], reason text
+    subscription_id int, message_ids bigint [], deliver_ids bigint [], attempts int [], reason text,
+    consumer text default null
 ) returns void
 language sql as $$
-    insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts, reason)
+    insert into mqpg.dead_letter as d (
+        subscription_id, message_id, deliver_id, queue_id, attempts, reason, history)
     select _bury.subscription_id, u.message_id, u.deliver_id,
         coalesce(
             (select l.queue_id from mqpg.commit_log l where l.batch_id = u.message_id / 1024),
             (select h.queue_id from mqpg.held h where h.message_id = u.message_id), -1),
-        u.attempts, _bury.reason
+        u.attempts, _bury.reason,
+        mqpg._attempts(_bury.subscription_id, u.message_id, u.attempts, _bury.reason, _bury.consumer)
     from unnest(_bury.message_ids, _bury.deliver_ids, _bury.attempts) as u(message_id, deliver_id, attempts)
     on conflict (subscription_id, message_id) do update set
-        attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at
+        attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at,
+        history = coalesce(d.history, '[]') || coalesce(excluded.history, '[]')
 $$;
-comment on function mqpg._bury(int, bigint [], bigint [], int [], text) is 'Internal: write dead letters';
+comment on function mqpg._bury(int, bigint [], bigint [], int [], text, text) is 'Internal: write dead letters';

@@ -1,0 +1,246 @@
+"""Dead letters: listed with all attempts, paged, chosen by id or jsonpath, redriven and discarded, each once."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, refused, seconds
+
+
+def bury(mq: Session, payloads: list[str], *, group: str = "strict", topic: str = "one", **named: object) -> list[int]:
+    """Messages that died at their first attempt in a subscription of one attempt; their ids."""
+    mq.call("subscribe", group, topic, max_attempts=1, start="latest")
+    ids = mq.send_batch(topic, payloads, **named)
+    mq.append()
+    while rows := mq.receive(topic, group=group):
+        mq.nack(rows[0].receipt, [r.message_id for r in rows], reason="bad")
+    return ids
+
+
+def dead(mq: Session, *args: object, group: str = "strict", topic: str = "one", **named: object) -> list[Any]:
+    return mq.call("dead_letters", group, topic, *args, **named)
+
+
+def redrive(mq: Session, *args: object, group: str = "strict", topic: str = "one", **named: object) -> int:
+    return int(mq.value("redrive", group, topic, *args, **named))
+
+
+def chosen(mq: Session, call: str, filter_: str) -> int:
+    return int(mq.scalar(f"select mqpg.{call}('strict', 'one', filter => %s::jsonpath)", filter_))
+
+
+def story(mq: Session, message_id: int) -> list[str]:
+    return [row.event for row in mq.call("trace", message_id)]
+
+
+# listing
+
+
+def test_pages_go_on_behind_the_last_one(mq: Session) -> None:
+    ids = bury(mq, ["1", "2", "3", "4", "5"])
+    first = dead(mq, 2)
+    second = dead(mq, 2, after_id=first[-1].message_id)
+    redrive(mq, [second[-1].message_id])
+    third = dead(mq, 2, after_id=second[-1].message_id)
+    assert sorted(r.message_id for r in [*first, *second, *third]) == sorted(ids)
+    assert dead(mq, after_id=third[-1].message_id) == []
+    with refused("MQ001", "after_id"):
+        dead(mq, after_id=77)
+
+
+def test_looking_by_id_and_by_jsonpath_changes_nothing(mq: Session) -> None:
+    ids = bury(mq, ['{"a": 1}', '{"a": 2}', "null"], tags=["x", "y", None])
+    assert [r.message_id for r in dead(mq, message_ids=[ids[1], 99])] == [ids[1]]
+    rows = mq.rows("select * from mqpg.dead_letters('strict', 'one', filter => '$.a > 1 && $tag == \"y\"')")
+    assert [(r.message_id, r.payload, r.tag) for r in rows] == [(ids[1], {"a": 2}, "y")]
+    assert len(dead(mq)) == 3
+
+
+def test_history_has_every_attempt(mq: Session) -> None:
+    mq.call("alter_subscription", "g", "one", max_attempts=4, retry_delay=seconds(0))
+    sent = mq.send("one", "1")
+    mq.append()
+    for consumer, reason in (("c1", "first"), ("c2", "second")):
+        (message,) = mq.receive("one", consumer=consumer)
+        mq.nack(message.receipt, [sent], reason=reason)
+        mq.append()
+    mq.receive("one", consumer="gone", lease=seconds(0.01))
+    (message,) = eventually(lambda: mq.receive("one", consumer="c4"))
+    mq.nack(message.receipt, [sent], reason="last")
+    (letter,) = dead(mq, group="g")
+    assert (letter.attempts, letter.reason) == (4, "last")
+    assert [(a["attempt"], a["consumer"], a.get("reason")) for a in letter.history] == [
+        (1, "c1", "first"),
+        (2, "c2", "second"),
+        (3, "gone", None),
+        (4, "c4", "last"),
+    ]
+    assert ["failed_at" in a for a in letter.history] == [True, True, False, True]
+    assert all("delivered_at" in a for a in letter.history)
+
+
+def test_history_begins_anew_after_a_redrive(mq: Session) -> None:
+    mq.call("alter_subscription", "g", "one", max_attempts=2, retry_delay=seconds(0))
+    sent = mq.send("one", "1")
+    mq.append()
+    for reason in ("a", "b"):
+        (message,) = mq.receive("one")
+        mq.nack(message.receipt, [sent], reason=reason)
+        mq.append()
+    assert redrive(mq, group="g") == 1
+    mq.append()
+    for reason in ("c", "d"):
+        (message,) = mq.receive("one")
+        mq.nack(message.receipt, [sent], reason=reason)
+        mq.append()
+    (letter,) = dead(mq, group="g")
+    assert [(a["attempt"], a["reason"]) for a in letter.history] == [(1, "c"), (2, "d")]
+    former = mq.rows("select fate, history from mqpg.former_letter")
+    assert [(f.fate, [a["reason"] for a in f.history]) for f in former] == [("redriven", ["a", "b"])]
+    assert [e for e in story(mq, sent) if e in ("dead", "redriven", "retry")] == [
+        "retry", "dead", "redriven", "retry", "dead",
+    ]  # fmt: skip
+
+
+# redrive
+
+
+def test_all_go_back_to_their_subscription_only_with_attempts_from_one(mq: Session) -> None:
+    ids = bury(mq, ["1", "2", "3"])
+    bury(mq, ["4"], group="other")
+    mq.drain("one")
+    mq.drain("one", group="strict")
+    assert redrive(mq) == 3
+    assert redrive(mq) == 0
+    assert dead(mq) == []
+    assert mq.append() == 3
+    rows = mq.drain("one", group="strict")
+    assert [(r.message_id, r.attempt, r.queue_id) for r in rows] == [(i, 1, -1) for i in ids]
+    assert mq.receive("one") == []
+    assert len(dead(mq, group="other")) == 1
+    assert mq.receive("one", group="other") == []
+
+
+@pytest.mark.parametrize("call", ["redrive", "discard_dead_letters"])
+def test_chosen_by_id_by_jsonpath_and_by_number(mq: Session, call: str) -> None:
+    ids = bury(mq, [json.dumps({"n": n}) for n in range(8)])
+    assert mq.value(call, "strict", "one", [ids[7], 12345]) == 1
+    assert mq.value(call, "strict", "one", [ids[7]]) == 0
+    assert chosen(mq, call, "$.n < 2") == 2
+    assert chosen(mq, call, "$.missing == 1") == 0
+    assert mq.value(call, "strict", "one", max_messages=2) == 2
+    assert sorted(r.message_id for r in dead(mq)) == [ids[4], ids[5], ids[6]]
+    assert mq.scalar(f"select mqpg.{call}('strict', 'one', '{{}}')") == 0
+    assert mq.value(call, "strict", "one") == 3
+
+
+def test_discarded_letters_are_gone_and_traced(mq: Session) -> None:
+    (sent,) = bury(mq, ["1"])
+    assert mq.value("discard_dead_letters", "strict", "one") == 1
+    assert mq.append() == 0
+    assert mq.receive("one", group="strict") == []
+    assert story(mq, sent)[-3:] == ["dead", "done", "discarded"]
+
+
+def test_a_final_payload_comes_again(mq: Session) -> None:
+    mq.call("subscribe", "strict", "one", max_attempts=1)
+    handle = mq.prepare("one", '"first"')
+    mq.commit(handle, '"final"')
+    mq.append()
+    (message,) = mq.receive("one", group="strict")
+    mq.nack(message.receipt, [message.message_id])
+    assert dead(mq)[0].payload == "final"
+    redrive(mq)
+    mq.append()
+    assert [m.payload for m in mq.receive("one", group="strict")] == ["final"]
+
+
+def test_a_redrive_that_is_rolled_back_did_nothing(mq: Session) -> None:
+    bury(mq, ["1"])
+    with pytest.raises(ZeroDivisionError), mq.transaction():
+        assert redrive(mq) == 1
+        raise ZeroDivisionError
+    assert mq.append() == 0
+    assert len(dead(mq)) == 1
+
+
+@pytest.mark.parametrize("second", ["redrive", "discard_dead_letters"])
+def test_two_at_once_take_each_letter_once(mq: Session, broker: Broker, second: str) -> None:
+    bury(mq, ["1", "2", "3"])
+    other = broker.session()
+    with mq.transaction():
+        assert redrive(mq, max_messages=2) == 2
+        waiting = broker.background(other.value, second, "strict", "one")
+        broker.wait_blocked(other)
+    assert waiting.result(5) == 1
+    mq.append()
+    expected = 3 if second == "redrive" else 2
+    assert len(mq.drain("one", group="strict")) == expected
+
+
+def test_who_waited_takes_what_the_first_rolled_back(mq: Session, broker: Broker) -> None:
+    bury(mq, ["1", "2"])
+    other = broker.session()
+    with pytest.raises(ZeroDivisionError), mq.transaction():
+        redrive(mq)
+        waiting = broker.background(other.value, "redrive", "strict", "one")
+        broker.wait_blocked(other)
+        raise ZeroDivisionError
+    assert waiting.result(5) == 2
+    assert mq.append() == 2
+
+
+def test_many_redrives_race(mq: Session, broker: Broker) -> None:
+    ids = bury(mq, [str(n) for n in range(200)], topic="t")
+    sessions = [broker.session() for _ in range(6)]
+
+    def work(session: Session) -> int:
+        total = 0
+        while n := redrive(session, topic="t", max_messages=7):
+            total += n
+        return total
+
+    assert sum(f.result(30) for f in [broker.background(work, s) for s in sessions]) == 200
+    mq.append()
+    rows: list[int] = []
+    while got := mq.receive("t", group="strict"):
+        rows += [m.message_id for m in got]
+        mq.ack(got[0].receipt)
+    assert sorted(rows) == sorted(ids)
+
+
+def test_a_redriven_message_outlives_its_dead_letter(mq: Session) -> None:
+    """What keep() must leave readable follows the message from the letter to the lane."""
+    (sent,) = bury(mq, ["1"])
+    why = "select array_agg(distinct why order by why) from mqpg._survivors(%s, %s, 1000000, null)"
+    assert mq.scalar(why, sent, sent + 1) == ["dead"]
+    redrive(mq)
+    assert mq.scalar(why, sent, sent + 1) == ["retry"]
+    mq.append()
+    why = why.replace("1000000", "-1")
+    assert "queued" in mq.scalar(why, sent, sent + 1)
+
+
+# bad input
+
+
+@pytest.mark.parametrize("call", ["redrive", "discard_dead_letters", "dead_letters"])
+def test_bad_arguments(mq: Session, call: str) -> None:
+    with refused("MQ003"):
+        mq.call(call, "g", "none")
+    with refused("MQ005"):
+        mq.call(call, "none", "one")
+    with refused("MQ001", "max_messages"):
+        mq.call(call, "g", "one", max_messages=0)
+    with refused("MQ001", "message_ids"):
+        mq.execute(f"select mqpg.{call}('g', 'one', message_ids => array[[1], [2]]::bigint[])")
+    with refused("MQ001", "message_ids"):
+        mq.execute(f"select mqpg.{call}('g', 'one', message_ids => array[1, null]::bigint[])")
+    with refused("MQ020"):
+        mq.execute(f"select mqpg.{call}('g', 'one', filter => '$x == 1')")
+    with pytest.raises(psycopg.errors.SyntaxError):
+        mq.execute(f"select mqpg.{call}('g', 'one', filter => '$..')")
