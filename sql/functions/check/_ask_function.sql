@@ -1,6 +1,7 @@
 -- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns mqpg.verdict.
 -- Where it fails, answers null or is not such a function, verdict is null and problem says why: a check without
--- a result. A lock time-out inside it is a wait. The name is data: it is looked up, never pasted.
+-- a result. A lock time-out inside it is a wait. One that hangs is ended by the caller's statement_timeout (the
+-- compensator sets one) and has failed. The name is data: it is looked up, never pasted.
 -- Locks: the function's, each waited for at most 1 s. Cost: the function's.
 create function mqpg._ask_function(
     target text, handle text, key text, headers jsonb, payload json, out verdict mqpg.verdict, out problem text
@@ -31,6 +32,9 @@ exception
     when lock_not_available then
         verdict := 'wait';
         problem := null;
+    when query_canceled then
+        verdict := null;
+        problem := format('%s was cut off: it did not answer in time', _ask_function.target);
     when others then
         verdict := null;
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
