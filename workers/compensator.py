@@ -45,6 +45,8 @@ class Compensator(Worker):
 
     def turn(self, conn: Connection) -> float:
         self._tend_ledgers(conn)
+        # A checker function that hangs is cut off, which counts as a check without an answer.
+        conn.execute("select set_config('statement_timeout', %s, false)", (f"{self.options.check_timeout:g}s",))
         for _ in range(_ROUND):
             if self.stop.is_set() or not self._compensate(conn):
                 return self._interval

@@ -31,6 +31,7 @@ class Options:
     standby_poll: float = 0.5  # how often a standby tries to take over
     patience: float = 10.0  # how long the first connection is tried
     max_messages: int = 100_000  # appender: target size of a pass
+    check_timeout: float = 30.0  # compensator: how long a SQL function may think about one half
     ledgers: dict[str, str] = field(default_factory=dict)  # compensator: name -> SQLAlchemy URL
 
 
