@@ -54,15 +54,19 @@ comment on type mqpg.verdict is 'Answer of a check-back; wait is no answer and c
 -- types/claim.sql
 -- One delivery in flight on one queue of one subscription; lives inside cursor.claims only.
 -- epoch is version * 2^20 + xid modulo 2^20 of the hand-out: a later one always has a greater epoch, and
--- one that was rolled back differs from the one that takes its version. Negative: free, no receipt fits.
+-- one that was rolled back differs from the one that takes its version. Negative: nobody holds it, no receipt fits.
+-- Not every offset of the range need be in it: `settled` ones left it, or `picked` names the ones it has (what a
+-- filter chose, what waits behind a failed message); at most one of the two is set.
 create type mqpg.claim as (
     epoch bigint,
     from_offset bigint,     -- inclusive
     to_offset bigint,       -- exclusive
     attempt int,            -- deliveries of this range so far, this one included
-    lease_until timestamptz,-- '-infinity': given back, free to be taken
+    lease_until timestamptz,-- of a negative epoch: not to be handed out before; '-infinity': free at once
     consumer text,
-    settled bigint[]        -- offsets inside the range that left the claim (nacked)
+    settled bigint[],       -- offsets inside the range that left the claim (nacked)
+    picked bigint[],        -- null: all of the range; else ascending, the first is from_offset, the last to_offset - 1
+    key text                -- block_key: what waits for that key's failed message, or is it; all of this key
 );
 comment on type mqpg.claim is 'A delivery in flight: offset range, fencing epoch, attempt, lease';
 
@@ -580,6 +584,20 @@ end
 $$;
 comment on function mqpg._attempts(int, bigint, int, text, text) is 'Internal: attempts of a message, for its dead letter';
 
+-- functions/internal/_back_off_until.sql
+-- When a message that failed for the attempt-th time is due again: after `delay`, else after the subscription's
+-- retry_delay doubled an attempt, up to the setting retry_delay_cap.
+-- Locks: none. Cost: one setting read.
+create function mqpg._back_off_until(subscription mqpg.subscription, attempt int, delay interval) returns timestamptz
+language plpgsql volatile as $$
+begin
+    return clock_timestamp() + coalesce(_back_off_until.delay, least(
+        (_back_off_until.subscription).retry_delay * power(2, least(_back_off_until.attempt - 1, 30)),
+        greatest(mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay)));
+end
+$$;
+comment on function mqpg._back_off_until(mqpg.subscription, int, interval) is 'Internal: end of a back-off';
+
 -- functions/internal/_bury.sql
 -- Writes messages into a subscription's dead letters, with all their attempts. `queue_id` shown is the topic's queue,
 -- also where the message died in the retry lane. One that is there already (it was delivered again after a seek) is
@@ -604,6 +622,64 @@ language sql as $$
         history = coalesce(d.history, '[]') || coalesce(excluded.history, '[]')
 $$;
 comment on function mqpg._bury(int, bigint [], bigint [], int [], text, text) is 'Internal: write dead letters';
+
+-- functions/internal/_by_key.sql
+-- What a queue of a block_key subscription has before it, in offset order: the messages of its free claims, and fresh
+-- ones from `claimed` to `upto`; with the deliveries each had, and whether it is blocked: it waits for its back-off, or
+-- a message of its key before it does; `until` is when that one is due.
+-- Locks: none. Cost: reads the fresh range, and the keys of claims that were given back or ran out; what waits has its
+-- key in the claim.
+create function mqpg._by_key(subscription mqpg.subscription, last_version mqpg.cursor, upto bigint)
+returns table (queue_offset bigint, deliveries int, key text, fresh boolean, blocked boolean, until timestamptz)
+language plpgsql volatile as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_fresh record;
+begin
+    if _by_key.upto > (_by_key.last_version).claimed then
+        v_fresh := mqpg._chosen(
+            _by_key.subscription, (_by_key.last_version).queue_id, (_by_key.last_version).claimed, _by_key.upto);
+    else
+        select '{}'::bigint [] as offsets, '{}'::text [] as keys into v_fresh;
+    end if;
+    return query
+    with claim as materialized (
+        select c.*::mqpg.claim as claim, c.epoch < 0 and c.lease_until > '-infinity' as known
+        from unnest((_by_key.last_version).claims) as c
+    ),
+    message as (
+        select o.o as queue_offset, (c.claim).attempt as deliveries, (c.claim).key as key, false as fresh,
+            (c.claim).lease_until as due
+        from claim c
+        cross join lateral unnest(coalesce(
+            (c.claim).picked,
+            array(select generate_series((c.claim).from_offset, (c.claim).to_offset - 1)))) as o
+        where c.known
+        union all
+        select m.queue_offset, (c.claim).attempt, m.key, false, '-infinity'
+        from claim c
+        cross join lateral mqpg._keyed_messages(
+            (_by_key.subscription).topic_id, (_by_key.last_version).queue_id, c.claim) as m
+        where not c.known
+        union all
+        select f.o, 0, f.k, true, '-infinity'
+        from unnest(v_fresh.offsets, v_fresh.keys) as f(o, k)
+    ),
+    marked as (
+        select m.*, m.due > v_now as waits,
+            min(m.queue_offset) filter (where m.due > v_now) over (partition by m.key) as waits_from,
+            min(m.due) filter (where m.due > v_now) over (partition by m.key) as waits_until
+        from message m
+    )
+    select k.queue_offset, k.deliveries, k.key, k.fresh,
+        k.waits or (k.key is not null and coalesce(k.waits_from < k.queue_offset, false)),
+        case when k.waits then k.due else k.waits_until end
+    from marked k
+    order by k.queue_offset;
+end
+$$;
+comment on function mqpg._by_key(mqpg.subscription, mqpg.cursor, bigint)
+    is 'Internal: what a queue has before it, and which of it is blocked by key';
 
 -- functions/internal/_check_batch.sql
 -- Checks the arrays of send_batch and prepare_batch (MQ001, MQ010).
@@ -876,8 +952,9 @@ begin
         and interval '100 years' then
         perform mqpg._interval('lease', _check_receive.lease, '10 milliseconds');
     end if;
-    if _check_receive.consumer is null and (_check_receive.subscription).mode = 'pinned' then
-        raise exception using errcode = 'MQ001', message = 'consumer must be given where the mode is pinned';
+    if _check_receive.consumer is null and (_check_receive.subscription).mode in ('pinned', 'broadcast') then
+        raise exception using errcode = 'MQ001', message = format(
+            'consumer must be given where the mode is %s', (_check_receive.subscription).mode);
     end if;
     if _check_receive.consumer is not null then
         perform mqpg._check_name('consumer', _check_receive.consumer);
@@ -966,56 +1043,147 @@ end
 $$;
 comment on function mqpg._check_target(text, text) is 'Internal: refuse what is no position';
 
+-- functions/internal/_chosen.sql
+-- The offsets in from_offset .. to_offset - 1 of a queue whose messages the subscription's filter and tags choose,
+-- with their keys, as arrays in offset order. The whole range is evaluated in one go; only where that fails is each
+-- message looked at by itself.
+-- (offset 0: the planner would compute it once for each use of it.)
+-- Locks: none. Cost: reads the range's bodies; parses those with a fitting tag where there is a filter.
+-- Errors: MQ014 (missing body), 40001.
+create function mqpg._chosen(
+    subscription mqpg.subscription, queue_id int, from_offset bigint, to_offset bigint,
+    out offsets bigint [], out keys text []
+)
+language plpgsql as $$
+declare
+    v_tags text [] := (_chosen.subscription).tags;
+    v_filter jsonpath := (_chosen.subscription).filter;
+    v_runs record;
+    v_all bigint;
+begin
+    v_runs := mqpg._runs((_chosen.subscription).topic_id, _chosen.queue_id, 0, _chosen.from_offset, _chosen.to_offset);
+    begin
+        select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
+            array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
+        into _chosen.offsets, _chosen.keys, v_all
+        from mqpg._deliveries_held(
+            null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
+            v_runs.attempts, v_runs.lowest, v_runs.highest) as d
+        cross join lateral (select case
+            when v_tags is not null and d.tag = any(v_tags) is not true then false
+            when v_filter is null then true
+            else jsonb_path_match(d.payload::jsonb, v_filter,
+                jsonb_build_object('headers', d.headers, 'key', d.key, 'tag', d.tag), true)
+        end as chosen offset 0) as m;
+    exception when data_exception or program_limit_exceeded or undefined_object then
+        select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
+            array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
+        into _chosen.offsets, _chosen.keys, v_all
+        from mqpg._deliveries_held(
+            null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
+            v_runs.attempts, v_runs.lowest, v_runs.highest) as d
+        cross join lateral (select case
+            when v_tags is not null and d.tag = any(v_tags) is not true then false
+            else mqpg._matches(v_filter, d.key, d.tag, d.headers, d.payload)
+        end as chosen offset 0) as m;
+    end;
+    if v_all <> _chosen.to_offset - _chosen.from_offset then
+        perform mqpg._missing_body(
+            (select t.name from mqpg.topic t where t.topic_id = (_chosen.subscription).topic_id), _chosen.queue_id,
+            _chosen.from_offset, _chosen.to_offset, v_all);
+    end if;
+    _chosen.offsets := coalesce(_chosen.offsets, '{}');
+    _chosen.keys := coalesce(_chosen.keys, '{}');
+end
+$$;
+comment on function mqpg._chosen(mqpg.subscription, int, bigint, bigint)
+    is 'Internal: offsets that a subscription''s filter chooses';
+
 -- functions/internal/_claim.sql
 -- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
--- was never handed out. Messages whose attempts are used up become dead letters on the way; the last
--- attempt of a message is delivered alone. Null when nothing is to be had.
+-- was never handed out, less what the subscription's filter does not choose. Messages whose attempts are used up
+-- become dead letters on the way; the last attempt of a message is delivered alone. Null when nothing is to be had.
 -- Locks: none (the caller holds the queue's). Cost: one cursor version; where attempts matter a look at
--- the range's runs.
+-- the range's runs; with a filter _pick.
 create function mqpg._claim(
     subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
 ) returns mqpg.claim
 language plpgsql as $$
 declare
     v_cursor mqpg.cursor := _claim.last_version;
-    v_mode text := (_claim.subscription).mode;
     v_lane int := case v_cursor.queue_id when -1 then v_cursor.subscription_id else 0 end;
-    v_owner text := case when v_mode = 'pinned' then _claim.consumer end;
+    v_owner text := case (_claim.subscription).mode when 'pinned' then _claim.consumer end;
+    v_nth int;
     v_old mqpg.claim;
     v_claim mqpg.claim;
     v_left mqpg.claim;
     v_rest mqpg.claim [];
     v_tail bigint;
+    v_upto bigint;      -- what is handed out, or filtered, ends here
+    v_end bigint;
+    v_pick record;
     v_action "char";
 begin
     loop
-        if v_cursor.version is null or v_cursor.owner <> _claim.consumer
-            or mqpg._is_busy(v_cursor.claims, v_cursor.owner) then
+        if v_cursor.version is null or v_cursor.owner <> _claim.consumer then
             return null;
         end if;
-        v_old := v_cursor.claims[1];
-        v_rest := v_cursor.claims[2:];
-        if v_old.epoch is null then
+        if v_cursor.claims = '{}' then
+            v_nth := 0;
+        elsif (_claim.subscription).on_failure = 'block_key' and v_lane = 0 then
+            return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease, _claim.consumer);
+        else
+            v_nth := mqpg._next_claim(_claim.subscription, v_cursor.claims);
+        end if;
+        if v_nth < 0 then
+            return null;
+        elsif v_nth = 0 then
             v_action := 'r';
+            v_old := null;
+            v_rest := v_cursor.claims;
             v_tail := mqpg._tail((_claim.subscription).topic_id, v_cursor.queue_id, v_lane);
             if v_tail <= v_cursor.claimed then
                 return null;
             end if;
             v_claim := row(
                 null, v_cursor.claimed, least(v_cursor.claimed + _claim.max_messages, v_tail), 1,
-                clock_timestamp() + _claim.lease, _claim.consumer, null)::mqpg.claim;
+                clock_timestamp() + _claim.lease, _claim.consumer, null, null, null)::mqpg.claim;
+            v_upto := v_claim.to_offset;
+            if ((_claim.subscription).filter is not null or (_claim.subscription).tags is not null) and v_lane = 0 then
+                v_pick := mqpg._pick(
+                    _claim.subscription, v_cursor.queue_id, v_cursor.claimed, v_tail, _claim.max_messages);
+                if v_pick.picked = '{}' then
+                    perform mqpg._write_cursor(v_cursor, 'f', null, v_pick.upto, v_owner, v_rest);
+                    return null;
+                end if;
+                v_upto := v_pick.upto;
+                v_claim.to_offset := v_upto;
+                v_claim.picked := v_pick.picked;
+                v_claim := mqpg._settle_offsets(v_claim, '{}');
+            end if;
         else
             v_action := 't';
+            v_old := v_cursor.claims[v_nth];
+            v_rest := v_cursor.claims[:v_nth - 1] || v_cursor.claims[v_nth + 1:];
+            v_upto := v_cursor.claimed;
             v_claim := v_old;
             v_claim.attempt := v_old.attempt + 1;
             v_claim.lease_until := clock_timestamp() + _claim.lease;
             v_claim.consumer := _claim.consumer;
-            v_claim.to_offset := least(v_claim.to_offset, v_claim.from_offset + _claim.max_messages);
+            v_claim.key := null;
+            v_claim.to_offset := least(v_old.to_offset, case
+                when v_old.picked is null then v_old.from_offset + _claim.max_messages
+                else v_old.picked[_claim.max_messages] + 1
+            end);
         end if;
         -- the xid tells a receipt of a transaction that rolled back from the next one's
         v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
         if v_lane <> 0 or v_claim.attempt >= (_claim.subscription).max_attempts then
-            v_claim.to_offset := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
+            v_end := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
+            if v_nth = 0 and abs(v_end) < v_claim.to_offset then
+                v_upto := abs(v_end);
+            end if;
+            v_claim.to_offset := v_end;
         end if;
         -- what is left of the old range is free, and nobody holds a receipt for it
         if v_old.to_offset > abs(v_claim.to_offset) then
@@ -1027,22 +1195,117 @@ begin
             end if;
         end if;
         if v_claim.to_offset > 0 then
-            v_claim.settled := (
-                select array_agg(s) from unnest(v_claim.settled) s where s < v_claim.to_offset);
-            perform mqpg._write_cursor(
-                v_cursor, v_action, v_claim.epoch,
-                greatest(v_cursor.claimed, v_claim.to_offset), v_owner, v_claim || v_rest);
+            if v_claim.settled is not null or v_claim.picked is not null then
+                v_claim := mqpg._settle_offsets(v_claim, '{}');
+            end if;
+            perform mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
             return v_claim;
         end if;
         -- the first message was buried: note it and look again
-        perform mqpg._write_cursor(
-            v_cursor, 'd', v_old.epoch, greatest(v_cursor.claimed, -v_claim.to_offset), v_owner, v_rest);
+        perform mqpg._write_cursor(v_cursor, 'd', v_old.epoch, v_upto, v_owner, v_rest);
         v_cursor := mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
     end loop;
 end
 $$;
 comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text)
     is 'Internal: hand out the next range of a queue';
+
+-- functions/internal/_claim_by_key.sql
+-- As _claim, for a queue of a block_key subscription that has claims: messages whose key has a failed one before them
+-- stay back, in order, and all others go on. One claim has messages of one attempt count; a message that cannot be in
+-- it holds back what follows of its key. When about 4096 messages are held back in a queue nothing fresh is handed
+-- out until a key is free again.
+-- Locks: none (the caller holds the queue's). Cost: one cursor version, and what _by_key reads.
+create function mqpg._claim_by_key(
+    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
+) returns mqpg.claim
+language plpgsql as $$
+declare
+    v_cursor mqpg.cursor := _claim_by_key.last_version;     -- as it is going to be
+    v_max int := (_claim_by_key.subscription).max_attempts;
+    v_tail bigint;
+    v_step int := _claim_by_key.max_messages;
+    v_from bigint;
+    v_upto bigint;
+    v_claim mqpg.claim;
+    v_message record;
+    v_offsets bigint [];    -- what stays behind: offset, deliveries, key where it is blocked, until
+    v_deliveries int [];
+    v_keys text [];
+    v_untils timestamptz [];
+    v_skipped text [];      -- keys of messages that could be had, but not in this claim
+    v_action "char" := 'f';
+begin
+    if mqpg._next_claim(_claim_by_key.subscription, v_cursor.claims) < 0 then
+        return null;
+    end if;
+    v_tail := mqpg._tail((_claim_by_key.subscription).topic_id, v_cursor.queue_id, 0);
+    loop
+        v_from := v_cursor.claimed;
+        v_upto := case when mqpg._waiting(v_cursor.claims) < 4096 then least(v_tail, v_from + v_step) else v_from end;
+        v_claim := row(
+            null, null, null, null, clock_timestamp() + _claim_by_key.lease, _claim_by_key.consumer, null, '{}', null);
+        v_offsets := '{}';
+        v_deliveries := '{}';
+        v_keys := '{}';
+        v_untils := '{}';
+        v_skipped := '{}';
+        for v_message in select b.* from mqpg._by_key(_claim_by_key.subscription, v_cursor, v_upto) b loop
+            if not v_message.blocked and v_message.key = any(v_skipped) is not true then
+                if v_claim.attempt is null and v_message.deliveries >= v_max then
+                    perform mqpg._bury_offset(
+                        _claim_by_key.subscription, v_cursor.queue_id, v_message.queue_offset,
+                        'lease ran out at the last attempt');
+                    v_action := 'd';
+                    continue;
+                end if;
+                v_claim.attempt := coalesce(v_claim.attempt, v_message.deliveries + 1);
+                if v_message.deliveries + 1 = v_claim.attempt
+                    and cardinality(v_claim.picked)
+                        < (case when v_claim.attempt < v_max then _claim_by_key.max_messages else 1 end)
+                    and v_message.queue_offset < coalesce(v_claim.picked[1], v_message.queue_offset) + 10000
+                then
+                    v_claim.picked := v_claim.picked || v_message.queue_offset;
+                    continue;
+                end if;
+            end if;
+            if v_message.fresh and not v_message.blocked then
+                v_upto := v_message.queue_offset;
+                exit;
+            end if;
+            v_offsets := v_offsets || v_message.queue_offset;
+            v_deliveries := v_deliveries || v_message.deliveries;
+            v_keys := array_append(v_keys, case when v_message.blocked then v_message.key end);
+            v_untils := v_untils || case when v_message.blocked then v_message.until else '-infinity' end;
+            if not v_message.blocked and v_message.key is not null then
+                v_skipped := v_skipped || v_message.key;
+            end if;
+        end loop;
+        if v_action = 'f' and exists (select from unnest(v_cursor.claims) c where c.epoch > 0) then
+            v_action := 'd';    -- what ran out is not its holder's any more
+        end if;
+        v_cursor.claimed := v_upto;
+        v_cursor.claims := mqpg._pack_claims(v_cursor.version, v_offsets, v_deliveries, v_keys, v_untils);
+        exit when v_claim.attempt is not null or v_upto >= v_tail or v_upto = v_from;
+        v_step := least(v_step * 2, 4096);
+    end loop;
+    if v_claim.attempt is not null then
+        v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
+        v_claim.from_offset := v_claim.picked[1];
+        v_claim.to_offset := v_claim.picked[cardinality(v_claim.picked)] + 1;
+        v_claim := mqpg._settle_offsets(v_claim, '{}');
+        perform mqpg._write_cursor(
+            v_cursor, 't', v_claim.epoch, v_cursor.claimed, v_cursor.owner, v_claim || v_cursor.claims);
+        return v_claim;
+    end if;
+    if v_action = 'd' or v_cursor.claimed > (_claim_by_key.last_version).claimed then
+        perform mqpg._write_cursor(v_cursor, v_action, null, v_cursor.claimed, v_cursor.owner, v_cursor.claims);
+    end if;
+    return null;
+end
+$$;
+comment on function mqpg._claim_by_key(mqpg.subscription, mqpg.cursor, int, interval, text)
+    is 'Internal: hand out the next messages of a queue whose keys are not blocked';
 
 -- functions/internal/_claimed_messages.sql
 -- The messages of a claim: offset, id, where the body lies, and the attempt that this delivery of it is.
@@ -1058,15 +1321,38 @@ language sql stable as $$
         generate_series(0, coalesce(c.starts[u.nth + 1], c.n) - u.start - 1) as i
     where c.topic_id = _claimed_messages.topic_id and c.queue_id = _claimed_messages.queue_id
         and c.subscription_id = _claimed_messages.subscription_id
-        and c.base_offset > _claimed_messages.claim.from_offset - 4096
+        and c.base_offset >= (
+            select b.base_offset from mqpg.consume_queue b
+            where b.topic_id = _claimed_messages.topic_id and b.queue_id = _claimed_messages.queue_id
+                and b.subscription_id = _claimed_messages.subscription_id
+                and b.base_offset <= _claimed_messages.claim.from_offset
+            order by b.base_offset desc limit 1)
         and c.base_offset < _claimed_messages.claim.to_offset
         and c.base_offset + u.start + i >= _claimed_messages.claim.from_offset
         and c.base_offset + u.start + i < _claimed_messages.claim.to_offset
         and (_claimed_messages.claim.settled is null
-            or c.base_offset + u.start + i <> all(_claimed_messages.claim.settled))
+            or c.base_offset + u.start + i not in (select s from unnest(_claimed_messages.claim.settled) s))
+        and (_claimed_messages.claim.picked is null
+            or c.base_offset + u.start + i in (select p from unnest(_claimed_messages.claim.picked) p))
     order by 1
 $$;
 comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is 'Internal: messages of a claim';
+
+-- functions/internal/_bury_offset.sql
+-- Makes the message at one offset of a topic's queue a dead letter, its attempts being used up.
+-- Locks: the new row. Cost: one row.
+create function mqpg._bury_offset(subscription mqpg.subscription, queue_id int, queue_offset bigint, reason text)
+returns void
+language sql as $$
+    select mqpg._bury(
+        (_bury_offset.subscription).subscription_id, array[m.message_id], array[m.deliver_id],
+        array[(_bury_offset.subscription).max_attempts], _bury_offset.reason)
+    from mqpg._claimed_messages(
+        (_bury_offset.subscription).topic_id, _bury_offset.queue_id, 0,
+        row(null, _bury_offset.queue_offset, _bury_offset.queue_offset + 1, 1, null, null, null, null, null)::mqpg.claim
+    ) as m
+$$;
+comment on function mqpg._bury_offset(mqpg.subscription, int, bigint, text) is 'Internal: bury the message at an offset';
 
 -- functions/internal/_cursor.sql
 -- The newest version of a cursor, null where there is none. Volatile: it must see what a lock waited for.
@@ -1118,7 +1404,7 @@ create function mqpg._decide(
 ) returns mqpg.outcome
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
-    v_handle record;
+    v_id bigint;
     v_half record;
     v_xid xid8;
     v_order bigint;
@@ -1129,24 +1415,29 @@ begin
     if _decide.handle is null then
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
-    perform mqpg._force_sync();
-    v_handle := mqpg._parse_handle(_decide.handle);
-    if v_handle.message_id is null or v_handle.broker_id <> (select b.broker_id from mqpg.broker b) then
+    if not mqpg._is_handle(_decide.handle) then
         return 'unknown';
     end if;
-    select l.topic_id, l.queue_id, l.delay, l.keys[v_handle.message_id % 1024 + 1] as key,
-        l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers,
-        l.relay
+    if current_setting('synchronous_commit') in ('off', 'local') then    -- a call saved, as nearly always
+        perform mqpg._force_sync();
+    end if;
+    v_id := split_part(_decide.handle, '.', 3)::bigint;
+    select l.topic_id, l.queue_id, l.delay, l.relay, l.keys[v_id % 1024 + 1] as key, l.tags[v_id % 1024 + 1] as tag,
+        l.headers[v_id % 1024 + 1] as headers
     into v_half
     from mqpg.commit_log l
-    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
-        and l.incarnation = v_handle.incarnation
-        and v_handle.message_id % 1024 < l.n;
+    cross join mqpg.broker b
+    where l.batch_id = v_id / 1024 and v_id % 1024 < l.n and l.nonce = right(_decide.handle, 32)::uuid
+        and l.incarnation = split_part(_decide.handle, '.', 2)::int
+        and b.broker_id = split_part(_decide.handle, '.', 1);
     if not found then
-        select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers, h.relay into v_half
+        select h.topic_id, h.queue_id, h.delay, h.relay, h.key, h.tag, h.headers
+        into v_half
         from mqpg.held h
-        where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
-            and h.incarnation = v_handle.incarnation;
+        cross join mqpg.broker b
+        where h.message_id = v_id and h.kind = 'h' and h.nonce = right(_decide.handle, 32)::uuid
+            and h.incarnation = split_part(_decide.handle, '.', 2)::int
+            and b.broker_id = split_part(_decide.handle, '.', 1);
         if not found then
             return 'unknown';
         end if;
@@ -1157,7 +1448,7 @@ begin
     insert into mqpg.op_log (
         message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by, reason)
     values (
-        v_handle.message_id, 0, v_order, v_xid, _decide.op,
+        v_id, 0, v_order, v_xid, _decide.op,
         case when _decide.payload is not null or v_half.relay then v_order * 1024 end, v_now,
         case when _decide.op = 'c' then case when v_half.relay then 'infinity' else v_now + v_half.delay end end,
         v_half.topic_id, v_half.queue_id, _decide.decided_by, _decide.reason)
@@ -1165,12 +1456,12 @@ begin
     get diagnostics v_inserted = row_count;
     if v_inserted = 0 then
         select o.op into strict v_standing from mqpg.op_log o
-        where o.message_id = v_handle.message_id and o.stage = 0;
+        where o.message_id = v_id and o.stage = 0;
         return case v_standing when 'c' then 'already_committed' else 'already_rolled_back' end;
     end if;
     if v_half.relay then
-        perform mqpg._relay_decisions(v_xid, v_now, _decide.op, array[v_handle.message_id], array[_decide.payload],
-            array[v_handle.message_id], array[v_order], array[v_handle.message_id]);
+        perform mqpg._relay_decisions(v_xid, v_now, _decide.op, array[v_id], array[_decide.payload],
+            array[v_id], array[v_order], array[v_id]);
         return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
     end if;
     if _decide.payload is not null then
@@ -1187,7 +1478,7 @@ begin
     if _decide.op = 'c' and v_half.delay is not null then
         insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
         values (
-            v_now + v_half.delay, v_xid, v_handle.message_id,
+            v_now + v_half.delay, v_xid, v_id,
             case when _decide.payload is not null then v_order * 1024 end, 1, v_now,
             v_half.topic_id, v_half.queue_id);
     end if;
@@ -1341,7 +1632,7 @@ comment on function mqpg._decide_batch(text [], "char", text, text [])
 -- lateral subquery behind OFFSET 0 can only be joined by a nested loop, so nothing needs to be sorted.
 -- Locks: none. Cost: one index lookup and one detoasting a run.
 create function mqpg._deliveries(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], ids bigint [], bodies bigint [],
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [], bodies bigint [],
     offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
@@ -1362,17 +1653,20 @@ language sql stable as $$
         where b.batch_id = run.body / 1024 and b.batch_id between _deliveries.lowest and _deliveries.highest
         offset 0
     ) as m
-    where _deliveries.settled is null or run.first_offset + m.o - 1 <> all(_deliveries.settled)
+    where (_deliveries.settled is null
+            or run.first_offset + m.o - 1 not in (select s from unnest(_deliveries.settled) s))
+        and (_deliveries.picked is null
+            or run.first_offset + m.o - 1 in (select p from unnest(_deliveries.picked) p))
 $$;
 comment on function mqpg._deliveries(
-    text, int, int, text, bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
 ) is 'Internal: messages of runs';
 
 -- functions/internal/_deliveries_held.sql
 -- As _deliveries, and where a segment is gone the survivors in held are read.
 -- Locks: none. Cost: one index lookup and one detoasting a run, and a look into held.
 create function mqpg._deliveries_held(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], ids bigint [], bodies bigint [],
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [], bodies bigint [],
     offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
@@ -1402,11 +1696,14 @@ language sql stable as $$
                 where b.batch_id = run.body / 1024
                     and b.batch_id between _deliveries_held.lowest and _deliveries_held.highest)
     ) as m
-    where _deliveries_held.settled is null or run.first_offset + m.o - 1 <> all(_deliveries_held.settled)
+    where (_deliveries_held.settled is null
+            or run.first_offset + m.o - 1 not in (select s from unnest(_deliveries_held.settled) s))
+        and (_deliveries_held.picked is null
+            or run.first_offset + m.o - 1 in (select p from unnest(_deliveries_held.picked) p))
     order by run.first_offset + m.o
 $$;
 comment on function mqpg._deliveries_held(
-    text, int, int, text, bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
 ) is 'Internal: messages of runs, those of dropped segments out of held';
 
 -- functions/internal/_died_at.sql
@@ -1507,16 +1804,19 @@ comment on function mqpg._force_sync() is 'Internal: make this transaction commi
 
 -- functions/internal/_free_claim.sql
 -- A claim that nobody holds: its range is there for the next receive. The negative epoch matches no receipt.
+-- One that waits for its back-off stays as it is.
 -- Locks: none. Cost: none.
 create function mqpg._free_claim(claim mqpg.claim, last_version mqpg.cursor, attempt int) returns mqpg.claim
 language plpgsql immutable as $$
 declare
     v_claim mqpg.claim := _free_claim.claim;
 begin
-    v_claim.epoch := -(_free_claim.last_version).version - 1;
-    v_claim.attempt := _free_claim.attempt;
-    v_claim.lease_until := '-infinity';
-    v_claim.consumer := null;
+    if v_claim.epoch > 0 then
+        v_claim.epoch := -(_free_claim.last_version).version - 1;
+        v_claim.attempt := _free_claim.attempt;
+        v_claim.lease_until := '-infinity';
+        v_claim.consumer := null;
+    end if;
     return v_claim;
 end
 $$;
@@ -1526,30 +1826,28 @@ comment on function mqpg._free_claim(mqpg.claim, mqpg.cursor, int) is 'Internal:
 -- Sends one message to the retry lane or, its attempts being used up, to the dead letters.
 -- Locks: none beyond the new row. Cost: one row.
 create function mqpg._give_up(
-    subscription mqpg.subscription, message_id bigint, deliver_id bigint, attempt int, reason text, delay interval
+    subscription mqpg.subscription, message_id bigint, deliver_id bigint, attempt int, reason text, delay interval,
+    consumer text default null
 ) returns void
 language plpgsql as $$
-declare
-    v_now timestamptz := clock_timestamp();
 begin
     if _give_up.attempt >= (_give_up.subscription).max_attempts then
         perform mqpg._bury(
             (_give_up.subscription).subscription_id, array[_give_up.message_id], array[_give_up.deliver_id],
-            array[_give_up.attempt], _give_up.reason);
+            array[_give_up.attempt], _give_up.reason, _give_up.consumer);
         return;
     end if;
     insert into mqpg.delayed (
-        visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason)
+        visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason,
+        consumer)
     values (
-        v_now + coalesce(_give_up.delay, least(
-            (_give_up.subscription).retry_delay * power(2, least(_give_up.attempt - 1, 30)),
-            greatest(mqpg._setting('retry_delay_cap')::interval, (_give_up.subscription).retry_delay))),
-        pg_current_xact_id(), _give_up.message_id, nullif(_give_up.deliver_id, _give_up.message_id), 1, v_now,
+        mqpg._back_off_until(_give_up.subscription, _give_up.attempt, _give_up.delay), pg_current_xact_id(),
+        _give_up.message_id, nullif(_give_up.deliver_id, _give_up.message_id), 1, clock_timestamp(),
         (_give_up.subscription).topic_id, (_give_up.subscription).subscription_id, -1, _give_up.attempt + 1,
-        _give_up.reason);
+        _give_up.reason, _give_up.consumer);
 end
 $$;
-comment on function mqpg._give_up(mqpg.subscription, bigint, bigint, int, text, interval)
+comment on function mqpg._give_up(mqpg.subscription, bigint, bigint, int, text, interval, text)
     is 'Internal: retry or bury one message';
 
 -- functions/internal/_half.sql
@@ -1617,16 +1915,74 @@ comment on function mqpg._half_facts(bigint) is 'Internal: topic, queue, delay, 
 -- functions/internal/_handle.sql
 -- The handle of a half message: broker, incarnation at its prepare, message id and nonce; opaque to everybody
 -- else. It must be the same text for ever, for it is the key of ledgers and fences.
+-- Locks: none. Cost: none to speak of (inlined).
+create function mqpg._handle(broker_id text, incarnation int, message_id bigint, nonce uuid) returns text
+language sql immutable as $$
+    select _handle.broker_id || '.' || _handle.incarnation::text || '.' || _handle.message_id::text || '.'
+        || replace(_handle.nonce::text, '-', '')
+$$;
+comment on function mqpg._handle(text, int, bigint, uuid) is 'Internal: handle of a half message';
+
+-- The same for a half of this broker.
 -- Locks: none. Cost: one lookup in a table of one row. (plpgsql, not sql: its plan is kept; no arguments inside
 -- the query, else the planner finds a plan of its own for each call worth while.)
 create function mqpg._handle(incarnation int, message_id bigint, nonce uuid) returns text
 language plpgsql stable as $$
 begin
-    return (select b.broker_id from mqpg.broker b)
-        || '.' || _handle.incarnation || '.' || _handle.message_id || '.' || replace(_handle.nonce::text, '-', '');
+    return mqpg._handle(
+        (select b.broker_id from mqpg.broker b), _handle.incarnation, _handle.message_id, _handle.nonce);
 end
 $$;
-comment on function mqpg._handle(int, bigint, uuid) is 'Internal: handle of a half message';
+comment on function mqpg._handle(int, bigint, uuid) is 'Internal: handle of a half message of this broker';
+
+-- functions/internal/_hold_back.sql
+-- A nack under block_key or block_queue: a failed message stays at its place until its back-off is over, and what must
+-- not overtake it is given back with it, its attempt not counted: all that is behind it in the delivery (block_queue),
+-- or what has its key there (block_key). So only the first failed message of the queue, or of a key, counts an attempt.
+-- One whose attempts are used up becomes a dead letter and holds nothing back.
+-- Returns what is left of the claim, null where nothing is, and what waits.
+-- Locks: none. Cost: a look at each run of the delivery; block_key: and at its keys. One row a dead letter.
+create function mqpg._hold_back(
+    subscription mqpg.subscription, last_version mqpg.cursor, claim mqpg.claim, message_ids bigint [], reason text,
+    delay interval, out left_over mqpg.claim, out waiting mqpg.claim []
+)
+language plpgsql as $$
+declare
+    v_by_key boolean := (_hold_back.subscription).on_failure = 'block_key';
+    v_attempt int := (_hold_back.claim).attempt;
+    v_until timestamptz := mqpg._back_off_until(_hold_back.subscription, v_attempt, _hold_back.delay);
+    v_message record;
+    v_behind boolean;
+    v_gone bigint [] := '{}';
+    v_offsets bigint [] := '{}';
+    v_deliveries int [] := '{}';
+    v_keys text [] := '{}';
+    v_untils timestamptz [] := '{}';
+begin
+    for v_message in
+        select k.* from mqpg._keyed_messages(
+            (_hold_back.subscription).topic_id, (_hold_back.last_version).queue_id, _hold_back.claim) k
+    loop
+        v_behind := case when v_by_key then coalesce(v_message.key = any(v_keys), false) else v_offsets <> '{}' end;
+        continue when not v_behind and v_message.message_id <> all(_hold_back.message_ids);
+        v_gone := v_gone || v_message.queue_offset;
+        if not v_behind and v_attempt >= (_hold_back.subscription).max_attempts then
+            perform mqpg._bury(
+                (_hold_back.subscription).subscription_id, array[v_message.message_id], array[v_message.deliver_id],
+                array[v_attempt], _hold_back.reason);
+            continue;
+        end if;
+        v_offsets := v_offsets || v_message.queue_offset;
+        v_deliveries := v_deliveries || case when v_behind then v_attempt - 1 else v_attempt end;
+        v_keys := array_append(v_keys, case when v_by_key then v_message.key end);
+        v_untils := v_untils || case when v_behind and not v_by_key then '-infinity' else v_until end;
+    end loop;
+    left_over := mqpg._settle_offsets(_hold_back.claim, v_gone);
+    waiting := mqpg._pack_claims((_hold_back.last_version).version, v_offsets, v_deliveries, v_keys, v_untils);
+end
+$$;
+comment on function mqpg._hold_back(mqpg.subscription, mqpg.cursor, mqpg.claim, bigint [], text, interval)
+    is 'Internal: keep failed messages at their place';
 
 -- functions/internal/_interval.sql
 -- Refuses an interval that is null, shorter than `lowest` or longer than 100 years (MQ001).
@@ -1643,27 +1999,25 @@ end
 $$;
 comment on function mqpg._interval(text, interval, interval) is 'Internal: refuse an interval out of range';
 
--- functions/internal/_is_busy.sql
--- Whether a claim of a queue is still running. A pinned queue is its owner's alone, so what its owner left
--- open under the same name is taken over without waiting for the lease.
--- Locks: none. Cost: linear in the claims.
-create function mqpg._is_busy(claims mqpg.claim [], owner text) returns boolean
-language plpgsql volatile as $$
-declare
-    v_claim mqpg.claim;
-begin
-    if _is_busy.owner is not null then
-        return false;
-    end if;
-    foreach v_claim in array _is_busy.claims loop
-        if v_claim.lease_until > clock_timestamp() then
-            return true;
-        end if;
-    end loop;
-    return false;
-end
+-- functions/internal/_keyed_messages.sql
+-- As _claimed_messages of a topic's own queue, with each message's key.
+-- Locks: none. Cost: one look at each run, and one at each message's record batch.
+create function mqpg._keyed_messages(topic_id int, queue_id int, claim mqpg.claim)
+returns table (queue_offset bigint, message_id bigint, deliver_id bigint, attempt int, key text)
+language sql stable as $$
+    select m.queue_offset, m.message_id, m.deliver_id, m.attempt, k.key
+    from mqpg._claimed_messages(
+        _keyed_messages.topic_id, _keyed_messages.queue_id, 0, _keyed_messages.claim) as m
+    left join lateral (
+        select l.keys[m.deliver_id % 1024 + 1] as key
+        from mqpg.commit_log l where l.batch_id = m.deliver_id / 1024
+        union all
+        select h.key from mqpg.held h where h.message_id = m.deliver_id
+        limit 1
+    ) as k on true
+    order by m.queue_offset
 $$;
-comment on function mqpg._is_busy(mqpg.claim [], text) is 'Internal: whether a claim of a queue is running';
+comment on function mqpg._keyed_messages(int, int, mqpg.claim) is 'Internal: messages of a claim with their keys';
 
 -- functions/internal/_limit_attempts.sql
 -- Where a range must end so that every message in it has attempts left after this one, or is alone with
@@ -1752,6 +2106,66 @@ exception when data_exception or program_limit_exceeded or undefined_object then
 end
 $$;
 comment on function mqpg._matches(jsonpath, text, text, jsonb, json) is 'Internal: whether a filter chooses a message';
+
+-- functions/internal/_member.sql
+-- The member of a broadcast group with that consumer name, which begins where the group does (or at the oldest offset
+-- that is left). Made where it is not there yet; null while another call is making it.
+-- Locks: for a new one the topic's keeping (see _lock_topic), and 1836150841 with a hash of the name, by trying.
+-- Cost: one index lookup; for a new one a cursor row a queue. Errors: MQ005 (unsubscribed meanwhile), 40001.
+create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
+language plpgsql as $$
+declare
+    v_member mqpg.subscription;
+begin
+    select s.* into v_member from mqpg.subscription s
+    where s.topic_id = (_member.parent).topic_id and s.consumer_group = (_member.parent).consumer_group
+        and s.member = _member.consumer;
+    if found or not pg_try_advisory_xact_lock(
+        1836150841, hashtext((_member.parent).subscription_id || ' ' || _member.consumer)) then
+        return v_member;
+    end if;
+    perform mqpg._lock_topic((_member.parent).topic_id);
+    perform from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id for key share;
+    if not found then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L was unsubscribed meanwhile', (_member.parent).consumer_group);
+    end if;
+    -- a look first: a conflict would use up an id; who had the lock before may have committed
+    insert into mqpg.subscription (
+        consumer_group, topic_id, member, member_of, mode, start, filter, tags, max_attempts, retry_delay, on_failure,
+        paused)
+    select p.consumer_group, p.topic_id, _member.consumer, p.subscription_id, p.mode, p.start, p.filter, p.tags,
+        p.max_attempts, p.retry_delay, p.on_failure, p.paused
+    from mqpg.subscription p
+    where p.subscription_id = (_member.parent).subscription_id
+        and not exists (
+            select from mqpg.subscription s
+            where s.member_of = p.subscription_id and s.member = _member.consumer)
+    on conflict do nothing
+    returning * into v_member;
+    if not found then
+        select s.* into v_member from mqpg.subscription s
+        where s.member_of = (_member.parent).subscription_id and s.member = _member.consumer;
+        if not found then
+            raise exception using errcode = '40001',
+                message = 'the consumer joined the group concurrently: try the transaction again';
+        end if;
+        return v_member;
+    end if;
+    insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
+    select v_member.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position, clock_timestamp(),
+        's', '{}'
+    from generate_series(-1, _member.queues - 1) as q(queue_id)
+    cross join lateral (select case
+        when q.queue_id = -1 then 0
+        else greatest(
+            (mqpg._cursor((_member.parent).subscription_id, q.queue_id)).committed,
+            mqpg._oldest(v_member.topic_id, q.queue_id, 0))
+    end as position) as p;
+    return v_member;
+end
+$$;
+comment on function mqpg._member(mqpg.subscription, int, text) is 'Internal: member of a broadcast group';
 
 -- functions/internal/_missing_body.sql
 -- Raises MQ014: offsets without a body are an error, never a skip. Or 40001 where a segment was dropped since the
@@ -1894,6 +2308,47 @@ $$;
 comment on function mqpg._offset_at(int, int, int, timestamptz) is
     'Internal: the first offset that became visible at or after a time';
 
+-- functions/internal/_next_claim.sql
+-- Which of a queue's claims the next receive takes over: its place among `claims`; 0: none, fresh messages
+-- are next; -1: nothing is to be had. What a lease that ran out left behind, or was given back, goes first.
+-- exclusive, broadcast: an open claim holds the queue. pinned: what its owner left open is taken over without
+-- waiting for the lease, as nobody else may have it. shared: up to 64 claims are open, a new one needs a place.
+-- A failed message that waits for its back-off (negative epoch) holds the queue under block_queue only.
+-- Locks: none. Cost: linear in the claims.
+create function mqpg._next_claim(subscription mqpg.subscription, claims mqpg.claim []) returns int
+language plpgsql volatile as $$
+declare
+    v_mode text := (_next_claim.subscription).mode;
+    v_now timestamptz := clock_timestamp();
+    v_claim mqpg.claim;
+    v_nth int := 0;
+    v_open int := 0;
+    v_free int;         -- the first that was given back
+    v_expired int;      -- the first whose lease is over (pinned: any that has one)
+begin
+    foreach v_claim in array _next_claim.claims loop
+        v_nth := v_nth + 1;
+        if v_claim.epoch > 0 then
+            v_open := v_open + 1;
+            if v_claim.lease_until <= v_now or v_mode = 'pinned' then
+                v_expired := coalesce(v_expired, v_nth);
+            elsif v_mode <> 'shared' then
+                return -1;
+            end if;
+        elsif v_claim.lease_until <= v_now then
+            v_free := coalesce(v_free, v_nth);
+        elsif (_next_claim.subscription).on_failure = 'block_queue' then
+            return -1;
+        end if;
+    end loop;
+    if v_mode = 'shared' and v_open >= 64 then
+        return coalesce(v_expired, -1);
+    end if;
+    return coalesce(least(v_free, v_expired), 0);
+end
+$$;
+comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim []) is 'Internal: claim that the next receive takes over';
+
 -- functions/internal/_oldest.sql
 -- The oldest offset of a queue that can still be read; its next one where nothing is left.
 -- Locks: none. Cost: one index lookup a partition. (plpgsql, not sql: its plans are kept.)
@@ -1941,7 +2396,8 @@ begin
     end if;
     _open_claim.rest := '{}';
     foreach v_claim in array (_open_claim.last_version).claims loop
-        if v_claim.epoch = v_receipt.epoch then
+        if v_claim.epoch = v_receipt.epoch and v_claim.from_offset >= v_receipt.from_offset
+            and v_claim.to_offset <= v_receipt.to_offset then
             _open_claim.claim := v_claim;
         else
             _open_claim.rest := _open_claim.rest || v_claim;
@@ -1954,7 +2410,43 @@ end
 $$;
 comment on function mqpg._open_claim(text) is 'Internal: the claim that a receipt stands for, locked';
 
+-- functions/internal/_pack_claims.sql
+-- Claims that nobody holds for messages given one by one: those with the same count of deliveries, key and time that
+-- they wait for share one ('-infinity': free).
+-- Locks: none. Cost: linear in the messages.
+create function mqpg._pack_claims(
+    version bigint, offsets bigint [], deliveries int [], keys text [], untils timestamptz []
+) returns mqpg.claim []
+language sql immutable as $$
+    select coalesce(array_agg(row(
+        -_pack_claims.version - 1, g.first, g.last + 1, g.deliveries, g.until, null, null,
+        case when g.last - g.first + 1 > cardinality(g.offsets) then g.offsets end, g.key
+    )::mqpg.claim order by g.first), '{}')
+    from (
+        select min(u.o) as first, max(u.o) as last, array_agg(u.o order by u.o) as offsets, u.deliveries, u.key, u.until
+        from unnest(_pack_claims.offsets, _pack_claims.deliveries, _pack_claims.keys, _pack_claims.untils)
+            as u(o, deliveries, key, until)
+        group by u.deliveries, u.key, u.until
+    ) as g
+$$;
+comment on function mqpg._pack_claims(bigint, bigint [], int [], text [], timestamptz [])
+    is 'Internal: free claims for single messages';
+
 -- functions/internal/_parse_handle.sql
+-- Whether a text has the form of a handle, so that its parts may be cast.
+-- Locks: none. Cost: one regular expression (inlined).
+create function mqpg._is_handle(handle text) returns boolean
+language sql immutable as $$
+    -- no leading zeros: a handle is one text, since ledgers are keyed by it; lengths apart: a pattern
+    -- with {1,18} costs three times as much
+    select _is_handle.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
+        and length(split_part(_is_handle.handle, '.', 1)) = 12
+        and length(split_part(_is_handle.handle, '.', 2)) <= 9
+        and length(split_part(_is_handle.handle, '.', 3)) <= 18
+        and length(split_part(_is_handle.handle, '.', 4)) = 32
+$$;
+comment on function mqpg._is_handle(text) is 'Internal: whether a text has the form of a handle';
+
 -- The parts of a handle; all null where the text is no handle.
 -- Locks: none. Cost: one regular expression.
 create function mqpg._parse_handle(
@@ -1962,13 +2454,7 @@ create function mqpg._parse_handle(
 )
 language plpgsql immutable as $$
 begin
-    -- no leading zeros: a handle is one text, since ledgers are keyed by it; lengths apart: a pattern
-    -- with {1,18} costs three times as much
-    if _parse_handle.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
-        and length(split_part(_parse_handle.handle, '.', 1)) = 12
-        and length(split_part(_parse_handle.handle, '.', 2)) <= 9
-        and length(split_part(_parse_handle.handle, '.', 3)) <= 18
-        and length(split_part(_parse_handle.handle, '.', 4)) = 32 then
+    if mqpg._is_handle(_parse_handle.handle) then
         broker_id := split_part(_parse_handle.handle, '.', 1);
         incarnation := split_part(_parse_handle.handle, '.', 2)::int;
         message_id := split_part(_parse_handle.handle, '.', 3)::bigint;
@@ -2038,6 +2524,64 @@ begin
 end
 $$;
 comment on function mqpg._position(int, int, int, text) is 'Internal: offset that a position names';
+
+-- functions/internal/_pick.sql
+-- Looks through fresh messages of a queue for those that the subscription's filter chooses: up to `most` of them,
+-- and where the look ended. Goes on over what does not match, in growing steps: over about 4096 offsets, and while
+-- nothing is found to the tail, or for the setting filter_time. What lies before `upto` and is not picked is done with.
+-- Locks: none. Cost: reads and evaluates what it passes. Errors: MQ014, 40001.
+create function mqpg._pick(
+    subscription mqpg.subscription, queue_id int, from_offset bigint, tail bigint, most int,
+    out picked bigint [], out upto bigint
+)
+language plpgsql as $$
+declare
+    v_until timestamptz := clock_timestamp() + mqpg._setting('filter_time')::interval;
+    v_step int := _pick.most;
+    v_to bigint;
+begin
+    picked := '{}';
+    upto := _pick.from_offset;
+    loop
+        v_to := least(upto + v_step, _pick.tail);
+        picked := picked || (mqpg._chosen(_pick.subscription, _pick.queue_id, upto, v_to)).offsets;
+        upto := v_to;
+        exit when cardinality(picked) >= _pick.most or (picked <> '{}' and upto - _pick.from_offset >= 4096)
+            or upto >= _pick.tail or clock_timestamp() >= v_until;
+        v_step := least(v_step * 2, 4096);
+    end loop;
+    if cardinality(picked) > _pick.most then
+        picked := picked[:_pick.most];
+        upto := picked[_pick.most] + 1;
+    end if;
+end
+$$;
+comment on function mqpg._pick(mqpg.subscription, int, bigint, bigint, int)
+    is 'Internal: next messages that a filter chooses';
+
+-- functions/internal/_picked_runs.sql
+-- Runs (see _runs) cut to where they hold one of the picked offsets; runs without any are left out.
+-- Locks: none. Cost: runs times picked offsets.
+create function mqpg._picked_runs(
+    picked bigint [], inout ids bigint [], inout bodies bigint [], inout offsets bigint [], inout lengths int [],
+    inout attempts int [], inout lowest bigint, inout highest bigint
+)
+language sql immutable as $$
+    select array_agg(r.id + p.first - r.first_offset order by r.o),
+        array_agg(r.body + p.first - r.first_offset order by r.o),
+        array_agg(p.first order by r.o), array_agg((p.last - p.first + 1)::int order by r.o),
+        array_agg(r.attempt order by r.o), min(r.body) / 1024, max(r.body) / 1024
+    from unnest(_picked_runs.ids, _picked_runs.bodies, _picked_runs.offsets, _picked_runs.lengths, _picked_runs.attempts)
+        with ordinality as r(id, body, first_offset, n, attempt, o)
+    cross join lateral (
+        select min(u.u) as first, max(u.u) as last from unnest(_picked_runs.picked) as u
+        where u.u >= r.first_offset and u.u < r.first_offset + r.n
+    ) as p
+    where p.first is not null
+$$;
+comment on function mqpg._picked_runs(
+    bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+) is 'Internal: runs cut to picked offsets';
 
 -- functions/internal/_producer_group.sql
 -- The producer group of that name, or MQ001/MQ002/MQ004.
@@ -2177,19 +2721,37 @@ $$;
 comment on function mqpg._setting(text) is 'Internal: value of a server-wide setting';
 
 -- functions/internal/_settle_offsets.sql
--- What is left of a claim when offsets of it are settled: its front moves over settled offsets, and it is
--- null when nothing is left.
--- Locks: none. Cost: linear in the offsets settled.
+-- What is left of a claim when offsets of it are settled: its ends move over settled ones, and it is null when
+-- nothing is left. Works for a claim whose bounds were moved inwards, too.
+-- Locks: none. Cost: linear in the offsets settled or picked.
 create function mqpg._settle_offsets(claim mqpg.claim, offsets bigint []) returns mqpg.claim
 language plpgsql immutable as $$
 declare
     v_claim mqpg.claim := _settle_offsets.claim;
-    v_settled bigint [] := coalesce(v_claim.settled, '{}') || _settle_offsets.offsets;
+    v_settled bigint [];
 begin
+    if v_claim.picked is not null then
+        v_claim.picked := array(
+            select p from unnest(v_claim.picked) p
+            where p >= v_claim.from_offset and p < v_claim.to_offset
+            except all select o from unnest(_settle_offsets.offsets) o
+            order by 1);
+        v_claim.from_offset := v_claim.picked[1];
+        v_claim.to_offset := v_claim.picked[cardinality(v_claim.picked)] + 1;
+        if v_claim.picked = '{}' then
+            return null;
+        elsif cardinality(v_claim.picked) = v_claim.to_offset - v_claim.from_offset then
+            v_claim.picked := null;
+        end if;
+        return v_claim;
+    end if;
+    v_settled := coalesce(v_claim.settled, '{}') || _settle_offsets.offsets;
     while v_claim.from_offset < v_claim.to_offset and v_claim.from_offset = any(v_settled) loop
         v_claim.from_offset := v_claim.from_offset + 1;
     end loop;
-    v_claim.settled := array(select s from unnest(v_settled) s where s >= v_claim.from_offset order by s);
+    v_claim.settled := array(
+        select s from unnest(v_settled) s
+        where s >= v_claim.from_offset and s < v_claim.to_offset order by s);
     if v_claim.settled = '{}' then
         v_claim.settled := null;
     end if;
@@ -2512,6 +3074,36 @@ begin
 end
 $$;
 comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is 'Internal: due time of a delayed message';
+
+-- functions/internal/_waiting.sql
+-- How many messages wait in a queue behind, or as, a failed one.
+-- Locks: none. Cost: linear in the claims.
+create function mqpg._waiting(claims mqpg.claim []) returns bigint
+language sql immutable as $$
+    select coalesce(sum(coalesce(cardinality(c.picked), c.to_offset - c.from_offset)), 0)::bigint
+    from unnest(_waiting.claims) as c
+    where c.epoch < 0 and c.lease_until > '-infinity'
+$$;
+comment on function mqpg._waiting(mqpg.claim []) is 'Internal: number of messages held back';
+
+-- functions/internal/_wait_for_cursor.sql
+-- Takes a queue's cursor lock for the rest of the transaction, waiting up to 20 ms; false where it was not to be had.
+-- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: a subtransaction.
+create function mqpg._wait_for_cursor(subscription_id int, queue_id int) returns boolean
+language plpgsql as $$
+declare
+    v_timeout text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', '20ms', true);
+    perform pg_advisory_xact_lock(
+        1836150833, _wait_for_cursor.subscription_id * 1024 + _wait_for_cursor.queue_id + 1);
+    perform set_config('lock_timeout', v_timeout, true);
+    return true;
+exception when lock_not_available then
+    return false;
+end
+$$;
+comment on function mqpg._wait_for_cursor(int, int) is 'Internal: take a queue''s cursor lock, waiting a moment';
 
 -- functions/internal/_write_cursor.sql
 -- Writes the next version of a cursor. `claims` come in any order; finished ones are gone from it.
@@ -2922,17 +3514,34 @@ comment on function mqpg.subscribe(text, text, text, text, jsonpath, text [], in
     is 'Subscribe a consumer group to a topic; idempotent';
 
 -- functions/topic/unsubscribe.sql
--- Ends a subscription: its position, claims, retries and dead letters are gone; open receipts are refused.
--- Locks: the subscription's row. Cost: one delete. Errors: MQ003, MQ005.
-create function mqpg.unsubscribe(consumer_group text, topic text) returns void
+-- Ends a subscription, of a broadcast group with all its members; with `consumer` only that member of it. Positions,
+-- claims, retries and dead letters are gone, nothing is kept for it any more, and its open receipts are refused.
+-- What it had in flight goes on where it is, but cannot be acknowledged. The name subscribed again begins anew.
+-- Locks: the subscription's rows. Cost: one delete a row. Errors: MQ001 (consumer in another mode), MQ003, MQ005.
+create function mqpg.unsubscribe(consumer_group text, topic text, consumer text default null) returns void
 language plpgsql as $$
 declare
     v_subscription mqpg.subscription := mqpg._subscription(unsubscribe.consumer_group, unsubscribe.topic);
 begin
-    delete from mqpg.subscription s where s.subscription_id = v_subscription.subscription_id;
+    if unsubscribe.consumer is null then
+        delete from mqpg.subscription s where s.subscription_id = v_subscription.subscription_id;
+        return;
+    end if;
+    if v_subscription.mode <> 'broadcast' then
+        raise exception using errcode = 'MQ001', message = format(
+            'consumer is for mode broadcast; consumer group %L reads topic %L in mode %s',
+            unsubscribe.consumer_group, unsubscribe.topic, v_subscription.mode);
+    end if;
+    delete from mqpg.subscription s
+    where s.member_of = v_subscription.subscription_id and s.member = unsubscribe.consumer;
+    if not found then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer %L is no member of broadcast group %L on topic %L', unsubscribe.consumer,
+            unsubscribe.consumer_group, unsubscribe.topic);
+    end if;
 end
 $$;
-comment on function mqpg.unsubscribe(text, text) is 'End a subscription';
+comment on function mqpg.unsubscribe(text, text, text) is 'End a subscription, or one member of a broadcast group';
 
 -- functions/produce/recall.sql
 -- Takes back a delayed message (a delayed send, or a half committed with a delay) before it is due. True when
@@ -3404,44 +4013,45 @@ create function mqpg.prepare(
     headers jsonb default null, check_after interval default null, delay interval default null,
     dedup_id text default null
 ) returns text
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql as $$
 declare
-    v_topic mqpg.topic;
-    v_group mqpg.producer_group;
+    v_to record;
     v_xid xid8;
     v_batch bigint;
     v_nonce uuid := gen_random_uuid();
-    v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
-    select t.* into v_topic from mqpg.topic t where t.name = prepare.topic;
+    select t.topic_id, t.kind, t.queues, t.max_payload, g.producer_group_id, g.check_after, b.broker_id, b.incarnation
+    into v_to
+    from mqpg.broker b
+    cross join mqpg.topic t
+    cross join mqpg.producer_group g
+    where t.name = prepare.topic and g.name = prepare.producer_group;
     if not found then
-        v_topic := mqpg._topic(prepare.topic);
-    end if;
-    select g.* into v_group from mqpg.producer_group g where g.name = prepare.producer_group;
-    if not found then
-        v_group := mqpg._producer_group(prepare.producer_group);
+        perform mqpg._topic(prepare.topic), mqpg._producer_group(prepare.producer_group);
     end if;
     if prepare.payload is null then
         raise exception using errcode = 'MQ001', message = 'payload must not be null';
     end if;
-    if octet_length(prepare.payload) > v_topic.max_payload then
+    if octet_length(prepare.payload) > v_to.max_payload then
         raise exception using errcode = 'MQ010', message = format(
             'payload has %s bytes; topic %L allows %s', octet_length(prepare.payload), prepare.topic,
-            v_topic.max_payload);
+            v_to.max_payload);
     end if;
     if octet_length(prepare.key) > 512 or octet_length(prepare.tag) > 512 then
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
     end if;
     if prepare.check_after is not null or prepare.delay is not null then
-        perform mqpg._check_half_times(v_topic, prepare.check_after, prepare.delay);
+        perform mqpg._check_half_times(mqpg._topic(prepare.topic), prepare.check_after, prepare.delay);
     end if;
-    perform mqpg._force_sync();
+    if current_setting('synchronous_commit') in ('off', 'local') then    -- a call saved, as nearly always
+        perform mqpg._force_sync();
+    end if;
     v_xid := pg_current_xact_id();    -- before the batch id is drawn
     v_batch := nextval('mqpg.batch_id');
     if prepare.dedup_id is not null then
-        v_first := mqpg._prepared_before(v_topic.topic_id, prepare.dedup_id, v_batch * 1024);
+        v_first := mqpg._prepared_before(v_to.topic_id, prepare.dedup_id, v_batch * 1024);
         if v_first is not null then
             return v_first;
         end if;
@@ -3450,21 +4060,21 @@ begin
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
         keys, tags, headers, payloads, relay)
     values (
-        v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id, v_incarnation,
+        v_batch, v_xid, v_now, v_to.topic_id, v_to.producer_group_id, v_to.incarnation,
         case
-            when prepare.key is null then mqpg._queue_of(v_batch, v_topic.queues)
-            else mqpg._queue_of(prepare.key, v_topic.queues)
+            when prepare.key is null then mqpg._queue_of(v_batch, v_to.queues)
+            else mqpg._queue_of(prepare.key, v_to.queues)
         end,
-        1, 'h', v_nonce, v_now + coalesce(prepare.check_after, v_group.check_after),
+        1, 'h', v_nonce, v_now + coalesce(prepare.check_after, v_to.check_after),
         nullif(prepare.delay, interval '0'),
         case when prepare.key is not null then array[prepare.key] end,
         case when prepare.tag is not null then array[prepare.tag] end,
         case when prepare.headers is not null then array[prepare.headers] end,
-        array[prepare.payload::json], case when v_topic.kind = 'relay' then true end);
-    if v_topic.kind = 'relay' then
+        array[prepare.payload::json], case when v_to.kind = 'relay' then true end);
+    if v_to.kind = 'relay' then
         perform mqpg._relay_prepares(array[v_batch]);
     end if;
-    return mqpg._handle(v_incarnation, v_batch * 1024, v_nonce);
+    return mqpg._handle(v_to.broker_id, v_to.incarnation, v_batch * 1024, v_nonce);
 end
 $$;
 comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text)
@@ -3745,12 +4355,12 @@ begin
     ) then
         return query
         select d.* from mqpg._deliveries_held(
-            v_topic.name, "fetch".queue_id, 1, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_topic.name, "fetch".queue_id, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
             v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
     else
         return query
         select d.* from mqpg._deliveries(
-            v_topic.name, "fetch".queue_id, 1, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_topic.name, "fetch".queue_id, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
             v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
     end if;
     get diagnostics v_rows = row_count;
@@ -3762,22 +4372,21 @@ $$;
 comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an offset without claiming';
 
 -- functions/consume/nack.sql
--- Gives messages of a delivery up: each goes to the subscription's retry lane, due after `delay` (else the
--- back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to the dead letters when
--- its attempts are used up, or at once with `final`. The receipt stays open for the rest.
+-- Gives messages of a delivery up. on_failure skip, and always in the retry lane: each goes to the subscription's retry
+-- lane, due after `delay` (else the back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to
+-- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
+-- The receipt stays open for the rest.
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one row a message and one
 -- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
-create function mqpg.nack(
-    receipt text, message_ids bigint [], reason text default null, delay interval default null,
-    final boolean default false
-) returns void
+create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
+returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
-    v_subscription mqpg.subscription;
+    v_lane int;
     v_message record;
     v_offsets bigint [] := '{}';
-    v_left mqpg.claim;
+    v_held record;
     v_unknown bigint;
 begin
     if array_ndims(nack.message_ids) > 1 then
@@ -3789,44 +4398,42 @@ begin
     if nack.delay is not null then
         perform mqpg._interval('delay', nack.delay, '0');
     end if;
-    if nack.final is null then
-        raise exception using errcode = 'MQ001', message = 'final must be true or false, not null';
-    end if;
     select o.* into v from mqpg._open_claim(nack.receipt) o;
-    v_subscription := v.subscription;
-    if nack.final then
-        v_subscription.max_attempts := 1;
-    end if;
+    v_lane := case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end;
     select u.id into v_unknown from unnest(nack.message_ids) as u(id)
     where not exists (
-        select from mqpg._claimed_messages(
-            (v.subscription).topic_id, (v.last_version).queue_id,
-            case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end, v.claim) m
+        select from mqpg._claimed_messages((v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
         where m.message_id = u.id)
     limit 1;
     if found then
         raise exception using errcode = 'MQ001',
             message = format('message_ids: %s is not in the delivery, or left it before', v_unknown);
     end if;
-    for v_message in
-        select m.* from mqpg._claimed_messages(
-            (v.subscription).topic_id, (v.last_version).queue_id,
-            case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end, v.claim) m
-        where m.message_id = any(nack.message_ids)
-    loop
-        perform mqpg._give_up(
-            v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
-        v_offsets := v_offsets || v_message.queue_offset;
-    end loop;
-    if v_offsets <> '{}' then
-        v_left := mqpg._settle_offsets(v.claim, v_offsets);
-        perform mqpg._write_cursor(
-            v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
-            case when v_left.epoch is null then v.rest else v_left || v.rest end);
+    if nack.message_ids = '{}' then
+        return;
     end if;
+    if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
+        select h.* into v_held from mqpg._hold_back(
+            v.subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
+        v.rest := v_held.waiting || v.rest;
+    else
+        for v_message in
+            select m.* from mqpg._claimed_messages(
+                (v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
+            where m.message_id = any(nack.message_ids)
+        loop
+            perform mqpg._give_up(
+                v.subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+            v_offsets := v_offsets || v_message.queue_offset;
+        end loop;
+        select mqpg._settle_offsets(v.claim, v_offsets) as left_over into v_held;
+    end if;
+    perform mqpg._write_cursor(
+        v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+        case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end);
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval, boolean)
+comment on function mqpg.nack(text, bigint [], text, interval)
     is 'Send messages of a delivery to retry, or to the dead letters';
 
 -- functions/consume/ready.sql
@@ -3879,13 +4486,17 @@ comment on function mqpg.ready(text, bigint) is 'Topics of a consumer group that
 
 -- functions/consume/receive.sql
 -- Claims up to max_messages messages of one queue, or of the subscription's retry lane, for a lease and
--- returns them; nothing when there is nothing to be had. Takes the queue that waited longest, first what a
--- lease that ran out left behind. Never waits: a queue that is locked by another call is passed over.
+-- returns them; nothing when there is nothing to be had, or the topic or subscription is paused. Takes the queue that
+-- waited longest, first what a lease that ran out left behind. Never waits: a queue that is locked by another call is
+-- passed over; in mode shared, where many share a queue, it waits up to 20 ms for one, if there is nothing else.
 -- In one transaction with ack() the claim is the transaction's (C1); a rollback gives it back at once.
--- Modes: exclusive, a queue with an open claim gives nothing to anyone; pinned, a queue stays with the
--- consumer that first received from it until unpin(), whatever the lease.
--- Locks: the queue's advisory lock, by trying, until the end of the transaction.
--- Cost: a look at each queue's cursor and tail, one cursor version, and the messages.
+-- Modes: exclusive, a queue with an open claim gives nothing to anyone; shared, up to 64 claims of a queue are
+-- open; pinned, a queue stays with the consumer that first received from it until unpin(), whatever the lease;
+-- broadcast, each consumer name has its own position, from its first receive on.
+-- What the subscription's filter does not choose is passed over and done with.
+-- Locks: the queue's advisory lock, until the end of the transaction.
+-- Cost: a look at each queue's cursor and tail, one cursor version, and the messages; with a filter also those that it
+-- does not choose.
 -- Errors: MQ001, MQ003, MQ005, MQ014 (missing body), 40001 (REPEATABLE READ callers).
 create function mqpg.receive(
     consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
@@ -3896,6 +4507,7 @@ declare
     v_subscription mqpg.subscription;
     v_topic mqpg.topic;
     v_waiting record;
+    v_locked int;           -- shared: the first queue that another call had locked
     v_cursor mqpg.cursor;
     v_claim mqpg.claim;
     v_runs record;
@@ -3913,55 +4525,82 @@ begin
     if v_subscription.paused or v_topic.paused then
         return;
     end if;
-    for v_waiting in
-        select q.queue_id, c.claimed, c.claims,
-            case q.queue_id when -1 then v_subscription.subscription_id else 0 end as lane
-        from generate_series(
-            coalesce(receive.queue_id, -1), coalesce(receive.queue_id, v_topic.queues - 1)) as q(queue_id)
-        cross join lateral (
-            select k.claimed, k.at, k.owner, k.claims from mqpg.cursor k
-            where k.subscription_id = v_subscription.subscription_id and k.queue_id = q.queue_id
-            order by k.version desc limit 1
-        ) as c
-        where c.owner is null or c.owner = receive.consumer
-        order by c.at
-    loop
-        -- look before taking the lock: it is held to the end of the transaction
-        continue when case
-            when v_waiting.claims = '{}' then v_waiting.claimed >= mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane)
-            else mqpg._is_busy(v_waiting.claims, case v_subscription.mode when 'pinned' then receive.consumer end)
-        end;
-        continue when not pg_try_advisory_xact_lock(
-            1836150833, v_subscription.subscription_id * 1024 + v_waiting.queue_id + 1);
-        -- a new statement: the cursor as the last holder of the lock left it
-        v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
-        v_claim := mqpg._claim(
-            v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
-        continue when v_claim is null;
-        v_runs := mqpg._runs(
-            v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset);
-        -- a variable: once _deliveries() is inlined, an expression would be computed again for each row
-        v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
-            v_claim.from_offset, v_claim.to_offset);
-        if exists (
-            select from mqpg.held h
-            where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
-        ) then
-            return query
-            select d.* from mqpg._deliveries_held(
-                v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_runs.ids,
-                v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
-        else
-            return query
-            select d.* from mqpg._deliveries(
-                v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_runs.ids,
-                v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
-        end if;
-        get diagnostics v_rows = row_count;
-        if v_rows <> v_claim.to_offset - v_claim.from_offset - coalesce(cardinality(v_claim.settled), 0) then
-            perform mqpg._missing_body(v_topic.name, v_waiting.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);
-        end if;
-        return;
+    if v_subscription.mode = 'broadcast' then
+        v_subscription := mqpg._member(v_subscription, v_topic.queues, receive.consumer);
+    end if;
+    for v_round in 1..2 loop
+        for v_waiting in
+            select q.queue_id, c.claimed, c.claims,
+                case q.queue_id when -1 then v_subscription.subscription_id else 0 end as lane
+            from generate_series(
+                coalesce(v_locked, receive.queue_id, -1),
+                coalesce(v_locked, receive.queue_id, v_topic.queues - 1)) as q(queue_id)
+            cross join lateral (
+                select k.claimed, k.at, k.owner, k.claims from mqpg.cursor k
+                where k.subscription_id = v_subscription.subscription_id and k.queue_id = q.queue_id
+                order by k.version desc limit 1
+            ) as c
+            where c.owner is null or c.owner = receive.consumer
+            order by c.at
+        loop
+            -- look before taking the lock: it is held to the end of the transaction
+            continue when case
+                when v_waiting.claims = '{}' then
+                    v_waiting.claimed >= mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane)
+                else case mqpg._next_claim(v_subscription, v_waiting.claims)
+                    when -1 then true
+                    when 0 then v_waiting.claimed >= mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane)
+                    else false
+                end
+            end;
+            if not pg_try_advisory_xact_lock(
+                1836150833, v_subscription.subscription_id * 1024 + v_waiting.queue_id + 1) then
+                if v_round = 1 then
+                    v_locked := coalesce(v_locked, v_waiting.queue_id);
+                    continue;
+                end if;
+                exit when not mqpg._wait_for_cursor(v_subscription.subscription_id, v_waiting.queue_id);
+            end if;
+            -- a new statement: the cursor as the last holder of the lock left it
+            v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
+            v_claim := mqpg._claim(
+                v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
+            continue when v_claim is null;
+            v_runs := mqpg._runs(
+                v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset);
+            if v_claim.picked is not null then
+                v_runs := mqpg._picked_runs(
+                    v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
+                    v_runs.lowest, v_runs.highest);
+            end if;
+            -- a variable: once _deliveries() is inlined, an expression would be computed again for each row
+            v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
+                v_claim.from_offset, v_claim.to_offset);
+            if exists (
+                select from mqpg.held h
+                where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
+            ) then
+                return query
+                select d.* from mqpg._deliveries_held(
+                    v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_claim.picked,
+                    v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest,
+                    v_runs.highest) as d;
+            else
+                return query
+                select d.* from mqpg._deliveries(
+                    v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_claim.picked,
+                    v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest,
+                    v_runs.highest) as d;
+            end if;
+            get diagnostics v_rows = row_count;
+            if v_rows <> coalesce(cardinality(v_claim.picked), v_claim.to_offset - v_claim.from_offset
+                - coalesce(cardinality(v_claim.settled), 0)) then
+                perform mqpg._missing_body(
+                    v_topic.name, v_waiting.queue_id, v_claim.from_offset, v_claim.to_offset, v_rows);
+            end if;
+            return;
+        end loop;
+        exit when v_locked is null or v_subscription.mode <> 'shared';
     end loop;
 end
 $$;
@@ -6340,6 +6979,7 @@ comment on function mqpg._survivors(bigint, bigint, bigint, bigint) is 'Internal
 
 -- functions/keep/_undelivered.sql
 -- The subscriptions that have not yet done with a tick segment, one line for each queue.
+-- A broadcast group's own row only says where new members begin: it needs nothing.
 -- Locks: none. Cost: two index lookups for each queue of each subscription.
 create function mqpg._undelivered(from_tick bigint, to_tick bigint) returns setof text
 language sql stable as $$
@@ -6360,7 +7000,7 @@ language sql stable as $$
         where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
         order by c.version desc limit 1
     ) as k
-    where k.committed < p.tail
+    where k.committed < p.tail and (s.mode <> 'broadcast' or s.member <> '')
 $$;
 comment on function mqpg._undelivered(bigint, bigint) is 'Internal: what subscriptions still need of a tick segment';
 
@@ -6849,7 +7489,8 @@ comment on view mqpg.queue_depth is 'Oldest and next offset of each queue';
 
 -- views/subscription_lag.sql
 -- How far each subscription is on each queue; queue -1 is its retry lane. lag counts what is not acknowledged, in
--- flight or not; claims are deliveries that were not given back.
+-- flight or not; claims are deliveries that were not given back; owner is the consumer of a pinned queue, or the member
+-- of a broadcast group whose position it is.
 -- Cost: two index lookups a partition for each queue of each subscription.
 create view mqpg.subscription_lag as
 select
@@ -6860,7 +7501,7 @@ select
     n.next_offset,
     n.next_offset - c.committed as lag,
     p.claims,
-    c.owner,
+    coalesce(c.owner, nullif(s.member, '')) as owner,
     s.mode
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
@@ -6877,11 +7518,12 @@ cross join lateral (
 ) as c
 cross join lateral (
     select count(*)::int as claims from unnest(c.claims) as u
-    where u.lease_until > '-infinity'
+    where u.epoch > 0
 ) as p
 cross join lateral mqpg._tail(
     s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end
-) as n (next_offset);
+) as n (next_offset)
+where s.mode <> 'broadcast' or s.member <> '';
 comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
 
 -- views/topics.sql

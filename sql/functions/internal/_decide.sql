@@ -8,7 +8,7 @@ create function mqpg._decide(
 ) returns mqpg.outcome
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
-    v_handle record;
+    v_id bigint;
     v_half record;
     v_xid xid8;
     v_order bigint;
@@ -19,24 +19,29 @@ begin
     if _decide.handle is null then
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
-    perform mqpg._force_sync();
-    v_handle := mqpg._parse_handle(_decide.handle);
-    if v_handle.message_id is null or v_handle.broker_id <> (select b.broker_id from mqpg.broker b) then
+    if not mqpg._is_handle(_decide.handle) then
         return 'unknown';
     end if;
-    select l.topic_id, l.queue_id, l.delay, l.keys[v_handle.message_id % 1024 + 1] as key,
-        l.tags[v_handle.message_id % 1024 + 1] as tag, l.headers[v_handle.message_id % 1024 + 1] as headers,
-        l.relay
+    if current_setting('synchronous_commit') in ('off', 'local') then    -- a call saved, as nearly always
+        perform mqpg._force_sync();
+    end if;
+    v_id := split_part(_decide.handle, '.', 3)::bigint;
+    select l.topic_id, l.queue_id, l.delay, l.relay, l.keys[v_id % 1024 + 1] as key, l.tags[v_id % 1024 + 1] as tag,
+        l.headers[v_id % 1024 + 1] as headers
     into v_half
     from mqpg.commit_log l
-    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
-        and l.incarnation = v_handle.incarnation
-        and v_handle.message_id % 1024 < l.n;
+    cross join mqpg.broker b
+    where l.batch_id = v_id / 1024 and v_id % 1024 < l.n and l.nonce = right(_decide.handle, 32)::uuid
+        and l.incarnation = split_part(_decide.handle, '.', 2)::int
+        and b.broker_id = split_part(_decide.handle, '.', 1);
     if not found then
-        select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers, h.relay into v_half
+        select h.topic_id, h.queue_id, h.delay, h.relay, h.key, h.tag, h.headers
+        into v_half
         from mqpg.held h
-        where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
-            and h.incarnation = v_handle.incarnation;
+        cross join mqpg.broker b
+        where h.message_id = v_id and h.kind = 'h' and h.nonce = right(_decide.handle, 32)::uuid
+            and h.incarnation = split_part(_decide.handle, '.', 2)::int
+            and b.broker_id = split_part(_decide.handle, '.', 1);
         if not found then
             return 'unknown';
         end if;
@@ -47,7 +52,7 @@ begin
     insert into mqpg.op_log (
         message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by, reason)
     values (
-        v_handle.message_id, 0, v_order, v_xid, _decide.op,
+        v_id, 0, v_order, v_xid, _decide.op,
         case when _decide.payload is not null or v_half.relay then v_order * 1024 end, v_now,
         case when _decide.op = 'c' then case when v_half.relay then 'infinity' else v_now + v_half.delay end end,
         v_half.topic_id, v_half.queue_id, _decide.decided_by, _decide.reason)
@@ -55,12 +60,12 @@ begin
     get diagnostics v_inserted = row_count;
     if v_inserted = 0 then
         select o.op into strict v_standing from mqpg.op_log o
-        where o.message_id = v_handle.message_id and o.stage = 0;
+        where o.message_id = v_id and o.stage = 0;
         return case v_standing when 'c' then 'already_committed' else 'already_rolled_back' end;
     end if;
     if v_half.relay then
-        perform mqpg._relay_decisions(v_xid, v_now, _decide.op, array[v_handle.message_id], array[_decide.payload],
-            array[v_handle.message_id], array[v_order], array[v_handle.message_id]);
+        perform mqpg._relay_decisions(v_xid, v_now, _decide.op, array[v_id], array[_decide.payload],
+            array[v_id], array[v_order], array[v_id]);
         return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
     end if;
     if _decide.payload is not null then
@@ -77,7 +82,7 @@ begin
     if _decide.op = 'c' and v_half.delay is not null then
         insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
         values (
-            v_now + v_half.delay, v_xid, v_handle.message_id,
+            v_now + v_half.delay, v_xid, v_id,
             case when _decide.payload is not null then v_order * 1024 end, 1, v_now,
             v_half.topic_id, v_half.queue_id);
     end if;

@@ -9,44 +9,45 @@ create function mqpg.prepare(
     headers jsonb default null, check_after interval default null, delay interval default null,
     dedup_id text default null
 ) returns text
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql as $$
 declare
-    v_topic mqpg.topic;
-    v_group mqpg.producer_group;
+    v_to record;
     v_xid xid8;
     v_batch bigint;
     v_nonce uuid := gen_random_uuid();
-    v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
-    select t.* into v_topic from mqpg.topic t where t.name = prepare.topic;
+    select t.topic_id, t.kind, t.queues, t.max_payload, g.producer_group_id, g.check_after, b.broker_id, b.incarnation
+    into v_to
+    from mqpg.broker b
+    cross join mqpg.topic t
+    cross join mqpg.producer_group g
+    where t.name = prepare.topic and g.name = prepare.producer_group;
     if not found then
-        v_topic := mqpg._topic(prepare.topic);
-    end if;
-    select g.* into v_group from mqpg.producer_group g where g.name = prepare.producer_group;
-    if not found then
-        v_group := mqpg._producer_group(prepare.producer_group);
+        perform mqpg._topic(prepare.topic), mqpg._producer_group(prepare.producer_group);
     end if;
     if prepare.payload is null then
         raise exception using errcode = 'MQ001', message = 'payload must not be null';
     end if;
-    if octet_length(prepare.payload) > v_topic.max_payload then
+    if octet_length(prepare.payload) > v_to.max_payload then
         raise exception using errcode = 'MQ010', message = format(
             'payload has %s bytes; topic %L allows %s', octet_length(prepare.payload), prepare.topic,
-            v_topic.max_payload);
+            v_to.max_payload);
     end if;
     if octet_length(prepare.key) > 512 or octet_length(prepare.tag) > 512 then
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
     end if;
     if prepare.check_after is not null or prepare.delay is not null then
-        perform mqpg._check_half_times(v_topic, prepare.check_after, prepare.delay);
+        perform mqpg._check_half_times(mqpg._topic(prepare.topic), prepare.check_after, prepare.delay);
     end if;
-    perform mqpg._force_sync();
+    if current_setting('synchronous_commit') in ('off', 'local') then    -- a call saved, as nearly always
+        perform mqpg._force_sync();
+    end if;
     v_xid := pg_current_xact_id();    -- before the batch id is drawn
     v_batch := nextval('mqpg.batch_id');
     if prepare.dedup_id is not null then
-        v_first := mqpg._prepared_before(v_topic.topic_id, prepare.dedup_id, v_batch * 1024);
+        v_first := mqpg._prepared_before(v_to.topic_id, prepare.dedup_id, v_batch * 1024);
         if v_first is not null then
             return v_first;
         end if;
@@ -55,21 +56,21 @@ begin
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
         keys, tags, headers, payloads, relay)
     values (
-        v_batch, v_xid, v_now, v_topic.topic_id, v_group.producer_group_id, v_incarnation,
+        v_batch, v_xid, v_now, v_to.topic_id, v_to.producer_group_id, v_to.incarnation,
         case
-            when prepare.key is null then mqpg._queue_of(v_batch, v_topic.queues)
-            else mqpg._queue_of(prepare.key, v_topic.queues)
+            when prepare.key is null then mqpg._queue_of(v_batch, v_to.queues)
+            else mqpg._queue_of(prepare.key, v_to.queues)
         end,
-        1, 'h', v_nonce, v_now + coalesce(prepare.check_after, v_group.check_after),
+        1, 'h', v_nonce, v_now + coalesce(prepare.check_after, v_to.check_after),
         nullif(prepare.delay, interval '0'),
         case when prepare.key is not null then array[prepare.key] end,
         case when prepare.tag is not null then array[prepare.tag] end,
         case when prepare.headers is not null then array[prepare.headers] end,
-        array[prepare.payload::json], case when v_topic.kind = 'relay' then true end);
-    if v_topic.kind = 'relay' then
+        array[prepare.payload::json], case when v_to.kind = 'relay' then true end);
+    if v_to.kind = 'relay' then
         perform mqpg._relay_prepares(array[v_batch]);
     end if;
-    return mqpg._handle(v_incarnation, v_batch * 1024, v_nonce);
+    return mqpg._handle(v_to.broker_id, v_to.incarnation, v_batch * 1024, v_nonce);
 end
 $$;
 comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text)
