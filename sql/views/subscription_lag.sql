@@ -1,5 +1,6 @@
 -- How far each subscription is on each queue; queue -1 is its retry lane. lag counts what is not acknowledged, in
--- flight or not; claims are deliveries that were not given back.
+-- flight or not; claims are deliveries that were not given back; owner is the consumer of a pinned queue, or the member
+-- of a broadcast group whose position it is.
 -- Cost: two index lookups a partition for each queue of each subscription.
 create view mqpg.subscription_lag as
 select
@@ -10,7 +11,7 @@ select
     n.next_offset,
     n.next_offset - c.committed as lag,
     p.claims,
-    c.owner,
+    coalesce(c.owner, nullif(s.member, '')) as owner,
     s.mode
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
@@ -27,9 +28,10 @@ cross join lateral (
 ) as c
 cross join lateral (
     select count(*)::int as claims from unnest(c.claims) as u
-    where u.lease_until > '-infinity'
+    where u.epoch > 0
 ) as p
 cross join lateral mqpg._tail(
     s.topic_id, q.queue_id, case when q.queue_id = -1 then s.subscription_id else 0 end
-) as n (next_offset);
+) as n (next_offset)
+where s.mode <> 'broadcast' or s.member <> '';
 comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';

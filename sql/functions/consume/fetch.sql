@@ -31,12 +31,12 @@ begin
     ) then
         return query
         select d.* from mqpg._deliveries_held(
-            v_topic.name, "fetch".queue_id, 1, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_topic.name, "fetch".queue_id, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
             v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
     else
         return query
         select d.* from mqpg._deliveries(
-            v_topic.name, "fetch".queue_id, 1, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
+            v_topic.name, "fetch".queue_id, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
             v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
     end if;
     get diagnostics v_rows = row_count;

@@ -1,19 +1,18 @@
--- Gives messages of a delivery up: each goes to the subscription's retry lane, due after `delay` (else the
--- back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to the dead letters when
--- its attempts are used up, or at once with `final`. The receipt stays open for the rest.
+-- Gives messages of a delivery up. on_failure skip, and always in the retry lane: each goes to the subscription's retry
+-- lane, due after `delay` (else the back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to
+-- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
+-- The receipt stays open for the rest.
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one row a message and one
 -- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
-create function mqpg.nack(
-    receipt text, message_ids bigint [], reason text default null, delay interval default null,
-    final boolean default false
-) returns void
+create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
+returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
-    v_subscription mqpg.subscription;
+    v_lane int;
     v_message record;
     v_offsets bigint [] := '{}';
-    v_left mqpg.claim;
+    v_held record;
     v_unknown bigint;
 begin
     if array_ndims(nack.message_ids) > 1 then
@@ -25,42 +24,40 @@ begin
     if nack.delay is not null then
         perform mqpg._interval('delay', nack.delay, '0');
     end if;
-    if nack.final is null then
-        raise exception using errcode = 'MQ001', message = 'final must be true or false, not null';
-    end if;
     select o.* into v from mqpg._open_claim(nack.receipt) o;
-    v_subscription := v.subscription;
-    if nack.final then
-        v_subscription.max_attempts := 1;
-    end if;
+    v_lane := case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end;
     select u.id into v_unknown from unnest(nack.message_ids) as u(id)
     where not exists (
-        select from mqpg._claimed_messages(
-            (v.subscription).topic_id, (v.last_version).queue_id,
-            case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end, v.claim) m
+        select from mqpg._claimed_messages((v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
         where m.message_id = u.id)
     limit 1;
     if found then
         raise exception using errcode = 'MQ001',
             message = format('message_ids: %s is not in the delivery, or left it before', v_unknown);
     end if;
-    for v_message in
-        select m.* from mqpg._claimed_messages(
-            (v.subscription).topic_id, (v.last_version).queue_id,
-            case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end, v.claim) m
-        where m.message_id = any(nack.message_ids)
-    loop
-        perform mqpg._give_up(
-            v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
-        v_offsets := v_offsets || v_message.queue_offset;
-    end loop;
-    if v_offsets <> '{}' then
-        v_left := mqpg._settle_offsets(v.claim, v_offsets);
-        perform mqpg._write_cursor(
-            v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
-            case when v_left.epoch is null then v.rest else v_left || v.rest end);
+    if nack.message_ids = '{}' then
+        return;
     end if;
+    if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
+        select h.* into v_held from mqpg._hold_back(
+            v.subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
+        v.rest := v_held.waiting || v.rest;
+    else
+        for v_message in
+            select m.* from mqpg._claimed_messages(
+                (v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
+            where m.message_id = any(nack.message_ids)
+        loop
+            perform mqpg._give_up(
+                v.subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+            v_offsets := v_offsets || v_message.queue_offset;
+        end loop;
+        select mqpg._settle_offsets(v.claim, v_offsets) as left_over into v_held;
+    end if;
+    perform mqpg._write_cursor(
+        v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
+        case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end);
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval, boolean)
+comment on function mqpg.nack(text, bigint [], text, interval)
     is 'Send messages of a delivery to retry, or to the dead letters';

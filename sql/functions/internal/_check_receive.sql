@@ -12,8 +12,9 @@ begin
         and interval '100 years' then
         perform mqpg._interval('lease', _check_receive.lease, '10 milliseconds');
     end if;
-    if _check_receive.consumer is null and (_check_receive.subscription).mode = 'pinned' then
-        raise exception using errcode = 'MQ001', message = 'consumer must be given where the mode is pinned';
+    if _check_receive.consumer is null and (_check_receive.subscription).mode in ('pinned', 'broadcast') then
+        raise exception using errcode = 'MQ001', message = format(
+            'consumer must be given where the mode is %s', (_check_receive.subscription).mode);
     end if;
     if _check_receive.consumer is not null then
         perform mqpg._check_name('consumer', _check_receive.consumer);

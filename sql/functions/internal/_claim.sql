@@ -1,52 +1,87 @@
 -- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
--- was never handed out. Messages whose attempts are used up become dead letters on the way; the last
--- attempt of a message is delivered alone. Null when nothing is to be had.
+-- was never handed out, less what the subscription's filter does not choose. Messages whose attempts are used up
+-- become dead letters on the way; the last attempt of a message is delivered alone. Null when nothing is to be had.
 -- Locks: none (the caller holds the queue's). Cost: one cursor version; where attempts matter a look at
--- the range's runs.
+-- the range's runs; with a filter _pick.
 create function mqpg._claim(
     subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
 ) returns mqpg.claim
 language plpgsql as $$
 declare
     v_cursor mqpg.cursor := _claim.last_version;
-    v_mode text := (_claim.subscription).mode;
     v_lane int := case v_cursor.queue_id when -1 then v_cursor.subscription_id else 0 end;
-    v_owner text := case when v_mode = 'pinned' then _claim.consumer end;
+    v_owner text := case (_claim.subscription).mode when 'pinned' then _claim.consumer end;
+    v_nth int;
     v_old mqpg.claim;
     v_claim mqpg.claim;
     v_left mqpg.claim;
     v_rest mqpg.claim [];
     v_tail bigint;
+    v_upto bigint;      -- what is handed out, or filtered, ends here
+    v_end bigint;
+    v_pick record;
     v_action "char";
 begin
     loop
-        if v_cursor.version is null or v_cursor.owner <> _claim.consumer
-            or mqpg._is_busy(v_cursor.claims, v_cursor.owner) then
+        if v_cursor.version is null or v_cursor.owner <> _claim.consumer then
             return null;
         end if;
-        v_old := v_cursor.claims[1];
-        v_rest := v_cursor.claims[2:];
-        if v_old.epoch is null then
+        if v_cursor.claims = '{}' then
+            v_nth := 0;
+        elsif (_claim.subscription).on_failure = 'block_key' and v_lane = 0 then
+            return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease, _claim.consumer);
+        else
+            v_nth := mqpg._next_claim(_claim.subscription, v_cursor.claims);
+        end if;
+        if v_nth < 0 then
+            return null;
+        elsif v_nth = 0 then
             v_action := 'r';
+            v_old := null;
+            v_rest := v_cursor.claims;
             v_tail := mqpg._tail((_claim.subscription).topic_id, v_cursor.queue_id, v_lane);
             if v_tail <= v_cursor.claimed then
                 return null;
             end if;
             v_claim := row(
                 null, v_cursor.claimed, least(v_cursor.claimed + _claim.max_messages, v_tail), 1,
-                clock_timestamp() + _claim.lease, _claim.consumer, null)::mqpg.claim;
+                clock_timestamp() + _claim.lease, _claim.consumer, null, null, null)::mqpg.claim;
+            v_upto := v_claim.to_offset;
+            if ((_claim.subscription).filter is not null or (_claim.subscription).tags is not null) and v_lane = 0 then
+                v_pick := mqpg._pick(
+                    _claim.subscription, v_cursor.queue_id, v_cursor.claimed, v_tail, _claim.max_messages);
+                if v_pick.picked = '{}' then
+                    perform mqpg._write_cursor(v_cursor, 'f', null, v_pick.upto, v_owner, v_rest);
+                    return null;
+                end if;
+                v_upto := v_pick.upto;
+                v_claim.to_offset := v_upto;
+                v_claim.picked := v_pick.picked;
+                v_claim := mqpg._settle_offsets(v_claim, '{}');
+            end if;
         else
             v_action := 't';
+            v_old := v_cursor.claims[v_nth];
+            v_rest := v_cursor.claims[:v_nth - 1] || v_cursor.claims[v_nth + 1:];
+            v_upto := v_cursor.claimed;
             v_claim := v_old;
             v_claim.attempt := v_old.attempt + 1;
             v_claim.lease_until := clock_timestamp() + _claim.lease;
             v_claim.consumer := _claim.consumer;
-            v_claim.to_offset := least(v_claim.to_offset, v_claim.from_offset + _claim.max_messages);
+            v_claim.key := null;
+            v_claim.to_offset := least(v_old.to_offset, case
+                when v_old.picked is null then v_old.from_offset + _claim.max_messages
+                else v_old.picked[_claim.max_messages] + 1
+            end);
         end if;
         -- the xid tells a receipt of a transaction that rolled back from the next one's
         v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
         if v_lane <> 0 or v_claim.attempt >= (_claim.subscription).max_attempts then
-            v_claim.to_offset := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
+            v_end := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
+            if v_nth = 0 and abs(v_end) < v_claim.to_offset then
+                v_upto := abs(v_end);
+            end if;
+            v_claim.to_offset := v_end;
         end if;
         -- what is left of the old range is free, and nobody holds a receipt for it
         if v_old.to_offset > abs(v_claim.to_offset) then
@@ -58,16 +93,14 @@ begin
             end if;
         end if;
         if v_claim.to_offset > 0 then
-            v_claim.settled := (
-                select array_agg(s) from unnest(v_claim.settled) s where s < v_claim.to_offset);
-            perform mqpg._write_cursor(
-                v_cursor, v_action, v_claim.epoch,
-                greatest(v_cursor.claimed, v_claim.to_offset), v_owner, v_claim || v_rest);
+            if v_claim.settled is not null or v_claim.picked is not null then
+                v_claim := mqpg._settle_offsets(v_claim, '{}');
+            end if;
+            perform mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
             return v_claim;
         end if;
         -- the first message was buried: note it and look again
-        perform mqpg._write_cursor(
-            v_cursor, 'd', v_old.epoch, greatest(v_cursor.claimed, -v_claim.to_offset), v_owner, v_rest);
+        perform mqpg._write_cursor(v_cursor, 'd', v_old.epoch, v_upto, v_owner, v_rest);
         v_cursor := mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
     end loop;
 end

@@ -11,12 +11,19 @@ language sql stable as $$
         generate_series(0, coalesce(c.starts[u.nth + 1], c.n) - u.start - 1) as i
     where c.topic_id = _claimed_messages.topic_id and c.queue_id = _claimed_messages.queue_id
         and c.subscription_id = _claimed_messages.subscription_id
-        and c.base_offset > _claimed_messages.claim.from_offset - 4096
+        and c.base_offset >= (
+            select b.base_offset from mqpg.consume_queue b
+            where b.topic_id = _claimed_messages.topic_id and b.queue_id = _claimed_messages.queue_id
+                and b.subscription_id = _claimed_messages.subscription_id
+                and b.base_offset <= _claimed_messages.claim.from_offset
+            order by b.base_offset desc limit 1)
         and c.base_offset < _claimed_messages.claim.to_offset
         and c.base_offset + u.start + i >= _claimed_messages.claim.from_offset
         and c.base_offset + u.start + i < _claimed_messages.claim.to_offset
         and (_claimed_messages.claim.settled is null
-            or c.base_offset + u.start + i <> all(_claimed_messages.claim.settled))
+            or c.base_offset + u.start + i not in (select s from unnest(_claimed_messages.claim.settled) s))
+        and (_claimed_messages.claim.picked is null
+            or c.base_offset + u.start + i in (select p from unnest(_claimed_messages.claim.picked) p))
     order by 1
 $$;
 comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is 'Internal: messages of a claim';

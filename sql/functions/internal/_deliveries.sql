@@ -5,7 +5,7 @@
 -- lateral subquery behind OFFSET 0 can only be joined by a nested loop, so nothing needs to be sorted.
 -- Locks: none. Cost: one index lookup and one detoasting a run.
 create function mqpg._deliveries(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], ids bigint [], bodies bigint [],
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [], bodies bigint [],
     offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
@@ -26,8 +26,11 @@ language sql stable as $$
         where b.batch_id = run.body / 1024 and b.batch_id between _deliveries.lowest and _deliveries.highest
         offset 0
     ) as m
-    where _deliveries.settled is null or run.first_offset + m.o - 1 <> all(_deliveries.settled)
+    where (_deliveries.settled is null
+            or run.first_offset + m.o - 1 not in (select s from unnest(_deliveries.settled) s))
+        and (_deliveries.picked is null
+            or run.first_offset + m.o - 1 in (select p from unnest(_deliveries.picked) p))
 $$;
 comment on function mqpg._deliveries(
-    text, int, int, text, bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
 ) is 'Internal: messages of runs';

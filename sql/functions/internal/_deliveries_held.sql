@@ -1,7 +1,7 @@
 -- As _deliveries, and where a segment is gone the survivors in held are read.
 -- Locks: none. Cost: one index lookup and one detoasting a run, and a look into held.
 create function mqpg._deliveries_held(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], ids bigint [], bodies bigint [],
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [], bodies bigint [],
     offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
@@ -31,9 +31,12 @@ language sql stable as $$
                 where b.batch_id = run.body / 1024
                     and b.batch_id between _deliveries_held.lowest and _deliveries_held.highest)
     ) as m
-    where _deliveries_held.settled is null or run.first_offset + m.o - 1 <> all(_deliveries_held.settled)
+    where (_deliveries_held.settled is null
+            or run.first_offset + m.o - 1 not in (select s from unnest(_deliveries_held.settled) s))
+        and (_deliveries_held.picked is null
+            or run.first_offset + m.o - 1 in (select p from unnest(_deliveries_held.picked) p))
     order by run.first_offset + m.o
 $$;
 comment on function mqpg._deliveries_held(
-    text, int, int, text, bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
 ) is 'Internal: messages of runs, those of dropped segments out of held';

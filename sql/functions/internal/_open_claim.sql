@@ -26,7 +26,8 @@ begin
     end if;
     _open_claim.rest := '{}';
     foreach v_claim in array (_open_claim.last_version).claims loop
-        if v_claim.epoch = v_receipt.epoch then
+        if v_claim.epoch = v_receipt.epoch and v_claim.from_offset >= v_receipt.from_offset
+            and v_claim.to_offset <= v_receipt.to_offset then
             _open_claim.claim := v_claim;
         else
             _open_claim.rest := _open_claim.rest || v_claim;

@@ -59,8 +59,10 @@ def test_trap_receive_passes_over_a_locked_queue_mutant(mq: Session, broker: Bro
     mutate(
         mq,
         "receive",
-        "continue when not pg_try_advisory_xact_lock( 1836150833, v_subscription.subscription_id",
-        "perform pg_advisory_xact_lock(1836150833, v_subscription.subscription_id",
+        "if not pg_try_advisory_xact_lock( 1836150833,"
+        " v_subscription.subscription_id * 1024 + v_waiting.queue_id + 1) then",
+        "perform pg_advisory_xact_lock(1836150833, v_subscription.subscription_id * 1024 + v_waiting.queue_id + 1);"
+        "if false then",
     )
     with pytest.raises(psycopg.errors.LockNotAvailable):
         receive_beside_an_open_receive(mq, broker)
@@ -151,8 +153,8 @@ def test_trap_a_missing_body_is_an_error(mq: Session, damage: object, call: str)
 @pytest.mark.parametrize("call", ["receive", "fetch"])
 def test_trap_a_missing_body_is_an_error_mutant(mq: Session, damage: object, call: str) -> None:
     rule = {
-        "receive": "if v_rows <> v_claim.to_offset - v_claim.from_offset"
-        " - coalesce(cardinality(v_claim.settled), 0) then",
+        "receive": "if v_rows <> coalesce(cardinality(v_claim.picked), v_claim.to_offset - v_claim.from_offset"
+        " - coalesce(cardinality(v_claim.settled), 0)) then",
         "fetch": 'if v_rows <> v_until - "fetch".from_offset then',
     }
     mutate(mq, call, rule[call], "if false then")

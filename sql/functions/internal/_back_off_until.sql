@@ -1,0 +1,12 @@
+-- When a message that failed for the attempt-th time is due again: after `delay`, else after the subscription's
+-- retry_delay doubled an attempt, up to the setting retry_delay_cap.
+-- Locks: none. Cost: one setting read.
+create function mqpg._back_off_until(subscription mqpg.subscription, attempt int, delay interval) returns timestamptz
+language plpgsql volatile as $$
+begin
+    return clock_timestamp() + coalesce(_back_off_until.delay, least(
+        (_back_off_until.subscription).retry_delay * power(2, least(_back_off_until.attempt - 1, 30)),
+        greatest(mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay)));
+end
+$$;
+comment on function mqpg._back_off_until(mqpg.subscription, int, interval) is 'Internal: end of a back-off';

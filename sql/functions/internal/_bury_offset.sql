@@ -1,0 +1,14 @@
+-- Makes the message at one offset of a topic's queue a dead letter, its attempts being used up.
+-- Locks: the new row. Cost: one row.
+create function mqpg._bury_offset(subscription mqpg.subscription, queue_id int, queue_offset bigint, reason text)
+returns void
+language sql as $$
+    select mqpg._bury(
+        (_bury_offset.subscription).subscription_id, array[m.message_id], array[m.deliver_id],
+        array[(_bury_offset.subscription).max_attempts], _bury_offset.reason)
+    from mqpg._claimed_messages(
+        (_bury_offset.subscription).topic_id, _bury_offset.queue_id, 0,
+        row(null, _bury_offset.queue_offset, _bury_offset.queue_offset + 1, 1, null, null, null, null, null)::mqpg.claim
+    ) as m
+$$;
+comment on function mqpg._bury_offset(mqpg.subscription, int, bigint, text) is 'Internal: bury the message at an offset';

@@ -1,0 +1,58 @@
+-- The member of a broadcast group with that consumer name, which begins where the group does (or at the oldest offset
+-- that is left). Made where it is not there yet; null while another call is making it.
+-- Locks: for a new one the topic's keeping (see _lock_topic), and 1836150841 with a hash of the name, by trying.
+-- Cost: one index lookup; for a new one a cursor row a queue. Errors: MQ005 (unsubscribed meanwhile), 40001.
+create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
+language plpgsql as $$
+declare
+    v_member mqpg.subscription;
+begin
+    select s.* into v_member from mqpg.subscription s
+    where s.topic_id = (_member.parent).topic_id and s.consumer_group = (_member.parent).consumer_group
+        and s.member = _member.consumer;
+    if found or not pg_try_advisory_xact_lock(
+        1836150841, hashtext((_member.parent).subscription_id || ' ' || _member.consumer)) then
+        return v_member;
+    end if;
+    perform mqpg._lock_topic((_member.parent).topic_id);
+    perform from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id for key share;
+    if not found then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L was unsubscribed meanwhile', (_member.parent).consumer_group);
+    end if;
+    -- a look first: a conflict would use up an id; who had the lock before may have committed
+    insert into mqpg.subscription (
+        consumer_group, topic_id, member, member_of, mode, start, filter, tags, max_attempts, retry_delay, on_failure,
+        paused)
+    select p.consumer_group, p.topic_id, _member.consumer, p.subscription_id, p.mode, p.start, p.filter, p.tags,
+        p.max_attempts, p.retry_delay, p.on_failure, p.paused
+    from mqpg.subscription p
+    where p.subscription_id = (_member.parent).subscription_id
+        and not exists (
+            select from mqpg.subscription s
+            where s.member_of = p.subscription_id and s.member = _member.consumer)
+    on conflict do nothing
+    returning * into v_member;
+    if not found then
+        select s.* into v_member from mqpg.subscription s
+        where s.member_of = (_member.parent).subscription_id and s.member = _member.consumer;
+        if not found then
+            raise exception using errcode = '40001',
+                message = 'the consumer joined the group concurrently: try the transaction again';
+        end if;
+        return v_member;
+    end if;
+    insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
+    select v_member.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position, clock_timestamp(),
+        's', '{}'
+    from generate_series(-1, _member.queues - 1) as q(queue_id)
+    cross join lateral (select case
+        when q.queue_id = -1 then 0
+        else greatest(
+            (mqpg._cursor((_member.parent).subscription_id, q.queue_id)).committed,
+            mqpg._oldest(v_member.topic_id, q.queue_id, 0))
+    end as position) as p;
+    return v_member;
+end
+$$;
+comment on function mqpg._member(mqpg.subscription, int, text) is 'Internal: member of a broadcast group';

@@ -1,0 +1,39 @@
+-- Which of a queue's claims the next receive takes over: its place among `claims`; 0: none, fresh messages
+-- are next; -1: nothing is to be had. What a lease that ran out left behind, or was given back, goes first.
+-- exclusive, broadcast: an open claim holds the queue. pinned: what its owner left open is taken over without
+-- waiting for the lease, as nobody else may have it. shared: up to 64 claims are open, a new one needs a place.
+-- A failed message that waits for its back-off (negative epoch) holds the queue under block_queue only.
+-- Locks: none. Cost: linear in the claims.
+create function mqpg._next_claim(subscription mqpg.subscription, claims mqpg.claim []) returns int
+language plpgsql volatile as $$
+declare
+    v_mode text := (_next_claim.subscription).mode;
+    v_now timestamptz := clock_timestamp();
+    v_claim mqpg.claim;
+    v_nth int := 0;
+    v_open int := 0;
+    v_free int;         -- the first that was given back
+    v_expired int;      -- the first whose lease is over (pinned: any that has one)
+begin
+    foreach v_claim in array _next_claim.claims loop
+        v_nth := v_nth + 1;
+        if v_claim.epoch > 0 then
+            v_open := v_open + 1;
+            if v_claim.lease_until <= v_now or v_mode = 'pinned' then
+                v_expired := coalesce(v_expired, v_nth);
+            elsif v_mode <> 'shared' then
+                return -1;
+            end if;
+        elsif v_claim.lease_until <= v_now then
+            v_free := coalesce(v_free, v_nth);
+        elsif (_next_claim.subscription).on_failure = 'block_queue' then
+            return -1;
+        end if;
+    end loop;
+    if v_mode = 'shared' and v_open >= 64 then
+        return coalesce(v_expired, -1);
+    end if;
+    return coalesce(least(v_free, v_expired), 0);
+end
+$$;
+comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim []) is 'Internal: claim that the next receive takes over';
