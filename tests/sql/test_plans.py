@@ -11,7 +11,7 @@ def test_functions_that_do_without_sequential_scans_do_without_jit(mq: Session) 
         "select proname, proconfig from pg_proc"
         " where pronamespace = 'mqpg'::regnamespace and 'enable_seqscan=off' = any(proconfig)"
     )
-    assert {"receive", "ack", "append", "prepare", "_decide"} <= {name for name, _ in settings}
+    assert {"receive", "ack", "append", "_decide"} <= {name for name, _ in settings}
     assert [
         name for name, config in settings if not {"jit=off", "plan_cache_mode=force_generic_plan"} <= set(config)
     ] == []
