@@ -17,11 +17,14 @@ __all__ = [
     "DeadLetter",
     "FoundMessage",
     "HalfCheck",
+    "HalfState",
     "Interval",
     "Json",
     "Message",
     "Outcome",
+    "Result",
     "TraceEvent",
+    "Unsettled",
     "Verdict",
 ]
 
@@ -44,6 +47,14 @@ class Verdict(StrEnum):
 
     COMMIT = "commit"
     ROLLBACK = "rollback"
+    WAIT = "wait"
+
+
+class Result(StrEnum):
+    """What a business action came to (postMessage); `WAIT`: it is not over, or nobody can tell yet."""
+
+    SUCCESS = "success"
+    FAILURE = "failure"
     WAIT = "wait"
 
 
@@ -108,6 +119,34 @@ class HalfCheck:
     def from_row(cls, row: tuple[Any, ...]) -> HalfCheck:
         handle, topic, key, headers, raw, attempt = row
         return cls(handle, topic, key, decode(headers), raw, attempt)
+
+
+@dataclass(frozen=True)
+class HalfState:
+    """What became of a half message: undecided, committed, rolled_back or unknown; an undecided one may be parked."""
+
+    handle: str
+    state: str
+    parked: bool
+    message_id: int | None
+    topic: str | None
+    key: str | None
+
+
+@dataclass(frozen=True)
+class Unsettled:
+    """A local transaction that committed and whose message no commit decided (protocol T6).
+
+    `state`: undecided, rolled_back (the ledger is contradicted), absent (the broker has lost it); `outcome` what
+    the commit came to, None where none was tried.
+    """
+
+    handle: str
+    message_id: int | None
+    topic: str | None
+    key: str | None
+    state: str
+    outcome: Outcome | None
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from mqpg._async._io import Handled
+from mqpg._async.brokers import AsyncBrokers
 from mqpg._async.client import AsyncClient
 from mqpg.errors import ConnectionFailed, Error, UnknownHandle, WrongState
 from mqpg.message import Interval, Json, Outcome
 
-__all__ = ["decide", "decide_all", "prepare_half", "rollback_half", "rollback_halves"]
+__all__ = ["decide", "decide_all", "prepare_half", "prepare_somewhere", "rollback_half", "rollback_halves"]
 
 logger = logging.getLogger("mqpg")
 
@@ -27,6 +29,28 @@ async def prepare_half(
 ) -> str:
     """Step 1: the half message, durable before the local transaction begins; its handle."""
     return await mq.prepare(topic, payload, group, key=key, tag=tag, headers=headers, delay=delay)
+
+
+async def prepare_somewhere(
+    brokers: AsyncBrokers, key: str | None, prepare: Callable[..., Handled], *arguments: Any
+) -> tuple[AsyncClient, str]:
+    """Step 1 by `prepare(mq, *arguments)`, at the first broker that can be reached; that broker and the handle.
+
+    Where an answer was lost the half is nobody's: its handle is in no ledger. Raises ConnectionFailed when none can.
+    """
+    failure: ConnectionFailed | None = None
+    for seat in brokers.candidates(key):
+        try:
+            mq = await seat.client()
+            handle = str(await prepare(mq, *arguments))
+        except ConnectionFailed as error:
+            seat.failed(error)
+            failure = error
+        else:
+            seat.worked()
+            return mq, handle
+    assert failure is not None  # there is a broker at least
+    raise failure
 
 
 async def decide(mq: AsyncClient, handle: str, final_payload: Json | None) -> Outcome | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Executable, Result
 from sqlalchemy.exc import SQLAlchemyError
@@ -12,16 +12,27 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._async._io import Connection, ScopedSession, Session, driver_connection
 from mqpg._async.client import AsyncClient
 from mqpg._async.decisions import prepare_half, rollback_half, rollback_halves
-from mqpg._async.ledger import AsyncLedger
+from mqpg._async.local import LocalDatabase
 from mqpg._dialects import in_transaction, is_answer, is_autocommit
 from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
 from mqpg.message import Interval, Json, Outcome, encode
 
-__all__ = ["LocalCaller", "LocalTransaction", "begin_local", "commit_local"]
+__all__ = ["LocalCaller", "LocalLedger", "LocalTransaction", "begin_local", "commit_local"]
 
 logger = logging.getLogger("mqpg")
 
 LocalCaller = Connection | Session | ScopedSession[Any]
+
+
+class LocalLedger(Protocol):
+    """What notes, in the local transaction, that its messages are to be committed: a ledger, or an outbox."""
+
+    database: LocalDatabase
+
+    async def verified(self) -> None: ...
+    async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None: ...
+    async def holds(self, conn: Connection, handle: str) -> bool: ...
+    async def set_payload(self, conn: Connection, handle: str, payload: str) -> None: ...
 
 
 class LocalTransaction:
@@ -33,7 +44,7 @@ class LocalTransaction:
     """
 
     def __init__(
-        self, mq: AsyncClient, ledger: AsyncLedger, handle: str, owner: Connection | Session, lent: bool
+        self, mq: AsyncClient, ledger: LocalLedger, handle: str, owner: Connection | Session, lent: bool
     ) -> None:
         self.handle = handle
         self.handles = [handle]
@@ -90,7 +101,8 @@ class LocalTransaction:
         Consumers get all messages of the transaction or none. Raises what `prepare` raises, and Fenced.
         """
         self._require_open()
-        assert self.group is not None
+        if self.group is None:
+            raise WrongState("this producer sends one message with each transaction")
         # Durable before its ledger row is written, like the first one.
         handle = await prepare_half(self.mq, self.group, topic, payload, key, tag, headers, delay)
         self.handles.append(handle)
@@ -109,7 +121,8 @@ class LocalTransaction:
     ) -> list[str]:
         """`add` for many messages of one topic, stored together; returns their handles in argument order."""
         self._require_open()
-        assert self.group is not None
+        if self.group is None:
+            raise WrongState("this producer sends one message with each transaction")
         handles = await self.mq.prepare_batch(
             topic, payloads, self.group, keys=keys, tags=tags, headers=headers, delay=delay
         )
@@ -205,7 +218,7 @@ class LocalTransaction:
 
 
 async def begin_local(
-    mq: AsyncClient, ledger: AsyncLedger, handle: str, topic: str, conn: LocalCaller | None
+    mq: AsyncClient, ledger: LocalLedger, handle: str, topic: str, conn: LocalCaller | None
 ) -> LocalTransaction:
     """Step 2 begins: a transaction with the ledger row as its first statement."""
     try:

@@ -20,7 +20,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._async._io import Engine, Event, wait_for
 from mqpg._async.brokers import AsyncBrokers
 from mqpg._async.client import AsyncClient
-from mqpg._async.decisions import decide, decide_all, prepare_half, rollback_half
+from mqpg._async.decisions import decide, decide_all, prepare_half, prepare_somewhere, rollback_half
 from mqpg._async.ledger import AsyncLedger
 from mqpg._async.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
 from mqpg._async.recovery import DoneNotes, Recovery
@@ -89,7 +89,8 @@ class AsyncTransactionalProducer:
         whatever became of it), Fenced when the transaction took longer than its check-back would wait,
         WrongState when an administrator rolled the half message back, and the errors of `prepare`.
         """
-        mq, handle = await self._prepare_somewhere(topic, payload, key, tag, headers, delay)
+        message = (self.group, topic, payload, key, tag, headers, delay)
+        mq, handle = await prepare_somewhere(self.brokers, key, prepare_half, *message)
         try:
             tx = await begin_local(mq, self.ledger, handle, topic, conn)
         except BaseException:
@@ -109,24 +110,6 @@ class AsyncTransactionalProducer:
             await tx.release()
         if tx.committed:
             await self._tell_committed(tx)
-
-    async def _prepare_somewhere(
-        self, topic: str, payload: Any, key: str | None, tag: str | None, headers: Any, delay: Interval | None
-    ) -> tuple[AsyncClient, str]:
-        """Step 1, at the first broker that can be reached. Where an answer was lost the half is nobody's."""
-        failure: ConnectionFailed | None = None
-        for seat in self.brokers.candidates(key):
-            try:
-                mq = await seat.client()
-                handle = await prepare_half(mq, self.group, topic, payload, key, tag, headers, delay)
-            except ConnectionFailed as error:
-                seat.failed(error)
-                failure = error
-            else:
-                seat.worked()
-                return mq, handle
-        assert failure is not None  # there is a broker at least
-        raise failure
 
     async def _tell_committed(self, tx: LocalTransaction) -> None:
         """Steps 3 and 4."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Executable, Result
 from sqlalchemy.exc import SQLAlchemyError
@@ -14,15 +14,26 @@ from mqpg._dialects import in_transaction, is_answer, is_autocommit
 from mqpg._sync._io import Connection, ScopedSession, Session, driver_connection
 from mqpg._sync.client import Client
 from mqpg._sync.decisions import prepare_half, rollback_half, rollback_halves
-from mqpg._sync.ledger import Ledger
+from mqpg._sync.local import LocalDatabase
 from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
 from mqpg.message import Interval, Json, Outcome, encode
 
-__all__ = ["LocalCaller", "LocalTransaction", "begin_local", "commit_local"]
+__all__ = ["LocalCaller", "LocalLedger", "LocalTransaction", "begin_local", "commit_local"]
 
 logger = logging.getLogger("mqpg")
 
 LocalCaller = Connection | Session | ScopedSession[Any]
+
+
+class LocalLedger(Protocol):
+    """What notes, in the local transaction, that its messages are to be committed: a ledger, or an outbox."""
+
+    database: LocalDatabase
+
+    def verified(self) -> None: ...
+    def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None: ...
+    def holds(self, conn: Connection, handle: str) -> bool: ...
+    def set_payload(self, conn: Connection, handle: str, payload: str) -> None: ...
 
 
 class LocalTransaction:
@@ -33,7 +44,7 @@ class LocalTransaction:
     block what the decision came to (None: the broker does not know yet).
     """
 
-    def __init__(self, mq: Client, ledger: Ledger, handle: str, owner: Connection | Session, lent: bool) -> None:
+    def __init__(self, mq: Client, ledger: LocalLedger, handle: str, owner: Connection | Session, lent: bool) -> None:
         self.handle = handle
         self.handles = [handle]
         self.group: str | None = None
@@ -89,7 +100,8 @@ class LocalTransaction:
         Consumers get all messages of the transaction or none. Raises what `prepare` raises, and Fenced.
         """
         self._require_open()
-        assert self.group is not None
+        if self.group is None:
+            raise WrongState("this producer sends one message with each transaction")
         # Durable before its ledger row is written, like the first one.
         handle = prepare_half(self.mq, self.group, topic, payload, key, tag, headers, delay)
         self.handles.append(handle)
@@ -108,7 +120,8 @@ class LocalTransaction:
     ) -> list[str]:
         """`add` for many messages of one topic, stored together; returns their handles in argument order."""
         self._require_open()
-        assert self.group is not None
+        if self.group is None:
+            raise WrongState("this producer sends one message with each transaction")
         handles = self.mq.prepare_batch(topic, payloads, self.group, keys=keys, tags=tags, headers=headers, delay=delay)
         self.handles += handles
         for handle in handles:
@@ -201,7 +214,7 @@ class LocalTransaction:
             raise WrongState("this local transaction has ended")
 
 
-def begin_local(mq: Client, ledger: Ledger, handle: str, topic: str, conn: LocalCaller | None) -> LocalTransaction:
+def begin_local(mq: Client, ledger: LocalLedger, handle: str, topic: str, conn: LocalCaller | None) -> LocalTransaction:
     """Step 2 begins: a transaction with the ledger row as its first statement."""
     try:
         ledger.verified()

@@ -21,7 +21,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._sync._io import Engine, Event, wait_for
 from mqpg._sync.brokers import Brokers
 from mqpg._sync.client import Client
-from mqpg._sync.decisions import decide, decide_all, prepare_half, rollback_half
+from mqpg._sync.decisions import decide, decide_all, prepare_half, prepare_somewhere, rollback_half
 from mqpg._sync.ledger import Ledger
 from mqpg._sync.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
 from mqpg._sync.recovery import DoneNotes, Recovery
@@ -90,7 +90,8 @@ class TransactionalProducer:
         whatever became of it), Fenced when the transaction took longer than its check-back would wait,
         WrongState when an administrator rolled the half message back, and the errors of `prepare`.
         """
-        mq, handle = self._prepare_somewhere(topic, payload, key, tag, headers, delay)
+        message = (self.group, topic, payload, key, tag, headers, delay)
+        mq, handle = prepare_somewhere(self.brokers, key, prepare_half, *message)
         try:
             tx = begin_local(mq, self.ledger, handle, topic, conn)
         except BaseException:
@@ -110,24 +111,6 @@ class TransactionalProducer:
             tx.release()
         if tx.committed:
             self._tell_committed(tx)
-
-    def _prepare_somewhere(
-        self, topic: str, payload: Any, key: str | None, tag: str | None, headers: Any, delay: Interval | None
-    ) -> tuple[Client, str]:
-        """Step 1, at the first broker that can be reached. Where an answer was lost the half is nobody's."""
-        failure: ConnectionFailed | None = None
-        for seat in self.brokers.candidates(key):
-            try:
-                mq = seat.client()
-                handle = prepare_half(mq, self.group, topic, payload, key, tag, headers, delay)
-            except ConnectionFailed as error:
-                seat.failed(error)
-                failure = error
-            else:
-                seat.worked()
-                return mq, handle
-        assert failure is not None  # there is a broker at least
-        raise failure
 
     def _tell_committed(self, tx: LocalTransaction) -> None:
         """Steps 3 and 4."""

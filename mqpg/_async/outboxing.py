@@ -1,0 +1,310 @@
+"""FastMiniMQ's producer: messages stored first, both phases driven by the producer, no check-back.
+
+QoS 2, `transaction`: P1 store, P2 P3 PREPARE, P4 business and decision in one local transaction, P5 P6 COMMIT or
+ROLLBACK, P7 delete. QoS 1, `send`: P1 store with the business, P2 P3 send with a dedup id, P4 delete. QoS 0: send. What
+a crash leaves in the outbox, `recover` finishes, always with the broker that the row names.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import URL
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._async._io import Connection, Engine, Event, ScopedSession, Session, wait_for
+from mqpg._async.brokers import AsyncBrokers
+from mqpg._async.client import AsyncClient
+from mqpg._async.decisions import decide, rollback_half
+from mqpg._async.local import LocalDatabase
+from mqpg._async.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
+from mqpg._async.outbox import Outbox, OutboxEntry, Stored, body
+from mqpg._protocol_tables import outbox_metadata
+from mqpg.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
+from mqpg.message import Interval, Outcome
+
+__all__ = ["AsyncOutboxProducer"]
+
+logger = logging.getLogger("mqpg")
+
+
+class AsyncOutboxProducer:
+    """Sends messages that are stored in the database of the business tables until their broker has them.
+
+    `mq` is the broker, or several; `database` the SQLAlchemy URL (or engine) where table mqpg_outbox lives; `group`
+    the producer group of QoS 2. Nobody has to answer check-backs: give the group the checker due_checks and run
+    `recover`. May be shared by threads.
+    """
+
+    def __init__(
+        self, mq: AsyncClient | AsyncBrokers, *, database: str | URL | Engine, group: str | None = None
+    ) -> None:
+        self.brokers = AsyncBrokers.around(mq)
+        self.group = group
+        self.outbox = Outbox(LocalDatabase(database))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections to the database; clients stay open."""
+        await self.outbox.database.close()
+
+    async def create_outbox(self) -> None:
+        """Create table mqpg_outbox where it is not there."""
+        await self.outbox.database.create(outbox_metadata)
+
+    async def send(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        delay: Interval | None = None,
+        qos: int = 1,
+        conn: LocalCaller | None = None,
+    ) -> int | None:
+        """Send at least once (QoS 1), to one broker only; the message id, None while no broker has it.
+
+        With `conn`, a SQLAlchemy connection or session in the caller's transaction, the message is stored there
+        and goes out with `recover` after that commits. Without, it is stored and sent at once. `qos` 0 stores
+        nothing: one attempt, at most once. Raises ConnectionFailed when no broker was ever reached (QoS 1), or
+        the one tried does not answer (QoS 0), and what `send` raises.
+        """
+        if qos == 0 and conn is None:
+            mq = await self.brokers.pick(key)
+            return await mq.send(topic, payload, key=key, tag=tag, headers=headers, delay=delay)
+        if qos != 1:
+            raise InvalidArgument("qos must be 0 or 1, and 1 with conn; transaction() is QoS 2")
+        await self.outbox.verified()
+        broker = await self._pin(key)
+        row = Stored.of("send", broker, self.group, topic, payload, key, tag, headers, delay)
+        if conn is not None:
+            await self.outbox.store(_connection(conn), row)
+            return None
+        await store_message(self.outbox, row)
+        try:
+            mq = await self.brokers.by_id(broker)
+            message_id = await send_message(mq, row)
+        except ConnectionFailed as error:
+            logger.warning("message %s is stored, its broker does not answer (recovery sends it): %s", row.id, error)
+            return None
+        except Error:
+            # Refused, now and at any other time.
+            await delete_message(self.outbox, row.id)
+            raise
+        await delete_message(self.outbox, row.id)
+        return message_id
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        delay: Interval | None = None,
+        merged: bool = False,
+        conn: LocalCaller | None = None,
+    ) -> AsyncGenerator[LocalTransaction]:
+        """A local transaction that sends a message exactly when it commits (QoS 2).
+
+        `merged` stores the message with the business (P1 in P4), one local transaction less: a crash between PREPARE
+        and that leaves a half message that nobody decides, and `half_pending` lists it. Otherwise as
+        AsyncTransactionalProducer.transaction, with one message.
+        """
+        await self.outbox.verified()
+        mq, row, handle = await self._prepare(topic, payload, key, tag, headers, delay, merged)
+        try:
+            tx = await begin_local(mq, OutboxEntry(self.outbox, row, merged), handle, topic, conn)
+        except BaseException:
+            await self._roll_back(mq, row, handle, merged)
+            raise
+        try:
+            yield tx
+            if tx.open:
+                await commit_local(tx)
+        except BaseException:
+            # What is not certain here is read in the outbox by recovery.
+            if await tx.abandon():
+                tx.outcome = await self._roll_back(mq, row, handle, merged)
+            raise
+        finally:
+            await tx.release()
+        if tx.committed:
+            tx.outcome = await decide(mq, handle, tx.final_payload)
+            if tx.outcome is not None:
+                await delete_message(self.outbox, row.id)
+        elif tx.outcome is not None and not merged:  # tx.rollback() has told the broker
+            await delete_message(self.outbox, row.id)
+
+    async def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
+        """One pass over the outbox: what is not finished is finished, with the broker of its row.
+
+        A broker that is away keeps its rows, and the others go on. Returns how many rows were finished; 0 says that
+        nothing was left to do. Raises ConnectionFailed when no broker answers.
+        """
+        await self.outbox.verified()
+        finished, failures = 0, []
+        for seat in self.brokers.seats:
+            try:
+                mq = await seat.client()
+                for row in await self.outbox.open_rows((await mq.info()).broker_id, max_rows, older_than):
+                    finished += await self._finish(mq, row)
+            except ConnectionFailed as error:
+                seat.failed(error)
+                failures.append(error)
+            else:
+                seat.worked()
+        if len(failures) == len(self.brokers.seats):
+            raise failures[0]
+        return finished
+
+    async def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
+        """`recover` every `interval` seconds until `stop` is set, through restarts of any database."""
+        while not stop.is_set():
+            try:
+                while await self.recover() and not stop.is_set():
+                    pass
+            except (Error, SQLAlchemyError) as error:
+                logger.warning("recovery of the outbox failed, it goes on: %s", error)
+            await wait_for(stop, interval)
+
+    async def _prepare(
+        self, topic: str, payload: Any, key: str | None, tag: str | None, headers: Any, delay: Interval | None,
+        merged: bool,
+    ) -> tuple[AsyncClient, Stored, str]:  # fmt: skip
+        """P1 to P3 at the first broker that takes it. Each broker tried has a row of its own, never the same id."""
+        if self.group is None:
+            raise ConfigurationError("a producer group is needed: OutboxProducer(..., group=...)")
+        failure: ConnectionFailed | None = None
+        for seat in self.brokers.candidates(key):
+            try:
+                mq = await seat.client()
+                broker = (await mq.info()).broker_id
+            except ConnectionFailed as error:
+                seat.failed(error)
+                failure = error
+                continue
+            row = Stored.of("stored", broker, self.group, topic, payload, key, tag, headers, delay)
+            if not merged:
+                await store_message(self.outbox, row)
+            try:
+                handle = await prepare_message(mq, row)
+            except ConnectionFailed as error:
+                # It may have arrived or not: a failed PREPARE is a ROLLBACK, which recovery sends.
+                seat.failed(error)
+                failure = error
+                if not merged:
+                    await self.outbox.give_up(row)
+                continue
+            except Error:
+                if not merged:
+                    await delete_message(self.outbox, row.id)
+                raise
+            seat.worked()
+            return mq, row, handle
+        assert failure is not None  # there is a broker at least
+        raise failure
+
+    async def _roll_back(self, mq: AsyncClient, row: Stored, handle: str, merged: bool) -> Outcome | None:
+        """P4 to P7 of a business that failed; None where the broker does not know yet."""
+        if merged:
+            return await rollback_half(mq, handle)
+        if not await self.outbox.give_up(row):
+            return None
+        outcome = await rollback_half(mq, handle)
+        if outcome is not None:
+            await delete_message(self.outbox, row.id)
+        return outcome
+
+    async def _finish(self, mq: AsyncClient, row: Stored) -> bool:
+        if row.state == "send":
+            await send_message(mq, row)
+        elif row.state == "commit":
+            if not await self._commit(mq, row):
+                return False
+        else:
+            if row.state == "stored" and not await self.outbox.give_up(row):
+                return False
+            # The same id: the handle that was issued, or one that is rolled back before anybody uses it.
+            outcome = await mq.rollback(row.handle or await prepare_message(mq, row))
+            if outcome is Outcome.ALREADY_COMMITTED:
+                logger.error("outbox: message %s is to be rolled back, its broker has committed it", row.id)
+                return False
+        await delete_message(self.outbox, row.id)
+        return True
+
+    async def _commit(self, mq: AsyncClient, row: Stored) -> bool:
+        assert row.handle is not None  # P4 writes it
+        outcome = await mq.commit(row.handle, body(row))
+        if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (await mq.info()).incarnation:
+            # The broker was restored to a time before PREPARE: what it has lost is still here.
+            handle = await prepare_message(mq, row)
+            await self.outbox.keep_handle(row, handle)
+            outcome = await mq.commit(handle, body(row))
+        if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
+            logger.error("outbox: message %s was committed here, its broker says %s", row.id, outcome)
+            return False
+        return True
+
+    async def _pin(self, key: str | None) -> str:
+        """The broker that a message goes to, which need not answer now if it ever did."""
+        failure: ConnectionFailed | None = None
+        for seat in self.brokers.candidates(key):
+            if seat.broker_id is None:
+                try:
+                    await seat.client()
+                except ConnectionFailed as error:
+                    seat.failed(error)
+                    failure = error
+            if seat.broker_id is not None:
+                return seat.broker_id
+        assert failure is not None
+        raise failure
+
+
+async def store_message(outbox: Outbox, row: Stored) -> None:
+    """P1."""
+    await outbox.store_now(row)
+
+
+async def send_message(mq: AsyncClient, row: Stored) -> int:
+    """P2 and P3 of QoS 1: one broker, one dedup id, so a repetition finds the first message."""
+    return await mq.send(row.topic, body(row), **row.message())
+
+
+async def prepare_message(mq: AsyncClient, row: Stored) -> str:
+    """P2 and P3 of QoS 2: one broker, one dedup id, so a repetition finds the first half."""
+    assert row.producer_group is not None
+    return await mq.prepare(row.topic, body(row), row.producer_group, **row.message())
+
+
+async def delete_message(outbox: Outbox, message_id: str) -> None:
+    """P7, or P4 of QoS 1. A row that stays is merely finished again."""
+    try:
+        await outbox.delete(message_id)
+    except SQLAlchemyError as error:
+        logger.warning("message %s stays in the outbox for now: %s", message_id, outbox.database.failure(error))
+
+
+def _connection(conn: LocalCaller) -> Connection | Session:
+    if isinstance(conn, ScopedSession):
+        conn = conn()
+    if not isinstance(conn, (Connection, Session)):
+        raise InvalidArgument(f"conn must be a SQLAlchemy Connection or Session, not {type(conn).__name__}")
+    return conn

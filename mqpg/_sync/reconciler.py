@@ -1,0 +1,113 @@
+# Generated from mqpg/_async/reconciler.py by tools/async_to_sync.py: change that file.
+"""The set-difference plan for ledgers in other databases (protocol T6), by Python; `mqpg reconcile` does it by Spark.
+
+No stream is compared with another one, so nothing is found by mistake: an open local transaction's row is not visible,
+a young row is left to its producer, and each hit is looked at again when it is settled. Any number of these may
+run at once: a decision is made once, and the outcome says by whom.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import URL, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._sync._io import Engine, Event, wait_for
+from mqpg._sync.brokers import Brokers
+from mqpg._sync.client import Client
+from mqpg._sync.ledger import Ledger
+from mqpg._tables import clock, ledger
+from mqpg.errors import ConnectionFailed, Error, LedgerError, SchemaError
+from mqpg.message import HalfState, Unsettled, Verdict
+
+__all__ = ["Reconciler"]
+
+logger = logging.getLogger("mqpg")
+
+
+class Reconciler:
+    """Compares a ledger with the brokers that its handles name.
+
+    `older_than`: rows younger than this are left to their producer. `page`: rows compared at a time.
+    """
+
+    def __init__(
+        self,
+        mq: Client | Brokers,
+        ledger: str | URL | Engine | Ledger,
+        *,
+        older_than: timedelta = timedelta(minutes=1),
+        page: int = 1000,
+    ) -> None:
+        self.brokers = Brokers.around(mq)
+        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        self._older_than = older_than
+        self._page = page
+
+    def step(self, settle: bool = True) -> list[Unsettled]:
+        """One comparison of the whole ledger; what it found, and what became of it.
+
+        A broker that does not answer is left for the next time. Raises ConnectionFailed when none does, or the
+        ledger does not (what was settled stays so), and LedgerError.
+        """
+        self.ledger.verified()
+        found: list[Unsettled] = []
+        failures = []
+        for seat in self.brokers.seats:
+            try:
+                mq = seat.client()
+                for page in self._pages((mq.info()).broker_id):
+                    found += self._compare(mq, page, settle)
+            except ConnectionFailed as error:  # the broker's, or the ledger's
+                failures.append(error)
+        if len(failures) == len(self.brokers.seats):
+            raise failures[0]
+        return found
+
+    def run(self, stop: Event, interval: float = 60.0) -> None:
+        """`step` every `interval` seconds until `stop` is set; while a database is away it waits for it."""
+        while not stop.is_set():
+            try:
+                for hit in self.step():
+                    logger.warning("reconciliation: %s was %s: %s", hit.handle, hit.state, hit.outcome or "left alone")
+            except (LedgerError, SchemaError):
+                raise
+            except (Error, SQLAlchemyError) as error:
+                logger.warning("reconciliation is suspended, a database is away: %s", error)
+            wait_for(stop, interval)
+
+    def _pages(self, broker_id: str) -> Generator[dict[str, str | None]]:
+        """Topics by handle: local rows of a broker, in the order of the ledger's key."""
+        last = f"{broker_id}."
+        while True:
+            query = select(ledger.c.handle, ledger.c.topic).where(
+                ledger.c.entry == "local", ledger.c.handle > last, ledger.c.handle < f"{broker_id}/"
+            )
+            try:
+                with self.ledger.database.engine.connect() as conn:
+                    now: Any = (conn.execute(select(clock()))).scalar_one()
+                    query = query.where(ledger.c.created_at <= now - self._older_than)
+                    rows = (conn.execute(query.order_by(ledger.c.handle).limit(self._page))).all()
+            except SQLAlchemyError as error:
+                raise self.ledger.database.failure(error) from error
+            if rows:
+                yield {row[0]: row[1] for row in rows}
+            if len(rows) < self._page:
+                return
+            last = rows[-1][0]
+
+    def _compare(self, mq: Client, page: dict[str, str | None], settle: bool) -> list[Unsettled]:
+        missing = [half for half in mq.half_states(list(page)) if half.state != "committed"]
+        return [self._settle(mq, half, page[half.handle], settle) for half in missing]
+
+    def _settle(self, mq: Client, half: HalfState, topic: str | None, settle: bool) -> Unsettled:
+        outcome = None
+        # The verdict again: it makes sure that the local commit is on disk.
+        if settle and half.state == "undecided" and self.ledger.verdict(half.handle) is Verdict.COMMIT:
+            outcome = mq.commit(half.handle, self.ledger.final_payload(half.handle))
+        state = "absent" if half.state == "unknown" else half.state
+        return Unsettled(half.handle, half.message_id, half.topic or topic, half.key, state, outcome)

@@ -1,0 +1,48 @@
+# Generated from mqpg/_async/reconciling.py by tools/async_to_sync.py: change that file.
+"""Reconciliation as calls of the client: half states, and the set difference for the ledger at the broker (T6)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mqpg._sql import function
+from mqpg._sync.caller import Caller
+from mqpg._sync.core import Core
+from mqpg.message import HalfState, Interval, Outcome, Unsettled, interval
+
+__all__ = ["Reconciling"]
+
+_STATES = function("half_states", "handles text[]", columns="handle, state, parked, message_id, topic, key")
+_RECONCILE = function(
+    "reconcile",
+    "older_than interval, max_messages int, settle boolean",
+    columns="handle, message_id, topic, key, state, cast(outcome as text)",
+)
+
+
+class Reconciling(Core):
+    """Calls that compare what was promised with what was decided."""
+
+    def half_states(self, handles: Sequence[str], *, conn: Caller | None = None) -> list[HalfState]:
+        """What became of half messages, in argument order; whatever names none is unknown."""
+        rows = self._rows(_STATES, {"handles": list(handles)}, conn, repeat=True)
+        return [HalfState(*row) for row in rows]
+
+    def reconcile(
+        self,
+        older_than: Interval = 60.0,
+        max_messages: int = 1000,
+        settle: bool = True,
+        *,
+        conn: Caller | None = None,
+    ) -> list[Unsettled]:
+        """Find what the ledger in the broker's database committed and no commit decided, and commit it.
+
+        Reconciler does the same for ledgers elsewhere.
+        """
+        values = {"older_than": interval(older_than), "max_messages": max_messages, "settle": settle}
+        rows = self._rows(_RECONCILE, values, conn, repeat=True)
+        return [
+            Unsettled(handle, message_id, topic, key, state, None if outcome is None else Outcome(outcome))
+            for handle, message_id, topic, key, state, outcome in rows
+        ]

@@ -1,0 +1,335 @@
+"""T4: topics that relay PREPARE, COMMIT and ROLLBACK, and the inbox of their consumers (FastMiniMQ, P1-P7 and S1-S8)."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, text
+
+import mqpg
+from mqpg import errors
+from tests.protocols.helpers import INSERT, business, die_at, killed, rows, wait_until
+
+PHASES = "select headers ->> 'mqpg-phase', payload from mqpg.fetch('relayed', 0, 0, 1000)"
+
+
+@pytest.fixture
+def relayed(mq: mqpg.Client) -> str:
+    """A relay topic of one queue, so that all phases are in one order, with a producer group `shop`."""
+    mq.create_topic("relayed", queues=1, kind="relay")
+    mq.create_producer_group("shop")
+    return "relayed"
+
+
+def phases(db: psycopg.Connection, mq: mqpg.Client) -> list[tuple[str, Any]]:
+    mq.append()
+    return db.execute(PHASES.encode()).fetchall()
+
+
+def reader(engine: Engine | None, *, fail: list[int] | None = None, **options: Any) -> mqpg.Consumer:
+    """A consumer whose effect is a row of `business`: in its own database, or (None) in the broker's."""
+    left = fail if fail is not None else []
+
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        if message.payload in left:
+            left.remove(message.payload)
+            raise ValueError("not now")
+        if engine is None:
+            conn.execute("insert into business (id) values (%s)", (message.payload,))
+        else:
+            conn.execute(INSERT, {"id": message.payload})
+
+    options = {"group": "readers", "database": engine, "journal": True, "consumer": "one"} | options
+    if engine is None:
+        options["consumer"] = None
+    found: mqpg.Consumer = mqpg.consumer("relayed", **options)(handle)
+    return found
+
+
+def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
+    mq.append()
+    while consumer.step(mq):
+        mq.append()
+
+
+def test_each_phase_is_one_message_in_the_queue_of_its_prepare(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str
+) -> None:
+    mq.create_topic("wide", queues=16, kind="relay")
+    handles = [mq.prepare("wide", n, "shop", key=None if n % 2 else f"k{n}") for n in range(12)]
+    assert all(outcome == "committed" for _, outcome in mq.commit_batch(handles[:6]))
+    for handle in handles[6:9]:
+        assert mq.commit(handle) is mqpg.Outcome.COMMITTED
+    assert all(outcome == "rolled_back" for _, outcome in mq.rollback_batch(handles[9:]))
+    mq.append()
+    spots: dict[str, list[tuple[str, int]]] = {}
+    for queue in range(16):
+        found = db.execute("select headers, queue_id from mqpg.fetch('wide', %s, 0, 100)", (queue,)).fetchall()
+        for headers, queue_id in found:
+            spots.setdefault(headers["mqpg-handle"], []).append((headers["mqpg-phase"], queue_id))
+    assert set(spots) == set(handles)
+    for number, handle in enumerate(handles):
+        assert [phase for phase, _ in spots[handle]] == ["prepare", "commit" if number < 9 else "rollback"]
+        assert len({queue_id for _, queue_id in spots[handle]}) == 1
+
+
+def test_the_first_decision_travels_and_no_other(mq: mqpg.Client, db: psycopg.Connection, relayed: str) -> None:
+    handle = mq.prepare(relayed, {"id": 1}, "shop", headers={"mine": True})
+    assert mq.commit(handle) is mqpg.Outcome.COMMITTED
+    assert mq.commit(handle) is mqpg.Outcome.ALREADY_COMMITTED
+    assert mq.rollback(handle) is mqpg.Outcome.ALREADY_COMMITTED
+    assert phases(db, mq) == [("prepare", {"id": 1}), ("commit", {"id": 1})]
+    headers = db.execute("select headers from mqpg.fetch('relayed', 0, 0, 10)").fetchall()
+    assert [h[0]["mine"] for h in headers] == [True, True]
+
+
+def test_a_repeated_prepare_is_one_half(mq: mqpg.Client, db: psycopg.Connection, relayed: str) -> None:
+    """The answer to PREPARE was lost: its dedup id finds the first, even after the COMMIT."""
+    first = mq.prepare(relayed, 1, "shop", dedup_id="id-1")
+    assert mq.prepare(relayed, 1, "shop", dedup_id="id-1") == first
+    mq.commit(first)
+    assert mq.prepare(relayed, 1, "shop", dedup_id="id-1") == first
+    assert mq.commit(first) is mqpg.Outcome.ALREADY_COMMITTED
+    assert phases(db, mq) == [("prepare", 1), ("commit", 1)]
+
+
+def test_final_payload_delay_and_batches(mq: mqpg.Client, db: psycopg.Connection, relayed: str) -> None:
+    handles = mq.prepare_batch(relayed, ["a", "b", "c"], "shop")
+    mq.create_topic("normal", queues=1)
+    other = mq.prepare("normal", "n", "shop")
+    outcomes = mq.commit_batch([*handles, other], [None, "B", None, "N"])
+    assert [outcome for _, outcome in outcomes] == ["committed"] * 4
+    late = mq.prepare(relayed, "late", "shop", delay=0.3)
+    mq.commit(late, "LATE")
+    expected = [("prepare", "a"), ("prepare", "b"), ("prepare", "c"), ("commit", "a"), ("commit", "B"), ("commit", "c")]
+    assert phases(db, mq) == [*expected, ("prepare", "late")]
+    assert db.execute("select payload from mqpg.fetch('normal', 0, 0, 10)").fetchall() == [("N",)]
+    wait_until(lambda: len(phases(db, mq)) == 8)
+    assert phases(db, mq)[-1] == ("commit", "LATE")
+
+
+def test_check_back_decides_relayed_halves_too(mq: mqpg.Client, db: psycopg.Connection, relayed: str) -> None:
+    mq.create_producer_group("here", check_after="10 ms", checker="ledger")
+    done = mq.prepare(relayed, "done", "here")
+    mq.prepare(relayed, "never", "here")
+    with psycopg.connect(db.info.dsn) as conn:
+        mq.local_begin(done, conn=conn)
+    time.sleep(0.05)
+    wait_until(lambda: mq.compensate() == 0 and db.execute("select from mqpg.half_pending").fetchone() is None)
+    assert sorted(phases(db, mq), key=str) == [
+        ("commit", "done"), ("prepare", "done"), ("prepare", "never"), ("rollback", None),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", ["there", "here"])
+def test_only_committed_messages_take_effect(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, engine: Engine, place: str
+) -> None:
+    if place == "here":
+        db.execute("create table business (id int primary key)")
+    consumer = reader(engine if place == "there" else None)
+    good, bad, undecided = (mq.prepare(relayed, number, "shop") for number in (1, 2, 3))
+    drain(consumer, mq)
+    assert _effects(db, engine, place) == []
+    assert _inbox(db, engine, place) == 3
+    mq.commit(good)
+    mq.rollback(bad)
+    mq.send(relayed, 4)  # a plain message takes effect as anywhere
+    drain(consumer, mq)
+    assert _effects(db, engine, place) == [1, 4]
+    assert _inbox(db, engine, place) == 1
+    mq.commit(undecided)
+    drain(consumer, mq)
+    assert _effects(db, engine, place) == [1, 3, 4]
+    assert _inbox(db, engine, place) == 0
+    consumer.close()
+
+
+def _effects(db: psycopg.Connection, engine: Engine, place: str) -> list[int]:
+    if place == "there":
+        return business(engine)
+    return [row[0] for row in db.execute("select id from business order by id").fetchall()]
+
+
+def _inbox(db: psycopg.Connection, engine: Engine, place: str) -> int:
+    if place == "there":
+        return rows(engine, "mqpg_prepared")
+    return int(db.execute("select count(*) from mqpg_prepared").fetchall()[0][0])
+
+
+def test_a_producer_of_its_own_ids_may_repeat_both_phases(mq: mqpg.Client, relayed: str, engine: Engine) -> None:
+    """Mode B needs no more of a broker than a log: phases are plain messages, repeated at will."""
+    consumer = reader(engine)
+
+    def send(phase: str, payload: Any) -> None:
+        mq.send(relayed, payload, headers={"mqpg-phase": phase, "mqpg-handle": "my-id"})
+
+    send("commit", 9)  # without a PREPARE: ignored
+    send("prepare", 1)
+    send("prepare", 2)  # the last one counts
+    send("commit", mqpg.Json("null"))  # and need not be said again
+    send("commit", 2)
+    send("rollback", mqpg.Json("null"))
+    drain(consumer, mq)
+    assert business(engine) == [2]
+    assert rows(engine, "mqpg_prepared") == 0
+    consumer.close()
+
+
+def test_a_commit_whose_effect_fails_comes_again(mq: mqpg.Client, relayed: str, engine: Engine) -> None:
+    """Its PREPARE stays in the inbox until the effect is there."""
+    mq.subscribe("readers", relayed, "pinned", retry_delay="10 ms")
+    consumer = reader(engine, fail=[1])
+    for number in (1, 2):
+        mq.commit(mq.prepare(relayed, number, "shop"))
+    drain(consumer, mq)
+    assert business(engine) == [2]
+    assert rows(engine, "mqpg_prepared") == 1
+
+    def applied() -> bool:
+        drain(consumer, mq)
+        return business(engine) == [1, 2]
+
+    wait_until(applied)
+    assert rows(engine, "mqpg_prepared") == 0
+    consumer.close()
+
+
+def test_an_inbox_that_cannot_be_written_stops_the_queue(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, engine: Engine
+) -> None:
+    """A PREPARE that went to the retry lane would let its COMMIT pass by, ignored."""
+    consumer = reader(engine)
+    consumer.step(mq)
+    with engine.begin() as conn:
+        conn.execute(text("drop table mqpg_prepared"))
+    handle = mq.prepare(relayed, 1, "shop")
+    mq.commit(handle)
+    mq.append()
+    for _ in range(3):
+        with pytest.raises(Exception, match="mqpg_prepared"):
+            consumer.step(mq)
+    assert business(engine) == []
+    again = reader(engine)
+    drain(again, mq)
+    assert business(engine) == [1]
+    for one in (consumer, again):
+        one.close()
+
+
+def test_modes_in_which_phases_could_overtake_are_refused(mq: mqpg.Client, relayed: str) -> None:
+    for arguments in ({"mode": "shared"}, {"mode": "broadcast"}, {"filter": "$.id > 1"}):
+        with pytest.raises(errors.WrongTopicKind, match="PREPARE"):
+            mq.subscribe("readers", relayed, **arguments)
+    mq.subscribe("readers", relayed)
+    with pytest.raises(errors.WrongTopicKind):
+        mq.alter_subscription("readers", relayed, mode="shared")
+
+
+def test_headers_that_are_no_object_are_refused(mq: mqpg.Client, relayed: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match="JSON object"):
+        mq.prepare(relayed, 1, "shop", headers=[1])
+
+
+def test_a_dedup_id_of_a_send_is_no_half(mq: mqpg.Client, relayed: str) -> None:
+    mq.send(relayed, 1, dedup_id="d")
+    with pytest.raises(errors.WrongState, match="no half message"):
+        mq.prepare(relayed, 1, "shop", dedup_id="d")
+
+
+def test_find_and_states(mq: mqpg.Client, relayed: str) -> None:
+    handle = mq.prepare(relayed, 1, "shop", key="k")
+    assert [state.state for state in mq.half_states([handle, "x"])] == ["undecided", "unknown"]
+    mq.commit(handle)
+    mq.append()
+    assert [found.state for found in mq.find_by_key(relayed, "k")] == ["relayed", "appended", "appended"]
+    state = mq.half_states([handle])[0]
+    assert (state.state, state.topic, state.key, state.parked) == ("committed", relayed, "k", False)
+
+
+CRASHES = [
+    ("before", "mqpg._sync.relay.RelayInbox._store"),  # S3
+    ("after", "mqpg._sync.relay.RelayInbox._store"),
+    ("after", "mqpg._sync.offsets.Offsets.move"),  # S4, S8
+    ("before", "mqpg._sync.client.Client.ack"),
+    ("after", "mqpg._sync.client.Client.ack"),
+    ("before", "mqpg._sync.relay.RelayInbox._take"),  # S7
+    ("after", "mqpg._sync.relay.RelayInbox._take"),
+]
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(("when", "step"), CRASHES)
+def test_killed_consumer(mq: mqpg.Client, dsn: str, relayed: str, sqlite: Engine, when: str, step: str) -> None:
+    """PREPARE and COMMIT in one delivery or in two: one effect, whatever the consumer dies at."""
+    mq.subscribe("readers", relayed, "pinned")
+    mq.commit(mq.prepare(relayed, 1, "shop"))
+    mq.rollback(mq.prepare(relayed, 2, "shop"))
+    mq.append()
+    killed("tests.protocols.test_relay", dsn, str(sqlite.url), when, step)
+    consumer = reader(sqlite)
+    drain(consumer, mq)
+    assert business(sqlite) == [1]
+    assert rows(sqlite, "mqpg_prepared") == 0
+    assert rows(sqlite, "mqpg_applied") == 4
+    consumer.close()
+
+
+def test_two_consumers_of_two_queues(
+    mq: mqpg.Client, dsn: str, new_database: Callable[..., str], engine: Engine
+) -> None:
+    """Producers and consumers at once; each message takes effect once."""
+    mq.create_topic("busy", queues=2, kind="relay")
+    mq.create_producer_group("shop")
+    mq.subscribe("readers", "busy", "pinned")
+
+    def produce(start: int) -> None:
+        for number in range(start, start + 20):
+            handle = mq.prepare("busy", number, "shop")
+            (mq.rollback if number % 5 == 0 else mq.commit)(handle)
+
+    threads = [threading.Thread(target=produce, args=(start,)) for start in (0, 100)]
+    for thread in threads:
+        thread.start()
+
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload})
+
+    consumer = mqpg.consumer("busy", group="readers", database=engine, consumer="one")(handle)
+    wanted = sorted(n for start in (0, 100) for n in range(start, start + 20) if n % 5)
+
+    def all_there() -> bool:
+        drain(consumer, mq)
+        return business(engine) == wanted
+
+    wait_until(all_there)
+    for thread in threads:
+        thread.join()
+    consumer.close()
+
+
+def _main(dsn: str, local_url: str, when: str, step: str) -> None:
+    from importlib import import_module
+
+    from sqlalchemy import create_engine
+
+    path, _, name = step.rpartition(".")
+    module, _, owner = path.rpartition(".")
+    die_at(getattr(import_module(module), owner), name, when)
+    with mqpg.connect(dsn) as mq:
+        consumer = reader(create_engine(local_url))
+        while True:
+            consumer.step(mq)
+
+
+if __name__ == "__main__":
+    import sys
+
+    os.environ.setdefault("MQPG_CONSUMER", "one")
+    _main(*sys.argv[1:])
