@@ -1,6 +1,7 @@
-"""Tables that mqpg keeps in databases of its users, and what differs between those databases.
+"""Tables that mqpg keeps in databases of its users: what the library's `create` methods make.
 
-The producer's ledger (protocols T2, T3), the consumer's offsets, inbox and journal (protocol C2).
+The producer's ledger (protocols T2, T3), the consumer's offsets, inbox and journal (protocol C2). What differs
+between those databases otherwise is in mqpg._dialects.
 """
 
 from __future__ import annotations
@@ -19,27 +20,19 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    inspect,
-    text,
 )
-from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError, NoSuchTableError
+from sqlalchemy.dialects import mysql
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
-
-from mqpg.errors import LedgerError
 
 __all__ = [
     "applied",
     "clock",
     "consumer_metadata",
-    "in_transaction",
     "inbox",
-    "is_answer",
     "ledger",
     "ledger_metadata",
     "offsets",
-    "verify",
 ]
 
 ledger_metadata = MetaData()
@@ -74,22 +67,40 @@ def _clock_mysql(element: clock, compiler: Any, **kw: Any) -> str:
     return "utc_timestamp(6)"
 
 
-_time = DateTime(timezone=True)
-_name = String(127)
+def _word(length: int) -> String:
+    """Text compared byte by byte: MySQL's default collations take 'A' and 'a' for the same key."""
+    exact = mysql.VARCHAR(length, charset="ascii", collation="ascii_bin")
+    return String(length).with_variant(exact, "mysql", "mariadb")
+
+
+_MYSQL = ("mysql", "mariadb")
+_name = _word(127)
+# Without a precision MySQL rounds to the second, without LONGTEXT it ends at 64 KiB.
+_time = DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=6), *_MYSQL)
+_long = Text().with_variant(mysql.LONGTEXT(charset="utf8mb4"), *_MYSQL)
+# The other engines know no transactions.
+_transactional = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 
 ledger = Table(
     "mqpg_ledger",
     ledger_metadata,
-    Column("handle", String(200), primary_key=True),
-    Column("entry", String(8), nullable=False),  # local, or the fence of a check-back
+    Column("handle", _word(200), primary_key=True),
+    Column("entry", _word(8), nullable=False),  # local, or the fence of a check-back
     Column("topic", _name),
-    Column("payload", Text),  # JSON: the final payload, where the commit is to carry one
+    Column("payload", _long),  # JSON: the final payload, where the commit is to carry one
     Column("created_at", _time, nullable=False),
     Column("done_at", _time),  # the broker has the decision
     CheckConstraint("entry in ('local', 'fence')", name="mqpg_ledger_entry"),
+    **_transactional,
 )
 _open = ledger.c.done_at.is_(None)
-Index("mqpg_ledger_open", ledger.c.created_at, ledger.c.handle, postgresql_where=_open, sqlite_where=_open)
+Index("mqpg_ledger_open", ledger.c.created_at, ledger.c.handle, postgresql_where=_open, sqlite_where=_open).ddl_if(
+    callable_=lambda ddl, target, bind, **kw: kw["dialect"].name not in _MYSQL
+)
+# MySQL has no partial indexes.
+Index("mqpg_ledger_undone", ledger.c.done_at, ledger.c.created_at, ledger.c.handle).ddl_if(
+    callable_=lambda ddl, target, bind, **kw: kw["dialect"].name in _MYSQL
+)
 
 offsets = Table(
     "mqpg_offsets",
@@ -99,9 +110,10 @@ offsets = Table(
     Column("queue_id", Integer, primary_key=True, autoincrement=False),
     Column("next_offset", BigInteger, nullable=False),
     Column("last_message_id", BigInteger),  # at next_offset - 1: tells a log that lost its end from one that did not
-    Column("broker", String(40), nullable=False),
+    Column("broker", _word(40), nullable=False),
     Column("incarnation", Integer, nullable=False),
     Column("updated_at", _time),
+    **_transactional,
 )
 
 # Messages that did not go the way of the offset: failed, and applied later if at all.
@@ -111,10 +123,11 @@ inbox = Table(
     Column("consumer_group", _name, primary_key=True),
     Column("topic", _name, primary_key=True),
     Column("message_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("state", String(8), nullable=False),  # deferred | applied
-    Column("reason", Text),
+    Column("state", _word(8), nullable=False),  # deferred | applied
+    Column("reason", _long),
     Column("updated_at", _time),
     CheckConstraint("state in ('deferred', 'applied')", name="mqpg_inbox_state"),
+    **_transactional,
 )
 
 # One row per effect, in its transaction. No unique key: an audit must be able to see a duplicate.
@@ -128,63 +141,5 @@ applied = Table(
     Column("message_id", BigInteger, nullable=False),
     Column("applied_at", _time, nullable=False),
     Index("mqpg_applied_message", "consumer_group", "topic", "message_id"),
+    **_transactional,
 )
-
-_DEFERRABLE = text(
-    "select exists (select from pg_constraint where conrelid = cast(:name as regclass)"
-    " and contype = 'p' and condeferrable)"
-)
-
-
-def verify(conn: Connection, table: Table) -> None:
-    """Raise LedgerError unless the table is there with all columns and exactly its primary key.
-
-    Without the key two processes would both win; with a deferrable one they would not meet in time.
-    """
-    name, catalog = table.name, inspect(conn)
-    try:
-        found = {column["name"] for column in catalog.get_columns(name)}
-    except NoSuchTableError:
-        raise LedgerError(f"no table {name} in {_where(conn)}: create it first") from None
-    missing = sorted({column.name for column in table.columns} - found)
-    if missing:
-        raise LedgerError(f"table {name} in {_where(conn)} lacks {', '.join(missing)}")
-    wanted = {column.name for column in table.primary_key}
-    key = set(catalog.get_pk_constraint(name)["constrained_columns"])
-    if key != wanted:
-        has = f"({', '.join(sorted(key))})" if key else "none"
-        raise LedgerError(
-            f"table {name} in {_where(conn)} must have the primary key ({', '.join(sorted(wanted))}), has {has}"
-        )
-    if conn.dialect.name == "postgresql" and conn.execute(_DEFERRABLE, {"name": name}).scalar():
-        raise LedgerError(f"the primary key of table {name} in {_where(conn)} must not be deferrable")
-
-
-def _where(conn: Connection) -> str:
-    from mqpg.dsn import describe
-
-    return describe(conn.engine.url)
-
-
-def is_answer(error: BaseException) -> bool:
-    """Whether the server itself refused, so that nothing was done; else it may or may not have happened."""
-    if not isinstance(error, DBAPIError) or error.connection_invalidated:
-        return False
-    sqlstate = getattr(error.orig, "sqlstate", None) or getattr(error.orig, "pgcode", None)
-    if isinstance(sqlstate, str):
-        return not sqlstate.startswith(("08", "57P", "40003"))
-    # SQLite: after these the transaction is still open; an I/O error may have done anything.
-    message = str(error.orig)
-    return "database is locked" in message or "constraint failed" in message
-
-
-def in_transaction(driver: Any) -> bool | None:
-    """Whether a driver's connection is in a transaction that can still commit; None: the driver cannot tell.
-
-    COMMIT of a failed transaction is no error in PostgreSQL: it rolls back and says so in passing.
-    """
-    status = getattr(getattr(driver, "info", None), "transaction_status", None)
-    if status is not None:  # psycopg
-        return int(status) == 2
-    state = getattr(driver, "in_transaction", None)  # sqlite3, aiosqlite
-    return bool(state) if isinstance(state, bool) else None

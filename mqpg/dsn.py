@@ -27,6 +27,7 @@ _LIBPQ_URL = re.compile(r"^postgres(ql)?://")
 _ANY_URL = re.compile(r"^(\w+)(\+\w+)?:/")
 _LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
 _ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "mysql": "mysql+aiomysql", "mariadb": "mariadb+aiomysql"}
+_SYNC_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 
 
 def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
@@ -67,11 +68,11 @@ def to_sqlalchemy(dsn: str | URL, *, asynchronous: bool = False) -> URL:
     else:
         url = _from_parameters(_parameters(dsn.strip()))
     name = url.get_backend_name()
-    if asynchronous and name in _ASYNC_DRIVERS and url.drivername == name:
+    if asynchronous and name in _ASYNC_DRIVERS and url.drivername in (name, _SYNC_DRIVERS.get(name)):
         return url.set(drivername=_ASYNC_DRIVERS[name])
     if not asynchronous and url.drivername in _ASYNC_DRIVERS.values():
-        return url.set(drivername=name)
-    return url.set(drivername="postgresql+psycopg") if url.drivername == "postgresql" else url
+        url = url.set(drivername=name)
+    return url.set(drivername=_SYNC_DRIVERS.get(url.drivername, url.drivername))
 
 
 def describe(dsn: str | URL) -> str:

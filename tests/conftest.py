@@ -5,5 +5,6 @@ from __future__ import annotations
 pytest_plugins = [
     "tests.fixtures.server",
     "tests.fixtures.databases",
+    "tests.fixtures.mariadb",
     "tests.fixtures.seeds",
 ]

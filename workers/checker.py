@@ -23,9 +23,10 @@ _HANDLES = 16
 _LEASE = 12.0
 _GIVEN_BACK = timedelta(seconds=1)
 _DUE = "select handle from mqpg.due_checks(%s, %s, %s)"
-_ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s)"
+_ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s, %s)"
 _COMMIT = "select mqpg.commit(%s, %s::text)"
 _WAIT = "select mqpg.check_wait(%s, %s)"
+_BROKER = "select broker_id from mqpg.broker"
 
 
 class LedgerChecker(threading.Thread):
@@ -62,12 +63,28 @@ class LedgerChecker(threading.Thread):
         """One hand-out for each group; a ledger that failed must first be reachable again."""
         if self.detail["state"] != "ok":
             require_reachable(self._ledger)
+            self._look_at_owner(conn)
         asked = 0
         for group in self.groups:
             asked += self._check(conn, group)
         self._backoff.reset()
         self.detail["state"] = "ok"
         return asked
+
+    def _look_at_owner(self, conn: Connection) -> None:
+        """Say so where the URL may lead to somebody else's ledger: what was committed elsewhere is not in it."""
+        row = conn.execute(_BROKER).fetchone()
+        try:
+            other = self._ledger.strangers(str(row[0])) if row else None
+        except Exception as error:  # no table, no right: the first look tells
+            logger.debug("ledger %s: %s", self._target, error)
+            return
+        if other is not None:
+            self.detail["doubt"] = f"holds handles of broker {other} only"
+            logger.warning(
+                "ledger holds no handle of this broker: is its URL right?",
+                extra={"ledger": self._target, "broker_found": other},
+            )
 
     def _check(self, conn: Connection, group: str) -> int:
         """Take what is overdue and settle it; what cannot be asked now is given back, uncounted."""
@@ -84,20 +101,22 @@ class LedgerChecker(threading.Thread):
         return taken
 
     def _settle(self, conn: Connection, handle: str) -> None:
+        by = f"ledger {self._target}"
         try:
-            verdict = self._ledger.verdict(handle)
-            if verdict is Verdict.WAIT:
+            look = self._ledger.look(handle)
+            if look.verdict is Verdict.WAIT:
                 require_reachable(self._ledger)
-            payload = self._ledger.final_payload(handle) if verdict is Verdict.COMMIT else None
-        except NoVerdict:
-            conn.execute(_WAIT, (handle, _GIVEN_BACK))
+            payload = self._ledger.final_payload(handle) if look.verdict is Verdict.COMMIT else None
+        except NoVerdict as error:
+            conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, str(error), _GIVEN_BACK))
             raise
         except Exception as error:  # whatever the driver raises is no verdict, and never a guess
+            known = str(errors.translate(error))
             # With the full back-off: should it be about this handle alone, it does not hold up the others.
-            conn.execute(_WAIT, (handle, None))
-            raise NoVerdict(str(errors.translate(error))) from error
+            conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, known, None))
+            raise NoVerdict(known) from error
         if payload is None:
-            conn.execute(_ANSWER, (handle, verdict.value, f"ledger {self._target}", None))
+            conn.execute(_ANSWER, (handle, look.verdict.value, by, look.reason, None))
         else:
             conn.execute(_COMMIT, (handle, payload.raw))
-        self.detail[verdict.value] += 1
+        self.detail[look.verdict.value] += 1

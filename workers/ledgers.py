@@ -11,7 +11,11 @@ from mqpg.dsn import to_sqlalchemy
 
 __all__ = ["NoVerdict", "open_ledger", "require_reachable"]
 
-_PATIENCE = "5"  # seconds for a connection
+# What a server that vanished or froze may cost, in seconds (tcp_user_timeout: milliseconds). The URL may say otherwise.
+_PATIENCE = {
+    "postgresql": {"connect_timeout": "5", "keepalives_idle": "10", "tcp_user_timeout": "20000"},
+    "pymysql": {"connect_timeout": "5", "read_timeout": "15", "write_timeout": "15"},
+}
 
 
 class NoVerdict(Exception):
@@ -21,9 +25,9 @@ class NoVerdict(Exception):
 def open_ledger(url: str) -> Ledger:
     """The ledger at a SQLAlchemy URL; connects later. Raises mqpg.ConfigurationError."""
     target = to_sqlalchemy(url)
-    if target.get_backend_name() == "postgresql" and "connect_timeout" not in target.query:
-        target = target.update_query_dict({"connect_timeout": _PATIENCE})
-    elif target.get_backend_name() == "sqlite" and "uri" not in target.query and target.database:
+    patience = _PATIENCE.get(target.get_driver_name()) or _PATIENCE.get(target.get_backend_name(), {})
+    target = target.update_query_dict({key: value for key, value in patience.items() if key not in target.query})
+    if target.get_backend_name() == "sqlite" and "uri" not in target.query and target.database:
         # Without `mode=rw` SQLite makes a missing file, where no producer ever wrote.
         target = target.set(
             database=f"file:{quote(target.database)}", query={**target.query, "mode": "rw", "uri": "true"}

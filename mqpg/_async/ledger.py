@@ -13,12 +13,14 @@ from sqlalchemy import URL, bindparam, delete, func, insert, or_, select, text, 
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 
 from mqpg._async._io import Connection, Engine
+from mqpg._async.durable import flushed, write_something
 from mqpg._async.local import LocalDatabase
+from mqpg._dialects import is_denied, is_locked, is_read_only
 from mqpg._tables import clock, ledger, ledger_metadata
-from mqpg.errors import ConnectionFailed, Fenced, LedgerError
+from mqpg.errors import ConnectionFailed, Fenced, LedgerError, translate
 from mqpg.message import Json, Verdict
 
-__all__ = ["AsyncLedger", "OpenRow", "passing"]
+__all__ = ["AsyncLedger", "Look", "OpenRow", "passing"]
 
 logger = logging.getLogger("mqpg")
 
@@ -36,8 +38,6 @@ _INSERT = insert(ledger).values(
 )
 _INSERT_DURABLE = _INSERT.returning(_DURABLE)
 _ENTRY = select(ledger.c.entry).where(ledger.c.handle == bindparam("one"))
-# Rewriting the row as it is makes this a transaction that the database must flush, and all before it.
-_FLUSH = update(ledger).where(ledger.c.handle == bindparam("one")).values(entry=ledger.c.entry)
 _CHUNK = 500
 
 
@@ -49,6 +49,14 @@ class OpenRow:
     entry: str
     payload: Json | None
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a check-back found; `reason` says why it must wait."""
+
+    verdict: Verdict
+    reason: str | None = None
 
 
 class AsyncLedger:
@@ -101,27 +109,37 @@ class AsyncLedger:
         COMMIT: it committed, and that is on disk. ROLLBACK: it did not and cannot any more. WAIT: it is still
         open, or the database does not answer within `lock_timeout` (seconds); ask again.
         """
+        return (await self.look(handle, lock_timeout)).verdict
+
+    async def look(self, handle: str, lock_timeout: float = 1.0) -> Look:
+        """As `verdict`, with the reason of a WAIT."""
         try:
             await self.verified()
             if await self._fence(handle, lock_timeout):
-                return Verdict.ROLLBACK
+                return Look(Verdict.ROLLBACK)
             # A new statement: the one that met the row waited for it and cannot have seen it.
             return await self._standing(handle, lock_timeout)
-        except (OperationalError, ConnectionFailed) as error:
-            logger.info("ledger %s: no verdict on %s yet: %s", self.database.describe(), handle, error)
-            return Verdict.WAIT
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, ConnectionFailed) as error:
             known = self.database.failure(error)
-            # 25006: a standby, until the URL leads to the primary again.
-            if isinstance(known, ConnectionFailed) or getattr(known, "sqlstate", None) == "25006":
-                return Verdict.WAIT
-            raise LedgerError(f"ledger {self.database.describe()}: {known}") from error
+            if not passing(error) or is_denied(error):
+                raise LedgerError(f"ledger {self.database.describe()}: {known}") from error
+            logger.info("ledger %s: no verdict on %s yet: %s", self.database.describe(), handle, known)
+            return Look(Verdict.WAIT, f"the local transaction is open: {known}" if is_locked(error) else str(known))
 
     async def final_payload(self, handle: str) -> Json | None:
         """The payload that the commit of this handle must carry; None keeps the prepared one."""
         async with self.database.engine.connect() as conn:
             found = (await conn.execute(select(ledger.c.payload).where(ledger.c.handle == handle))).scalar()
         return None if found is None else Json(found)
+
+    async def strangers(self, broker_id: str) -> str | None:
+        """Another broker's id, where the table has handles of others and none of this one: a wrong URL?"""
+        async with self.database.engine.connect() as conn:
+            mine = select(ledger.c.handle).where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)).limit(1)
+            if (await conn.execute(mine)).first() is not None:
+                return None
+            found = (await conn.execute(select(ledger.c.handle).limit(1))).scalar()
+        return None if found is None else str(found).partition(".")[0]
 
     async def mark_done(self, handles: Sequence[str]) -> None:
         """Note that the broker has these decisions. Losing the note costs a repeated decision, so no flush."""
@@ -181,14 +199,18 @@ class AsyncLedger:
             return False
         return True
 
-    async def _standing(self, handle: str, lock_timeout: float) -> Verdict:
+    async def _standing(self, handle: str, lock_timeout: float) -> Look:
         async with self.database.short_transaction(lock_timeout) as conn:
             entry = (await conn.execute(_ENTRY, {"one": handle})).scalar()
-            if entry == "local":
-                await conn.execute(_FLUSH, {"one": handle})
-        if entry is None:
-            return Verdict.WAIT  # purged between the two statements: the next look fences
-        return Verdict.COMMIT if entry == "local" else Verdict.ROLLBACK
+            if entry == "fence":
+                return Look(Verdict.ROLLBACK)
+            if entry is None:
+                return Look(Verdict.WAIT, "the ledger row went away: the next look sets a fence")
+            await write_something(conn, handle)
+            await conn.commit()
+            if await flushed(conn):
+                return Look(Verdict.COMMIT)
+        return Look(Verdict.WAIT, "its commit is not on disk yet")
 
 
 async def _now(conn: Connection) -> Any:
@@ -198,5 +220,6 @@ async def _now(conn: Connection) -> Any:
 def passing(error: BaseException) -> bool:
     """Whether an error of a ledger's database is about its connection or a lock, and goes away by itself."""
     return isinstance(error, (ConnectionFailed, OperationalError)) or (
-        isinstance(error, DBAPIError) and error.connection_invalidated
+        isinstance(error, DBAPIError)
+        and (error.connection_invalidated or is_read_only(error) or isinstance(translate(error), ConnectionFailed))
     )

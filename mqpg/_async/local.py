@@ -11,7 +11,7 @@ from sqlalchemy import URL, MetaData, Table, event
 from sqlalchemy import Connection as SyncConnection
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from mqpg import _tables
+from mqpg import _dialects
 from mqpg._async._io import Connection, Engine, database_url, make_engine, run_sync, sync_engine
 from mqpg.dsn import describe
 from mqpg.errors import ConfigurationError, ConnectionFailed, translate
@@ -57,11 +57,19 @@ class LocalDatabase:
         """Look once at each table; raises LedgerError naming what is wrong with it. Ends the transaction."""
         wanted = [table for table in tables if not self.knows(table)]
         for table in wanted:
-            await run_sync(conn, _tables.verify, table)
+            await run_sync(conn, _dialects.verify, table)
         if wanted and self.dialect == "sqlite":
             level = (await conn.exec_driver_sql("pragma synchronous")).scalar()
             if level is not None and int(level) < 2:
                 logger.warning("%s: pragma synchronous is %s; below FULL a commit may be lost", self.describe(), level)
+        if wanted and self.dialect in _dialects.MYSQL:
+            level = (await conn.exec_driver_sql("select @@global.innodb_flush_log_at_trx_commit")).scalar()
+            if level not in (1, 3):
+                logger.warning(
+                    "%s: innodb_flush_log_at_trx_commit is %s; unless it is 1 a commit may be lost",
+                    self.describe(),
+                    level,
+                )
         if wanted:
             await conn.rollback()
             self._verified.update(table.name for table in wanted)
@@ -111,10 +119,15 @@ async def begin_immediate(conn: Connection) -> None:
 
 # Statements for a connection of its own, outside of transactions.
 _APART = {
-    "sqlite": ("pragma busy_timeout = {ms}", "pragma synchronous = full"),
-    "mysql": ("set innodb_lock_wait_timeout = {s}", "set transaction isolation level read committed"),
-    "mariadb": ("set innodb_lock_wait_timeout = {s}", "set transaction isolation level read committed"),
-}
+    "sqlite": ("pragma busy_timeout = {ms}", "pragma synchronous = extra"),
+} | dict.fromkeys(
+    _dialects.MYSQL,
+    (
+        "set innodb_lock_wait_timeout = {s}",
+        "set lock_wait_timeout = {s}",  # for those of the table
+        "set transaction isolation level read committed",
+    ),
+)
 
 
 def _set_apart(conn: SyncConnection, dialect: str, milliseconds: int) -> None:
@@ -138,5 +151,6 @@ def _engine(url: str | URL) -> Engine:
 
 def _durable(connection: Any, record: Any) -> None:
     cursor = connection.cursor()
-    cursor.execute("pragma synchronous = full")
+    # FULL may lose the last commit with the power where the journal is a file that each commit deletes.
+    cursor.execute("pragma synchronous = extra")
     cursor.close()

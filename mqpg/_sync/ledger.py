@@ -13,7 +13,7 @@ from typing import Any, Self
 from sqlalchemy import URL, bindparam, delete, func, insert, or_, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
 
-from mqpg._dialects import is_denied, is_read_only
+from mqpg._dialects import is_denied, is_locked, is_read_only
 from mqpg._sync._io import Connection, Engine
 from mqpg._sync.durable import flushed, write_something
 from mqpg._sync.local import LocalDatabase
@@ -125,13 +125,22 @@ class Ledger:
             if not passing(error) or is_denied(error):
                 raise LedgerError(f"ledger {self.database.describe()}: {known}") from error
             logger.info("ledger %s: no verdict on %s yet: %s", self.database.describe(), handle, known)
-            return Look(Verdict.WAIT, str(known))
+            return Look(Verdict.WAIT, f"the local transaction is open: {known}" if is_locked(error) else str(known))
 
     def final_payload(self, handle: str) -> Json | None:
         """The payload that the commit of this handle must carry; None keeps the prepared one."""
         with self.database.engine.connect() as conn:
             found = (conn.execute(select(ledger.c.payload).where(ledger.c.handle == handle))).scalar()
         return None if found is None else Json(found)
+
+    def strangers(self, broker_id: str) -> str | None:
+        """Another broker's id, where the table has handles of others and none of this one: a wrong URL?"""
+        with self.database.engine.connect() as conn:
+            mine = select(ledger.c.handle).where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)).limit(1)
+            if (conn.execute(mine)).first() is not None:
+                return None
+            found = (conn.execute(select(ledger.c.handle).limit(1))).scalar()
+        return None if found is None else str(found).partition(".")[0]
 
     def mark_done(self, handles: Sequence[str]) -> None:
         """Note that the broker has these decisions. Losing the note costs a repeated decision, so no flush."""

@@ -5162,9 +5162,11 @@ comment on function mqpg.append(int) is 'One pass of the appender; returns the n
 
 -- functions/check/_answer.sql
 -- The answer of a compensator outside the database to a hand-out of _due_halves(): commit and rollback decide and
--- the outcome says what came of it; wait backs off, counts no check, and returns null.
+-- the outcome says what came of it; wait backs off (or for retry_after), counts no check, and returns null.
 -- Locks: the decision's key, the entry's row. Cost: one decision or one update. Errors: MQ001, MQ006.
-create function mqpg._answer(handle text, verdict mqpg.verdict, by text, reason text) returns mqpg.outcome
+create function mqpg._answer(
+    handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null
+) returns mqpg.outcome
 language plpgsql as $$
 declare
     v_half record;
@@ -5187,13 +5189,14 @@ begin
     end if;
     select e.* into v_entry from mqpg._entry(v_half.message_id) e;
     if found then
-        perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, null,
+        perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, _answer.retry_after,
             v_entry.vt > clock_timestamp(), coalesce(_answer.by, 'checker'), _answer.reason);
     end if;
     return null;
 end
 $$;
-comment on function mqpg._answer(text, mqpg.verdict, text, text) is 'Internal: a compensator''s answer about a half';
+comment on function mqpg._answer(text, mqpg.verdict, text, text, interval)
+    is 'Internal: a compensator''s answer about a half';
 
 -- functions/check/_ask_function.sql
 -- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns mqpg.verdict.

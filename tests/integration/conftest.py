@@ -24,9 +24,11 @@ async def amq(dsn: str) -> AsyncIterator[mqpg.AsyncClient]:
         yield client
 
 
-@pytest.fixture(params=["postgresql", "sqlite"])
+@pytest.fixture(params=["postgresql", "sqlite", pytest.param("mariadb", marks=pytest.mark.mariadb)])
 def local_url(request: pytest.FixtureRequest, new_database: Callable[..., str], tmp_path: Path) -> str:
-    """SQLAlchemy URL of an empty database of the user's, of both kinds."""
+    """SQLAlchemy URL of an empty database of the user's, of each kind."""
+    if request.param == "mariadb":
+        return str(request.getfixturevalue("mariadb_url"))
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'local.db'}"
     return new_database(empty=True).replace("postgresql://", "postgresql+psycopg://", 1)

@@ -1,0 +1,153 @@
+"""What differs between the databases of users: looking at their tables, reading their drivers' errors and states."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Table, inspect, text
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError, NoSuchTableError
+
+from mqpg.errors import LedgerError
+
+__all__ = [
+    "MYSQL",
+    "in_transaction",
+    "is_answer",
+    "is_autocommit",
+    "is_denied",
+    "is_locked",
+    "is_read_only",
+    "verify",
+]
+
+MYSQL = ("mysql", "mariadb")
+
+_DEFERRABLE = text(
+    "select exists (select from pg_constraint where conrelid = cast(:name as regclass)"
+    " and contype = 'p' and condeferrable)"
+)
+_ENGINE = text("select engine from information_schema.tables where table_schema = database() and table_name = :name")
+_PREFIXED = text(
+    "select count(*) from information_schema.statistics where table_schema = database() and table_name = :name"
+    " and index_name = 'PRIMARY' and sub_part is not null"
+)
+
+# MySQL: no right to the database, table, column, or statement.
+_DENIED = (1044, 1045, 1142, 1143, 1227, 1370)
+# MySQL: started with read_only, transaction is read only, server is in read only mode. PostgreSQL: 25006.
+_READ_ONLY = (1290, 1792, 1836)
+# MySQL: lock wait timeout, deadlock, lock not available. PostgreSQL: lock not available, deadlock.
+_LOCKED, _LOCKED_STATES = (1205, 1213, 3572), ("55P03", "40P01")
+# MySQL: a deadlock's victim is rolled back whole.
+_ROLLED_BACK = (1213,)
+
+
+def verify(conn: Connection, table: Table) -> None:
+    """Raise LedgerError unless the table is there with all columns and exactly its primary key.
+
+    Without the key two processes would both win; with a deferrable one they would not meet in time; a key on
+    the first letters only would take two handles for one; an engine without transactions would keep everything.
+    """
+    name, catalog = table.name, inspect(conn)
+    where = f"table {name} in {_where(conn)}"
+    try:
+        found = {column["name"]: column["type"] for column in catalog.get_columns(name)}
+    except NoSuchTableError:
+        raise LedgerError(f"no {where}: create it first") from None
+    missing = sorted({column.name for column in table.columns} - set(found))
+    if missing:
+        raise LedgerError(f"{where} lacks {', '.join(missing)}")
+    wanted = {column.name for column in table.primary_key}
+    key = set(catalog.get_pk_constraint(name)["constrained_columns"])
+    if key != wanted:
+        has = f"({', '.join(sorted(key))})" if key else "none"
+        raise LedgerError(f"{where} must have the primary key ({', '.join(sorted(wanted))}), has {has}")
+    for column in table.columns:
+        length, least = (getattr(kind, "length", None) for kind in (found[column.name], column.type))
+        if length is not None and least is not None and length < least:
+            raise LedgerError(f"column {column.name} of {where} must hold {least} characters, not {length}")
+    if conn.dialect.name == "postgresql" and conn.execute(_DEFERRABLE, {"name": name}).scalar():
+        raise LedgerError(f"the primary key of {where} must not be deferrable")
+    if conn.dialect.name in MYSQL:
+        _verify_mysql(conn, name, where)
+
+
+def _verify_mysql(conn: Connection, name: str, where: str) -> None:
+    engine = str(conn.execute(_ENGINE, {"name": name}).scalar())
+    if engine.lower() != "innodb":
+        raise LedgerError(f"{where} must be in the engine InnoDB, not {engine}, which has no transactions")
+    if conn.execute(_PREFIXED, {"name": name}).scalar():
+        raise LedgerError(f"the primary key of {where} must be on whole columns, not on their first letters")
+
+
+def _where(conn: Connection) -> str:
+    from mqpg.dsn import describe
+
+    return describe(conn.engine.url)
+
+
+def is_answer(error: BaseException) -> bool:
+    """Whether the server itself refused, so that nothing was done; else it may or may not have happened."""
+    if not isinstance(error, DBAPIError) or error.connection_invalidated:
+        return False
+    sqlstate = _sqlstate(error)
+    if sqlstate is not None:
+        return not sqlstate.startswith(("08", "57P", "40003"))
+    if _number(error) is not None:
+        return _number(error) in _ROLLED_BACK
+    # SQLite: after these the transaction is still open; an I/O error may have done anything.
+    message = str(error.orig)
+    return "database is locked" in message or "constraint failed" in message
+
+
+def is_denied(error: BaseException) -> bool:
+    """Whether a right is missing, where the driver calls it an operational error like a lost connection."""
+    return _number(error) in _DENIED
+
+
+def is_locked(error: BaseException) -> bool:
+    """Whether somebody else holds the lock: as a rule the local transaction that is asked about."""
+    if _sqlstate(error) in _LOCKED_STATES or _number(error) in _LOCKED:
+        return True
+    return "database is locked" in str(getattr(error, "orig", ""))
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Whether this is a standby: until the URL leads to the primary again there is no verdict."""
+    return _sqlstate(error) == "25006" or _number(error) in _READ_ONLY
+
+
+def _sqlstate(error: BaseException) -> str | None:
+    origin = getattr(error, "orig", None)
+    found = getattr(origin, "sqlstate", None) or getattr(origin, "pgcode", None)
+    return found if isinstance(found, str) else None
+
+
+def _number(error: BaseException) -> int | None:
+    """The error number of a MySQL driver."""
+    args = getattr(getattr(error, "orig", None), "args", ())
+    return args[0] if args and isinstance(args[0], int) else None
+
+
+def in_transaction(driver: Any) -> bool | None:
+    """Whether a driver's connection is in a transaction that can still commit; None: the driver cannot tell.
+
+    COMMIT of a failed transaction is no error in PostgreSQL: it rolls back and says so in passing. MySQL's
+    drivers do not notice that the server rolled back after a deadlock.
+    """
+    status = getattr(getattr(driver, "info", None), "transaction_status", None)
+    if status is not None:  # psycopg
+        return int(status) == 2
+    if isinstance(getattr(driver, "server_status", None), int):
+        return None
+    state = getattr(driver, "in_transaction", None)  # sqlite3, aiosqlite
+    return bool(state) if isinstance(state, bool) else None
+
+
+def is_autocommit(driver: Any) -> bool:
+    """Whether the statement that was just executed is committed already: the engine is in autocommit mode."""
+    flags = getattr(driver, "server_status", None)
+    if isinstance(flags, int):  # pymysql, aiomysql: the status of the last answer; 1 is "in a transaction"
+        return not flags & 1
+    return in_transaction(driver) is False
