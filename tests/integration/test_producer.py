@@ -94,7 +94,7 @@ def test_it_can_be_rolled_back_on_purpose(
 def test_a_failed_statement_that_was_swallowed_does_not_send(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
 ) -> None:
-    """COMMIT of a failed transaction is a silent rollback in PostgreSQL; SQLite goes on."""
+    """COMMIT of a failed transaction is a silent rollback in PostgreSQL; the others go on."""
     try:
         with producer.transaction("orders", 1) as tx:
             tx.execute(INSERT, {"id": 1})
@@ -104,7 +104,7 @@ def test_a_failed_statement_that_was_swallowed_does_not_send(
         assert engine.dialect.name == "postgresql"
         assert (business(engine), delivered(mq)) == ([], [])
     else:
-        assert engine.dialect.name == "sqlite"
+        assert engine.dialect.name != "postgresql"
         assert (business(engine), delivered(mq)) == ([1], [1])
 
 
