@@ -10,10 +10,10 @@ ARGS ?=
 JOBS ?= $(shell nproc)
 export PYTHON
 
-.PHONY: help setup java demo test lint format sql bench chaos clean
+.PHONY: help setup java demo test test-mariadb test-node lint format sql bench chaos clean
 
 help: ## List the targets
-	@grep -hE '^[a-z]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
 setup: ## Make or renew .venv with everything in it
 	@tools/venv.sh
@@ -26,6 +26,14 @@ demo: setup java ## Replay a month of real flights, kill everything meanwhile, a
 
 test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(ARGS)
+
+test-mariadb: setup ## Ledgers and offsets in MariaDB: install its server where possible, start one, test, stop it
+	@tools/mariadb.sh
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile -m mariadb tests/integration tests/workers $(ARGS)
+
+test-node: setup ## The example in JavaScript: its packages by npm, then run against a server
+	@tools/node.sh
+	@$(BIN)/python -m pytest -p randomly -m node tests/examples $(ARGS)
 
 lint: setup ## ruff, mypy, sqlfluff, generated files up to date
 	$(BIN)/python -m ruff check .
@@ -48,7 +56,7 @@ bench: setup ## mqpg, pgmq and a bare INSERT side by side (ARGS="--quick")
 	@$(BIN)/mqpg bench $(ARGS)
 
 chaos: setup ## Only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m chaos $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node" $(ARGS)
 
 clean: ## Remove .venv and what tools left; data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
