@@ -1,71 +1,270 @@
 """A small model of the queue: what must be where after any sequence of calls.
 
-It knows nothing of batches, ticks or snapshots. Offsets are checked against what the real queue says, so
-the model only states which messages are there, in which order a key's messages come, and who holds what.
+It knows nothing of batches, ticks, snapshots or versions. Effects are written at once and taken back when their
+transaction rolls back; that nobody else can see them before is what the locks in `Tx.locks` stand for. Offsets,
+ids and receipts are learnt from the real queue and checked against what the model says is possible.
+
+Times are seconds of the database's clock, as a pair (earliest, latest), for nobody knows the moment inside a call.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-__all__ = ["Half", "Held", "Model"]
+__all__ = ["Cell", "Claim", "Half", "Item", "Lane", "Message", "Model", "Sub", "Tx", "NEVER", "message_id_of"]
+
+NEVER = float("inf")
+Span = tuple[float, float]
 
 
-@dataclass
-class Half:
+def message_id_of(handle: str) -> int:
+    return int(handle.split(".")[2])
+
+
+@dataclass(eq=False)
+class Tx:
+    """A transaction, of one call or left open over many."""
+
+    number: int
+    repeatable: bool = False
+    begun: int = 0  # a stamp before it took its xid
+    done: int | None = None  # a stamp after its commit returned
+    undo: list[Callable[[], None]] = field(default_factory=list)
+    effects: list[Callable[[], None]] = field(default_factory=list)  # at its commit
+    locks: set[Hashable] = field(default_factory=set)
+    touched: set[int] = field(default_factory=set)  # id() of what has its undo already
+    passed: bool = False  # a pass of the appender was made in it: it may only end
+
+
+@dataclass(eq=False)
+class Message:
+    """One message; `tx` and `place` say when it was sent or decided (I6)."""
+
     message_id: int
     key: str | None
+    payload: int
+    tag: str | None = None
+    tx: Tx | None = None
+    place: int = 0
+    delayed: bool = False
+    offset: tuple[int, int] | None = None  # queue and offset, once appended
+
+
+@dataclass(eq=False)
+class Half:
+    """A half message; `check_at` is when it is overdue, in the broker's eyes."""
+
+    handle: str
+    message: Message
+    group: str
+    prepared: Tx
+    check_at: Span
+    delay: float | None = None
     decision: str | None = None  # committed | rolled_back
-    payload: int = 0
+    ledger: str | None = None  # local | fence
+    checks: int = 0
+    asked: int = 0
+    parked: bool = False
+
+    @property
+    def message_id(self) -> int:
+        return self.message.message_id
 
 
-@dataclass
-class Held:
-    """A receipt and what it still covers."""
+@dataclass(eq=False)
+class Item:
+    """What the appender has yet to give an offset: a message, or a retry of one subscription."""
 
-    ids: list[int]
-    offsets: dict[int, int]  # message id -> offset
+    message: Message
+    sub: Sub | None = None
+    attempt: int = 1
+    due: Span = (0.0, 0.0)
+
+
+@dataclass(eq=False)
+class Claim:
+    """A delivery that somebody holds the receipt of; what it still covers are the cells that name it."""
+
+    receipt: str
+    lane: Lane
+    end: Span
+    state: str = "open"  # open | spent | stale | void (its transaction rolled back)
+    sub_gone: bool = False
+
+    @property
+    def offsets(self) -> list[int]:
+        return sorted(offset for offset, cell in self.lane.cells.items() if cell.claim is self)
+
+    def alive(self, at: float) -> bool:
+        """Whether its lease may still run at that time."""
+        return self.state == "open" and self.end[1] > at
+
+
+@dataclass(eq=False)
+class Cell:
+    """An offset that was handed out and is not settled; `tries` counts its deliveries on this lane."""
+
+    tries: int
+    claim: Claim | None
+
+
+@dataclass(eq=False)
+class Lane:
+    """One subscription's position on one queue (or on its retry lane, -1)."""
+
+    sub: Sub
     queue_id: int
+    claimed: int
+    cells: dict[int, Cell] = field(default_factory=dict)
+    owner: str | None = None
+    claims: list[Claim] = field(default_factory=list)
+
+    @property
+    def committed(self) -> int:
+        return min(self.cells, default=self.claimed)
+
+    def keep(self) -> Callable[[], None]:
+        """What brings the lane back to where it is now."""
+        claimed, owner, claims = self.claimed, self.owner, [(c, c.state, c.end) for c in self.claims]
+        cells = {offset: Cell(cell.tries, cell.claim) for offset, cell in self.cells.items()}
+
+        def back() -> None:
+            for claim in self.claims:
+                claim.state = "void"
+            for claim, state, end in claims:
+                claim.state, claim.end = state, end
+            self.claimed, self.owner, self.cells = claimed, owner, cells
+            self.claims = [claim for claim, _, _ in claims]
+
+        return back
 
 
-@dataclass
+@dataclass(eq=False)
+class Sub:
+    """A subscription: its lanes, its retry lane's rows (message, attempt), its dead letters."""
+
+    group: str
+    topic: str
+    mode: str
+    max_attempts: int
+    subscription_id: int
+    lanes: dict[int, Lane] = field(default_factory=dict)
+    retries: list[tuple[Message, int]] = field(default_factory=list)
+    dead: set[int] = field(default_factory=set)
+    made: int = 0  # stamp
+    gone: bool = False
+
+
 class Model:
-    payloads: dict[int, int] = field(default_factory=dict)  # committed messages, in the order of commitment
-    keys: dict[int, str | None] = field(default_factory=dict)
-    order: list[int] = field(default_factory=list)  # committed, oldest first
-    waiting: set[int] = field(default_factory=set)  # committed and not appended yet
-    halves: dict[str, Half] = field(default_factory=dict)
-    held: dict[str, Held] = field(default_factory=dict)
-    nacked: dict[int, int] = field(default_factory=dict)  # message id -> attempts so far, to come again
-    done: set[int] = field(default_factory=set)
-    attempts: dict[int, int] = field(default_factory=dict)
+    """Everything that one history has made."""
 
-    def committed(self, message_id: int, key: str | None, payload: int) -> None:
-        self.payloads[message_id] = payload
-        self.keys[message_id] = key
-        self.order.append(message_id)
-        self.waiting.add(message_id)
+    def __init__(self, queues: int) -> None:
+        self._stamps = itertools.count(1)
+        self.messages: dict[int, Message] = {}
+        self.halves: dict[str, Half] = {}
+        self.waiting: list[Item] = []
+        self.queues: list[list[Message]] = [[] for _ in range(queues)]
+        self.subs: dict[str, Sub] = {}
+        self.claims: dict[str, Claim] = {}
+        self.dedup: dict[str, int] = {}
+        self.recalled: dict[int, Tx] = {}
+        self.open: list[Tx] = []
+        self.steps = 0
 
-    def appended(self) -> int:
-        """All that waits gets an offset; returns how many."""
-        moved, self.waiting = len(self.waiting), set()
-        return moved
+    def stamp(self) -> int:
+        return next(self._stamps)
 
-    def visible(self) -> set[int]:
-        return set(self.order) - self.waiting
+    # transactions
 
-    def decide(self, handle: str, decision: str, payload: int | None) -> str:
-        """The outcome that the broker must give; the first decision stands."""
-        half = self.halves[handle]
-        if half.decision is not None:
-            return f"already_{half.decision}"
+    def begin(self, *, repeatable: bool = False) -> Tx:
+        stamp = self.stamp()
+        tx = Tx(stamp, repeatable, begun=stamp)
+        self.open.append(tx)
+        return tx
+
+    def commit(self, tx: Tx) -> None:
+        tx.done = self.stamp()
+        self.open.remove(tx)
+        for effect in tx.effects:
+            effect()
+
+    def rollback(self, tx: Tx) -> None:
+        self.open.remove(tx)
+        for undo in reversed(tx.undo):
+            undo()
+
+    def locked(self, lock: Hashable, me: Tx | None) -> bool:
+        """Whether another open transaction holds that lock."""
+        return any(lock in tx.locks for tx in self.open if tx is not me)
+
+    def touch(self, tx: Tx, lane: Lane) -> None:
+        """Before a change of a lane."""
+        if id(lane) not in tx.touched:
+            tx.touched.add(id(lane))
+            tx.undo.append(lane.keep())
+        tx.locks.add(("cursor", lane.sub.subscription_id, lane.queue_id))
+
+    # messages
+
+    def rows(self, lane: Lane) -> list[Message]:
+        """Everything that was appended to a lane."""
+        return [message for message, _ in lane.sub.retries] if lane.queue_id < 0 else self.queues[lane.queue_id]
+
+    def attempt(self, lane: Lane, offset: int) -> int:
+        """The attempt that the next delivery of an offset is."""
+        tries = lane.cells[offset].tries if offset in lane.cells else 0
+        return tries + (lane.sub.retries[offset][1] if lane.queue_id < 0 else 1)
+
+    def wait(self, tx: Tx, item: Item) -> None:
+        """At the commit the item waits for the appender."""
+        tx.effects.append(lambda: self.waiting.append(item))
+
+    def sent(self, tx: Tx, message: Message, due: Span | None = None) -> None:
+        """A message that waits for the appender once `tx` has committed."""
+        message.tx, message.place, message.delayed = tx, self.stamp(), due is not None
+        self.messages[message.message_id] = message
+        tx.undo.append(lambda: self.messages.pop(message.message_id))
+        self.wait(tx, Item(message, due=due or (0.0, 0.0)))
+
+    def decide(self, tx: Tx, half: Half, decision: str, payload: int | None, now: Span) -> None:
+        """The decision over a half that has none."""
+        message = half.message
+        before = message.payload
+
+        def back() -> None:
+            half.decision, message.payload = None, before
+
+        tx.undo.append(back)
+        tx.locks.add(("op", message.message_id))
         half.decision = decision
         if decision == "committed":
-            self.committed(half.message_id, half.key, half.payload if payload is None else payload)
-        return decision
+            message.payload = before if payload is None else payload
+            message.tx, message.place, message.delayed = tx, self.stamp(), half.delay is not None
+            self.messages[message.message_id] = message
+            due = (0.0, 0.0) if half.delay is None else (now[0] + half.delay, now[1] + half.delay)
+            self.wait(tx, Item(message, due=due))
 
-    def settle(self, receipt: str, ids: list[int]) -> None:
-        held = self.held[receipt]
-        held.ids = [i for i in held.ids if i not in ids]
-        if not held.ids:
-            del self.held[receipt]
+    def outcome(self, half: Half, decision: str) -> str:
+        """What a decision over it is answered with."""
+        return decision if half.decision is None else f"already_{half.decision}"
+
+    # what is where
+
+    def due_items(self, at: Span) -> tuple[list[Item], list[Item]]:
+        """(what a full pass between these times must move, what it may move)."""
+        may = [
+            item
+            for item in self.waiting
+            if item.due[0] <= at[1] and (item.sub is not None or item.message.message_id not in self.recalled)
+        ]
+        return [item for item in may if item.due[1] <= at[0]], may
+
+    def recall_committed(self, message_id: int) -> None:
+        """Nobody will see it any more."""
+        self.waiting = [item for item in self.waiting if item.message.message_id != message_id or item.sub is not None]
+
+    def prepared(self, tx: Tx, half: Half) -> None:
+        self.halves[half.handle] = half
+        tx.undo.append(lambda: self.halves.pop(half.handle))

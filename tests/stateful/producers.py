@@ -1,0 +1,114 @@
+"""Rules of producers: sends, delayed sends, dedup ids, recalls."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+from hypothesis.stateful import multiple, rule
+
+from tests.stateful.appender import Appender
+from tests.stateful.machine import DELAYS, KEYS, LOCKED, PARTIES, delayed, seconds
+from tests.stateful.model import Message
+
+__all__ = ["Producers"]
+
+DEDUP = st.sampled_from(["x", "y", "z", "w"])
+
+
+class Producers(Appender):
+    """What is sent waits for the appender once its transaction has committed, and never before (I1, I2)."""
+
+    @rule(who=PARTIES, key=KEYS)
+    def send(self, who: str, key: str | None) -> None:
+        if self.closing(who):
+            return
+        payload = self.payload()
+        with self.calling(who) as (party, tx):
+            (row,) = party.call("send", self.topic, str(payload), key=key)
+            self.model.sent(tx, Message(row[0], key, payload))
+
+    @rule(keys=st.lists(KEYS, min_size=1, max_size=8))
+    def send_and_append(self, keys: list[str | None]) -> None:
+        """So that there is something to consume."""
+        self.send_batch("main", keys)
+        self.append("main", None)
+
+    @rule(who=PARTIES, keys=st.lists(KEYS, max_size=5))
+    def send_batch(self, who: str, keys: list[str | None]) -> None:
+        if self.closing(who):
+            return
+        payloads = [self.payload() for _ in keys]
+        with self.calling(who) as (party, tx):
+            ids = [r[0] for r in party.call("send_batch", self.topic, [str(p) for p in payloads], keys=keys)]
+            assert len(set(ids)) == len(keys)
+            for message_id, key, payload in zip(ids, keys, payloads, strict=True):
+                self.model.sent(tx, Message(message_id, key, payload))
+
+    @rule(target=delayed, who=PARTIES, key=KEYS, delay=DELAYS, n=st.integers(1, 3))
+    def send_delayed(self, who: str, key: str | None, delay: float, n: int) -> object:
+        """A delay of nothing is no delay, and cannot be recalled."""
+        if self.closing(who):
+            return multiple(*([0] * n if delay else []))
+        payloads = [self.payload() for _ in range(n)]
+        with self.calling(who) as (party, tx):
+            before = self.now()
+            rows = party.call(
+                "send_batch", self.topic, [str(p) for p in payloads], keys=[key] * n, delay=seconds(delay)
+            )
+            due = (before + delay, self.now() + delay)
+            for row, payload in zip(rows, payloads, strict=True):
+                self.model.sent(tx, Message(row[0], key, payload), due if delay else None)
+        return multiple(*(row[0] for row in rows if delay))
+
+    @rule(who=PARTIES, ids=st.lists(DEDUP, min_size=1, max_size=3), key=KEYS)
+    def send_with_dedup_ids(self, who: str, ids: list[str], key: str | None) -> None:
+        """An id seen before stores nothing and returns the first message's id; a pending one is waited for."""
+        if self.closing(who):
+            return
+        payloads = [self.payload() for _ in ids]
+        with self.calling(who) as (_, tx):
+            waits = any(self.model.locked(("dedup", i), tx) for i in ids)
+            arguments = (self.topic, [str(p) for p in payloads])
+            named = {"keys": [key] * len(ids), "dedup_ids": ids}
+            if waits and not tx.repeatable:
+                self.refused(who, {LOCKED}, "send_batch", *arguments, **named)
+                return
+            rows = self.attempt(who, {LOCKED} if waits else set(), "send_batch", *arguments, **named)
+            if isinstance(rows, str):
+                return
+            for row, dedup_id, payload in zip(rows, ids, payloads, strict=True):
+                if dedup_id in self.model.dedup:
+                    assert row[0] == self.model.dedup[dedup_id], "a dedup id stored twice"
+                    continue
+                self.model.dedup[dedup_id] = row[0]
+                tx.undo.append(lambda dedup_id=dedup_id: self.model.dedup.pop(dedup_id))
+                tx.locks.add(("dedup", dedup_id))
+                self.model.sent(tx, Message(row[0], key, payload))
+
+    @rule(who=PARTIES, message_id=delayed)
+    def recall(self, who: str, message_id: int) -> None:
+        """True: it never comes. False: it is appended. Somebody else's open recall, or pass, is waited for."""
+        if self.closing(who):
+            return
+        message = self.model.messages.get(message_id)
+        with self.calling(who) as (_, tx):
+            if message is None:
+                self.refused(who, {"MQ001"}, "recall", message_id)
+                return
+            assert message.tx is not None
+            unseen = message.tx is not tx and (
+                message.tx.done is None or (tx.repeatable and message.tx.done > tx.begun)
+            )
+            if self.model.locked(("recall", message_id), tx):
+                self.refused(who, {LOCKED, "MQ001"}, "recall", message_id)
+                return
+            waits = any(other.passed for other in self.model.open)
+            answer = self.attempt(who, {"MQ001"} if unseen else {LOCKED} if waits else set(), "recall", message_id)
+            if isinstance(answer, str):
+                return
+            done = message_id in self.model.recalled
+            assert answer[0][0] is (message.offset is None), "recall says what is not so"
+            if answer[0][0] and not done:
+                self.model.recalled[message_id] = tx
+                tx.undo.append(lambda: self.model.recalled.pop(message_id))
+                tx.effects.append(lambda: self.model.recall_committed(message_id))
+            tx.locks.add(("recall", message_id))
