@@ -94,10 +94,11 @@ class Stage:
         return self.producer.recover(older_than=timedelta(0))
 
     @contextmanager
-    def compensator(self) -> Iterator[None]:
+    def compensator(self, **options: Any) -> Iterator[None]:
         """A compensator at work on all groups, in a thread."""
         stop = threading.Event()
-        worker = Compensator(Options(self.dsn, interval=0.02, ledgers={"shop": self.shop_url}), stop)
+        wanted = {"interval": 0.02, "ledgers": {"shop": self.shop_url}} | options
+        worker = Compensator(Options(self.dsn, **wanted), stop)
         running = threading.Thread(target=worker.run)
         running.start()
         try:
@@ -106,9 +107,9 @@ class Stage:
             stop.set()
             running.join(30)
 
-    def check_back(self, until: Callable[[], Any] | None = None) -> None:
+    def check_back(self, until: Callable[[], Any] | None = None, **options: Any) -> None:
         """Have the compensator ask until nothing is undecided (or `until` says enough)."""
-        with self.compensator():
+        with self.compensator(**options):
             eventually(until or (lambda: self.pending() == []), timeout=20, interval=0.03)
 
     def append(self) -> None:
@@ -247,7 +248,7 @@ join mqpg.topic as t using (topic_id)
 cross join lateral generate_series(0, l.n - 1) as i (i)
 where t.name = %s and (l.kind = 'd' or exists (
     select from mqpg.op_log as o
-    where o.message_id = l.batch_id * 1024 + i.i and o.op = 'c' and o.visible_at <= clock_timestamp()))
+    where o.message_id = l.batch_id * 1024 + i.i and o.op = 'c' and o.visible_at is not null))
 """
 
 

@@ -1,0 +1,256 @@
+"""What comes in wrong: checkers, handles, groups that change, clocks. A clear error, or parked with the reason; no guess."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+
+import mqpg
+from mqpg import errors
+from tests.failures.stage import SALE, Stage
+from tests.sql.harness import Session, eventually, positions, seconds
+
+
+@pytest.fixture
+def asking(stage: Stage) -> Stage:
+    """Producer group `asks` is checked by the SQL function `public.answer`, at most twice."""
+    answer(stage, "return 'wait';")
+    stage.mq.create_producer_group(
+        "asks", check_after="10 ms", max_checks=2, checker="function", checker_target="public.answer"
+    )
+    return stage
+
+
+def answer(stage: Stage, body: str, returns: str = "mqpg.verdict") -> None:
+    """Make the checker function anew."""
+    stage.sql.execute("drop function if exists public.answer")
+    stage.sql.execute(
+        "create function public.answer(handle text, key text, headers jsonb, payload json)"
+        f" returns {returns} language plpgsql as $$ begin {body} end $$"
+    )
+
+
+def parked_for(stage: Stage, handle: str, reason: str) -> None:
+    """Checked as often as allowed for that reason, then parked, undecided, and decided by hand."""
+    while not stage.parked():
+        stage.overdue_now()
+        if stage.mq.compensate() and (left := stage.pending()):
+            assert reason in left[0].reason
+    (row,) = stage.parked()
+    assert (row.handle, row.checks, row.reason) == (handle, 2, "no verdict after 2 checks")
+    trace = [row.detail.get("reason") or "" for row in stage.sql.call("trace", int(handle.split(".")[2]))]
+    assert any(reason in found for found in trace)
+    assert stage.decision(handle) is None
+    assert stage.mq.settle(handle, "commit", "looked it up") is mqpg.Outcome.COMMITTED
+
+
+def test_bad_1_checker_that_raises(asking: Stage) -> None:
+    answer(asking, "raise exception 'the shop is closed';")
+    handle = asking.sql.prepare("orders", '{"id": 1}', "asks")
+    parked_for(asking, handle, "public.answer failed: the shop is closed (P0001)")
+    assert asking.delivered() == [1]
+
+
+def test_bad_2_checker_that_hangs(asking: Stage) -> None:
+    """It is cut off, that counts as a check, and the others are asked meanwhile."""
+    answer(asking, "perform pg_sleep(case payload ->> 'id' when '1' then 60 else 0 end); return 'commit';")
+    hangs, answers = (asking.sql.prepare("orders", f'{{"id": {id}}}', "asks") for id in (1, 2))
+    asking.check_back(until=lambda: asking.parked() and asking.decision(answers), check_timeout=0.2)
+    (row,) = asking.parked()
+    assert (row.handle, row.checks) == (hangs, 2)
+    reasons = asking.sql.rows("select reason from mqpg.check_log where event = 'asked' and reason <> 'commit'")
+    assert {r.reason for r in reasons} == {"public.answer was cut off: it did not answer in time"}
+    assert (asking.decision(hangs), asking.decision(answers)) == (None, ("c", "checker"))
+    assert asking.delivered() == [2]
+
+
+@pytest.mark.parametrize(
+    ("body", "returns", "reason"),
+    [
+        ("return null;", "mqpg.verdict", "answered null"),
+        ("return 'perhaps';", "mqpg.verdict", "invalid input value for enum"),
+        ("return 'commit';", "text", "does not exist"),
+        (None, None, "does not exist"),
+    ],
+    ids=["null", "no verdict", "another type", "gone"],
+)
+def test_bad_3_checker_that_answers_nonsense(asking: Stage, body: str | None, returns: str, reason: str) -> None:
+    answer(asking, body or "return 'commit';", returns or "mqpg.verdict")
+    if body is None:
+        asking.sql.execute("drop function public.answer")
+    handle = asking.sql.prepare("orders", '{"id": 1}', "asks")
+    parked_for(asking, handle, reason)
+    assert asking.delivered() == [1]
+
+
+CHECKERS = {
+    "due_checks": {"checker": "due_checks"},
+    "ledger": {"checker": "ledger"},
+    "function": {"checker": "function", "checker_target": "public.answer"},
+    "url": {"checker": "url", "checker_target": "shop"},
+}
+
+
+@pytest.mark.parametrize("sold", [True, False])
+@pytest.mark.parametrize(
+    ("before", "after"), [("due_checks", "ledger"), ("ledger", "url"), ("url", "function"), ("function", "due_checks")]
+)
+def test_bad_4_group_changes_its_checker_with_halves_open(stage: Stage, before: str, after: str, sold: bool) -> None:
+    """The halves that are open are put before the new one; what the old one was asked is not an answer."""
+    stage.sell_here()
+    answer(stage, f"return '{'commit' if sold else 'rollback'}';")
+    stage.mq.create_producer_group("moving", check_after="1 h", **CHECKERS[before])
+    handle = stage.sql.prepare("orders", '{"id": 1}', "moving")
+    if before == "due_checks":
+        stage.mq.due_checks("moving")
+        stage.overdue_now()
+        assert [check.handle for check in stage.mq.due_checks("moving")] == [handle]
+    stage.mq.alter_producer_group("moving", **CHECKERS[after])
+    if sold:
+        stage.mq.local_begin(handle, conn=stage.sql.conn)
+        with stage.engine.begin() as local:
+            stage.ledger.begin(local, handle)
+            local.execute(SALE, {"id": 1})
+    stage.mq.compensate()
+    stage.overdue_now()
+    if after == "due_checks":
+        (check,) = stage.mq.due_checks("moving")
+        assert (stage.mq.commit if sold else stage.mq.rollback)(check.handle)
+    else:
+        stage.check_back()
+    assert stage.decision(handle) == ("c" if sold else "b", "producer" if after == "due_checks" else "checker")
+    stage.exactly_once([1] if sold else [])
+
+
+def test_bad_5_handle_of_another_broker(stage: Stage, new_database: Callable[..., str]) -> None:
+    """Unknown, everywhere, and its ledger row is left to its own broker."""
+    with mqpg.connect(new_database()) as other:
+        other.create_topic("orders")
+        other.create_producer_group("shop")
+        foreign = other.prepare("orders", {"id": 1}, "shop")
+        with stage.engine.begin() as local:
+            stage.ledger.begin(local, foreign)
+            local.execute(SALE, {"id": 1})
+        assert stage.mq.commit(foreign) is mqpg.Outcome.UNKNOWN
+        assert stage.mq.rollback(foreign) is mqpg.Outcome.UNKNOWN
+        assert stage.mq.settle(foreign, "commit", "why not") is mqpg.Outcome.UNKNOWN
+        assert stage.mq.commit_batch([foreign]) == [(foreign, mqpg.Outcome.UNKNOWN)]
+        calls: list[Callable[[], Any]] = [
+            lambda: stage.mq.check_wait(foreign),
+            lambda: stage.mq.rearm(foreign),
+            lambda: stage.mq.local_begin(foreign, conn=stage.sql.conn),
+        ]
+        for call in calls:
+            with pytest.raises(errors.UnknownHandle):
+                call()
+        assert stage.recover() == 0
+        assert other.append() == 0
+        assert mqpg.TransactionalProducer(other, group="shop", ledger=stage.engine).recover(older_than=seconds(0)) == 1
+        assert other.append() == 1
+
+
+@contextmanager
+def jumped(stage: Stage, by: str) -> Iterator[Session]:
+    """A session whose database clock is wrong by that much."""
+    session = stage.broker.session()
+    session.execute("create schema jumped")
+    session.execute(
+        "create function jumped.clock_timestamp() returns timestamptz language sql as"
+        f" $$ select pg_catalog.clock_timestamp() + interval '{by}' $$"
+    )
+    session.execute("set search_path = jumped, pg_catalog, public")
+    yield session
+    session.execute("set search_path = public")
+    session.execute("drop schema jumped cascade")
+
+
+def test_bad_6_clock_that_jumps_ahead_and_back(stage: Stage) -> None:
+    """What was due comes early, once; what is written behind the mark that the jump left comes at once, once."""
+    stage.mq.send("orders", {"id": 1}, delay=1800)
+    with jumped(stage, "1 hour") as ahead:
+        assert ahead.append() == 1
+        ahead.send("orders", '{"id": 2}')
+        ahead.append()
+    assert stage.sql.scalar("select max(due_until) > clock_timestamp() + interval '55 min' from mqpg.tick")
+    stage.mq.send("orders", {"id": 3}, delay=1800)
+    stage.mq.send("orders", {"id": 4}, delay=7200)
+    stage.mq.commit(stage.mq.prepare("orders", {"id": 5}, "shop", delay=1800))
+    assert stage.delivered() == [1, 2, 3, 5]
+    assert stage.mq.append() == 0
+    with jumped(stage, "3 hours") as ahead:
+        assert ahead.append() == 1
+    assert stage.delivered() == [4]
+
+
+def test_bad_7_clock_that_jumps_back(stage: Stage) -> None:
+    """Time stands still for what is due until the clock is there again; all else goes on, dense and once."""
+    stage.mq.send("orders", {"id": 1}, delay=0.01)
+    time.sleep(0.02)
+    stage.append()
+    with jumped(stage, "-1 day") as behind:
+        behind.send("orders", '{"id": 2}')
+        behind.send("orders", '{"id": 3}', delay=seconds(1800))
+        assert behind.append() == 2  # due by the day before yesterday's clock is due
+        handle = behind.prepare("orders", '{"id": 4}', "shop")
+        assert behind.commit(handle) == "committed"
+        assert behind.append() == 1
+    assert stage.delivered() == [1, 2, 3, 4]
+    assert len(positions(stage.sql, "orders")) == 4
+
+
+def test_bad_8_clock_that_jumps_does_not_decide_a_half(stage: Stage) -> None:
+    """It is asked about too early, and a local transaction that is open then is waited for."""
+    stage.mq.alter_producer_group("shop", check_after="1 h", checker="ledger")
+    stage.sell_here()
+    handle = stage.sql.prepare("orders", '{"id": 1}', "shop")
+    local = stage.broker.session()
+    with local.transaction():
+        local.call("local_begin", handle)
+        local.execute("insert into sale values (1)")
+        with jumped(stage, "1 day") as ahead:
+            assert eventually(lambda: ahead.value("compensate")) == 1
+        assert stage.events(handle) == ["asked", "waited"]
+        assert stage.decision(handle) is None
+    assert stage.mq.commit(handle) is mqpg.Outcome.COMMITTED
+    assert (stage.sold_here(), stage.delivered()) == ([1], [1])
+
+
+def test_bad_9_ledger_that_hangs_holds_up_nobody(stage: Stage) -> None:
+    """Its table is locked, or its server accepts and never answers: waited for, uncounted; other groups go on."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        stage.mq.create_producer_group("deaf", check_after="10 ms", checker="url", checker_target="deaf")
+        stage.mq.create_producer_group("here", check_after="10 ms", checker="ledger")
+        locker = psycopg.connect(stage.shop_dsn)
+        locker.execute("lock table mqpg_ledger")
+        deaf, locked, here = (stage.sql.prepare("orders", '{"id": 1}', group) for group in ("deaf", "shop", "here"))
+        url = f"postgresql+psycopg://nobody@127.0.0.1:{silent.getsockname()[1]}/x?connect_timeout=2"
+        with stage.compensator(ledgers={"deaf": url, "shop": stage.shop_url}):
+            eventually(lambda: stage.decision(here))
+            time.sleep(0.5)
+            assert stage.decision(locked) is None
+            locker.close()
+            eventually(lambda: (stage.overdue_now(), stage.decision(locked))[1], timeout=15, interval=0.2)
+    assert stage.decision(here) == stage.decision(locked) == ("b", "checker")
+    assert stage.decision(deaf) is None
+    assert {row.checks for row in stage.pending()} <= {0}
+    assert stage.parked() == []
+
+
+def test_bad_10_ledger_that_nobody_configured(stage: Stage) -> None:
+    """Its halves wait, unasked and uncounted, and the compensator's row says why."""
+    stage.mq.create_producer_group("lost", check_after="10 ms", checker="url", checker_target="nowhere")
+    handle = stage.sql.prepare("orders", '{"id": 1}', "lost")
+    told = "select detail #>> '{ledgers,nowhere,reason}' from mqpg.worker where role = 'compensator'"
+    with stage.compensator(heartbeat=0.05):
+        eventually(lambda: any(row[0] for row in stage.sql.rows(told)))
+    (reason,) = {row[0] for row in stage.sql.rows(told)}
+    assert reason == "not configured here: --ledger nowhere=URL or MQPG_LEDGER_NOWHERE"
+    assert stage.events(handle) == []
+    assert stage.mq.commit(handle) is mqpg.Outcome.COMMITTED
+    assert stage.delivered() == [1]
