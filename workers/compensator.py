@@ -9,6 +9,7 @@ import time
 from mqpg import errors
 from mqpg.settings import ledger_variable
 from mqpg.workers.checker import LedgerChecker
+from mqpg.workers.functions import FunctionChecker
 from mqpg.workers.session import Backoff, Connection
 from mqpg.workers.targets import find_url
 from mqpg.workers.worker import Options, Worker
@@ -23,14 +24,17 @@ from mqpg.producer_group
 where checker = 'url'
 group by checker_target
 """
+_FUNCTIONS = "select distinct checker_target from mqpg.producer_group where checker = 'function'"
+_PASS = "select mqpg._compensate(1, 'ledger')"
 _ROUND = 200  # halves between two looks at the groups
 _DRAIN = 10.0  # seconds that a drain waits for checks in hand
 
 
 class Compensator(Worker):
-    """Groups checked in SQL are settled here, one short transaction a half; each outside ledger has a thread.
+    """Groups whose ledger is in the broker's database are settled here, one short transaction a half; each other
+    ledger and each SQL function has a thread, so that a slow or dead one holds up its own groups only.
 
-    So a slow or dead ledger holds up its own groups only. Groups with checker `due_checks` are left to their apps.
+    Groups with checker `due_checks` are left to their apps.
     """
 
     role = "compensator"
@@ -40,13 +44,13 @@ class Compensator(Worker):
         super().__init__(options, stop)
         self._interval = options.interval or 1.0
         self._checkers: dict[str, LedgerChecker] = {}
+        self._functions: dict[str, FunctionChecker] = {}
         self._unknown: dict[str, _Reminder] = {}
-        self.detail |= {"checked": 0, "ledgers": {}}
+        self.detail |= {"checked": 0, "ledgers": {}, "functions": {}}
 
     def turn(self, conn: Connection) -> float:
         self._tend_ledgers(conn)
-        # A checker function that hangs is cut off, which counts as a check without an answer.
-        conn.execute("select set_config('statement_timeout', %s, false)", (f"{self.options.check_timeout:g}s",))
+        self._tend_functions(conn)
         for _ in range(_ROUND):
             if self.stop.is_set() or not self._compensate(conn):
                 return self._interval
@@ -55,7 +59,7 @@ class Compensator(Worker):
         return 0.0
 
     def _compensate(self, conn: Connection) -> int:
-        row = conn.execute("select mqpg.compensate(1)").fetchone()
+        row = conn.execute(_PASS).fetchone()
         return int(row[0]) if row else 0
 
     def _tend_ledgers(self, conn: Connection) -> None:
@@ -72,6 +76,19 @@ class Compensator(Worker):
             else:
                 hint = f"--ledger {name}=URL or {ledger_variable(name)}"
                 self._remind(name, groups, f"not configured here: {hint}")
+
+    def _tend_functions(self, conn: Connection) -> None:
+        """One checker for each function that groups name."""
+        wanted = {str(row[0]) for row in conn.execute(_FUNCTIONS)}
+        for name in set(self._functions) - wanted:
+            self._functions.pop(name).stop.set()
+            self.detail["functions"].pop(name, None)
+        for name in wanted:
+            if name not in self._functions or not self._functions[name].is_alive():
+                checker = FunctionChecker(self.options.dsn, name, self._interval, self.options.check_timeout)
+                self._functions[name] = checker
+                self.detail["functions"][name] = checker.detail
+                checker.start()
 
     def _start(self, name: str, url: str, groups: list[str]) -> None:
         try:
@@ -95,7 +112,8 @@ class Compensator(Worker):
     def end(self) -> None:
         """Stop the checkers; a drain waits for what they have in hand."""
         super().end()
-        checkers, self._checkers = list(self._checkers.values()), {}
+        checkers = [*self._checkers.values(), *self._functions.values()]
+        self._checkers, self._functions = {}, {}
         for checker in checkers:
             checker.stop.set()
         if self.stop.is_set():

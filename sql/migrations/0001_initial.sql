@@ -3137,8 +3137,10 @@ comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text
 
 -- functions/topic/alter_producer_group.sql
 -- Changes a producer group; null leaves a value as it is. A new check_after holds for halves prepared
--- from now on.
--- Locks: the group's row. Cost: one update. Errors: MQ001, MQ004.
+-- from now on. A ledger (checker ledger or url) takes what it does not know for rolled back, so a group does not
+-- get another one while halves are undecided (MQ018); a function or an app must know itself what it knows.
+-- Locks: the group's row. Cost: one update; with another ledger, a look at the undecided halves.
+-- Errors: MQ001, MQ004, MQ018.
 create function mqpg.alter_producer_group(
     producer_group text, check_after interval default null, max_checks int default null,
     on_exhausted text default null, checker text default null, checker_target text default null
@@ -3146,6 +3148,7 @@ create function mqpg.alter_producer_group(
 language plpgsql as $$
 declare
     v_group mqpg.producer_group := mqpg._producer_group(alter_producer_group.producer_group);
+    v_before mqpg.producer_group := v_group;
 begin
     v_group.check_after := coalesce(alter_producer_group.check_after, v_group.check_after);
     v_group.max_checks := coalesce(alter_producer_group.max_checks, v_group.max_checks);
@@ -3159,6 +3162,16 @@ begin
     perform mqpg._check_producer_group(
         v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,
         v_group.checker_target);
+    if v_group.checker in ('ledger', 'url')
+        and (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target)
+        and (exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
+            or exists (select from mqpg.half_parked h where h.producer_group = v_group.name))
+    then
+        raise exception using errcode = 'MQ018',
+            message = format('producer group %L has undecided half messages, and another ledger would take those '
+                'that it does not know for rolled back', v_group.name),
+            hint = 'Let them be decided first (views half_pending and half_parked), or have new ones in another group.';
+    end if;
     update mqpg.producer_group g set
         check_after = v_group.check_after,
         max_checks = v_group.max_checks,
@@ -5201,17 +5214,21 @@ comment on function mqpg._answer(text, mqpg.verdict, text, text, interval)
 -- functions/check/_ask_function.sql
 -- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns mqpg.verdict.
 -- Where it fails, answers null or is not such a function, verdict is null and problem says why: a check without
--- a result. A lock time-out inside it is a wait. One that hangs is ended by the caller's statement_timeout (the
--- compensator sets one) and has failed. The name is data: it is looked up, never pasted.
+-- a result. A lock time-out inside it is a wait. One that hangs is ended by the session's statement_timeout, which
+-- strikes once a statement: after it (timed_out) the caller must ask no other. A cancel request is passed on. The
+-- name is data: it is looked up, never pasted.
 -- Locks: the function's, each waited for at most 1 s. Cost: the function's.
 create function mqpg._ask_function(
-    target text, handle text, key text, headers jsonb, payload json, out verdict mqpg.verdict, out problem text
+    target text, handle text, key text, headers jsonb, payload json,
+    out verdict mqpg.verdict, out problem text, out timed_out boolean
 )
 language plpgsql
 set lock_timeout = '1s' as $$
 declare
     v_function regprocedure;
+    v_limit interval;
 begin
+    timed_out := false;
     v_function := coalesce(
         to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
         to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
@@ -5234,8 +5251,16 @@ exception
         verdict := 'wait';
         problem := null;
     when query_canceled then
+        v_limit := nullif(current_setting('statement_timeout'), '0')::interval;
+        if v_limit is null or clock_timestamp() < statement_timestamp() + v_limit then
+            raise;
+        end if;
         verdict := null;
         problem := format('%s was cut off: it did not answer in time', _ask_function.target);
+        timed_out := true;
+    when assert_failure then    -- others leaves it out
+        verdict := null;
+        problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
     when others then
         verdict := null;
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
@@ -5260,9 +5285,12 @@ comment on function mqpg._back_off(int, int) is 'Internal: pause before the next
 -- functions/check/_check_half.sql
 -- Asks about one overdue half whose checker lives in this database, and acts on the answer, all in the caller's
 -- transaction: the fence and the decision stand or fall together. An answer that is none counts as a check, with
--- the reason kept, and the next comes after the back-off. False where there was nothing to ask.
+-- the reason kept, and the next comes after the back-off. Returns whether there was something to ask; timed_out
+-- means that the caller's statement has used up its statement_timeout.
 -- Locks: the caller holds the entry's row; as _fence() or the function. Cost: a few lookups, an insert, a decision.
-create function mqpg._check_half(producer_group mqpg.producer_group, msg_id bigint, handle text) returns boolean
+create function mqpg._check_half(
+    producer_group mqpg.producer_group, msg_id bigint, handle text, out asked boolean, out timed_out boolean
+)
 language plpgsql as $$
 declare
     v_half record;
@@ -5271,22 +5299,25 @@ declare
     v_problem text;
     v_by text := _check_half.producer_group.checker;
 begin
+    asked := false;
+    timed_out := false;
     select h.* into v_half from mqpg._half(_check_half.handle) h;
     if not v_half.known or mqpg._is_decided(v_half.message_id) then
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
-        return false;
+        return;
     end if;
+    asked := true;
     select c.* into v_checks from mqpg._checks(v_half.message_id) c;
     if v_checks.checks >= _check_half.producer_group.max_checks then
         perform mqpg._exhaust(
             _check_half.handle, v_half.message_id, _check_half.producer_group, _check_half.msg_id, v_checks.checks);
-        return true;
+        return;
     end if;
     if _check_half.producer_group.checker = 'ledger' then
         v_verdict := mqpg._fence(_check_half.handle);
     else
         v_by := 'function ' || _check_half.producer_group.checker_target;
-        select a.verdict, a.problem into v_verdict, v_problem
+        select a.verdict, a.problem, a.timed_out into v_verdict, v_problem, timed_out
         from mqpg._ask_function(_check_half.producer_group.checker_target, _check_half.handle, v_half.key,
             v_half.headers, v_half.payload) a;
     end if;
@@ -5301,7 +5332,6 @@ begin
             _check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
     end if;
-    return true;
 end
 $$;
 comment on function mqpg._check_half(mqpg.producer_group, bigint, text) is 'Internal: check one overdue half in SQL';
@@ -5531,12 +5561,17 @@ language plpgsql as $$
 declare
     v_verdict mqpg.verdict;
     v_reason text := format('no verdict after %s checks', _exhaust.checks);
+    v_last text := (
+        select c.reason from mqpg.check_log c
+        where c.message_id = _exhaust.message_id and c.event = 'asked' and c.reason <> 'wait'
+        order by c.at desc limit 1);
 begin
     if _exhaust.producer_group.on_exhausted = 'park' or _exhaust.producer_group.checker = 'url' then
         if _exhaust.producer_group.on_exhausted <> 'park' then
             v_reason := v_reason || '; a rollback would need a fence in the other database';
         end if;
-        perform mqpg._log_check(_exhaust.message_id, 'parked', _exhaust.producer_group.checker, v_reason);
+        perform mqpg._log_check(_exhaust.message_id, 'parked', _exhaust.producer_group.checker,
+            concat_ws('; the last one: ', v_reason, v_last));
         perform pgmq.archive('mqpg_oplog', _exhaust.msg_id);
         return;
     end if;
@@ -5745,25 +5780,27 @@ end
 $$;
 comment on function mqpg.check_wait(text, interval) is 'Answer a check-back with "not yet"';
 
--- functions/check/compensate.sql
--- One pass over overdue halves whose producer group has its checker here: the ledger of this database, asked with
--- a fence, or a SQL function (protocol T3). Returns how many were worked on; those decided meanwhile are cleared
--- away and not counted. Groups take turns of ten in random order, so that one with nothing but open or failing
--- transactions does not slow the others. compensate(1) is the short transaction a handle that a worker wants;
--- with more, fences are held until the end.
+-- functions/check/_compensate.sql
+-- One pass over overdue halves of the groups that a checker in this database answers for: those with checker
+-- `ledger`, or those with checker `function` and that target; null: all of both kinds. Returns how many were worked
+-- on; those decided meanwhile are cleared away and not counted. Groups take turns of ten in random order, so that
+-- one with nothing but open or failing transactions does not slow the others. After a function that hung until the
+-- statement_timeout it ends: nothing would end the next one.
 -- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
 -- Cost: an index probe a group; a few lookups, an insert and a decision a half.
 -- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
-create function mqpg.compensate(max_messages int default 100) returns bigint
+create function mqpg._compensate(max_messages int, checker text default null, checker_target text default null)
+returns bigint
 language plpgsql as $$
 declare
     v_now timestamptz;
     v_group mqpg.producer_group;
     v_entry record;
+    v_half record;
     v_done int := 0;
     v_claimed boolean;
 begin
-    perform mqpg._check_range('max_messages', compensate.max_messages, 1, 10000);
+    perform mqpg._check_range('max_messages', _compensate.max_messages, 1, 10000);
     perform mqpg._enqueue_halves_now('compensate');
     perform mqpg._force_sync();
     v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
@@ -5778,24 +5815,43 @@ begin
                 limit 1
             ) as overdue
             where g.checker in ('ledger', 'function')
+                and (_compensate.checker is null or g.checker = _compensate.checker)
+                and (_compensate.checker_target is null or g.checker_target = _compensate.checker_target)
             order by random()
         loop
-            exit when v_done >= compensate.max_messages;
+            exit when v_done >= _compensate.max_messages;
             for v_entry in
                 select e.msg_id, e.handle
                 from mqpg._claim_entries(
-                    v_group.name, least(10, compensate.max_messages - v_done), interval '30 seconds', v_now) e
+                    v_group.name, least(10, _compensate.max_messages - v_done), interval '30 seconds', v_now) e
             loop
                 v_claimed := true;
-                if mqpg._check_half(v_group, v_entry.msg_id, v_entry.handle) then
-                    v_done := v_done + 1;
+                select h.* into v_half from mqpg._check_half(v_group, v_entry.msg_id, v_entry.handle) h;
+                v_done := v_done + v_half.asked::int;
+                if v_half.timed_out then
+                    return v_done;
                 end if;
             end loop;
         end loop;
-        exit when not v_claimed or v_done >= compensate.max_messages;
+        exit when not v_claimed or v_done >= _compensate.max_messages;
     end loop;
     return v_done;
 end
+$$;
+comment on function mqpg._compensate(int, text, text) is 'Internal: one pass over overdue halves of some groups';
+
+-- functions/check/compensate.sql
+-- One pass over overdue halves whose producer group has its checker here: the ledger of this database, asked with
+-- a fence, or a SQL function (protocol T3). Returns how many were worked on. compensate(1) is the short transaction
+-- a handle that a worker wants; with more, fences are held until the end. Where groups have functions, set a
+-- statement_timeout: one that hangs is then a check without an answer, and the pass ends with it; the others' turn
+-- comes with the next call.
+-- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
+-- Cost: an index probe a group; a few lookups, an insert and a decision a half.
+-- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+create function mqpg.compensate(max_messages int default 100) returns bigint
+language sql as $$
+    select mqpg._compensate(compensate.max_messages)
 $$;
 comment on function mqpg.compensate(int) is 'One pass over overdue half messages that can be answered in SQL';
 

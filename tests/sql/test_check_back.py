@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import psycopg
 import pytest
 
 from tests.sql.harness import Broker, Session, eventually, refused, seconds
@@ -307,7 +308,8 @@ def test_a_function_without_a_verdict_counts_as_check_and_exhausts(
     assert quick.rows("select * from mqpg.half_pending") == []
     (parked,) = quick.rows("select * from mqpg.half_parked")
     assert (parked.handle, parked.producer_group, parked.topic, parked.checks) == (handle, "asks", "one", 2)
-    assert parked.reason == "no verdict after 2 checks"
+    assert parked.reason.startswith("no verdict after 2 checks; the last one: answer ")
+    assert reason in parked.reason
     assert decision(quick, handle) is None
 
 
@@ -319,6 +321,53 @@ def test_a_function_of_the_wrong_type_or_gone_is_no_verdict(quick: Session) -> N
     )
     compensated(quick)
     assert "does not exist" in quick.scalar("select reason from mqpg.half_pending")
+
+
+def replace_answer(mq: Session, body: str) -> None:
+    mq.execute(
+        "create or replace function public.answer(handle text, key text, headers jsonb, payload json)"
+        f" returns mqpg.verdict language plpgsql as $$ begin {body} end $$"
+    )
+
+
+def test_a_function_whose_assertion_fails_is_no_verdict(quick: Session) -> None:
+    """Neither this nor a time-out is among what a handler calls `others`."""
+    replace_answer(quick, "assert false, 'cannot be'; return 'commit';")
+    quick.prepare("one", "1", "asks")
+    compensated(quick)
+    assert "cannot be (P0004)" in quick.scalar("select reason from mqpg.half_pending")
+
+
+def test_a_function_that_hangs_is_cut_off_counted_and_parked(quick: Session) -> None:
+    """The statement_timeout strikes once a statement, so the pass ends there, and keeps what it found."""
+    replace_answer(quick, "perform pg_sleep(60); return 'commit';")
+    handles = {quick.prepare("one", "1", "asks") for _ in range(2)}
+    quick.value("compensate")
+    overdue_now(quick)
+    quick.execute("set statement_timeout = '150ms'")
+    for _ in range(4):
+        assert quick.value("compensate", 100) == 1
+        overdue_now(quick)
+    assert quick.value("compensate", 100) == 2
+    parked = quick.rows("select * from mqpg.half_parked")
+    assert {row.handle for row in parked} == handles
+    assert {row.checks for row in parked} == {2}
+    assert {row.reason for row in parked} == {
+        "no verdict after 2 checks; the last one: answer was cut off: it did not answer in time"
+    }
+    assert [decision(quick, handle) for handle in handles] == [None, None]
+
+
+def test_cancelling_a_pass_is_no_check(quick: Session, broker: Broker) -> None:
+    replace_answer(quick, "perform pg_sleep(60); return 'commit';")
+    handle = enqueued(quick, group="asks")
+    asking = broker.session("set statement_timeout = '60s'")
+    pass_ = broker.background(asking.value, "compensate")
+    eventually(lambda: quick.scalar("select wait_event = 'PgSleep' from pg_stat_activity where pid = %s", asking.pid))
+    quick.execute("select pg_cancel_backend(%s)", asking.pid)
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        pass_.result(5)
+    assert events(quick, handle) == []
 
 
 def test_the_name_of_a_function_is_never_run_as_sql(quick: Session) -> None:
@@ -518,6 +567,40 @@ def test_settle_refuses_nulls_and_wait(quick: Session, args: tuple[str | None, .
 def test_the_producer_still_decides_a_parked_half(quick: Session, parked: str) -> None:
     assert quick.commit(parked) == "committed"
     assert quick.rows("select from mqpg.half_parked") == []
+
+
+# another checker
+
+
+@pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop"), ("url", "store")])
+def test_a_group_gets_no_other_ledger_while_halves_are_undecided(
+    quick: Session, checker: str, target: str | None
+) -> None:
+    """The local transaction may have committed into the old one: absence in the new one is no rollback."""
+    quick.call("create_producer_group", "moves", checker="function", checker_target="answer")
+    handle = quick.prepare("one", "1", "moves")
+    with refused("MQ018", "undecided"):
+        quick.call("alter_producer_group", "moves", checker=checker, checker_target=target)
+    quick.value("compensate")  # in the queue it counts as well
+    with refused("MQ018", "undecided"):
+        quick.call("alter_producer_group", "moves", checker=checker, checker_target=target)
+    quick.commit(handle)
+    quick.call("alter_producer_group", "moves", checker=checker, checker_target=target)
+    handle = quick.prepare("one", "1", "moves")
+    quick.call("alter_producer_group", "moves", check_after=seconds(5), max_checks=7)
+    if checker == "url":
+        with refused("MQ018", "undecided"):
+            quick.call("alter_producer_group", "moves", checker_target="elsewhere")
+    for answers, function in (("function", "public.answer"), ("due_checks", None)):
+        quick.call("alter_producer_group", "moves", checker=answers, checker_target=function)
+    assert decision(quick, handle) is None
+
+
+def test_a_group_gets_no_other_ledger_while_a_half_is_parked(quick: Session, parked: str) -> None:
+    with refused("MQ018", "undecided"):
+        quick.call("alter_producer_group", "app", checker="ledger")
+    quick.value("settle", parked, "rollback", "asked the shop")
+    quick.call("alter_producer_group", "app", checker="ledger")
 
 
 # fairness

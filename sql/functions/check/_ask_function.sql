@@ -1,16 +1,20 @@
 -- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns mqpg.verdict.
 -- Where it fails, answers null or is not such a function, verdict is null and problem says why: a check without
--- a result. A lock time-out inside it is a wait. One that hangs is ended by the caller's statement_timeout (the
--- compensator sets one) and has failed. The name is data: it is looked up, never pasted.
+-- a result. A lock time-out inside it is a wait. One that hangs is ended by the session's statement_timeout, which
+-- strikes once a statement: after it (timed_out) the caller must ask no other. A cancel request is passed on. The
+-- name is data: it is looked up, never pasted.
 -- Locks: the function's, each waited for at most 1 s. Cost: the function's.
 create function mqpg._ask_function(
-    target text, handle text, key text, headers jsonb, payload json, out verdict mqpg.verdict, out problem text
+    target text, handle text, key text, headers jsonb, payload json,
+    out verdict mqpg.verdict, out problem text, out timed_out boolean
 )
 language plpgsql
 set lock_timeout = '1s' as $$
 declare
     v_function regprocedure;
+    v_limit interval;
 begin
+    timed_out := false;
     v_function := coalesce(
         to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
         to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
@@ -33,8 +37,16 @@ exception
         verdict := 'wait';
         problem := null;
     when query_canceled then
+        v_limit := nullif(current_setting('statement_timeout'), '0')::interval;
+        if v_limit is null or clock_timestamp() < statement_timestamp() + v_limit then
+            raise;
+        end if;
         verdict := null;
         problem := format('%s was cut off: it did not answer in time', _ask_function.target);
+        timed_out := true;
+    when assert_failure then    -- others leaves it out
+        verdict := null;
+        problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
     when others then
         verdict := null;
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);

@@ -1,8 +1,11 @@
 -- Asks about one overdue half whose checker lives in this database, and acts on the answer, all in the caller's
 -- transaction: the fence and the decision stand or fall together. An answer that is none counts as a check, with
--- the reason kept, and the next comes after the back-off. False where there was nothing to ask.
+-- the reason kept, and the next comes after the back-off. Returns whether there was something to ask; timed_out
+-- means that the caller's statement has used up its statement_timeout.
 -- Locks: the caller holds the entry's row; as _fence() or the function. Cost: a few lookups, an insert, a decision.
-create function mqpg._check_half(producer_group mqpg.producer_group, msg_id bigint, handle text) returns boolean
+create function mqpg._check_half(
+    producer_group mqpg.producer_group, msg_id bigint, handle text, out asked boolean, out timed_out boolean
+)
 language plpgsql as $$
 declare
     v_half record;
@@ -11,22 +14,25 @@ declare
     v_problem text;
     v_by text := _check_half.producer_group.checker;
 begin
+    asked := false;
+    timed_out := false;
     select h.* into v_half from mqpg._half(_check_half.handle) h;
     if not v_half.known or mqpg._is_decided(v_half.message_id) then
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
-        return false;
+        return;
     end if;
+    asked := true;
     select c.* into v_checks from mqpg._checks(v_half.message_id) c;
     if v_checks.checks >= _check_half.producer_group.max_checks then
         perform mqpg._exhaust(
             _check_half.handle, v_half.message_id, _check_half.producer_group, _check_half.msg_id, v_checks.checks);
-        return true;
+        return;
     end if;
     if _check_half.producer_group.checker = 'ledger' then
         v_verdict := mqpg._fence(_check_half.handle);
     else
         v_by := 'function ' || _check_half.producer_group.checker_target;
-        select a.verdict, a.problem into v_verdict, v_problem
+        select a.verdict, a.problem, a.timed_out into v_verdict, v_problem, timed_out
         from mqpg._ask_function(_check_half.producer_group.checker_target, _check_half.handle, v_half.key,
             v_half.headers, v_half.payload) a;
     end if;
@@ -41,7 +47,6 @@ begin
             _check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
     end if;
-    return true;
 end
 $$;
 comment on function mqpg._check_half(mqpg.producer_group, bigint, text) is 'Internal: check one overdue half in SQL';

@@ -10,12 +10,17 @@ language plpgsql as $$
 declare
     v_verdict mqpg.verdict;
     v_reason text := format('no verdict after %s checks', _exhaust.checks);
+    v_last text := (
+        select c.reason from mqpg.check_log c
+        where c.message_id = _exhaust.message_id and c.event = 'asked' and c.reason <> 'wait'
+        order by c.at desc limit 1);
 begin
     if _exhaust.producer_group.on_exhausted = 'park' or _exhaust.producer_group.checker = 'url' then
         if _exhaust.producer_group.on_exhausted <> 'park' then
             v_reason := v_reason || '; a rollback would need a fence in the other database';
         end if;
-        perform mqpg._log_check(_exhaust.message_id, 'parked', _exhaust.producer_group.checker, v_reason);
+        perform mqpg._log_check(_exhaust.message_id, 'parked', _exhaust.producer_group.checker,
+            concat_ws('; the last one: ', v_reason, v_last));
         perform pgmq.archive('mqpg_oplog', _exhaust.msg_id);
         return;
     end if;

@@ -1,52 +1,13 @@
 -- One pass over overdue halves whose producer group has its checker here: the ledger of this database, asked with
--- a fence, or a SQL function (protocol T3). Returns how many were worked on; those decided meanwhile are cleared
--- away and not counted. Groups take turns of ten in random order, so that one with nothing but open or failing
--- transactions does not slow the others. compensate(1) is the short transaction a handle that a worker wants;
--- with more, fences are held until the end.
+-- a fence, or a SQL function (protocol T3). Returns how many were worked on. compensate(1) is the short transaction
+-- a handle that a worker wants; with more, fences are held until the end. Where groups have functions, set a
+-- statement_timeout: one that hangs is then a check without an answer, and the pass ends with it; the others' turn
+-- comes with the next call.
 -- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
 -- Cost: an index probe a group; a few lookups, an insert and a decision a half.
 -- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
 create function mqpg.compensate(max_messages int default 100) returns bigint
-language plpgsql as $$
-declare
-    v_now timestamptz;
-    v_group mqpg.producer_group;
-    v_entry record;
-    v_done int := 0;
-    v_claimed boolean;
-begin
-    perform mqpg._check_range('max_messages', compensate.max_messages, 1, 10000);
-    perform mqpg._enqueue_halves_now('compensate');
-    perform mqpg._force_sync();
-    v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
-    loop
-        v_claimed := false;
-        for v_group in
-            select g.* from mqpg.producer_group g
-            -- a probe for each group: as a join it might read the whole queue
-            cross join lateral (
-                select from pgmq.q_mqpg_oplog q
-                where q.message ->> 'producer_group' = g.name and q.vt <= v_now
-                limit 1
-            ) as overdue
-            where g.checker in ('ledger', 'function')
-            order by random()
-        loop
-            exit when v_done >= compensate.max_messages;
-            for v_entry in
-                select e.msg_id, e.handle
-                from mqpg._claim_entries(
-                    v_group.name, least(10, compensate.max_messages - v_done), interval '30 seconds', v_now) e
-            loop
-                v_claimed := true;
-                if mqpg._check_half(v_group, v_entry.msg_id, v_entry.handle) then
-                    v_done := v_done + 1;
-                end if;
-            end loop;
-        end loop;
-        exit when not v_claimed or v_done >= compensate.max_messages;
-    end loop;
-    return v_done;
-end
+language sql as $$
+    select mqpg._compensate(compensate.max_messages)
 $$;
 comment on function mqpg.compensate(int) is 'One pass over overdue half messages that can be answered in SQL';

@@ -1,6 +1,8 @@
 -- Changes a producer group; null leaves a value as it is. A new check_after holds for halves prepared
--- from now on.
--- Locks: the group's row. Cost: one update. Errors: MQ001, MQ004.
+-- from now on. A ledger (checker ledger or url) takes what it does not know for rolled back, so a group does not
+-- get another one while halves are undecided (MQ018); a function or an app must know itself what it knows.
+-- Locks: the group's row. Cost: one update; with another ledger, a look at the undecided halves.
+-- Errors: MQ001, MQ004, MQ018.
 create function mqpg.alter_producer_group(
     producer_group text, check_after interval default null, max_checks int default null,
     on_exhausted text default null, checker text default null, checker_target text default null
@@ -8,6 +10,7 @@ create function mqpg.alter_producer_group(
 language plpgsql as $$
 declare
     v_group mqpg.producer_group := mqpg._producer_group(alter_producer_group.producer_group);
+    v_before mqpg.producer_group := v_group;
 begin
     v_group.check_after := coalesce(alter_producer_group.check_after, v_group.check_after);
     v_group.max_checks := coalesce(alter_producer_group.max_checks, v_group.max_checks);
@@ -21,6 +24,16 @@ begin
     perform mqpg._check_producer_group(
         v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,
         v_group.checker_target);
+    if v_group.checker in ('ledger', 'url')
+        and (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target)
+        and (exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
+            or exists (select from mqpg.half_parked h where h.producer_group = v_group.name))
+    then
+        raise exception using errcode = 'MQ018',
+            message = format('producer group %L has undecided half messages, and another ledger would take those '
+                'that it does not know for rolled back', v_group.name),
+            hint = 'Let them be decided first (views half_pending and half_parked), or have new ones in another group.';
+    end if;
     update mqpg.producer_group g set
         check_after = v_group.check_after,
         max_checks = v_group.max_checks,

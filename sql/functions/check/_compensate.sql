@@ -1,0 +1,58 @@
+-- One pass over overdue halves of the groups that a checker in this database answers for: those with checker
+-- `ledger`, or those with checker `function` and that target; null: all of both kinds. Returns how many were worked
+-- on; those decided meanwhile are cleared away and not counted. Groups take turns of ten in random order, so that
+-- one with nothing but open or failing transactions does not slow the others. After a function that hung until the
+-- statement_timeout it ends: nothing would end the next one.
+-- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
+-- Cost: an index probe a group; a few lookups, an insert and a decision a half.
+-- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+create function mqpg._compensate(max_messages int, checker text default null, checker_target text default null)
+returns bigint
+language plpgsql as $$
+declare
+    v_now timestamptz;
+    v_group mqpg.producer_group;
+    v_entry record;
+    v_half record;
+    v_done int := 0;
+    v_claimed boolean;
+begin
+    perform mqpg._check_range('max_messages', _compensate.max_messages, 1, 10000);
+    perform mqpg._enqueue_halves_now('compensate');
+    perform mqpg._force_sync();
+    v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
+    loop
+        v_claimed := false;
+        for v_group in
+            select g.* from mqpg.producer_group g
+            -- a probe for each group: as a join it might read the whole queue
+            cross join lateral (
+                select from pgmq.q_mqpg_oplog q
+                where q.message ->> 'producer_group' = g.name and q.vt <= v_now
+                limit 1
+            ) as overdue
+            where g.checker in ('ledger', 'function')
+                and (_compensate.checker is null or g.checker = _compensate.checker)
+                and (_compensate.checker_target is null or g.checker_target = _compensate.checker_target)
+            order by random()
+        loop
+            exit when v_done >= _compensate.max_messages;
+            for v_entry in
+                select e.msg_id, e.handle
+                from mqpg._claim_entries(
+                    v_group.name, least(10, _compensate.max_messages - v_done), interval '30 seconds', v_now) e
+            loop
+                v_claimed := true;
+                select h.* into v_half from mqpg._check_half(v_group, v_entry.msg_id, v_entry.handle) h;
+                v_done := v_done + v_half.asked::int;
+                if v_half.timed_out then
+                    return v_done;
+                end if;
+            end loop;
+        end loop;
+        exit when not v_claimed or v_done >= _compensate.max_messages;
+    end loop;
+    return v_done;
+end
+$$;
+comment on function mqpg._compensate(int, text, text) is 'Internal: one pass over overdue halves of some groups';

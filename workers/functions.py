@@ -1,0 +1,42 @@
+"""Check-backs by one SQL function (protocol T3), in a thread of its own: one that hangs holds up nobody else."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+from mqpg.workers.session import Connection, keep_connected
+
+__all__ = ["FunctionChecker"]
+
+logger = logging.getLogger(__name__)
+
+_LIMIT = "select set_config('statement_timeout', %s, false)"
+_PASS = "select mqpg._compensate(1, 'function', %s)"
+
+
+class FunctionChecker(threading.Thread):
+    """Settles the overdue halves of the groups that name one function, over an own connection to the broker.
+
+    A function that does not answer within `timeout` seconds is cut off, which is a check without an answer.
+    """
+
+    def __init__(self, dsn: str, name: str, interval: float, timeout: float) -> None:
+        super().__init__(name=f"mqpg-function-{name}", daemon=True)
+        self.stop = threading.Event()
+        self.detail: dict[str, Any] = {"checked": 0}
+        self._dsn, self._function, self._interval, self._timeout = dsn, name, interval, timeout
+
+    def run(self) -> None:
+        """Ask until `stop` is set."""
+        keep_connected(self._dsn, f"compensator {self._function}", self._serve, self.stop)
+
+    def _serve(self, conn: Connection) -> None:
+        conn.execute(_LIMIT, (f"{max(1, round(self._timeout * 1000))}ms",))
+        while not self.stop.is_set():
+            row = conn.execute(_PASS, (self._function,)).fetchone()
+            if row and row[0]:
+                self.detail["checked"] += 1
+            else:
+                self.stop.wait(self._interval)
