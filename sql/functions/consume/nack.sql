@@ -1,14 +1,18 @@
 -- Gives messages of a delivery up. on_failure skip, and always in the retry lane: each goes to the subscription's retry
 -- lane, due after `delay` (else the back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to
 -- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
+-- With `final` each becomes a dead letter at once, whatever attempts are left, and holds nothing back.
 -- The receipt stays open for the rest.
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one row a message and one
 -- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
-create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
-returns void
+create function mqpg.nack(
+    receipt text, message_ids bigint [], reason text default null, delay interval default null,
+    final boolean default false
+) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
+    v_subscription mqpg.subscription;
     v_lane int;
     v_message record;
     v_offsets bigint [] := '{}';
@@ -24,7 +28,14 @@ begin
     if nack.delay is not null then
         perform mqpg._interval('delay', nack.delay, '0');
     end if;
+    if nack.final is null then
+        raise exception using errcode = 'MQ001', message = 'final must be true or false, not null';
+    end if;
     select o.* into v from mqpg._open_claim(nack.receipt) o;
+    v_subscription := v.subscription;
+    if nack.final then
+        v_subscription.max_attempts := 1;
+    end if;
     v_lane := case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end;
     select u.id into v_unknown from unnest(nack.message_ids) as u(id)
     where not exists (
@@ -40,7 +51,7 @@ begin
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
         select h.* into v_held from mqpg._hold_back(
-            v.subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
+            v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
         v.rest := v_held.waiting || v.rest;
     else
         for v_message in
@@ -49,7 +60,7 @@ begin
             where m.message_id = any(nack.message_ids)
         loop
             perform mqpg._give_up(
-                v.subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+                v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
             v_offsets := v_offsets || v_message.queue_offset;
         end loop;
         select mqpg._settle_offsets(v.claim, v_offsets) as left_over into v_held;
@@ -59,5 +70,5 @@ begin
         case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end);
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval)
+comment on function mqpg.nack(text, bigint [], text, interval, boolean)
     is 'Send messages of a delivery to retry, or to the dead letters';
