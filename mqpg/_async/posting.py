@@ -12,11 +12,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from mqpg._async._io import Event, Handled, wait_for
 from mqpg._async.brokers import AsyncBrokers
 from mqpg._async.client import AsyncClient
-from mqpg._async.decisions import decide, prepare_half, prepare_somewhere, rollback_half
+from mqpg._async.decisions import decide, rollback_half
 from mqpg.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
 from mqpg.message import HalfCheck, Interval, Outcome, Result
 
@@ -66,12 +67,14 @@ class AsyncPostProducer:
     ) -> Posted:
         """Store the message, call `callback(handle)`, and send its Result.
 
+        The business should keep the handle: then the reverse flow knows for sure which message it is about.
+
         Where the message cannot be stored that error is raised and the callback never called. Where the callback
         raises, or returns no Result, the business may have happened or not: the message waits for the reverse
         flow, and the error goes on. Raises what `prepare` raises, InvalidArgument.
         """
-        message = (self.group, topic, payload, key, tag, headers, delay)
-        mq, handle = await prepare_somewhere(self.brokers, key, prepare_half, *message)
+        mq = await self.brokers.pick(key)
+        handle = await store(mq, self.group, topic, payload, key, tag, headers, delay)
         try:
             result = _result(await callback(handle))
         except BaseException:
@@ -126,6 +129,24 @@ class AsyncPostProducer:
                 await _tell(mq, half.handle, result)
         except Exception as error:
             logger.warning("reverse flow of %s: no answer, it is asked again: %s", half.handle, error)
+
+
+async def store(
+    mq: AsyncClient,
+    group: str,
+    topic: str,
+    payload: Any,
+    key: str | None,
+    tag: str | None,
+    headers: Any,
+    delay: Interval | None,
+) -> str:
+    """Steps 1 to 3. Stored once, however often it is repeated, and at one broker only.
+
+    A second one would be asked about too, and the business found done.
+    """
+    options = {"key": key, "tag": tag, "headers": headers, "delay": delay}
+    return await mq.prepare(topic, payload, group, dedup_id=uuid4().hex, **options)
 
 
 async def _tell(mq: AsyncClient, handle: str, result: Result) -> Outcome | None:

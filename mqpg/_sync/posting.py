@@ -13,11 +13,12 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 from mqpg._sync._io import Event, Handled, wait_for
 from mqpg._sync.brokers import Brokers
 from mqpg._sync.client import Client
-from mqpg._sync.decisions import decide, prepare_half, prepare_somewhere, rollback_half
+from mqpg._sync.decisions import decide, rollback_half
 from mqpg.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
 from mqpg.message import HalfCheck, Interval, Outcome, Result
 
@@ -67,12 +68,14 @@ class PostProducer:
     ) -> Posted:
         """Store the message, call `callback(handle)`, and send its Result.
 
+        The business should keep the handle: then the reverse flow knows for sure which message it is about.
+
         Where the message cannot be stored that error is raised and the callback never called. Where the callback
         raises, or returns no Result, the business may have happened or not: the message waits for the reverse
         flow, and the error goes on. Raises what `prepare` raises, InvalidArgument.
         """
-        message = (self.group, topic, payload, key, tag, headers, delay)
-        mq, handle = prepare_somewhere(self.brokers, key, prepare_half, *message)
+        mq = self.brokers.pick(key)
+        handle = store(mq, self.group, topic, payload, key, tag, headers, delay)
         try:
             result = _result(callback(handle))
         except BaseException:
@@ -127,6 +130,24 @@ class PostProducer:
                 _tell(mq, half.handle, result)
         except Exception as error:
             logger.warning("reverse flow of %s: no answer, it is asked again: %s", half.handle, error)
+
+
+def store(
+    mq: Client,
+    group: str,
+    topic: str,
+    payload: Any,
+    key: str | None,
+    tag: str | None,
+    headers: Any,
+    delay: Interval | None,
+) -> str:
+    """Steps 1 to 3. Stored once, however often it is repeated, and at one broker only.
+
+    A second one would be asked about too, and the business found done.
+    """
+    options = {"key": key, "tag": tag, "headers": headers, "delay": delay}
+    return mq.prepare(topic, payload, group, dedup_id=uuid4().hex, **options)
 
 
 def _tell(mq: Client, handle: str, result: Result) -> Outcome | None:

@@ -1,0 +1,258 @@
+"""postMessage: forward flow by result, reverse flow by asking, one test a row of the source's tables of states."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+import mqpg
+from mqpg import errors
+from tests.integration.cutting import proxy
+from tests.protocols.helpers import INSERT, business, delivered, die_at, killed, wait_until
+
+
+@pytest.fixture
+def orders(mq: mqpg.Client) -> str:
+    """A topic with a producer group whose overdue messages are asked about at once."""
+    mq.create_topic("orders", queues=2)
+    mq.create_producer_group("shop", check_after="20 ms")
+    mq.subscribe("readers", "orders")
+    return "orders"
+
+
+def booking(engine: Engine, number: int, result: object = mqpg.Result.SUCCESS) -> Callable[[str], object]:
+    """A business that books a row if it says success."""
+
+    def callback(handle: str) -> object:
+        if result == "success":
+            with engine.begin() as conn:
+                conn.execute(INSERT, {"id": number})
+        return result
+
+    return callback
+
+
+def booked(engine: Engine) -> Callable[[mqpg.HalfCheck], mqpg.Result]:
+    """The reverse flow's question: is the row there?"""
+    return lambda half: mqpg.Result.SUCCESS if half.payload in business(engine) else mqpg.Result.FAILURE
+
+
+def pending(mq: mqpg.Client, dsn: str) -> int:
+    with psycopg.connect(dsn) as conn:
+        return int(conn.execute("select count(*) from mqpg.half_pending").fetchall()[0][0])
+
+
+def test_success_delivers_and_failure_drops(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
+    producer = mqpg.PostProducer(mq, group="shop")
+    posted = producer.post(orders, 1, booking(sqlite, 1), key="1", headers={"a": 1})
+    assert (posted.result, posted.outcome) == ("success", mqpg.Outcome.COMMITTED)
+    posted = producer.post(orders, 2, booking(sqlite, 2, "failure"))
+    assert (posted.result, posted.outcome) == (mqpg.Result.FAILURE, mqpg.Outcome.ROLLED_BACK)
+    assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([1], [1], 0)
+
+
+def test_wait_is_asked_again_until_it_is_known(mq: mqpg.Client, dsn: str, orders: str) -> None:
+    results = [mqpg.Result.WAIT, mqpg.Result.WAIT, mqpg.Result.SUCCESS]
+    asked: list[int] = []
+
+    def check(half: mqpg.HalfCheck) -> mqpg.Result:
+        asked.append(half.attempt)
+        return results.pop(0)
+
+    producer = mqpg.PostProducer(mq, group="shop", check=check)
+    posted = producer.post(orders, 1, lambda handle: "wait")
+    assert (posted.result, posted.outcome) == ("wait", None)
+    assert delivered(mq, orders) == []
+    wait_until(lambda: bool(producer.answer()) and not results)
+    assert asked == [1, 1, 1]  # waiting counts no check
+    assert (delivered(mq, orders), pending(mq, dsn)) == ([1], 0)
+
+
+def test_not_stored_means_no_business(mq: mqpg.Client, sqlite: Engine, orders: str) -> None:
+    """Step 3 says failure: step 4 is left out."""
+    producer = mqpg.PostProducer(mq, group="shop")
+    with pytest.raises(errors.UnknownTopic):
+        producer.post("nowhere", 1, booking(sqlite, 1))
+    assert business(sqlite) == []
+
+
+@contextmanager
+def cut_at_prepare(dsn: str, *, stay_down: bool) -> Iterator[mqpg.Client]:
+    """A client whose next PREPARE arrives at the broker, and whose answer does not arrive here."""
+    found = psycopg.conninfo.conninfo_to_dict(dsn)
+    with proxy(str(found["host"]), int(str(found["port"]))) as between:
+        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
+        with mqpg.connect(behind, pool_timeout=0.3, retry_timeout=0.5) as cut:
+            between.cut_at(b"mqpg.prepare", forward=True, stay_down=stay_down)
+            yield cut
+        assert between.cuts == 1
+
+
+def test_stored_but_the_answer_is_lost(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
+    """App's row 2: treated as a failure, the stored message ends deleted."""
+    with cut_at_prepare(dsn, stay_down=True) as cut, pytest.raises(errors.ConnectionFailed):
+        mqpg.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
+    assert pending(mq, dsn) == 1
+    producer = mqpg.PostProducer(mq, group="shop", check=booked(sqlite))
+    wait_until(lambda: bool(producer.answer()))
+    assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([], [], 0)
+
+
+def test_a_repeated_post_is_stored_once(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
+    """Else the reverse flow would find the business done and deliver the lost one too."""
+    with cut_at_prepare(dsn, stay_down=False) as cut:
+        mqpg.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
+    assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([1], [1], 0)
+
+
+STATES = [
+    ("before", "mqpg._sync.posting.store", [], []),
+    ("after", "mqpg._sync.posting.store", [], []),
+    ("before", "mqpg._sync.posting._result", [1], [1]),
+    ("before", "mqpg._sync.posting.decide", [1], [1]),
+    ("after", "mqpg._sync.posting.decide", [1], [1]),
+]
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(("when", "step", "done", "sent"), STATES)
+def test_killed_application(
+    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, when: str, step: str, done: list[int], sent: list[int]
+) -> None:
+    """App's and middleware's rows: whatever state a crash leaves, the reverse flow makes both ends agree."""
+    killed("tests.protocols.test_posting", dsn, str(sqlite.url), when, step)
+    producer = mqpg.PostProducer(mq, group="shop", check=booked(sqlite))
+
+    def settled() -> bool:
+        producer.answer()
+        return pending(mq, dsn) == 0
+
+    wait_until(settled)
+    assert (business(sqlite), delivered(mq, orders)) == (done, sent)
+
+
+def test_a_callback_that_raises_or_says_nothing_leaves_it_open(
+    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine
+) -> None:
+    """The business may have happened: it is asked about, not guessed."""
+    producer = mqpg.PostProducer(mq, group="shop", check=booked(sqlite))
+
+    def fails(handle: str) -> None:
+        booking(sqlite, 1)(handle)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        producer.post(orders, 1, fails)
+    with pytest.raises(errors.InvalidArgument, match="success, failure or wait, not None"):
+        producer.post(orders, 2, lambda handle: None)
+    assert pending(mq, dsn) == 2
+    wait_until(lambda: producer.answer() == 0 and pending(mq, dsn) == 0)
+    assert delivered(mq, orders) == [1]
+
+
+def test_a_check_that_raises_is_asked_again(
+    mq: mqpg.Client, dsn: str, orders: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: list[object] = [ZeroDivisionError(), "nonsense", "success"]
+
+    def check(half: mqpg.HalfCheck) -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    producer = mqpg.PostProducer(mq, group="shop", check=check)
+    producer.post(orders, 1, lambda handle: "wait")
+
+    def answered() -> bool:
+        producer.answer(lease="10 ms")
+        return not answers
+
+    wait_until(answered)
+    assert delivered(mq, orders) == [1]
+    assert caplog.text.count("it is asked again") == 2
+
+
+def test_without_a_check_there_is_nobody_to_ask(mq: mqpg.Client, orders: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match="no check"):
+        mqpg.PostProducer(mq, group="shop").answer()
+
+
+def test_a_check_reaches_the_group_that_sent(mq: mqpg.Client, orders: str) -> None:
+    """Each producer that must answer for itself has a group of its own; nobody else is asked."""
+    asked: dict[str, list[Any]] = {"left": [], "right": []}
+
+    def checker(name: str) -> Callable[[mqpg.HalfCheck], str]:
+        def check(half: mqpg.HalfCheck) -> str:
+            asked[name].append(half.payload)
+            return "success"
+
+        return check
+
+    producers = {}
+    for name in asked:
+        mq.create_producer_group(name, check_after="20 ms")
+        producers[name] = mqpg.PostProducer(mq, group=name, check=checker(name))
+    for number in range(4):
+        name = "left" if number % 2 else "right"
+        producers[name].post(orders, {name: number}, lambda handle: "wait")
+
+    def all_asked() -> bool:
+        for producer in producers.values():
+            producer.answer()
+        return sum(map(len, asked.values())) == 4
+
+    wait_until(all_asked)
+    assert sorted(map(str, asked["left"])) == ["{'left': 1}", "{'left': 3}"]
+    assert sorted(map(str, asked["right"])) == ["{'right': 0}", "{'right': 2}"]
+
+
+def test_the_loop_answers_until_it_is_stopped(mq: mqpg.Client, dsn: str, orders: str) -> None:
+    stop = threading.Event()
+    producer = mqpg.PostProducer(mq, group="shop", check=lambda half: "success")
+    thread = threading.Thread(target=producer.run_answers, args=(stop, 0.02))
+    thread.start()
+    producer.post(orders, 1, lambda handle: "wait")
+    wait_until(lambda: pending(mq, dsn) == 0)
+    stop.set()
+    thread.join(10)
+    assert delivered(mq, orders) == [1]
+
+
+async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str) -> None:
+    async def callback(handle: str) -> str:
+        return "wait"
+
+    async def check(half: mqpg.HalfCheck) -> mqpg.Result:
+        return mqpg.Result.SUCCESS
+
+    producer = mqpg.AsyncPostProducer(amq, group="shop", check=check)
+    posted = await producer.post(orders, 1, callback)
+    assert posted.outcome is None
+    for _ in range(500):
+        if await producer.answer():
+            break
+    assert delivered(mq, orders) == [1]
+
+
+def _main(dsn: str, local_url: str, when: str, step: str) -> None:
+    from importlib import import_module
+
+    from sqlalchemy import create_engine
+
+    module, _, name = step.rpartition(".")
+    die_at(import_module(module), name, when)
+    with mqpg.connect(dsn) as mq:
+        mqpg.PostProducer(mq, group="shop").post("orders", 1, booking(create_engine(local_url), 1))
+
+
+if __name__ == "__main__":
+    import sys
+
+    _main(*sys.argv[1:])
