@@ -1,0 +1,365 @@
+"""Filters and tags of a subscription, evaluated in the server; what is not chosen counts as consumed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, refused, seconds
+from tests.sql.mutation import mutate
+
+
+def send(mq: Session, payload: Any, topic: str = "one", **named: Any) -> int:
+    if "headers" in named:
+        named["headers"] = json.dumps(named["headers"])
+    text = payload if isinstance(payload, str) else json.dumps(payload)
+    return mq.send(topic, text, **named)
+
+
+def chosen(mq: Session, topic: str = "one", **settings: Any) -> list[int]:
+    """Subscribe with these settings, append, and drain; the message ids that came."""
+    mq.call("subscribe", "f", topic, **settings)
+    mq.append()
+    return [m.message_id for m in mq.drain(topic, group="f")]
+
+
+def lag(mq: Session, group: str = "f", topic: str = "one") -> Any:
+    sql = "select * from mqpg.subscription_lag where consumer_group = %s and topic = %s and queue_id = 0"
+    return mq.rows(sql, group, topic)[0]
+
+
+# what is chosen
+
+
+@pytest.mark.parametrize(
+    ("filter", "wanted"),
+    [
+        ("$.total > 100", {"big"}),
+        ("$.total > 100 || $.kind == \"gift\"", {"big", "gift"}),
+        ("$headers.region == \"eu\"", {"small", "gift"}),
+        ("$tag == \"vip\" && $.total > 100", {"big"}),
+        ("$key starts with \"c\"", {"gift"}),
+        ("exists ($.lines[*] ? (@.sku == 7))", {"big"}),
+        ("$.flag", {"gift"}),
+        ("$.nowhere == 1", set()),
+        ("true", {"small", "big", "gift"}),
+    ],
+)  # fmt: skip
+def test_a_predicate_on_payload_headers_key_and_tag(mq: Session, filter: str, wanted: set[str]) -> None:
+    ids = {
+        "small": send(mq, {"total": 5}, key="a", tag="std", headers={"region": "eu"}),
+        "big": send(
+            mq, {"total": 500, "lines": [{"sku": 3}, {"sku": 7}]}, key="b", tag="vip", headers={"region": "us"}
+        ),
+        "gift": send(mq, {"kind": "gift", "flag": True}, key="c", headers={"region": "eu"}),
+    }
+    assert chosen(mq, filter=filter) == [ids[name] for name in ("small", "big", "gift") if name in wanted]
+
+
+def test_tags_choose_and_are_anded_with_the_filter(mq: Session) -> None:
+    ids = [send(mq, {"i": i}, tag=tag) for i, tag in enumerate(["a", "b", None, "a", "c"])]
+    assert chosen(mq, tags=["a", "c"], filter="$.i > 0") == [ids[3], ids[4]]
+    mq.call("subscribe", "tagged", "one", tags=["a", "b"])
+    assert [m.message_id for m in mq.drain("one", group="tagged")] == [ids[0], ids[1], ids[3]]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        '{"i": 1, "text": "a\\u0000b"}',  # JSON accepts it, jsonb does not
+        '{"i": 1e999999}',
+        '{"i": "one"}',
+        '{"i": [1, {}]}',
+        "[" * 4000 + "]" * 4000,
+        "null",
+        "3",
+    ],
+)
+def test_what_cannot_be_evaluated_is_no_match(mq: Session, payload: str) -> None:
+    before = send(mq, {"i": 1})
+    send(mq, payload)
+    after = send(mq, {"i": 1})
+    assert chosen(mq, filter="$.i == 1 && $.i.type() == \"number\"") == [before, after]  # fmt: skip
+    assert lag(mq).lag == 0
+
+
+def test_a_filter_that_raises_for_some_chooses_the_others(mq: Session) -> None:
+    ids = [send(mq, {"at": at}) for at in ("2020-01-01", "no date", "2030-01-01")]
+    assert chosen(mq, filter="$.at.datetime() > \"2025-01-01\".datetime()") == [ids[2]]  # fmt: skip
+
+
+def test_messages_in_retry_were_chosen_before(mq: Session) -> None:
+    mq.call("subscribe", "f", "one", filter="$ == 1", retry_delay=seconds(0))
+    message_id = send(mq, 1)
+    mq.append()
+    (m,) = mq.receive("one", group="f")
+    mq.nack(m.receipt, [message_id], delay=seconds(0))
+    mq.call("alter_subscription", "f", "one", filter="$ == 2")
+    (again,) = eventually(lambda: (mq.append(), mq.receive("one", group="f"))[1])
+    assert (again.message_id, again.queue_id, again.attempt) == (message_id, -1, 2)
+
+
+# what is not chosen counts as consumed
+
+
+def test_filtered_messages_count_as_consumed(mq: Session) -> None:
+    mq.call("subscribe", "f", "one", filter="$ >= 8")
+    mq.send_batch("one", [str(i) for i in range(10)])
+    mq.append()
+    got = mq.receive("one", group="f")
+    assert [m.payload for m in got] == [8, 9]
+    assert (lag(mq).committed, lag(mq).lag) == (8, 2)
+    mq.ack(got[0].receipt)
+    assert (lag(mq).committed, lag(mq).lag) == (10, 0)
+
+
+def test_a_range_filtered_to_nothing_is_acknowledged_by_receive(mq: Session) -> None:
+    mq.call("subscribe", "f", "one", tags=["never"])
+    mq.send_batch("one", ["1"] * 3000)
+    mq.append()
+    assert mq.receive("one", group="f", max_messages=10) == []
+    assert (lag(mq).committed, lag(mq).claims) == (3000, 0)
+
+
+def test_receive_goes_on_behind_what_it_filtered(mq: Session) -> None:
+    mq.call("subscribe", "f", "one", filter="$ == 7")
+    mq.send_batch("one", ["1"] * 2500 + ["7"] + ["1"] * 2500)
+    mq.append()
+    (m,) = mq.receive("one", group="f", max_messages=1)
+    assert (m.queue_offset, m.payload) == (2500, 7)
+    mq.ack(m.receipt)
+    assert mq.receive("one", group="f") == []
+    assert lag(mq).lag == 0
+
+
+def test_receive_goes_on_to_the_next_queue(mq: Session) -> None:
+    mq.call("subscribe", "f", "t", filter="$ == 7")
+    for _ in range(20):
+        mq.send("t", "1")
+    wanted = mq.send("t", "7")
+    mq.append()
+    assert [m.message_id for m in mq.receive("t", group="f")] == [wanted]
+
+
+def test_the_look_is_bounded_by_filter_time(mq: Session) -> None:
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'filter_time'")
+    try:
+        mq.call("subscribe", "f", "one", filter="$ == 7")
+        mq.send_batch("one", ["1"] * 500 + ["7"])
+        mq.append()
+        assert mq.receive("one", group="f", max_messages=100) == []
+        assert lag(mq).committed == 100
+        got = eventually(lambda: mq.receive("one", group="f", max_messages=100))
+        assert [m.payload for m in got] == [7]
+    finally:
+        mq.execute("update mqpg.settings set value = '1 s' where name = 'filter_time'")
+
+
+def test_a_rollback_takes_back_what_was_filtered(mq: Session) -> None:
+    mq.call("subscribe", "f", "one", tags=["never"])
+    mq.send_batch("one", ["1"] * 10)
+    mq.append()
+    with mq.transaction() as tx:
+        assert mq.receive("one", group="f") == []
+        tx.force_rollback = True
+    assert lag(mq).committed == 0
+
+
+# claims with holes
+
+
+@pytest.fixture
+def odd(mq: Session) -> Session:
+    """Group `f` takes the odd ones of 0..9 on topic `one`."""
+    mq.call("subscribe", "f", "one", tags=["odd"], max_attempts=3, retry_delay=seconds(0))
+    mq.send_batch("one", [str(i) for i in range(10)], tags=["even", "odd"] * 5)
+    mq.append()
+    return mq
+
+
+def payloads(rows: list[Any]) -> list[int]:
+    return [row.payload for row in rows]
+
+
+def test_max_messages_counts_what_is_chosen(odd: Session) -> None:
+    got = odd.receive("one", group="f", max_messages=3)
+    assert (payloads(got), [m.queue_offset for m in got]) == ([1, 3, 5], [1, 3, 5])
+    odd.ack(got[0].receipt)
+    assert payloads(odd.receive("one", group="f", max_messages=3)) == [7, 9]
+
+
+def test_ack_through_with_holes(odd: Session) -> None:
+    got = odd.receive("one", group="f")
+    odd.ack(got[0].receipt, through=4)
+    assert lag(odd).committed == 5
+    odd.call("release", got[0].receipt)
+    assert payloads(odd.receive("one", group="f")) == [5, 7, 9]
+
+
+def test_nack_with_holes(odd: Session) -> None:
+    got = odd.receive("one", group="f")
+    with refused("MQ001", "message_ids"):
+        odd.nack(got[0].receipt, [got[0].message_id + 1])  # an even one
+    odd.nack(got[0].receipt, [got[2].message_id], delay=seconds(60))
+    odd.call("release", got[0].receipt)
+    assert payloads(odd.drain("one", group="f", max_messages=2)) == [1, 3, 7, 9]
+
+
+def test_take_over_with_holes(odd: Session) -> None:
+    odd.receive("one", group="f", lease=seconds(0.02))
+    got = eventually(lambda: odd.receive("one", group="f", max_messages=2))
+    assert (payloads(got), {m.attempt for m in got}) == ([1, 3], {2})
+    odd.ack(got[0].receipt)
+    rest = odd.receive("one", group="f")
+    assert (payloads(rest), {m.attempt for m in rest}) == ([5, 7, 9], {2})
+
+
+def test_the_last_attempt_comes_alone_with_holes(odd: Session) -> None:
+    seen = []
+    for _ in range(8):
+        got = eventually(
+            lambda: odd.receive("one", group="f", lease=seconds(0.01)) or ["end"] * bool(lag(odd).lag == 0)
+        )
+        if got == ["end"]:
+            break
+        seen.append((payloads(got), got[0].attempt))
+    assert seen == [([1, 3, 5, 7, 9], 1), ([1, 3, 5, 7, 9], 2), *(([i], 3) for i in (1, 3, 5, 7, 9))]
+    odd.execute("select pg_sleep(0.02)")
+    assert odd.receive("one", group="f") == []
+    assert sorted(d.payload for d in odd.call("dead_letters", "f", "one")) == [1, 3, 5, 7, 9]
+
+
+def test_with_one_attempt_every_chosen_message_comes_alone(odd: Session) -> None:
+    odd.call("alter_subscription", "f", "one", max_attempts=1)
+    seen = []
+    while got := odd.receive("one", group="f"):
+        seen.append(payloads(got))
+        odd.ack(got[0].receipt)
+    assert seen == [[1], [3], [5], [7], [9]]
+
+
+def test_shared_claims_with_holes(odd: Session) -> None:
+    odd.call("alter_subscription", "f", "one", mode="shared")
+    parts = [odd.receive("one", group="f", max_messages=2) for _ in range(3)]
+    assert [payloads(p) for p in parts] == [[1, 3], [5, 7], [9]]
+    odd.ack(parts[1][0].receipt)
+    assert lag(odd).committed == 1
+    odd.ack(parts[0][0].receipt)
+    odd.ack(parts[2][0].receipt)
+    assert (lag(odd).committed, lag(odd).lag) == (10, 0)
+
+
+def test_runs_of_many_batches_with_holes(mq: Session) -> None:
+    """Single sends, batches and final payloads, each a run of its own."""
+    mq.call("subscribe", "f", "one", tags=["x"])
+    wanted = []
+    for i in range(40):
+        tag = "x" if i % 7 == 0 else "y"
+        if i % 3 == 0:
+            got = [mq.send("one", str(i), tag=tag)]
+        elif i % 3 == 1:
+            got = mq.send_batch("one", [str(i)] * 3, tags=[tag, "y", tag])
+            got = [got[0], got[2]]
+        else:
+            handle = mq.prepare("one", "0", tag=tag)
+            mq.commit(handle, str(i))
+            got = [int(handle.split(".")[2])]
+        if tag == "x":
+            wanted += got
+        if i % 11 == 0:
+            mq.append()
+    mq.append()
+    assert [m.message_id for m in mq.drain("one", group="f", max_messages=4)] == wanted
+
+
+def test_a_missing_body_is_not_taken_for_no_match(mq: Session) -> None:
+    mq.call("subscribe", "f", "one", filter="$ == 7")
+    gone = mq.send("one", "1")
+    mq.send("one", "7")
+    mq.append()
+    mq.execute("delete from mqpg.commit_log where batch_id = %s", gone // 1024)
+    with refused("MQ014"):
+        mq.receive("one", group="f")
+    assert lag(mq).committed == 0
+
+
+# settings
+
+
+def test_alter_subscription_changes_and_takes_away(mq: Session) -> None:
+    mq.call("subscribe", "f", "one", filter="$ > 5", tags=["x"])
+    mq.call("alter_subscription", "f", "one", filter="$ > 1", tags=["y"])
+    mq.call("alter_subscription", "f", "one", max_attempts=3)
+    assert mq.rows("select filter::text, tags from mqpg.subscription where consumer_group = 'f'") == [
+        ("($ > 1)", ["y"])
+    ]
+    mq.call("alter_subscription", "f", "one", filter="true", tags=[])
+    assert mq.rows("select filter::text, tags from mqpg.subscription where consumer_group = 'f'") == [(None, None)]
+
+
+def test_subscribe_again_compares_filter_and_tags(mq: Session) -> None:
+    mq.call("subscribe", "f", "one", filter="$.a == 1", tags=["x"])
+    mq.call("subscribe", "f", "one", filter="$.a==1", tags=["x"])
+    for other in ({"filter": "$.a == 2", "tags": ["x"]}, {"filter": "$.a == 1"}, {"filter": "$.a == 1", "tags": ["y"]}):
+        with refused("MQ011", "alter_subscription"):
+            mq.call("subscribe", "f", "one", **other)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sqlstate", "mention"),
+    [
+        ({"filter": "$.a == == 1"}, "42601", None),
+        ({"filter": "$.a == $limit"}, "MQ020", "limit"),
+        ({"filter": "$.a == 1 && $b.c == \"$headers\""}, "MQ020", '"b"'),
+        ({"tags": ["x", None]}, "MQ001", "tags"),
+        ({"tags": [["x"], ["y"]]}, "MQ001", "tags"),
+    ],
+)  # fmt: skip
+def test_a_filter_that_cannot_work_is_refused(
+    mq: Session, settings: dict[str, Any], sqlstate: str, mention: str | None
+) -> None:
+    with refused(sqlstate, mention):
+        mq.call("subscribe", "f", "one", **settings)
+    mq.call("subscribe", "f", "one")
+    with refused(sqlstate, mention):
+        mq.call("alter_subscription", "f", "one", **settings)
+
+
+@pytest.mark.parametrize("text", ["$.a == \"$x\"", "$.\"$y\" == 1", "$.a == \"cost in $\" && $tag == \"\\\"$z\\\"\""])  # fmt: skip
+def test_a_dollar_in_quotes_is_no_variable(mq: Session, text: str) -> None:
+    mq.call("subscribe", "f", "one", filter=text)
+
+
+def test_other_subscriptions_pay_nothing(mq: Session) -> None:
+    """Without filter and tags the functions of filtering are not even called."""
+    mq.send_batch("one", ["1"] * 10)
+    mq.append()
+    with mq.transaction():
+        mq.execute("set local track_functions = 'all'")
+        assert len(mq.drain("one")) == 10
+        called = {r[0] for r in mq.rows("select funcname from pg_stat_xact_user_functions")}
+    assert "_claim" in called
+    assert called & {"_pick", "_chosen", "_matches", "_picked_runs", "_member", "_claim_by_key", "_next_claim"} == set()
+
+
+class TestMutants:
+    """The rules that are easy to lose, each shown to be needed."""
+
+    @pytest.fixture
+    def broker(self, own_broker: Broker) -> Broker:
+        return own_broker
+
+    def test_without_the_fallback_one_bad_payload_stops_the_subscription(self, mq: Session) -> None:
+        mutate(
+            mq,
+            "_chosen",
+            "exception when data_exception or program_limit_exceeded or undefined_object then",
+            "exception when division_by_zero then",
+        )
+        send(mq, '"a\\u0000b"')
+        mq.append()
+        mq.call("subscribe", "f", "one", filter="$ == 1")
+        with refused("22P05"):
+            mq.receive("one", group="f")

@@ -1,0 +1,230 @@
+"""Mode broadcast: every consumer name has its own position, from the subscription's start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, refused, seconds
+
+
+@pytest.fixture
+def cast(mq: Session) -> Session:
+    """Topic `b` with two queues, read by group `g` in mode broadcast."""
+    mq.call("create_topic", "b", queues=2)
+    mq.call("subscribe", "g", "b", mode="broadcast", max_attempts=2, retry_delay=seconds(0.02))
+    return mq
+
+
+def fill(mq: Session, n: int) -> list[int]:
+    ids = [mq.send("b", str(i)) for i in range(n)]
+    mq.append()
+    return ids
+
+
+def ids_of(rows: list[Any]) -> list[int]:
+    return sorted(row.message_id for row in rows)
+
+
+def members(mq: Session) -> set[str]:
+    return {r[0] for r in mq.rows("select distinct owner from mqpg.subscription_lag where topic = 'b'")}
+
+
+def test_every_member_sees_everything(cast: Session) -> None:
+    ids = fill(cast, 12)
+    assert ids_of(cast.drain("b", consumer="a")) == ids
+    assert ids_of(cast.drain("b", consumer="b")) == ids
+    more = fill(cast, 4)
+    assert ids_of(cast.drain("b", consumer="a")) == more
+    assert cast.drain("b", consumer="a") == []
+    assert ids_of(cast.drain("b", consumer="b")) == more
+
+
+def test_it_needs_a_consumer_name(cast: Session) -> None:
+    with refused("MQ001", "consumer"):
+        cast.receive("b")
+    with refused("MQ002", "consumer"):
+        cast.receive("b", consumer="no spaces")
+
+
+def test_a_member_begins_at_the_subscriptions_start(cast: Session) -> None:
+    fill(cast, 3)
+    cast.call("subscribe", "late", "b", mode="broadcast", start="latest")
+    ids = fill(cast, 3)
+    assert ids_of(cast.drain("b", group="late", consumer="a")) == ids
+    more = fill(cast, 3)
+    assert ids_of(cast.drain("b", group="late", consumer="joined-later")) == ids + more
+
+
+def test_members_claims_and_receipts_are_their_own(cast: Session) -> None:
+    fill(cast, 1)
+    (a,) = cast.receive("b", consumer="a")
+    (b,) = cast.receive("b", consumer="b")
+    assert a.message_id == b.message_id
+    assert a.receipt != b.receipt
+    assert cast.receive("b", consumer="a") == []  # one name, one place: like an exclusive group of its own
+    cast.ack(a.receipt)
+    with refused("MQ008"):
+        cast.ack(a.receipt)
+    cast.ack(b.receipt)
+
+
+def test_a_failed_message_comes_back_to_that_member_only(cast: Session) -> None:
+    ids = fill(cast, 1)
+    (a,) = cast.receive("b", consumer="a")
+    cast.nack(a.receipt, ids, reason="bad")
+    (again,) = eventually(lambda: (cast.append(), cast.receive("b", consumer="a"))[1])
+    assert (again.queue_id, again.attempt, again.message_id) == (-1, 2, ids[0])
+    assert [(m.queue_id, m.attempt) for m in cast.drain("b", consumer="b")] == [(a.queue_id, 1)]
+    cast.nack(again.receipt, ids, reason="worse")
+    (letter,) = cast.call("dead_letters", "g", "b")
+    assert (letter.message_id, letter.reason) == (ids[0], "worse")
+
+
+def test_settings_are_the_groups(cast: Session) -> None:
+    fill(cast, 1)
+    cast.drain("b", consumer="a")
+    cast.call("alter_subscription", "g", "b", filter="$ > 100", max_attempts=9)
+    cast.call("pause", "b", "g")
+    fill(cast, 2)
+    assert cast.receive("b", consumer="a") == []
+    assert cast.receive("b", consumer="new") == []
+    cast.call("resume", "b", "g")
+    assert cast.drain("b", consumer="a") == []
+    assert cast.drain("b", consumer="new") == []
+    rows = cast.rows(
+        "select filter is not null, max_attempts, paused from mqpg.subscription where consumer_group = 'g'"
+    )
+    assert set(map(tuple, rows)) >= {(True, 9, False)}
+
+
+def test_lag_shows_each_member(cast: Session) -> None:
+    assert members(cast) == set()
+    fill(cast, 6)
+    cast.drain("b", consumer="a")
+    cast.receive("b", consumer="b", max_messages=1)
+    assert members(cast) == {"a", "b"}
+    lag = dict(
+        cast.rows(
+            "select owner, sum(lag) from mqpg.subscription_lag where topic = 'b' and queue_id >= 0 group by owner"
+        )
+    )
+    assert (lag["a"], lag["b"]) == (0, 6)
+
+
+def test_one_member_can_be_removed(cast: Session) -> None:
+    ids = fill(cast, 4)
+    a = cast.receive("b", consumer="a", max_messages=1)
+    b = cast.receive("b", consumer="b", max_messages=1)
+    cast.call("unsubscribe", "g", "b", consumer="a")
+    assert members(cast) == {"b"}
+    with refused("MQ007"):
+        cast.ack(a[0].receipt)
+    cast.ack(b[0].receipt)
+    assert ids_of(cast.drain("b", consumer="a")) == ids  # the name begins anew
+    with refused("MQ005", "nobody"):
+        cast.call("unsubscribe", "g", "b", consumer="nobody")
+    with refused("MQ001", "consumer"):
+        cast.call("unsubscribe", "g", "one", consumer="a")
+
+
+def test_unsubscribe_removes_all_members(cast: Session) -> None:
+    fill(cast, 4)
+    receipts = [cast.receive("b", consumer=c, max_messages=1)[0].receipt for c in ("a", "b")]
+    cast.call("unsubscribe", "g", "b")
+    assert cast.scalar("select count(*) from mqpg.subscription where consumer_group = 'g' and mode = 'broadcast'") == 0
+    for receipt in receipts:
+        with refused("MQ007"):
+            cast.ack(receipt)
+    cast.call("drop_topic", "b")
+
+
+def test_drop_topic_refuses_while_a_member_has_not_read_all(cast: Session) -> None:
+    fill(cast, 2)
+    cast.drain("b", consumer="a")
+    cast.receive("b", consumer="b", max_messages=1)
+    with refused("MQ012"):
+        cast.call("drop_topic", "b")
+    cast.call("unsubscribe", "g", "b", consumer="b")
+    cast.call("drop_topic", "b")
+
+
+def test_a_member_whose_first_receive_rolls_back_is_none(cast: Session) -> None:
+    fill(cast, 2)
+    with cast.transaction() as tx:
+        assert cast.receive("b", consumer="a")
+        tx.force_rollback = True
+    assert members(cast) == set()
+    assert len(cast.drain("b", consumer="a")) == 2
+
+
+def test_one_name_that_joins_twice_at_once_is_one_member(cast: Session, broker: Broker) -> None:
+    fill(cast, 12)
+    other = broker.session()
+    with cast.transaction():
+        mine = cast.receive("b", consumer="a", max_messages=1)
+        assert other.receive("b", consumer="a", max_messages=1) == []  # does not wait
+        assert other.receive("b", consumer="b", max_messages=1)
+    theirs = other.receive("b", consumer="a", max_messages=1)
+    assert {m[0].queue_id for m in (mine, theirs)} == {0, 1}
+    assert members(cast) == {"a", "b"}
+
+
+def test_a_member_that_joins_while_the_group_ends_is_refused(cast: Session, broker: Broker) -> None:
+    fill(cast, 1)
+    other = broker.session()
+    with cast.transaction():
+        cast.call("unsubscribe", "g", "b")
+        joining = broker.background(other.receive, "b", consumer="a")
+        broker.wait_blocked(other)
+    with refused("MQ005"):
+        joining.result(5)
+    assert cast.scalar("select count(*) from mqpg.subscription where member <> ''") == 0
+
+
+def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: Broker) -> None:
+    """Else the member's row would stay behind, and hold back every drop of a segment."""
+    fill(cast, 1)
+    other = broker.session()
+    with cast.transaction():
+        assert cast.receive("b", consumer="a")
+        ending = broker.background(other.call, "unsubscribe", "g", "b")
+        broker.wait_blocked(other)
+    ending.result(5)
+    assert cast.scalar("select count(*) from mqpg.subscription where consumer_group = 'g' and mode = 'broadcast'") == 0
+
+
+def test_what_a_member_has_not_read_pins_its_segment(cast: Session) -> None:
+    """I11's rule for consume queues: the group's own row needs nothing, each member what it has not read."""
+    fill(cast, 12)
+    undelivered = "select mqpg._undelivered(0, 1000000)"
+    cast.call("unsubscribe", "g", "t")
+    assert cast.rows(undelivered) == []
+    cast.drain("b", consumer="a")
+    assert cast.rows(undelivered) == []
+    cast.receive("b", consumer="b", max_messages=1)
+    assert len(cast.rows(undelivered)) == 2
+    cast.call("unsubscribe", "g", "b", consumer="b")
+    assert cast.rows(undelivered) == []
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_members_may_block(mq: Session, policy: str) -> None:
+    mq.call("create_topic", "k", queues=1)
+    mq.call("subscribe", "g", "k", mode="broadcast", on_failure=policy, retry_delay=seconds(0.02))
+    ids = mq.send_batch("k", ["1"] * 3, keys=["x", "y", "x"])
+    mq.append()
+    (first, *_) = mq.receive("k", consumer="a")
+    mq.nack(first.receipt, [ids[0]])
+    assert [m.message_id for m in mq.drain("k", consumer="b")] == ids
+    with mq.transaction():
+        seen = []
+        if policy == "block_key":
+            mq.ack(first.receipt)
+            seen = [ids[1]]
+    while len(seen) < 3:
+        got = eventually(lambda: mq.receive("k", consumer="a", max_messages=1))
+        seen += [m.message_id for m in got]
+        mq.ack(got[0].receipt)
+    assert seen == ([ids[1], ids[0], ids[2]] if policy == "block_key" else ids)

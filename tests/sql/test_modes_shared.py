@@ -1,0 +1,334 @@
+"""Mode shared: many claims of one queue in flight, each on its own."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, refused, seconds
+
+
+@pytest.fixture
+def shared(mq: Session) -> Session:
+    """Topic `s` with one queue, read by group `g` in mode shared: three attempts, short back-off."""
+    mq.call("create_topic", "s", queues=1)
+    mq.call("subscribe", "g", "s", mode="shared", max_attempts=3, retry_delay=seconds(0.05))
+    return mq
+
+
+def fill(mq: Session, n: int, topic: str = "s") -> list[int]:
+    ids = mq.send_batch(topic, [str(i) for i in range(n)])
+    mq.append()
+    return ids
+
+
+def ids_of(rows: list[Any]) -> list[int]:
+    return [row.message_id for row in rows]
+
+
+def offsets(rows: list[Any]) -> list[int]:
+    return [row.queue_offset for row in rows]
+
+
+def lag(mq: Session, topic: str = "s", queue_id: int = 0) -> Any:
+    return mq.rows("select * from mqpg.subscription_lag where topic = %s and queue_id = %s", topic, queue_id)[0]
+
+
+def test_many_claims_of_one_queue_are_in_flight(shared: Session, broker: Broker) -> None:
+    ids = fill(shared, 10)
+    other = broker.session()
+    parts = [s.receive("s", max_messages=3) for s in (shared, other, shared, other)]
+    assert [offsets(p) for p in parts] == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9]]
+    assert len({p[0].receipt for p in parts}) == 4
+    assert lag(shared).claims == 4
+    assert shared.receive("s") == []
+    assert ids_of(sum(parts, [])) == ids
+
+
+def test_one_slow_message_holds_only_its_own_claim(shared: Session) -> None:
+    fill(shared, 10)
+    slow = shared.receive("s", max_messages=1)
+    rest = shared.drain("s", max_messages=2)
+    assert offsets(rest) == list(range(1, 10))
+    assert (lag(shared).committed, lag(shared).lag, lag(shared).claims) == (0, 10, 1)
+    shared.ack(slow[0].receipt)
+    assert (lag(shared).committed, lag(shared).lag, lag(shared).claims) == (10, 0, 0)
+
+
+def test_claims_are_settled_in_any_order(shared: Session) -> None:
+    fill(shared, 9)
+    parts = [shared.receive("s", max_messages=3) for _ in range(3)]
+    shared.ack(parts[2][0].receipt)
+    assert lag(shared).committed == 0
+    shared.ack(parts[0][0].receipt)
+    assert lag(shared).committed == 3
+    shared.ack(parts[1][0].receipt, through=4)
+    assert lag(shared).committed == 5
+    shared.ack(parts[1][0].receipt)
+    assert lag(shared).committed == 9
+    for part in parts:
+        with refused("MQ008"):
+            shared.ack(part[0].receipt)
+
+
+def test_64_claims_are_open_and_no_more(shared: Session) -> None:
+    fill(shared, 70)
+    held = [shared.receive("s", max_messages=1) for _ in range(64)]
+    assert all(held)
+    assert shared.receive("s", max_messages=1) == []
+    assert lag(shared).claims == 64
+    shared.ack(held[7][0].receipt)
+    assert offsets(shared.receive("s", max_messages=1)) == [64]
+    shared.call("release", held[3][0].receipt)
+    assert offsets(shared.receive("s", max_messages=1)) == [3]
+    assert shared.receive("s", max_messages=1) == []
+
+
+def test_of_64_open_claims_one_whose_lease_is_over_is_taken_over(shared: Session) -> None:
+    fill(shared, 70)
+    for i in range(64):
+        assert shared.receive("s", max_messages=1, lease=seconds(0.02 if i == 40 else 60))
+    shared.execute("select pg_sleep(0.05)")
+    (m,) = shared.receive("s", max_messages=1)
+    assert (m.queue_offset, m.attempt) == (40, 2)
+    assert lag(shared).claims == 64
+
+
+def test_what_was_given_back_goes_first(shared: Session) -> None:
+    fill(shared, 12)
+    parts = [shared.receive("s", max_messages=3) for _ in range(3)]
+    shared.call("release", parts[1][0].receipt)
+    got = shared.receive("s", max_messages=2)
+    assert (offsets(got), {m.attempt for m in got}) == ([3, 4], {1})
+    assert offsets(shared.receive("s", max_messages=2)) == [5]
+    assert offsets(shared.receive("s", max_messages=10)) == [9, 10, 11]
+
+
+def test_an_expired_claim_goes_first_and_its_receipt_is_stale(shared: Session) -> None:
+    fill(shared, 9)
+    lost = shared.receive("s", max_messages=3, lease=seconds(0.02))
+    kept = shared.receive("s", max_messages=3)
+    shared.execute("select pg_sleep(0.04)")
+    got = shared.receive("s", max_messages=3)
+    assert (offsets(got), {m.attempt for m in got}) == ([0, 1, 2], {2})
+    with refused("MQ009"):
+        shared.ack(lost[0].receipt)
+    shared.ack(kept[0].receipt)
+    shared.ack(got[0].receipt)
+    assert lag(shared).committed == 6
+
+
+def test_a_late_ack_that_nobody_overtook_counts(shared: Session) -> None:
+    fill(shared, 6)
+    late = shared.receive("s", max_messages=3, lease=seconds(0.02))
+    shared.execute("select pg_sleep(0.04)")
+    shared.ack(late[0].receipt)
+    assert offsets(shared.receive("s")) == [3, 4, 5]
+
+
+def test_extend_and_nack_concern_their_claim_only(shared: Session) -> None:
+    fill(shared, 6)
+    a = shared.receive("s", max_messages=3, lease=seconds(0.1))
+    b = shared.receive("s", max_messages=3, lease=seconds(0.1))
+    shared.call("extend", a[0].receipt, seconds(60))
+    shared.nack(b[0].receipt, [b[1].message_id], delay=seconds(60))
+    shared.execute("select pg_sleep(0.12)")
+    assert offsets(shared.receive("s")) == [3, 5]
+    shared.ack(a[0].receipt)
+    with refused("MQ009"):
+        shared.ack(b[0].receipt)
+
+
+def test_a_claim_whose_transaction_rolls_back_returns_at_once(shared: Session, broker: Broker) -> None:
+    fill(shared, 6)
+    kept = shared.receive("s", max_messages=2)
+    with shared.transaction() as tx:
+        assert offsets(shared.receive("s", max_messages=2)) == [2, 3]
+        tx.force_rollback = True
+    got = broker.session().receive("s", max_messages=2)
+    assert (offsets(got), {m.attempt for m in got}) == ([2, 3], {1})
+    shared.ack(kept[0].receipt)
+
+
+def test_a_member_that_dies_in_its_transaction_gives_back_at_once(shared: Session, broker: Broker) -> None:
+    fill(shared, 4)
+    member = broker.session()
+    member.execute("begin")
+    assert offsets(member.receive("s", max_messages=2, lease=seconds(600))) == [0, 1]
+    shared.execute("select pg_terminate_backend(%s)", member.pid)
+    got = eventually(lambda: shared.receive("s", max_messages=2))
+    assert (offsets(got), {m.attempt for m in got}) == ([0, 1], {1})
+
+
+def test_an_effect_in_the_acks_transaction_is_undone_when_the_claim_was_taken_over(
+    shared: Session, broker: Broker
+) -> None:
+    """How mode shared is exactly once in the same database: receive first, then effect and ack in one transaction."""
+    fill(shared, 1)
+    shared.execute("create table if not exists public.effect (id bigint)")
+    shared.execute("truncate public.effect")
+    slow = shared.receive("s", lease=seconds(0.02))
+    shared.execute("select pg_sleep(0.04)")
+    other = broker.session()
+    quick = other.receive("s")
+    with refused("MQ009"), shared.transaction():
+        shared.execute("insert into public.effect values (%s)", slow[0].message_id)
+        shared.ack(slow[0].receipt)
+    with other.transaction():
+        other.execute("insert into public.effect values (%s)", quick[0].message_id)
+        other.ack(quick[0].receipt)
+    assert shared.rows("select id from public.effect") == [(quick[0].message_id,)]
+
+
+def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Broker) -> None:
+    """A queue that another call has for a moment is no empty queue; a long transaction is passed over."""
+    fill(shared, 6)
+    other = broker.session()
+    with shared.transaction():
+        assert shared.receive("s", max_messages=2)
+        began = time.monotonic()
+        assert other.receive("s", max_messages=2) == []
+        assert time.monotonic() - began < 2
+        before = other.scalar("select current_setting('lock_timeout')")
+        waiting = broker.background(lambda: eventually(lambda: other.receive("s", max_messages=2)))
+    assert offsets(waiting.result(5)) == [2, 3]
+    assert other.scalar("select current_setting('lock_timeout')") == before
+
+
+def test_an_exclusive_receive_does_not_wait(mq: Session, broker: Broker) -> None:
+    fill(mq, 6, "one")
+    other = broker.session("set log_lock_waits = on")
+    with mq.transaction():
+        assert mq.receive("one", max_messages=2)
+        assert other.receive("one", max_messages=2) == []
+        held = mq.scalar("select count(*) from pg_locks where pid = %s and locktype = 'advisory'", other.pid)
+    assert held == 0
+
+
+def test_retries_are_shared_too(shared: Session) -> None:
+    ids = fill(shared, 6)
+    got = shared.receive("s")
+    shared.nack(got[0].receipt, ids, delay=seconds(0))
+    eventually(lambda: (shared.append(), lag(shared, queue_id=-1).next_offset == 6)[1])
+    a, b = shared.receive("s", max_messages=2), shared.receive("s", max_messages=2)
+    assert ({m.queue_id for m in a + b}, offsets(a), offsets(b)) == ({-1}, [0, 1], [2, 3])
+    assert {m.attempt for m in a + b} == {2}
+
+
+def test_max_attempts_deliveries_then_dead_letter(shared: Session) -> None:
+    ids = fill(shared, 4)
+    seen: list[tuple[int, int, int]] = []
+
+    def gone() -> bool:
+        got = shared.receive("s", lease=seconds(0.01))
+        seen.extend((m.message_id, m.attempt, len(got)) for m in got)
+        return len(shared.call("dead_letters", "g", "s")) == 4
+
+    eventually(gone, 10)
+    for i in ids:
+        assert [(a, n == 1) for m, a, n in seen if m == i][-1] == (3, True)
+        assert [a for m, a, _ in seen if m == i] == [1, 2, 3]
+    assert lag(shared).lag == 0
+
+
+def test_exclusive_and_shared_change_into_each_other(shared: Session) -> None:
+    fill(shared, 6)
+    a = shared.receive("s", max_messages=2)
+    b = shared.receive("s", max_messages=2)
+    shared.call("alter_subscription", "g", "s", mode="exclusive")
+    assert shared.receive("s") == []
+    shared.ack(b[0].receipt)
+    assert shared.receive("s") == []
+    shared.ack(a[0].receipt)
+    c = shared.receive("s", max_messages=1)
+    assert shared.receive("s") == []
+    shared.call("alter_subscription", "g", "s", mode="shared")
+    assert offsets(shared.receive("s")) == [5]
+    shared.ack(c[0].receipt)
+
+
+@pytest.mark.parametrize(("mode", "other"), [("shared", "pinned"), ("exclusive", "broadcast"), ("pinned", "shared")])
+def test_other_changes_of_mode_are_refused(mq: Session, mode: str, other: str) -> None:
+    mq.call("subscribe", "x", "t", mode=mode)
+    with refused("MQ001", "mode"):
+        mq.call("alter_subscription", "x", "t", mode=other)
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_shared_refuses_to_block(mq: Session, policy: str) -> None:
+    with refused("MQ001", "on_failure"):
+        mq.call("subscribe", "x", "t", mode="shared", on_failure=policy)
+    mq.call("subscribe", "y", "t", on_failure=policy)
+    with refused("MQ001", "on_failure"):
+        mq.call("alter_subscription", "y", "t", mode="shared")
+
+
+class _Member(threading.Thread):
+    """Takes, sometimes dawdles over its lease, sometimes nacks, gives back or rolls back; notes what it acknowledged."""
+
+    def __init__(self, mq: Session, seed: int, stop: threading.Event) -> None:
+        super().__init__()
+        self.mq, self.rng, self.stop = mq, random.Random(seed), stop
+        self.acked: list[int] = []
+        self.failure: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.stop.is_set():
+                self.step()
+        except Exception as error:  # told by the test
+            self.failure = error
+
+    def step(self) -> None:
+        import psycopg
+
+        got = self.mq.receive("s", max_messages=self.rng.randint(1, 5), lease=seconds(0.05))
+        if not got:
+            return
+        fate = self.rng.random()
+        try:
+            if fate < 0.05:
+                time.sleep(0.06)
+            if fate < 0.1:
+                self.mq.call("release", got[0].receipt)
+            elif fate < 0.2:
+                self.mq.nack(got[0].receipt, [got[0].message_id], delay=seconds(0))
+                self.mq.ack(got[0].receipt) if len(got) > 1 else None
+                self.acked += ids_of(got[1:])
+            else:
+                self.mq.ack(got[0].receipt)
+                self.acked += ids_of(got)
+        except psycopg.Error as error:
+            if error.sqlstate != "MQ009":
+                raise
+
+
+def test_more_members_than_queues_take_each_message_once(shared: Session, broker: Broker) -> None:
+    """Six members on one queue: every message is acknowledged, none by two (I8), the position ends at the tail."""
+    shared.call("alter_subscription", "g", "s", max_attempts=1000, retry_delay=seconds(0))
+    ids = fill(shared, 400)
+    stop = threading.Event()
+    members = [_Member(broker.session(), seed, stop) for seed in range(6)]
+    for member in members:
+        member.start()
+
+    def drained() -> bool:
+        shared.append()
+        return sum(len(m.acked) for m in members) >= 400 or any(m.failure for m in members)
+
+    try:
+        eventually(drained, 30)
+    finally:
+        stop.set()
+        for member in members:
+            member.join(10)
+    assert [m.failure for m in members if m.failure] == []
+    acked = sorted(i for m in members for i in m.acked)
+    assert acked == sorted(ids)
+    assert sum(1 for m in members if m.acked) > 1
+    assert shared.drain("s") == []
+    assert lag(shared).lag == 0
