@@ -10,7 +10,7 @@ ARGS ?=
 JOBS ?= $(shell nproc)
 export PYTHON
 
-.PHONY: help setup java demo test test-mariadb test-node lint format sql bench chaos clean
+.PHONY: help setup java demo test test-mariadb test-node lint format prove sql bench chaos clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -48,6 +48,9 @@ format: setup ## Format Python, rebuild generated files
 	$(BIN)/python tools/build_sql.py
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+prove: ## Check the model of half messages and check-backs with SPIN, and that each broken one is found out
+	@tools/prove.sh $(ARGS)
 
 sql: setup ## Print the script that installs the schema with psql
 	@$(BIN)/mqpg migrate sql

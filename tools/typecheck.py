@@ -1,4 +1,4 @@
-"""Run mypy (strict, see pyproject.toml) over everything that is installed, and over tools/.
+"""Run mypy (strict, see pyproject.toml) over everything that is installed, and over tools/ and proof/.
 
 mypy does not know setuptools' package-dir, so it is shown a folder of symbolic links in which the packages
 have their installed names; messages name the real files.
@@ -51,10 +51,11 @@ def main() -> int:
         check=False,
     )
     print("\n".join(map(_real, done.stdout.splitlines())))
-    tools = [str(path) for path in sorted((ROOT / "tools").glob("*.py"))]
+    tools = [str(path) for folder in ("tools", "proof") for path in sorted((ROOT / folder).glob("*.py"))]
     own = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "--scripts-are-modules", *tools],
         cwd=ROOT,
+        env=os.environ | {"MYPYPATH": str(ROOT / "proof")},
         check=False,
     )
     return done.returncode or own.returncode
