@@ -306,16 +306,19 @@ comment on table mqpg.consume_queue is 'Consume queues: dense offsets to runs of
 create index consume_queue_tick on mqpg.consume_queue (tick_id, topic_id, queue_id);
 
 -- tables/queue_tail.sql
--- Next offsets of queues whose consume_queue rows are all gone: keep() notes them before it drops a
--- partition, and nobody else writes here. So a tail never goes back.
+-- Ends of queues as keep() left them; nobody else writes here. next_offset: of queues whose consume_queue rows are all
+-- gone, noted before a partition is dropped, so that a tail never goes back. oldest_offset: what lies before it is
+-- past its retention and needed by nobody, though its rows may be there still, since another queue's reader pins the
+-- segment; so its bodies may go.
 create table mqpg.queue_tail (
     topic_id int not null,
     queue_id smallint not null,     -- -1: the retry lane of subscription_id
     subscription_id int not null,   -- 0: the topic's own queue
-    next_offset bigint not null,
+    next_offset bigint not null default 0,
+    oldest_offset bigint not null default 0,
     primary key (topic_id, queue_id, subscription_id)
 );
-comment on table mqpg.queue_tail is 'Next offsets of queues, noted before their consume_queue rows are dropped';
+comment on table mqpg.queue_tail is 'Oldest and next offsets of queues, noted by keep()';
 
 -- tables/tick.sql
 -- One row for each pass of the appender that moved something; the newest is the appender's whole state.
@@ -2194,9 +2197,9 @@ $$;
 comment on function mqpg._missing_body(text, int, bigint, bigint, bigint) is 'Internal: a body is missing';
 
 -- functions/internal/_move_cursor.sql
--- Moves one queue of a subscription to an offset, forward or back: claims end there, their receipts are stale, and
--- the table jump says what was left out. Returns how many messages that is: what was not handed out yet, and what
--- was and is not settled.
+-- Moves one queue of a subscription to an offset, and the table jump says what was left out. A seek goes forward or
+-- back, and all claims end. Everything else (purge, age, size) only goes forward: claims keep what lies behind, with
+-- their receipts. Returns how many messages are left out: what was not handed out yet, and what was and is not settled.
 -- Locks: none (the caller holds the queue's). Cost: one cursor version, one row a stretch left out.
 create function mqpg._move_cursor(subscription mqpg.subscription, queue_id int, to_offset bigint, why text)
 returns bigint
@@ -2204,30 +2207,51 @@ language plpgsql as $$
 declare
     v_id int := (_move_cursor.subscription).subscription_id;
     v_cursor mqpg.cursor := mqpg._cursor(v_id, _move_cursor.queue_id);
+    v_seek boolean := _move_cursor.why = 'seek';
+    v_claim mqpg.claim;
+    v_kept mqpg.claim [] := '{}';
     v_part record;
     v_left_out bigint := 0;
 begin
     if v_cursor.version is null
-        or (v_cursor.claims = '{}' and v_cursor.claimed = _move_cursor.to_offset) then
+        or (v_seek and v_cursor.claims = '{}' and v_cursor.claimed = _move_cursor.to_offset)
+        or (not v_seek and v_cursor.committed >= _move_cursor.to_offset) then
         return 0;
     end if;
-    perform mqpg._write_cursor(v_cursor, 'q', null, _move_cursor.to_offset, v_cursor.owner, '{}');
+    if not v_seek then
+        foreach v_claim in array v_cursor.claims loop
+            v_claim.from_offset := greatest(v_claim.from_offset, _move_cursor.to_offset);
+            if v_claim.from_offset < v_claim.to_offset then
+                v_claim := mqpg._settle_offsets(v_claim, '{}');
+                v_kept := v_kept || case when v_claim.epoch is not null then array[v_claim] else '{}' end;
+            end if;
+        end loop;
+    end if;
+    perform mqpg._write_cursor(
+        v_cursor, 'q', null,
+        case when v_seek then _move_cursor.to_offset else greatest(v_cursor.claimed, _move_cursor.to_offset) end,
+        v_cursor.owner, v_kept);
     for v_part in
-        select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.settled
+        select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.n
         from (
-            select (c).from_offset, (c).to_offset, coalesce(cardinality((c).settled), 0) as settled
+            select (c).from_offset, (c).to_offset, case
+                when (c).picked is not null
+                    then (select count(*) from unnest((c).picked) p where p < _move_cursor.to_offset)
+                else least((c).to_offset, _move_cursor.to_offset) - (c).from_offset
+                    - (select count(*) from unnest((c).settled) s where s < _move_cursor.to_offset)
+            end as n
             from unnest(v_cursor.claims) c
             union all
-            select v_cursor.claimed, _move_cursor.to_offset, 0
+            select v_cursor.claimed, _move_cursor.to_offset, _move_cursor.to_offset - v_cursor.claimed
         ) as r
         where r.from_offset < _move_cursor.to_offset
     loop
-        v_left_out := v_left_out + greatest(v_part.to_offset - v_part.from_offset - v_part.settled, 0);
+        v_left_out := v_left_out + v_part.n;
         perform mqpg._note_jump(
             _move_cursor.subscription, _move_cursor.queue_id, v_part.from_offset, v_part.to_offset,
             _move_cursor.why);
     end loop;
-    if _move_cursor.to_offset < v_cursor.claimed then
+    if v_seek and _move_cursor.to_offset < v_cursor.claimed then
         delete from mqpg.jump j
         where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
             and j.from_offset >= _move_cursor.to_offset;
@@ -2350,8 +2374,9 @@ $$;
 comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim []) is 'Internal: claim that the next receive takes over';
 
 -- functions/internal/_oldest.sql
--- The oldest offset of a queue that can still be read; its next one where nothing is left.
--- Locks: none. Cost: one index lookup a partition. (plpgsql, not sql: its plans are kept.)
+-- The oldest offset of a queue that can still be read; its next one where nothing is left. It is that of the oldest row,
+-- or where keep() found that nobody needs what lies before (see queue_tail).
+-- Locks: none. Cost: one index lookup a partition, and one more. (plpgsql, not sql: its plans are kept.)
 create function mqpg._oldest(topic_id int, queue_id int, subscription_id int) returns bigint
 language plpgsql stable as $$
 declare
@@ -2362,7 +2387,11 @@ begin
     where c.topic_id = _oldest.topic_id and c.queue_id = _oldest.queue_id
         and c.subscription_id = _oldest.subscription_id
     order by c.base_offset limit 1;
-    return coalesce(v_oldest, mqpg._tail(_oldest.topic_id, _oldest.queue_id, _oldest.subscription_id));
+    return greatest(
+        coalesce(v_oldest, mqpg._tail(_oldest.topic_id, _oldest.queue_id, _oldest.subscription_id)),
+        (select q.oldest_offset from mqpg.queue_tail q
+         where q.topic_id = _oldest.topic_id and q.queue_id = _oldest.queue_id
+            and q.subscription_id = _oldest.subscription_id));
 end
 $$;
 comment on function mqpg._oldest(int, int, int) is 'Internal: oldest readable offset of a queue';
@@ -3224,11 +3253,17 @@ comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath,
     is 'Change a subscription';
 
 -- functions/topic/alter_topic.sql
--- Changes a topic's retention or payload limit; null leaves a value as it is. The number of queues is
--- fixed: another one would send a key to another queue while its older messages still wait in the first.
+-- Changes a topic; null leaves a value as it is, and an interval or number of 0 takes a limit or policy away. The number
+-- of queues is fixed: another one would send a key to another queue while its older messages still wait in the first.
+-- message_ttl: a message that nobody of a group got within that time after it became visible expires for the group;
+-- on_expired: skip (it counts as consumed) or dead_letter. Policies for groups that do not read, once the retention is
+-- over: lose_after drops what was left unread so long after its segment was closed, lose_over what is over so many
+-- bytes of a group's unread messages; keep() reports what was lost.
 -- Locks: the topic's row. Cost: one update. Errors: MQ001, MQ003.
-create function mqpg.alter_topic(topic text, retention interval default null, max_payload int default null)
-returns void
+create function mqpg.alter_topic(
+    topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
+    on_expired text default null, lose_after interval default null, lose_over bigint default null
+) returns void
 language plpgsql as $$
 declare
     v_topic mqpg.topic := mqpg._topic(alter_topic.topic);
@@ -3239,13 +3274,30 @@ begin
     if alter_topic.max_payload is not null then
         perform mqpg._check_range('max_payload', alter_topic.max_payload, 1, 268435456);
     end if;
+    if alter_topic.message_ttl is not null then
+        perform mqpg._interval('message_ttl', alter_topic.message_ttl, '0');
+    end if;
+    if alter_topic.on_expired is not null then
+        perform mqpg._check_one_of('on_expired', alter_topic.on_expired, array['skip', 'dead_letter']);
+    end if;
+    if alter_topic.lose_after is not null then
+        perform mqpg._interval('lose_after', alter_topic.lose_after, '0');
+    end if;
+    if alter_topic.lose_over is not null then
+        perform mqpg._check_range('lose_over', alter_topic.lose_over, 0, 9223372036854775807);
+    end if;
     update mqpg.topic t set
         retention = coalesce(alter_topic.retention, t.retention),
-        max_payload = coalesce(alter_topic.max_payload, t.max_payload)
+        max_payload = coalesce(alter_topic.max_payload, t.max_payload),
+        message_ttl = nullif(coalesce(alter_topic.message_ttl, t.message_ttl), interval '0'),
+        on_expired = coalesce(alter_topic.on_expired, t.on_expired),
+        lose_after = nullif(coalesce(alter_topic.lose_after, t.lose_after), interval '0'),
+        lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0)
     where t.topic_id = v_topic.topic_id;
 end
 $$;
-comment on function mqpg.alter_topic(text, interval, int) is 'Change a topic''s retention or payload limit (bytes)';
+comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint) is
+    'Change a topic: retention, limits, expiry, policies';
 
 -- functions/topic/create_producer_group.sql
 -- Makes a producer group: how halves of its producers are checked back (protocol T3). Repeated with equal
@@ -4388,14 +4440,18 @@ comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an 
 -- Gives messages of a delivery up. on_failure skip, and always in the retry lane: each goes to the subscription's retry
 -- lane, due after `delay` (else the back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to
 -- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
+-- With `final` each becomes a dead letter at once, whatever attempts are left, and holds nothing back.
 -- The receipt stays open for the rest.
 -- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one row a message and one
 -- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
-create function mqpg.nack(receipt text, message_ids bigint [], reason text default null, delay interval default null)
-returns void
+create function mqpg.nack(
+    receipt text, message_ids bigint [], reason text default null, delay interval default null,
+    final boolean default false
+) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
+    v_subscription mqpg.subscription;
     v_lane int;
     v_message record;
     v_offsets bigint [] := '{}';
@@ -4411,7 +4467,14 @@ begin
     if nack.delay is not null then
         perform mqpg._interval('delay', nack.delay, '0');
     end if;
+    if nack.final is null then
+        raise exception using errcode = 'MQ001', message = 'final must be true or false, not null';
+    end if;
     select o.* into v from mqpg._open_claim(nack.receipt) o;
+    v_subscription := v.subscription;
+    if nack.final then
+        v_subscription.max_attempts := 1;
+    end if;
     v_lane := case (v.last_version).queue_id when -1 then (v.subscription).subscription_id else 0 end;
     select u.id into v_unknown from unnest(nack.message_ids) as u(id)
     where not exists (
@@ -4427,7 +4490,7 @@ begin
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
         select h.* into v_held from mqpg._hold_back(
-            v.subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
+            v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
         v.rest := v_held.waiting || v.rest;
     else
         for v_message in
@@ -4436,7 +4499,7 @@ begin
             where m.message_id = any(nack.message_ids)
         loop
             perform mqpg._give_up(
-                v.subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+                v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
             v_offsets := v_offsets || v_message.queue_offset;
         end loop;
         select mqpg._settle_offsets(v.claim, v_offsets) as left_over into v_held;
@@ -4446,7 +4509,7 @@ begin
         case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end);
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval)
+comment on function mqpg.nack(text, bigint [], text, interval, boolean)
     is 'Send messages of a delivery to retry, or to the dead letters';
 
 -- functions/consume/ready.sql
@@ -6297,10 +6360,23 @@ returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 begin
     if _drop_segment.segment.family = 'tick' then
+        if _drop_segment.segment.body_dropped_at is null then
+            if not mqpg._expired(_drop_segment.segment) then
+                return;
+            end if;
+            return query select l.* from mqpg._lose(_drop_segment.segment) l;
+            if found then
+                return;     -- the next pass drops, after this one is committed
+            end if;
+        end if;
         if _drop_segment.segment.segment_no = (
             select min(s.segment_no) from mqpg.segment s where s.family = 'tick' and s.dropped_at is null
-        ) and (_drop_segment.segment.body_dropped_at is not null or mqpg._expired(_drop_segment.segment)) then
+        ) then
             return query select d.* from mqpg._drop_ticks(_drop_segment.segment.segment_no) d;
+        end if;
+        if _drop_segment.segment.body_dropped_at is null and to_regclass(
+            'mqpg.consume_queue_' || _drop_segment.segment.segment_no) is not null then
+            return query select r.* from mqpg._raise_oldest(_drop_segment.segment) r;
         end if;
     elsif _drop_segment.segment.family <> 'log' then
         -- delayed rows tell find_by_key() and trace() where a message went, so they stay as long as messages do
@@ -6429,7 +6505,10 @@ begin
     select f.parent into v_parent from mqpg._family_tables('tick') f
     where to_regclass(format('mqpg.%s_%s', f.parent, v_segment.segment_no)) is not null limit 1;
     if v_parent = 'consume_queue' then
-        select string_agg(u.u, '; ') into v_pins from (select u.u from mqpg._undelivered(v_from, v_to) u(u) limit 5) u;
+        select string_agg(format('%s has %s %s at %s of %s', u.consumer_group || coalesce(' / ' || nullif(u.member, ''), ''),
+            u.topic, case when u.queue_id = -1 then 'retries' else 'queue ' || u.queue_id end, u.committed,
+            u.next_offset), '; ')
+        into v_pins from (select p.* from mqpg._undelivered(v_from, v_to) p limit 5) u;
         if v_pins is not null then
             return query select 'pinned', 'tick', v_segment.segment_no, v_pins;
             return;
@@ -6565,6 +6644,58 @@ exception when lock_not_available then
 end
 $$;
 comment on function mqpg._lock_partition(text, bigint) is 'Internal: lock a partition unless it is in use';
+
+-- functions/keep/_lose.sql
+-- The policies of topics, where a group pins a closed tick segment: lose_after, what a group left unread so long after
+-- the segment was closed; lose_over, where the group's unread part of closed segments is over so many bytes. The
+-- group's position moves to the end of its part of the segment. Nobody loses silently: the table jump (and the view
+-- losses) has the offsets, a row of keep() and a warning say it, and channel mqpg_loss is notified. A queue in use is
+-- left for the next pass.
+-- Locks: each queue's cursor lock, tried only. Cost: see _undelivered(); with lose_over _stored_bytes() for each closed
+-- segment that the group has not read.
+create function mqpg._lose(segment mqpg.segment)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_from bigint := (_lose.segment).lower_bound::bigint;
+    v_to bigint := (_lose.segment).upper_bound::bigint;
+    v_pin record;
+    v_why text;
+    v_lost bigint;
+begin
+    for v_pin in
+        select u.*, t.lose_after, t.lose_over
+        from mqpg._undelivered(v_from, v_to) u
+        join mqpg.topic t on t.topic_id = u.topic_id
+        where t.lose_after is not null or t.lose_over is not null
+    loop
+        v_why := case
+            when (_lose.segment).closed_at + v_pin.lose_after <= clock_timestamp() then 'age'
+            when v_pin.lose_over is not null and (
+                select sum(p.bytes) from mqpg._pins(v_pin.subscription_id) p) > v_pin.lose_over then 'size'
+        end;
+        continue when v_why is null;
+        continue when not pg_try_advisory_xact_lock(
+            1836150833, v_pin.subscription_id * 1024 + v_pin.queue_id + 1);
+        v_lost := mqpg._move_cursor(
+            (select s from mqpg.subscription s where s.subscription_id = v_pin.subscription_id), v_pin.queue_id,
+            v_pin.next_offset, v_why);
+        detail := format('%s lost %s messages of %s %s before offset %s by policy (%s)',
+            v_pin.consumer_group || coalesce(' / ' || nullif(v_pin.member, ''), ''), v_lost, v_pin.topic,
+            case when v_pin.queue_id = -1 then 'retries' else 'queue ' || v_pin.queue_id end, v_pin.next_offset,
+            v_why);
+        perform pg_notify('mqpg_loss', jsonb_build_object('topic', v_pin.topic, 'consumer_group',
+            v_pin.consumer_group, 'member', nullif(v_pin.member, ''), 'queue_id', v_pin.queue_id, 'messages', v_lost,
+            'before', v_pin.next_offset, 'why', v_why)::text);
+        raise warning '%', detail;
+        action := 'lost';
+        family := 'tick';
+        segment_no := (_lose.segment).segment_no;
+        return next;
+    end loop;
+end
+$$;
+comment on function mqpg._lose(mqpg.segment) is 'Internal: free a segment of groups that do not read, by policy';
 
 -- functions/keep/_make_partition.sql
 -- Makes one empty partition: CREATE TABLE LIKE, then ATTACH, which lets senders and receivers go on (CREATE
@@ -6754,7 +6885,8 @@ comment on function mqpg._note_tails(bigint, bigint) is 'Internal: note next off
 -- functions/keep/_purge.sql
 -- Deletes what the small tables need no more: rows of held that are no survivors any longer (after a tick
 -- segment was dropped, for that is when offsets go), ledger rows over 30 days old whose half is decided or gone
--- (one of an undecided half is what its verdict hangs on) and parked entries likewise. At most 10000 of each.
+-- (one of an undecided half is what its verdict hangs on) and parked entries likewise, and what was left out or taken
+-- from the dead letters longer ago than `jump_keep`. At most 10000 of each.
 -- Locks: the rows. Cost: reads the ledger once, and consume_queue once where held has rows.
 create function mqpg._purge()
 returns table (action text, family text, segment_no bigint, detail text)
@@ -6773,6 +6905,17 @@ begin
         if v_rows > 0 then
             return query select 'purged', 'held', null::bigint, format('%s messages', v_rows);
         end if;
+    end if;
+    with jump as (
+        delete from mqpg.jump j where j.at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+    ),
+    letter as (
+        delete from mqpg.former_letter f
+        where f.left_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+    )
+    select (select count(*) from jump) + (select count(*) from letter) into v_rows;
+    if v_rows > 0 then
+        return query select 'purged', 'jump', null::bigint, format('%s rows', v_rows);
     end if;
     delete from mqpg.ledger l
     where l.handle in (
@@ -6796,6 +6939,54 @@ begin
 end
 $$;
 comment on function mqpg._purge() is 'Internal: delete old rows of the small tables';
+
+-- functions/keep/_raise_oldest.sql
+-- Where readers of some queues pin an expired tick segment, nobody may need what other queues have in it: their oldest
+-- offset moves to where their own slowest subscription stands, at most to the end of the segment, so that bodies
+-- before it need not be kept. A group that does not read then pins what it has not read, and no more.
+-- Locks: the topic's keeping (1836150838, topic_id), tried only: who is about to begin at an oldest offset holds it.
+-- Cost: reads the segment's part of consume_queue, and one look at each cursor of the topics in it.
+create function mqpg._raise_oldest(segment mqpg.segment)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_queue record;
+    v_rows int;
+    v_raised int := 0;
+begin
+    for v_queue in
+        select c.topic_id, c.queue_id, max(c.base_offset + c.n) as next_offset
+        from mqpg.consume_queue c
+        join mqpg.topic t on t.topic_id = c.topic_id
+        where c.subscription_id = 0 and c.tick_id >= (_raise_oldest.segment).lower_bound::bigint
+            and c.tick_id < (_raise_oldest.segment).upper_bound::bigint
+        group by 1, 2
+    loop
+        continue when not pg_try_advisory_xact_lock(1836150838, v_queue.topic_id);
+        -- a statement of its own: it sees who began before the lock was had
+        insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, oldest_offset)
+        select v_queue.topic_id, v_queue.queue_id, 0, f.oldest_offset
+        from (
+            select least(v_queue.next_offset, min(k.committed)) as oldest_offset
+            from mqpg.subscription s
+            cross join lateral (
+                select c.committed from mqpg.cursor c
+                where c.subscription_id = s.subscription_id and c.queue_id = v_queue.queue_id
+                order by c.version desc limit 1) as k
+            where s.topic_id = v_queue.topic_id and (s.mode <> 'broadcast' or s.member <> '')
+        ) as f
+        where f.oldest_offset > mqpg._oldest(v_queue.topic_id, v_queue.queue_id, 0)
+        on conflict (topic_id, queue_id, subscription_id) do update set oldest_offset = excluded.oldest_offset;
+        get diagnostics v_rows = row_count;
+        v_raised := v_raised + v_rows;
+    end loop;
+    if v_raised > 0 then
+        return query select 'freed', 'tick', (_raise_oldest.segment).segment_no,
+            format('the oldest offset of %s queues moved: nobody needs what is before', v_raised);
+    end if;
+end
+$$;
+comment on function mqpg._raise_oldest(mqpg.segment) is 'Internal: move oldest offsets over what nobody needs';
 
 -- functions/keep/_roll_cursors.sql
 -- Makes a new cursor slot where the newest has reached `cursor_slot_age`, carries every queue whose newest
@@ -6951,6 +7142,41 @@ end
 $$;
 comment on function mqpg._roll_ticks() is 'Internal: begin the next tick segment by age';
 
+-- functions/keep/_stored_bytes.sql
+-- About how many bytes of the commit log the messages at offsets from_offset .. to_offset - 1 of a queue take: what
+-- their first 64 runs take on average, times their number.
+-- Locks: none. Cost: reads the rows of up to 64 record batches, no bodies.
+create function mqpg._stored_bytes(
+    topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint
+) returns bigint
+language plpgsql stable as $$
+declare
+    v_runs record;
+    v_each numeric;
+begin
+    if _stored_bytes.from_offset >= _stored_bytes.to_offset then
+        return 0;
+    end if;
+    v_runs := mqpg._runs(
+        _stored_bytes.topic_id, _stored_bytes.queue_id, _stored_bytes.subscription_id, _stored_bytes.from_offset,
+        least(_stored_bytes.to_offset, _stored_bytes.from_offset + 4096));
+    select sum(l.size) / sum(l.n) into v_each
+    from (
+        select l.n, pg_column_size(l.payloads) + coalesce(pg_column_size(l.headers), 0)
+            + coalesce(pg_column_size(l.keys), 0) + 100 as size
+        from mqpg.commit_log l
+        where l.batch_id in (select b / 1024 from unnest(v_runs.bodies[:64]) b)
+            and l.batch_id between v_runs.lowest and v_runs.highest
+        union all
+        select 1, pg_column_size(h.payload) + coalesce(pg_column_size(h.headers), 0) + 100
+        from mqpg.held h where h.message_id = any(v_runs.bodies[:64])
+    ) as l;
+    return ceil(coalesce(v_each, 0) * (_stored_bytes.to_offset - _stored_bytes.from_offset));
+end
+$$;
+comment on function mqpg._stored_bytes(int, int, int, bigint, bigint) is
+    'Internal: about how many bytes messages of a queue take';
+
 -- functions/keep/_survivors.sql
 -- Messages with an id in from_id..to_id (exclusive) that must stay readable, with the reason (I11); one may
 -- come several times. Ids of bodies that lie elsewhere (final payloads) count like the message's own.
@@ -6983,13 +7209,16 @@ language sql stable as $$
         from mqpg.consume_queue c
         join mqpg.topic t on t.topic_id = c.topic_id
         left join mqpg.subscription b on b.subscription_id = c.subscription_id
+        left join mqpg.queue_tail f on f.topic_id = c.topic_id and f.queue_id = c.queue_id and f.subscription_id = 0
+            and c.subscription_id = 0
         cross join lateral (
-            select u.first_id, u.deliver_id, coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
+            select u.first_id, u.deliver_id, u.start, coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
             from unnest(c.first_ids, c.starts, c.deliver_ids) as u(first_id, start, deliver_id)
         ) as r
         cross join lateral generate_series(0, r.n - 1) as i(i)
         cross join lateral (values (r.first_id + i.i), (r.deliver_id + i.i)) as id(message_id)
         where c.tick_id > _survivors.after_tick
+            and c.base_offset + r.start + i.i >= coalesce(f.oldest_offset, 0)
             and ((r.first_id < _survivors.to_id and r.first_id + r.n > _survivors.from_id)
                 or (r.deliver_id < _survivors.to_id and r.deliver_id + r.n > _survivors.from_id))
             and (c.subscription_id = 0 or (b.subscription_id is not null and c.base_offset + c.n > (
@@ -7012,7 +7241,8 @@ language sql stable as $$
         where ((d.first_id < _survivors.to_id and d.first_id + d.n > _survivors.from_id)
                 or (d.deliver_id < _survivors.to_id and d.deliver_id + d.n > _survivors.from_id))
             and (d.subscription_id = 0 or exists (
-                select from mqpg.subscription b where b.subscription_id = d.subscription_id))
+                select from mqpg.subscription b
+                where b.subscription_id = d.subscription_id and b.retries_from <= d.written_at))
             and (newest.snapshot is null or d.visible_at > newest.due_until
                 or not pg_visible_in_snapshot(d.xid, newest.snapshot))
             and not (d.subscription_id = 0 and exists (
@@ -7037,37 +7267,70 @@ $$;
 comment on function mqpg._survivors(bigint, bigint, bigint, bigint) is 'Internal: messages that must stay readable';
 
 -- functions/keep/_undelivered.sql
--- The subscriptions that have not yet done with a tick segment, one line for each queue.
--- A broadcast group's own row only says where new members begin: it needs nothing.
--- Locks: none. Cost: two index lookups for each queue of each subscription.
-create function mqpg._undelivered(from_tick bigint, to_tick bigint) returns setof text
+-- What subscriptions have not yet done with of a tick segment, one row for each queue (-1: their retry lane): where
+-- they stand, and where their part of the segment begins and ends. The own row of a broadcast group is no reader.
+-- Locks: none. Cost: three index lookups for each queue of each subscription.
+create function mqpg._undelivered(from_tick bigint, to_tick bigint) returns table (
+    subscription_id int, consumer_group text, member text, topic_id int, topic text, queue_id int,
+    committed bigint, first_offset bigint, next_offset bigint
+)
 language sql stable as $$
-    select format('%s has %s %s at %s of %s', s.consumer_group, t.name,
-        case when q.queue_id = -1 then 'retries' else 'queue ' || q.queue_id end, k.committed, p.tail)
+    select s.subscription_id, s.consumer_group, s.member, t.topic_id, t.name, q.queue_id, k.committed,
+        b.base_offset, p.next_offset
     from mqpg.subscription s
     join mqpg.topic t on t.topic_id = s.topic_id
     cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
     cross join lateral (
-        select c.base_offset + c.n as tail from mqpg.consume_queue c
+        select c.base_offset + c.n as next_offset from mqpg.consume_queue c
         where c.topic_id = s.topic_id and c.queue_id = q.queue_id
             and c.subscription_id = case when q.queue_id = -1 then s.subscription_id else 0 end
             and c.tick_id >= _undelivered.from_tick and c.tick_id < _undelivered.to_tick
         order by c.base_offset desc limit 1
     ) as p
     cross join lateral (
+        select c.base_offset from mqpg.consume_queue c
+        where c.topic_id = s.topic_id and c.queue_id = q.queue_id
+            and c.subscription_id = case when q.queue_id = -1 then s.subscription_id else 0 end
+            and c.tick_id >= _undelivered.from_tick and c.tick_id < _undelivered.to_tick
+        order by c.base_offset limit 1
+    ) as b
+    cross join lateral (
         select c.committed from mqpg.cursor c
         where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
         order by c.version desc limit 1
     ) as k
-    where k.committed < p.tail and (s.mode <> 'broadcast' or s.member <> '')
+    where k.committed < p.next_offset and (s.mode <> 'broadcast' or s.member <> '')
 $$;
 comment on function mqpg._undelivered(bigint, bigint) is 'Internal: what subscriptions still need of a tick segment';
+
+-- functions/keep/_pins.sql
+-- What subscriptions (or one) have not read of closed tick segments, which keeps these from being dropped: for each
+-- queue (-1: the retry lane) the offsets, how many messages that is at most, and about how many bytes they take.
+-- Locks: none. Cost: for each segment see _undelivered(), and _stored_bytes() for each row.
+create function mqpg._pins(subscription_id int default null) returns table (
+    consumer_group text, member text, topic text, queue_id int, segment_no bigint, closed_at timestamptz,
+    from_offset bigint, to_offset bigint, messages bigint, bytes bigint
+)
+language sql stable as $$
+    select u.consumer_group, u.member, u.topic, u.queue_id, s.segment_no, s.closed_at, f.from_offset, u.next_offset,
+        u.next_offset - f.from_offset, b.bytes
+    from mqpg.segment s
+    cross join lateral mqpg._undelivered(s.lower_bound::bigint, s.upper_bound::bigint) u
+    cross join lateral (select greatest(u.committed, u.first_offset) as from_offset) f
+    cross join lateral (select mqpg._stored_bytes(
+        u.topic_id, u.queue_id, case u.queue_id when -1 then u.subscription_id else 0 end, f.from_offset,
+        u.next_offset) as bytes) b
+    where s.family = 'tick' and s.closed_at is not null and s.body_dropped_at is null
+        and (_pins.subscription_id is null or u.subscription_id = _pins.subscription_id)
+$$;
+comment on function mqpg._pins(int) is 'Internal: unread parts of closed segments';
 
 -- functions/keep/keep.sql
 -- One pass of the keeper: notes what is in use, begins new segments by age, makes some ahead, carries cursors,
 -- closes what is complete, and drops what is past retention and needed by nobody (I11), at most one table a
 -- pass and none in a pass that made or carried something. Returns what it did: action opened, rolled, made,
--- carried, closed, dropped, pinned (with what pins it), blocked (busy, next time), purged. Nothing where
+-- carried, closed, dropped, pinned (with what pins it), freed (oldest offsets moved), lost (by a policy: what, of whom),
+-- blocked (busy, next time), purged. Nothing where
 -- another keeper is at it. Call it until it returns no row but pinned and blocked, then every minute or so;
 -- pg_cron may.
 -- Locks: the keeper's lock till commit; see the parts; every wait for a table is short. Cost: a few lookups
@@ -7533,6 +7796,47 @@ cross join lateral mqpg._last_reason(c.message_id) as r (reason)
 where not mqpg._is_decided(c.message_id);
 comment on view mqpg.half_pending is 'Undecided half messages that are not parked';
 
+-- views/losses.sql
+-- What consumer groups lost by a policy of the topic (lose_after, lose_over), newest first. The offsets that a group got
+-- by itself or skipped on purpose are not losses: see the table jump.
+-- Cost: reads the table jump.
+create view mqpg.losses as
+select
+    j.at,
+    j.topic,
+    j.consumer_group,
+    nullif(j.member, '') as consumer,
+    j.queue_id,
+    j.from_offset,
+    j.to_offset,
+    j.to_offset - j.from_offset as messages,
+    j.why,
+    j.by
+from mqpg.jump as j
+where j.why in ('age', 'size') and not j.back
+order by j.jump_id desc;
+comment on view mqpg.losses is 'Messages that consumer groups lost by policy';
+
+-- views/pins.sql
+-- What keeps closed segments from being dropped: the offsets that a consumer group (or a member of a broadcast group)
+-- has not read in them, since when the segment is closed, and about how many bytes that is.
+-- Cost: see _pins(): a few lookups for each queue of each subscription and closed segment.
+create view mqpg.pins as
+select
+    p.consumer_group,
+    nullif(p.member, '') as consumer,
+    p.topic,
+    p.queue_id,
+    p.segment_no,
+    p.closed_at,
+    clock_timestamp() - p.closed_at as age,
+    p.from_offset,
+    p.to_offset,
+    p.messages,
+    p.bytes
+from mqpg._pins() as p;
+comment on view mqpg.pins is 'Unread messages that keep closed segments from being dropped';
+
 -- views/queue_depth.sql
 -- What each queue holds: messages at oldest_offset to next_offset - 1 can be read.
 -- Cost: two index lookups a partition for each queue.
@@ -7596,6 +7900,10 @@ select
     t.retention,
     t.paused,
     t.max_payload,
+    t.message_ttl,
+    t.on_expired,
+    t.lose_after,
+    t.lose_over,
     t.created_at
 from mqpg.topic as t;
 comment on view mqpg.topics is 'Topics and their settings';

@@ -8,6 +8,10 @@ select
     t.retention,
     t.paused,
     t.max_payload,
+    t.message_ttl,
+    t.on_expired,
+    t.lose_after,
+    t.lose_over,
     t.created_at
 from mqpg.topic as t;
 comment on view mqpg.topics is 'Topics and their settings';

@@ -326,7 +326,7 @@ def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     reported = keep(brisk)
     assert ("pinned", "tick", 1) in [row[:3] for row in reported]
     (pin,) = {row[3] for row in reported if row[:3] == ("pinned", "log", 1)}
-    assert "4 queued" in pin
+    assert "3 queued" in pin  # those of the other topic are delivered: nobody needs them
     brisk.execute("update mqpg.settings set value = '100' where name = 'held_limit'")
     gone(brisk, {"commit_log_1"}, keep(brisk))
     assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= set(ids)

@@ -1,6 +1,6 @@
--- Moves one queue of a subscription to an offset, forward or back: claims end there, their receipts are stale, and
--- the table jump says what was left out. Returns how many messages that is: what was not handed out yet, and what
--- was and is not settled.
+-- Moves one queue of a subscription to an offset, and the table jump says what was left out. A seek goes forward or
+-- back, and all claims end. Everything else (purge, age, size) only goes forward: claims keep what lies behind, with
+-- their receipts. Returns how many messages are left out: what was not handed out yet, and what was and is not settled.
 -- Locks: none (the caller holds the queue's). Cost: one cursor version, one row a stretch left out.
 create function mqpg._move_cursor(subscription mqpg.subscription, queue_id int, to_offset bigint, why text)
 returns bigint
@@ -8,30 +8,51 @@ language plpgsql as $$
 declare
     v_id int := (_move_cursor.subscription).subscription_id;
     v_cursor mqpg.cursor := mqpg._cursor(v_id, _move_cursor.queue_id);
+    v_seek boolean := _move_cursor.why = 'seek';
+    v_claim mqpg.claim;
+    v_kept mqpg.claim [] := '{}';
     v_part record;
     v_left_out bigint := 0;
 begin
     if v_cursor.version is null
-        or (v_cursor.claims = '{}' and v_cursor.claimed = _move_cursor.to_offset) then
+        or (v_seek and v_cursor.claims = '{}' and v_cursor.claimed = _move_cursor.to_offset)
+        or (not v_seek and v_cursor.committed >= _move_cursor.to_offset) then
         return 0;
     end if;
-    perform mqpg._write_cursor(v_cursor, 'q', null, _move_cursor.to_offset, v_cursor.owner, '{}');
+    if not v_seek then
+        foreach v_claim in array v_cursor.claims loop
+            v_claim.from_offset := greatest(v_claim.from_offset, _move_cursor.to_offset);
+            if v_claim.from_offset < v_claim.to_offset then
+                v_claim := mqpg._settle_offsets(v_claim, '{}');
+                v_kept := v_kept || case when v_claim.epoch is not null then array[v_claim] else '{}' end;
+            end if;
+        end loop;
+    end if;
+    perform mqpg._write_cursor(
+        v_cursor, 'q', null,
+        case when v_seek then _move_cursor.to_offset else greatest(v_cursor.claimed, _move_cursor.to_offset) end,
+        v_cursor.owner, v_kept);
     for v_part in
-        select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.settled
+        select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.n
         from (
-            select (c).from_offset, (c).to_offset, coalesce(cardinality((c).settled), 0) as settled
+            select (c).from_offset, (c).to_offset, case
+                when (c).picked is not null
+                    then (select count(*) from unnest((c).picked) p where p < _move_cursor.to_offset)
+                else least((c).to_offset, _move_cursor.to_offset) - (c).from_offset
+                    - (select count(*) from unnest((c).settled) s where s < _move_cursor.to_offset)
+            end as n
             from unnest(v_cursor.claims) c
             union all
-            select v_cursor.claimed, _move_cursor.to_offset, 0
+            select v_cursor.claimed, _move_cursor.to_offset, _move_cursor.to_offset - v_cursor.claimed
         ) as r
         where r.from_offset < _move_cursor.to_offset
     loop
-        v_left_out := v_left_out + greatest(v_part.to_offset - v_part.from_offset - v_part.settled, 0);
+        v_left_out := v_left_out + v_part.n;
         perform mqpg._note_jump(
             _move_cursor.subscription, _move_cursor.queue_id, v_part.from_offset, v_part.to_offset,
             _move_cursor.why);
     end loop;
-    if _move_cursor.to_offset < v_cursor.claimed then
+    if v_seek and _move_cursor.to_offset < v_cursor.claimed then
         delete from mqpg.jump j
         where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
             and j.from_offset >= _move_cursor.to_offset;

@@ -5,10 +5,23 @@ returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 begin
     if _drop_segment.segment.family = 'tick' then
+        if _drop_segment.segment.body_dropped_at is null then
+            if not mqpg._expired(_drop_segment.segment) then
+                return;
+            end if;
+            return query select l.* from mqpg._lose(_drop_segment.segment) l;
+            if found then
+                return;     -- the next pass drops, after this one is committed
+            end if;
+        end if;
         if _drop_segment.segment.segment_no = (
             select min(s.segment_no) from mqpg.segment s where s.family = 'tick' and s.dropped_at is null
-        ) and (_drop_segment.segment.body_dropped_at is not null or mqpg._expired(_drop_segment.segment)) then
+        ) then
             return query select d.* from mqpg._drop_ticks(_drop_segment.segment.segment_no) d;
+        end if;
+        if _drop_segment.segment.body_dropped_at is null and to_regclass(
+            'mqpg.consume_queue_' || _drop_segment.segment.segment_no) is not null then
+            return query select r.* from mqpg._raise_oldest(_drop_segment.segment) r;
         end if;
     elsif _drop_segment.segment.family <> 'log' then
         -- delayed rows tell find_by_key() and trace() where a message went, so they stay as long as messages do

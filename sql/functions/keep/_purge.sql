@@ -1,6 +1,7 @@
 -- Deletes what the small tables need no more: rows of held that are no survivors any longer (after a tick
 -- segment was dropped, for that is when offsets go), ledger rows over 30 days old whose half is decided or gone
--- (one of an undecided half is what its verdict hangs on) and parked entries likewise. At most 10000 of each.
+-- (one of an undecided half is what its verdict hangs on) and parked entries likewise, and what was left out or taken
+-- from the dead letters longer ago than `jump_keep`. At most 10000 of each.
 -- Locks: the rows. Cost: reads the ledger once, and consume_queue once where held has rows.
 create function mqpg._purge()
 returns table (action text, family text, segment_no bigint, detail text)
@@ -19,6 +20,17 @@ begin
         if v_rows > 0 then
             return query select 'purged', 'held', null::bigint, format('%s messages', v_rows);
         end if;
+    end if;
+    with jump as (
+        delete from mqpg.jump j where j.at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+    ),
+    letter as (
+        delete from mqpg.former_letter f
+        where f.left_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+    )
+    select (select count(*) from jump) + (select count(*) from letter) into v_rows;
+    if v_rows > 0 then
+        return query select 'purged', 'jump', null::bigint, format('%s rows', v_rows);
     end if;
     delete from mqpg.ledger l
     where l.handle in (

@@ -29,13 +29,16 @@ language sql stable as $$
         from mqpg.consume_queue c
         join mqpg.topic t on t.topic_id = c.topic_id
         left join mqpg.subscription b on b.subscription_id = c.subscription_id
+        left join mqpg.queue_tail f on f.topic_id = c.topic_id and f.queue_id = c.queue_id and f.subscription_id = 0
+            and c.subscription_id = 0
         cross join lateral (
-            select u.first_id, u.deliver_id, coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
+            select u.first_id, u.deliver_id, u.start, coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
             from unnest(c.first_ids, c.starts, c.deliver_ids) as u(first_id, start, deliver_id)
         ) as r
         cross join lateral generate_series(0, r.n - 1) as i(i)
         cross join lateral (values (r.first_id + i.i), (r.deliver_id + i.i)) as id(message_id)
         where c.tick_id > _survivors.after_tick
+            and c.base_offset + r.start + i.i >= coalesce(f.oldest_offset, 0)
             and ((r.first_id < _survivors.to_id and r.first_id + r.n > _survivors.from_id)
                 or (r.deliver_id < _survivors.to_id and r.deliver_id + r.n > _survivors.from_id))
             and (c.subscription_id = 0 or (b.subscription_id is not null and c.base_offset + c.n > (
@@ -58,7 +61,8 @@ language sql stable as $$
         where ((d.first_id < _survivors.to_id and d.first_id + d.n > _survivors.from_id)
                 or (d.deliver_id < _survivors.to_id and d.deliver_id + d.n > _survivors.from_id))
             and (d.subscription_id = 0 or exists (
-                select from mqpg.subscription b where b.subscription_id = d.subscription_id))
+                select from mqpg.subscription b
+                where b.subscription_id = d.subscription_id and b.retries_from <= d.written_at))
             and (newest.snapshot is null or d.visible_at > newest.due_until
                 or not pg_visible_in_snapshot(d.xid, newest.snapshot))
             and not (d.subscription_id = 0 and exists (

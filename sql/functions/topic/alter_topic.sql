@@ -1,8 +1,14 @@
--- Changes a topic's retention or payload limit; null leaves a value as it is. The number of queues is
--- fixed: another one would send a key to another queue while its older messages still wait in the first.
+-- Changes a topic; null leaves a value as it is, and an interval or number of 0 takes a limit or policy away. The number
+-- of queues is fixed: another one would send a key to another queue while its older messages still wait in the first.
+-- message_ttl: a message that nobody of a group got within that time after it became visible expires for the group;
+-- on_expired: skip (it counts as consumed) or dead_letter. Policies for groups that do not read, once the retention is
+-- over: lose_after drops what was left unread so long after its segment was closed, lose_over what is over so many
+-- bytes of a group's unread messages; keep() reports what was lost.
 -- Locks: the topic's row. Cost: one update. Errors: MQ001, MQ003.
-create function mqpg.alter_topic(topic text, retention interval default null, max_payload int default null)
-returns void
+create function mqpg.alter_topic(
+    topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
+    on_expired text default null, lose_after interval default null, lose_over bigint default null
+) returns void
 language plpgsql as $$
 declare
     v_topic mqpg.topic := mqpg._topic(alter_topic.topic);
@@ -13,10 +19,27 @@ begin
     if alter_topic.max_payload is not null then
         perform mqpg._check_range('max_payload', alter_topic.max_payload, 1, 268435456);
     end if;
+    if alter_topic.message_ttl is not null then
+        perform mqpg._interval('message_ttl', alter_topic.message_ttl, '0');
+    end if;
+    if alter_topic.on_expired is not null then
+        perform mqpg._check_one_of('on_expired', alter_topic.on_expired, array['skip', 'dead_letter']);
+    end if;
+    if alter_topic.lose_after is not null then
+        perform mqpg._interval('lose_after', alter_topic.lose_after, '0');
+    end if;
+    if alter_topic.lose_over is not null then
+        perform mqpg._check_range('lose_over', alter_topic.lose_over, 0, 9223372036854775807);
+    end if;
     update mqpg.topic t set
         retention = coalesce(alter_topic.retention, t.retention),
-        max_payload = coalesce(alter_topic.max_payload, t.max_payload)
+        max_payload = coalesce(alter_topic.max_payload, t.max_payload),
+        message_ttl = nullif(coalesce(alter_topic.message_ttl, t.message_ttl), interval '0'),
+        on_expired = coalesce(alter_topic.on_expired, t.on_expired),
+        lose_after = nullif(coalesce(alter_topic.lose_after, t.lose_after), interval '0'),
+        lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0)
     where t.topic_id = v_topic.topic_id;
 end
 $$;
-comment on function mqpg.alter_topic(text, interval, int) is 'Change a topic''s retention or payload limit (bytes)';
+comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint) is
+    'Change a topic: retention, limits, expiry, policies';

@@ -1,0 +1,50 @@
+-- The policies of topics, where a group pins a closed tick segment: lose_after, what a group left unread so long after
+-- the segment was closed; lose_over, where the group's unread part of closed segments is over so many bytes. The
+-- group's position moves to the end of its part of the segment. Nobody loses silently: the table jump (and the view
+-- losses) has the offsets, a row of keep() and a warning say it, and channel mqpg_loss is notified. A queue in use is
+-- left for the next pass.
+-- Locks: each queue's cursor lock, tried only. Cost: see _undelivered(); with lose_over _stored_bytes() for each closed
+-- segment that the group has not read.
+create function mqpg._lose(segment mqpg.segment)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_from bigint := (_lose.segment).lower_bound::bigint;
+    v_to bigint := (_lose.segment).upper_bound::bigint;
+    v_pin record;
+    v_why text;
+    v_lost bigint;
+begin
+    for v_pin in
+        select u.*, t.lose_after, t.lose_over
+        from mqpg._undelivered(v_from, v_to) u
+        join mqpg.topic t on t.topic_id = u.topic_id
+        where t.lose_after is not null or t.lose_over is not null
+    loop
+        v_why := case
+            when (_lose.segment).closed_at + v_pin.lose_after <= clock_timestamp() then 'age'
+            when v_pin.lose_over is not null and (
+                select sum(p.bytes) from mqpg._pins(v_pin.subscription_id) p) > v_pin.lose_over then 'size'
+        end;
+        continue when v_why is null;
+        continue when not pg_try_advisory_xact_lock(
+            1836150833, v_pin.subscription_id * 1024 + v_pin.queue_id + 1);
+        v_lost := mqpg._move_cursor(
+            (select s from mqpg.subscription s where s.subscription_id = v_pin.subscription_id), v_pin.queue_id,
+            v_pin.next_offset, v_why);
+        detail := format('%s lost %s messages of %s %s before offset %s by policy (%s)',
+            v_pin.consumer_group || coalesce(' / ' || nullif(v_pin.member, ''), ''), v_lost, v_pin.topic,
+            case when v_pin.queue_id = -1 then 'retries' else 'queue ' || v_pin.queue_id end, v_pin.next_offset,
+            v_why);
+        perform pg_notify('mqpg_loss', jsonb_build_object('topic', v_pin.topic, 'consumer_group',
+            v_pin.consumer_group, 'member', nullif(v_pin.member, ''), 'queue_id', v_pin.queue_id, 'messages', v_lost,
+            'before', v_pin.next_offset, 'why', v_why)::text);
+        raise warning '%', detail;
+        action := 'lost';
+        family := 'tick';
+        segment_no := (_lose.segment).segment_no;
+        return next;
+    end loop;
+end
+$$;
+comment on function mqpg._lose(mqpg.segment) is 'Internal: free a segment of groups that do not read, by policy';

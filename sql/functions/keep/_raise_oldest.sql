@@ -1,0 +1,46 @@
+-- Where readers of some queues pin an expired tick segment, nobody may need what other queues have in it: their oldest
+-- offset moves to where their own slowest subscription stands, at most to the end of the segment, so that bodies
+-- before it need not be kept. A group that does not read then pins what it has not read, and no more.
+-- Locks: the topic's keeping (1836150838, topic_id), tried only: who is about to begin at an oldest offset holds it.
+-- Cost: reads the segment's part of consume_queue, and one look at each cursor of the topics in it.
+create function mqpg._raise_oldest(segment mqpg.segment)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_queue record;
+    v_rows int;
+    v_raised int := 0;
+begin
+    for v_queue in
+        select c.topic_id, c.queue_id, max(c.base_offset + c.n) as next_offset
+        from mqpg.consume_queue c
+        join mqpg.topic t on t.topic_id = c.topic_id
+        where c.subscription_id = 0 and c.tick_id >= (_raise_oldest.segment).lower_bound::bigint
+            and c.tick_id < (_raise_oldest.segment).upper_bound::bigint
+        group by 1, 2
+    loop
+        continue when not pg_try_advisory_xact_lock(1836150838, v_queue.topic_id);
+        -- a statement of its own: it sees who began before the lock was had
+        insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, oldest_offset)
+        select v_queue.topic_id, v_queue.queue_id, 0, f.oldest_offset
+        from (
+            select least(v_queue.next_offset, min(k.committed)) as oldest_offset
+            from mqpg.subscription s
+            cross join lateral (
+                select c.committed from mqpg.cursor c
+                where c.subscription_id = s.subscription_id and c.queue_id = v_queue.queue_id
+                order by c.version desc limit 1) as k
+            where s.topic_id = v_queue.topic_id and (s.mode <> 'broadcast' or s.member <> '')
+        ) as f
+        where f.oldest_offset > mqpg._oldest(v_queue.topic_id, v_queue.queue_id, 0)
+        on conflict (topic_id, queue_id, subscription_id) do update set oldest_offset = excluded.oldest_offset;
+        get diagnostics v_rows = row_count;
+        v_raised := v_raised + v_rows;
+    end loop;
+    if v_raised > 0 then
+        return query select 'freed', 'tick', (_raise_oldest.segment).segment_no,
+            format('the oldest offset of %s queues moved: nobody needs what is before', v_raised);
+    end if;
+end
+$$;
+comment on function mqpg._raise_oldest(mqpg.segment) is 'Internal: move oldest offsets over what nobody needs';

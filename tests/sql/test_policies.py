@@ -1,0 +1,329 @@
+"""Groups that do not read: they pin what they have not read and no more, show up, and lose by policy, never silently."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.sql.harness import Broker, Session, refused, seconds
+from tests.sql.test_keep import dropped, gone, keep, payloads, retain, roll
+
+
+@pytest.fixture
+def broker(own_broker: Broker) -> Broker:
+    """Segments roll here: the database is the test's own."""
+    return own_broker
+
+
+@pytest.fixture
+def brisk(mq: Session) -> Session:
+    """Every closed segment is past its retention."""
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
+    retain(mq, "0 s")
+    return mq
+
+
+def policy(mq: Session, topic: str = "one", **named: object) -> None:
+    mq.call("alter_topic", topic, **named)
+
+
+def losses(mq: Session) -> list[tuple[Any, ...]]:
+    sql = "select topic, consumer_group, queue_id, from_offset, to_offset, messages, why from mqpg.losses"
+    return [tuple(row) for row in mq.rows(sql)]
+
+
+def offsets(mq: Session, topic: str = "one") -> tuple[int, int]:
+    (row,) = mq.rows("select oldest_offset, next_offset from mqpg.queue_depth where topic = %s", topic)
+    return (row.oldest_offset, row.next_offset)
+
+
+def slow_group(mq: Session, group: str = "dead", topic: str = "one") -> None:
+    mq.call("subscribe", group, topic)
+
+
+# what a group pins
+
+
+def test_I11_a_dead_group_pins_what_it_has_not_read_and_no_more(brisk: Session) -> None:
+    slow_group(brisk)
+    brisk.execute("update mqpg.settings set value = '5' where name = 'held_limit'")
+    wanted = brisk.send_batch("one", ["1", "2", "3"])
+    brisk.send_batch("t", ["0"] * 50)
+    brisk.append()
+    brisk.drain("one")
+    brisk.drain("t")
+    reported = roll(brisk)
+    assert ("freed", "tick", 1) in [row[:3] for row in reported]
+    gone(brisk, {"commit_log_1"}, reported)
+    assert [row.message_id for row in brisk.rows("select message_id from mqpg.held order by 1")] == wanted
+    assert brisk.scalar("select bool_and(oldest_offset = next_offset) from mqpg.queue_depth where topic = 't'")
+    assert payloads(brisk.drain("one", group="dead")) == [1, 2, 3]
+    gone(brisk, {"consume_queue_1"}, keep(brisk))
+
+
+def test_what_is_read_of_the_pinned_queue_itself_goes_too(brisk: Session) -> None:
+    slow_group(brisk)
+    brisk.execute("update mqpg.settings set value = '5' where name = 'held_limit'")
+    ids = [brisk.send("one", str(i)) for i in range(12)]
+    brisk.append()
+    brisk.drain("one")
+    brisk.ack(brisk.receive("one", group="dead", max_messages=9)[-1].receipt)
+    gone(brisk, {"commit_log_1"}, roll(brisk))
+    assert [row.message_id for row in brisk.rows("select message_id from mqpg.held order by 1")] == ids[9:]
+    assert offsets(brisk) == (9, 12)
+    with refused("MQ013"):
+        brisk.call("fetch", "one", 0, 8)
+    brisk.call("seek", "g", "one", "0", queue_id=0)
+    assert payloads(brisk.drain("one")) == [9, 10, 11]
+    brisk.call("subscribe", "new", "one")
+    assert payloads(brisk.drain("one", group="new")) == [9, 10, 11]
+
+
+def test_the_view_pins_names_who_pins_what(brisk: Session) -> None:
+    slow_group(brisk)
+    brisk.send_batch("one", ['"' + "x" * 1000 + '"'] * 40)
+    brisk.append()
+    brisk.drain("one")
+    assert brisk.rows("select from mqpg.pins") == []
+    brisk.ack(brisk.receive("one", group="dead", max_messages=10)[0].receipt)
+    roll(brisk)
+    (pin,) = brisk.rows("select * from mqpg.pins")
+    assert (pin.consumer_group, pin.topic, pin.queue_id, pin.segment_no) == ("dead", "one", 0, 1)
+    assert (pin.from_offset, pin.to_offset, pin.messages) == (10, 40, 30)
+    assert 0 < pin.bytes < 100_000
+    assert pin.age > seconds(0)
+
+
+def test_a_broadcast_group_without_members_pins_nothing_and_a_member_does(brisk: Session) -> None:
+    brisk.call("subscribe", "b", "one", mode="broadcast")
+    brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    gone(brisk, {"consume_queue_1"}, roll(brisk))
+    brisk.receive("one", group="b", consumer="c1")
+    brisk.send("one", "2")
+    brisk.append()
+    brisk.drain("one")
+    assert any(row[0] == "pinned" and "b / c1" in row[3] for row in roll(brisk))
+    assert payloads(brisk.drain("one", group="b", consumer="c1")) == [2]
+
+
+def test_who_begins_at_the_oldest_offset_is_waited_for(brisk: Session, broker: Broker) -> None:
+    """Without the lock a subscription that is not committed yet would begin at bodies that are gone."""
+    slow_group(brisk, topic="t")
+    brisk.send("t", "0")
+    brisk.send_batch("one", ["1", "2"])
+    brisk.append()
+    brisk.drain("one")
+    brisk.drain("t")
+    retain(brisk, "1 day")
+    roll(brisk)
+    retain(brisk, "0 s")
+    late = broker.session()
+    with late.transaction():
+        late.call("subscribe", "late", "one")
+        keep(brisk)
+        assert offsets(brisk) == (0, 2)
+    keep(brisk)
+    assert payloads(brisk.drain("one", group="late")) == [1, 2]
+    keep(brisk)
+    assert offsets(brisk) == (2, 2)
+
+
+# policies
+
+
+def test_I11_lose_after_frees_the_segment_and_says_what_was_lost(brisk: Session, broker: Broker) -> None:
+    slow_group(brisk)
+    brisk.send_batch("one", ["1", "2", "3"])
+    brisk.append()
+    brisk.drain("one")
+    listener = broker.session()
+    listener.execute("listen mqpg_loss")
+    warnings: list[str] = []
+    brisk.conn.add_notice_handler(lambda notice: warnings.append(str(notice.message_primary)))
+    assert "consume_queue_1" not in dropped(roll(brisk))
+    policy(brisk, lose_after=seconds(3600))
+    assert "consume_queue_1" not in dropped(keep(brisk))
+    assert losses(brisk) == []
+    policy(brisk, lose_after=seconds(0.001))
+    reported = keep(brisk)
+    said = "dead lost 3 messages of one queue 0 before offset 3 by policy (age)"
+    assert ("lost", "tick", 1, said) in reported
+    assert said in warnings
+    gone(brisk, {"consume_queue_1"}, reported)
+    assert losses(brisk) == [("one", "dead", 0, 0, 3, 3, "age")]
+    (note,) = list(listener.conn.notifies(timeout=5, stop_after=1))
+    assert json.loads(note.payload) | {"member": None} == {
+        "topic": "one", "consumer_group": "dead", "member": None, "queue_id": 0, "messages": 3, "before": 3,
+        "why": "age",
+    }  # fmt: skip
+    brisk.send("one", "4")
+    brisk.append()
+    assert payloads(brisk.drain("one", group="dead")) == [4]
+
+
+def test_a_policy_of_another_topic_and_none_lose_nothing(brisk: Session) -> None:
+    slow_group(brisk)
+    policy(brisk, "t", lose_after=seconds(0.001))
+    policy(brisk, lose_after=seconds(0.001))
+    policy(brisk, lose_after=seconds(0))
+    brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    assert not any(row[0] == "lost" for row in roll(brisk))
+    assert payloads(brisk.drain("one", group="dead")) == [1]
+
+
+def test_nothing_is_lost_before_the_retention_is_over(brisk: Session) -> None:
+    slow_group(brisk)
+    retain(brisk, "1 day")
+    policy(brisk, lose_after=seconds(0.001), lose_over=1)
+    brisk.send("one", "1")
+    brisk.append()
+    assert not any(row[0] == "lost" for row in roll(brisk))
+    assert payloads(brisk.drain("one", group="dead")) == [1]
+
+
+def test_lose_over_goes_by_what_the_group_left_unread(brisk: Session) -> None:
+    slow_group(brisk)
+    policy(brisk, lose_over=30_000)
+    brisk.send_batch("one", [json.dumps(f"{n}" + "".join(chr(33 + i * n % 90) for i in range(990))) for n in range(20)])
+    brisk.append()
+    brisk.drain("one")
+    reported = roll(brisk)
+    assert not any(row[0] == "lost" for row in reported)
+    brisk.send_batch("one", [json.dumps(f"{n}" + "".join(chr(33 + i * n % 90) for i in range(990))) for n in range(20)])
+    brisk.append()
+    brisk.drain("one")
+    reported = roll(brisk)
+    lost = [row[3] for row in reported if row[0] == "lost"]
+    assert lost == ["dead lost 20 messages of one queue 0 before offset 20 by policy (size)"]
+    assert losses(brisk) == [("one", "dead", 0, 0, 20, 20, "size")]
+    assert len(brisk.drain("one", group="dead")) == 20
+
+
+def test_retries_in_the_lane_are_lost_by_age_too(brisk: Session) -> None:
+    brisk.send("one", "1")
+    brisk.append()
+    (message,) = brisk.receive("one")
+    brisk.nack(message.receipt, [message.message_id], delay=seconds(0))
+    brisk.append()
+    policy(brisk, lose_after=seconds(0.001))
+    reported = roll(brisk)
+    assert ("lost", "tick", 1, "g lost 1 messages of one retries before offset 1 by policy (age)") in reported
+    assert brisk.receive("one") == []
+
+
+def test_a_claim_keeps_what_lies_behind_the_loss(brisk: Session) -> None:
+    retain(brisk, "1 day")
+    brisk.send_batch("one", ["1", "2"])
+    brisk.append()
+    roll(brisk)
+    brisk.send_batch("one", ["3", "4"])
+    brisk.append()
+    rows = brisk.receive("one")
+    retain(brisk, "0 s")
+    policy(brisk, lose_after=seconds(0.001))
+    assert [row[3] for row in keep(brisk) if row[0] == "lost"] == [
+        "g lost 2 messages of one queue 0 before offset 2 by policy (age)"
+    ]
+    with refused("MQ001", "message_ids"):
+        brisk.nack(rows[0].receipt, [rows[0].message_id])
+    brisk.nack(rows[0].receipt, [rows[2].message_id], delay=seconds(60))
+    brisk.ack(rows[0].receipt)
+    assert brisk.scalar("select lag from mqpg.subscription_lag where topic = 'one' and queue_id = 0") == 0
+
+
+def test_a_queue_in_use_is_left_for_the_next_pass(brisk: Session, broker: Broker) -> None:
+    retain(brisk, "1 day")
+    policy(brisk, lose_after=seconds(0.001))
+    brisk.send("one", "1")
+    brisk.append()
+    roll(brisk)
+    retain(brisk, "0 s")
+    taker = broker.session()
+    with taker.transaction():
+        (message,) = taker.receive("one")
+        assert not any(row[0] == "lost" for row in keep(brisk))
+        taker.ack(message.receipt)
+    gone(brisk, {"consume_queue_1"}, keep(brisk))
+    assert losses(brisk) == []
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"),
+    [("lose_after", seconds(-1)), ("lose_over", -1), ("message_ttl", seconds(-1)), ("on_expired", "maybe")],
+)
+def test_bad_policies(mq: Session, argument: str, value: object) -> None:
+    with refused("MQ001", argument):
+        policy(mq, **{argument: value})
+
+
+# dropping and others
+
+
+def timed(work: Callable[[], object]) -> float:
+    begin = time.monotonic()
+    work()
+    return time.monotonic() - begin
+
+
+def test_a_drop_behind_an_open_reader_holds_nobody_up(brisk: Session, broker: Broker) -> None:
+    """keep() gives up after its lock time-out; a sender and a receiver wait for no more than that, passes or not."""
+    brisk.send_batch("one", ["1"] * 5)
+    brisk.append()
+    brisk.drain("one")
+    reader, sender, taker = broker.session(), broker.session(), broker.session()
+    brisk.call("subscribe", "late", "t", start="latest")
+    with reader.transaction():
+        reader.rows("select count(*) from mqpg.commit_log")
+        reader.rows("select count(*) from mqpg.consume_queue")
+        reported = roll(brisk, closes=False)
+        assert any(row[0] == "blocked" for row in reported)
+        assert not dropped(reported) & {"commit_log_1", "consume_queue_1"}
+
+        def passes() -> float:
+            return max(timed(lambda: brisk.call("keep")) for _ in range(4))
+
+        keeping = broker.background(passes)
+        slowest = 0.0
+        while not keeping.done():
+            slowest = max(slowest, timed(lambda: sender.send("one", "2")), timed(lambda: taker.receive("one")))
+        assert slowest < 1.5
+        assert keeping.result(1) < 3
+    gone(brisk, {"commit_log_1", "consume_queue_1"}, keep(brisk))
+
+
+def test_a_drop_behind_an_open_sender_is_tried_again(brisk: Session, broker: Broker) -> None:
+    brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    roll(brisk, closes=False)
+    sender = broker.session()
+    with sender.transaction():
+        sender.send("one", '"late"')
+        for _ in range(3):
+            assert timed(lambda: keep(brisk, 3)) < 6
+    brisk.append()
+    gone(brisk, {"commit_log_1"}, roll(brisk))
+    assert payloads(brisk.drain("one")) == ["late"]
+
+
+def test_an_exported_snapshot_with_its_locks_keeps_the_tables(brisk: Session, broker: Broker) -> None:
+    """What the audit does: locks first, then the snapshot."""
+    brisk.send("one", "1")
+    brisk.append()
+    brisk.drain("one")
+    with psycopg.connect(broker.dsn) as audit:
+        audit.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        audit.execute("lock table mqpg.commit_log, mqpg.consume_queue in access share mode")
+        audit.execute("select pg_export_snapshot()")
+        assert not dropped(roll(brisk, closes=False)) & {"commit_log_1", "consume_queue_1"}
+        assert audit.execute("select count(*) from mqpg.commit_log").fetchone() == (1,)
+    gone(brisk, {"commit_log_1", "consume_queue_1"}, keep(brisk))
