@@ -74,7 +74,7 @@ begin
         v_cursor.claimed := v_upto;
         v_cursor.claims := mqpg._pack_claims(v_cursor.version, v_offsets, v_deliveries, v_keys, v_untils);
         exit when v_claim.attempt is not null or v_upto >= v_tail or v_upto = v_from;
-        v_step := least(v_step * 2, 4096);
+        v_step := greatest(v_step, least(v_step * 2, 1024));
     end loop;
     if v_claim.attempt is not null then
         v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;

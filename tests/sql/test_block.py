@@ -1,0 +1,451 @@
+"""on_failure block_key and block_queue: a failed message stays at its place and nothing that must not overtakes it."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from tests.sql.harness import Session, eventually, refused, seconds
+
+
+def subscribe(mq: Session, policy: str, **settings: Any) -> None:
+    mq.call("create_topic", "k", queues=1)
+    settings = {"max_attempts": 4, "retry_delay": seconds(0.05)} | settings
+    mq.call("subscribe", "g", "k", on_failure=policy, **settings)
+
+
+@pytest.fixture
+def by_key(mq: Session) -> Session:
+    """Topic `k` with one queue; group `g` holds back what follows a failed message of the same key."""
+    subscribe(mq, "block_key")
+    return mq
+
+
+@pytest.fixture
+def by_queue(mq: Session) -> Session:
+    """Topic `k` with one queue; group `g` holds back everything behind a failed message."""
+    subscribe(mq, "block_queue")
+    return mq
+
+
+def fill(mq: Session, keys: Iterable[str | None]) -> list[int]:
+    """One message a key, offsets in that order (a batch would put those without key together)."""
+    keys = list(keys)
+    if None in keys:
+        ids = [mq.send("k", "1", key=key) for key in keys]
+    else:
+        ids = mq.send_batch("k", ["1"] * len(keys), keys=keys)
+    mq.append()
+    return ids
+
+
+def offsets(rows: list[Any]) -> list[int]:
+    return [row.queue_offset for row in rows]
+
+
+def lag(mq: Session) -> Any:
+    return mq.rows("select * from mqpg.subscription_lag where topic = 'k' and queue_id = 0")[0]
+
+
+def fail(mq: Session, got: list[Any], *which: int, delay: float | None = 0.05, reason: str = "bad") -> None:
+    """Nack these offsets of a delivery, and acknowledge what the receipt still has."""
+    ids = [m.message_id for m in got if m.queue_offset in which]
+    assert len(ids) == len(which)
+    mq.nack(got[0].receipt, ids, reason=reason, **({} if delay is None else {"delay": seconds(delay)}))
+
+
+def ack_rest(mq: Session, got: list[Any]) -> None:
+    mq.ack(got[0].receipt)
+
+
+def again(mq: Session, **named: Any) -> list[Any]:
+    return list(eventually(lambda: mq.receive("k", **named)))
+
+
+# block_queue
+
+
+def test_queue_nothing_overtakes_a_failed_message(by_queue: Session) -> None:
+    fill(by_queue, "abcdef")
+    got = by_queue.receive("k", max_messages=4)
+    fail(by_queue, got, 1)
+    ack_rest(by_queue, got)  # 0 only: 2 and 3 were given back with 1
+    assert lag(by_queue).committed == 1
+    assert by_queue.receive("k") == []
+    seen = []
+    while len(seen) < 5:
+        got = again(by_queue)
+        seen += [(m.queue_offset, m.attempt) for m in got]
+        ack_rest(by_queue, got)
+    assert seen == [(1, 2), (2, 1), (3, 1), (4, 1), (5, 1)]
+
+
+def test_queue_the_retry_comes_at_its_place(by_queue: Session) -> None:
+    ids = fill(by_queue, "a")
+    (m,) = by_queue.receive("k")
+    by_queue.nack(m.receipt, ids)
+    (r,) = again(by_queue)
+    assert (r.message_id, r.queue_id, r.queue_offset, r.attempt) == (ids[0], 0, 0, 2)
+    assert by_queue.scalar("select count(*) from mqpg.delayed") == 0
+
+
+def test_queue_only_the_first_failed_one_counts(by_queue: Session) -> None:
+    fill(by_queue, "abcd")
+    got = by_queue.receive("k")
+    fail(by_queue, got, 1, 3)
+    ack_rest(by_queue, got)
+    seen = []
+    for _ in range(2):
+        got = again(by_queue)
+        seen += [(m.queue_offset, m.attempt) for m in got]
+        ack_rest(by_queue, got)
+    assert seen == [(1, 2), (2, 1), (3, 1)]
+
+
+def test_queue_the_first_of_a_delivery_spends_the_receipt(by_queue: Session) -> None:
+    fill(by_queue, "abc")
+    got = by_queue.receive("k")
+    fail(by_queue, got, 0)
+    with refused("MQ008"):
+        by_queue.ack(got[0].receipt)
+
+
+def test_queue_an_ack_up_to_what_was_given_back_is_no_error(by_queue: Session) -> None:
+    fill(by_queue, "abcd")
+    got = by_queue.receive("k")
+    fail(by_queue, got, 2)
+    by_queue.ack(got[0].receipt, through=3)
+    assert lag(by_queue).committed == 2
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_retries_back_off(mq: Session, policy: str) -> None:
+    subscribe(mq, policy, retry_delay=seconds(0.1))
+    fill(mq, "a")
+    waits = []
+    for _ in range(3):
+        got = again(mq)
+        fail(mq, got, 0, delay=None)
+        waits.append(
+            mq.scalar(
+                "select extract(epoch from (claims[1]).lease_until - at) from mqpg.cursor order by version desc limit 1"
+            )
+        )
+    assert [float(w) for w in waits] == pytest.approx([0.1, 0.2, 0.4], abs=0.05)
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_dead_lettering_unblocks(mq: Session, policy: str) -> None:
+    subscribe(mq, policy, max_attempts=2)
+    ids = fill(mq, "aaa")
+    got = mq.receive("k")
+    fail(mq, got, 0, delay=0)
+    got = again(mq)
+    assert (offsets(got), got[0].attempt) == ([0], 2)
+    fail(mq, got, 0, reason="hopeless")
+    (letter,) = mq.call("dead_letters", "g", "k")
+    assert (letter.message_id, letter.queue_id, letter.attempts, letter.reason) == (ids[0], 0, 2, "hopeless")
+    assert [(m.queue_offset, m.attempt) for m in mq.drain("k")] == [(1, 1), (2, 1)]
+    assert lag(mq).lag == 0
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_a_lease_that_ends_blocks_too_and_leads_to_the_dead_letters(mq: Session, policy: str) -> None:
+    subscribe(mq, policy, max_attempts=3)
+    ids = fill(mq, "ab")
+    seen = []
+    while len(mq.call("dead_letters", "g", "k")) < 2:
+        for m in mq.receive("k", lease=seconds(0.01)):
+            seen.append((m.message_id, m.attempt))
+        mq.execute("select pg_sleep(0.005)")
+        assert len(seen) < 12
+    for i in ids:
+        assert [a for m, a in seen if m == i] == [1, 2, 3]
+    assert lag(mq).lag == 0
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_release_and_extend_of_a_retry_in_place(mq: Session, policy: str) -> None:
+    subscribe(mq, policy)
+    fill(mq, "aa")
+    got = mq.receive("k", max_messages=1)
+    fail(mq, got, 0, delay=0)
+    got = again(mq)
+    assert (offsets(got), got[0].attempt) == ([0], 2)
+    mq.call("extend", got[0].receipt, seconds(60))
+    assert mq.receive("k") == []
+    mq.call("release", got[0].receipt)
+    got = mq.receive("k")
+    assert (offsets(got), got[0].attempt) == ([0], 2)
+    mq.ack(got[0].receipt)
+    assert offsets(mq.drain("k")) == [1]
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_a_rolled_back_nack_is_no_nack(mq: Session, policy: str) -> None:
+    subscribe(mq, policy)
+    fill(mq, "ab")
+    got = mq.receive("k")
+    with mq.transaction() as tx:
+        fail(mq, got, 0)
+        tx.force_rollback = True
+    mq.ack(got[0].receipt)
+    assert (lag(mq).lag, mq.receive("k")) == (0, [])
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_what_waits_is_no_open_claim(mq: Session, policy: str) -> None:
+    subscribe(mq, policy)
+    fill(mq, "aab")
+    got = mq.receive("k")
+    fail(mq, got, 0, delay=60)
+    if policy == "block_key":
+        mq.ack(got[0].receipt)
+    assert (lag(mq).claims, lag(mq).committed, lag(mq).lag) == (0, 0, 3)
+
+
+def test_pinned_may_block_its_queue(mq: Session) -> None:
+    subscribe(mq, "block_queue", mode="pinned")
+    fill(mq, "abc")
+    got = mq.receive("k", consumer="me")
+    fail(mq, got, 1, delay=0.1)
+    mq.ack(got[0].receipt)
+    assert mq.receive("k", consumer="me") == []
+    got = again(mq, consumer="me")
+    assert [(m.queue_offset, m.attempt) for m in got] == [(1, 2)]
+    mq.ack(got[0].receipt)
+    assert offsets(mq.drain("k", consumer="me")) == [2]
+
+
+def test_unpin_leaves_the_back_off(mq: Session) -> None:
+    subscribe(mq, "block_queue", mode="pinned")
+    fill(mq, "ab")
+    got = mq.receive("k", consumer="me")
+    fail(mq, got, 0, delay=0.15)
+    mq.call("unpin", "g", "k")
+    assert mq.receive("k", consumer="you") == []
+    assert [(m.queue_offset, m.attempt) for m in again(mq, consumer="you")] == [(0, 2)]
+
+
+def test_pinned_may_not_block_by_key(mq: Session) -> None:
+    with refused("MQ001", "on_failure"):
+        subscribe(mq, "block_key", mode="pinned")
+
+
+# block_key
+
+
+def test_key_others_go_on_and_its_own_wait(by_key: Session) -> None:
+    fill(by_key, "abcabcabc")
+    got = by_key.receive("k", max_messages=5)  # a b c a b
+    fail(by_key, got, 0, delay=0.15)
+    ack_rest(by_key, got)  # b c b; the second a was given back
+    got = by_key.receive("k")
+    assert offsets(got) == [5, 7, 8]  # c b c: the third a waits, too
+    ack_rest(by_key, got)
+    assert by_key.receive("k") == []
+    assert lag(by_key).committed == 0
+    seen = []
+    while len(seen) < 3:
+        got = again(by_key)
+        seen += [(m.queue_offset, m.attempt) for m in got]
+        ack_rest(by_key, got)
+    assert seen == [(0, 2), (3, 1), (6, 1)]
+    assert lag(by_key).lag == 0
+
+
+def test_key_messages_without_key_block_nobody(by_key: Session) -> None:
+    fill(by_key, [None, "a", None, "a"])
+    got = by_key.receive("k")
+    assert [m.key for m in got] == [None, "a", None, "a"]
+    fail(by_key, got, 0, 2, delay=0.1)
+    ack_rest(by_key, got)
+    fill(by_key, [None, "a"])
+    assert offsets(by_key.drain("k")) == [4, 5]
+    got = again(by_key)
+    assert [(m.queue_offset, m.attempt) for m in got] == [(0, 2), (2, 2)]
+
+
+def test_key_several_keys_fail_and_come_back_each_at_its_time(by_key: Session) -> None:
+    fill(by_key, "abab")
+    got = by_key.receive("k")
+    fail(by_key, got, 0, delay=0.3)
+    fail(by_key, got, 1, delay=0.05)
+    with refused("MQ008"):
+        by_key.ack(got[0].receipt)
+    fill(by_key, "abc")
+    got = by_key.receive("k")
+    assert offsets(got) == [6]
+    ack_rest(by_key, got)
+    seen = []
+    while len(seen) < 6:
+        got = again(by_key)
+        seen += [m.queue_offset for m in got]
+        ack_rest(by_key, got)
+    assert seen == [1, 3, 5, 0, 2, 4]
+
+
+def test_key_a_retry_that_fails_again_goes_on_blocking(by_key: Session) -> None:
+    fill(by_key, "aab")
+    got = by_key.receive("k")
+    fail(by_key, got, 0, delay=0.02)
+    ack_rest(by_key, got)
+    for attempt in (2, 3):
+        got = again(by_key)
+        assert [(m.queue_offset, m.attempt) for m in got] == [(0, attempt)]
+        fail(by_key, got, 0, delay=0.02)
+    got = again(by_key)
+    assert [(m.queue_offset, m.attempt) for m in got] == [(0, 4)]
+    ack_rest(by_key, got)
+    assert [(m.queue_offset, m.attempt) for m in by_key.drain("k")] == [(1, 1)]
+
+
+def test_key_only_its_first_failed_one_counts(by_key: Session) -> None:
+    fill(by_key, "aba")
+    got = by_key.receive("k")
+    fail(by_key, got, 0, 2, delay=0)
+    ack_rest(by_key, got)
+    got = again(by_key)
+    assert [(m.queue_offset, m.attempt) for m in got] == [(0, 2)]
+    ack_rest(by_key, got)
+    assert [(m.queue_offset, m.attempt) for m in again(by_key)] == [(2, 1)]
+
+
+def test_key_an_expired_claim_keeps_its_order(by_key: Session) -> None:
+    """What ran out goes before what follows of its keys, also when it is taken over in small pieces."""
+    fill(by_key, "abab")
+    by_key.receive("k", lease=seconds(0.02))
+    fill(by_key, "abc")
+    by_key.execute("select pg_sleep(0.04)")
+    seen = []
+    while got := by_key.receive("k", max_messages=1):
+        seen += [(m.queue_offset, m.attempt) for m in got]
+        ack_rest(by_key, got)
+    order = [o for o, _ in seen]
+    assert sorted(order) == list(range(7))
+    assert [o for o in order if o in (0, 2, 4)] == [0, 2, 4]
+    assert [o for o in order if o in (1, 3, 5)] == [1, 3, 5]
+    assert {a for o, a in seen if o < 4} == {2}
+    assert {a for o, a in seen if o >= 4} == {1}
+
+
+def test_key_a_hot_key_is_held_back_to_a_limit_and_the_order_holds(mq: Session) -> None:
+    subscribe(mq, "block_key", retry_delay=seconds(0.01))
+    fill(mq, ["hot"] * 6000)
+    mq.send("k", "1", key="cold")
+    mq.append()
+    got = mq.receive("k", max_messages=10)
+    fail(mq, got, 0, delay=1.0)
+    assert mq.receive("k") == []  # 4096 wait: the queue waits as a whole
+    claims = mq.scalar("select claims::text from mqpg.cursor order by version desc limit 1")
+    assert 20 < len(claims) < 60_000
+    held = mq.scalar("select mqpg._waiting(claims) from mqpg.cursor order by version desc limit 1")
+    assert 4096 <= held < 5200
+    seen = []
+    while len(seen) < 6001:
+        got = again(mq, max_messages=2000)
+        seen += [m.queue_offset for m in got]
+        ack_rest(mq, got)
+    assert [o for o in seen if o < 6000] == list(range(6000))
+
+
+def test_key_with_a_filter(by_key: Session) -> None:
+    by_key.call("alter_subscription", "g", "k", filter='$tag != "no"')
+    tags = [None, None, None, "no", None, "no", None]
+    by_key.send_batch("k", ["1"] * 7, keys=list("aabaaab"), tags=tags)
+    by_key.append()
+    got = by_key.receive("k", max_messages=2)
+    fail(by_key, got, 0, delay=0.1)
+    got = by_key.receive("k")
+    assert offsets(got) == [2, 6]
+    ack_rest(by_key, got)
+    seen = []
+    while len(seen) < 3:
+        got = again(by_key)
+        seen += offsets(got)
+        ack_rest(by_key, got)
+    assert seen == [0, 1, 4]
+    assert lag(by_key).lag == 0
+
+
+def test_skip_takes_the_blocks_away(by_key: Session) -> None:
+    """A policy changed to skip: what waits comes at its time, and holds nothing back any more."""
+    fill(by_key, "aab")
+    got = by_key.receive("k")
+    fail(by_key, got, 0, delay=0.1)
+    ack_rest(by_key, got)
+    by_key.call("alter_subscription", "g", "k", on_failure="skip")
+    fill(by_key, "a")
+    assert offsets(by_key.receive("k", max_messages=1)) == [3]
+
+
+def test_a_member_that_takes_over_makes_the_old_receipt_stale(by_key: Session) -> None:
+    fill(by_key, "ab")
+    old = by_key.receive("k", lease=seconds(0.02))
+    by_key.execute("select pg_sleep(0.04)")
+    new = by_key.receive("k", max_messages=1)
+    with refused("MQ009"):
+        by_key.ack(old[0].receipt)
+    by_key.ack(new[0].receipt)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_order_holds_in_random_histories(mq: Session, policy: str, seed: int) -> None:
+    """Successes of a key (of the queue) come in offset order, whatever fails, runs out or is given back."""
+    rng = random.Random(seed)
+    subscribe(mq, policy, max_attempts=50, retry_delay=seconds(0.002))
+    keys = [rng.choice(["a", "b", "c", "d", None]) for _ in range(60)]
+    fill(mq, keys[:30])
+    later = keys[30:]
+    done: list[int] = []
+    idle = 0
+    while len(done) < 60:
+        if len(done) > 10 and later:
+            fill(mq, later)
+            later = []
+        lease = seconds(0.01 if rng.random() < 0.15 else 30)
+        got = mq.receive("k", max_messages=rng.randint(1, 8), lease=lease)
+        if not got:
+            idle += 1
+            assert idle < 3000, f"stuck at {lag(mq)}"
+            mq.execute("select pg_sleep(0.002)")
+            continue
+        fate = rng.random()
+        if lease < seconds(1):
+            mq.execute("select pg_sleep(0.012)")
+        elif fate < 0.15:
+            mq.call("release", got[0].receipt)
+        elif fate < 0.5:
+            bad = rng.sample(offsets(got), rng.randint(1, len(got)))
+            left = _left(policy, [(m.queue_offset, m.key) for m in got], set(bad))
+            fail(mq, got, *bad, delay=0.001 * rng.randint(1, 8))
+            done += left
+            if left:
+                mq.ack(got[0].receipt)
+        else:
+            mq.ack(got[0].receipt, through=got[-1].queue_offset)
+            done += offsets(got)
+    assert sorted(done) == list(range(60))
+    lanes: dict[str | None, list[int]] = defaultdict(list)
+    for offset in done:
+        lanes[keys[offset] if policy == "block_key" else "queue"].append(offset)
+    lanes.pop(None, None)
+    for lane in lanes.values():
+        assert lane == sorted(lane)
+
+
+def _left(policy: str, delivered: list[tuple[int, str | None]], bad: set[int]) -> list[int]:
+    """Offsets that a delivery still has after these failed."""
+    left, blocked = [], set()
+    for offset, key in delivered:
+        lane = "queue" if policy == "block_queue" else key
+        if offset in bad and lane is not None:
+            blocked.add(lane)
+        elif offset not in bad and lane not in blocked:
+            left.append(offset)
+    return left
