@@ -1,0 +1,245 @@
+# ruff: noqa: PT012  (what raises is the end of the block)
+"""What users of RocketMQ's transactional messages ask for: several messages in one transaction, batches, order, delay."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+import mqpg
+from mqpg import errors
+from tests.protocols.helpers import INSERT, business, delivered, die_at, killed, wait_until
+
+AT_ONCE = timedelta(0)
+
+
+@pytest.fixture
+def topics(mq: mqpg.Client) -> list[str]:
+    """Three topics, a producer group and a reader."""
+    names = ["orders", "invoices", "mails"]
+    for name in names:
+        mq.create_topic(name, queues=4)
+        mq.subscribe("readers", name)
+    mq.create_producer_group("shop")
+    return names
+
+
+@pytest.fixture
+def producer(mq: mqpg.Client, topics: list[str], sqlite: Engine) -> mqpg.TransactionalProducer:
+    producer = mqpg.TransactionalProducer(mq, group="shop", ledger=sqlite)
+    producer.create_ledger()
+    return producer
+
+
+def everything(mq: mqpg.Client, topics: list[str]) -> list[list[Any]]:
+    return [delivered(mq, topic) for topic in topics]
+
+
+def test_several_topics_in_one_transaction(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, topics: list[str], sqlite: Engine
+) -> None:
+    with producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        invoice = tx.add("invoices", "draft")
+        tx.add("mails", {"to": "you"}, key="k", headers={"a": 1})
+        tx.commit_payload("final", invoice)
+        assert everything(mq, topics) == [[], [], []]
+    assert tx.outcome is mqpg.Outcome.COMMITTED
+    assert everything(mq, topics) == [[1], ["final"], [{"to": "you"}]]
+    producer.close()
+    assert producer.ledger.open_rows() == []
+
+
+def test_they_become_visible_together(producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str) -> None:
+    """One decision transaction: every pass of the appender sees all of them or none."""
+    stop = threading.Event()
+    seen: list[tuple[int, ...]] = []
+
+    def watch() -> None:
+        with psycopg.connect(dsn, autocommit=True) as conn:
+            while not stop.is_set():
+                found = conn.execute("select mqpg.append()").fetchall()[0][0]
+                if found:
+                    seen.append(found)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    for number in range(30):
+        with producer.transaction("orders", number) as tx:
+            tx.add("invoices", number)
+            tx.add("mails", number)
+    wait_until(lambda: sum(map(int, seen)) == 90)  # type: ignore[arg-type]
+    stop.set()
+    thread.join()
+    assert all(found % 3 == 0 for found in seen)  # type: ignore[operator]
+
+
+def test_a_batch_of_halves_under_one_commit(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, sqlite: Engine, topics: list[str]
+) -> None:
+    with producer.transaction("orders", -1, key="k") as tx:
+        handles = tx.add_batch("orders", list(range(500)), keys=["k"] * 500)
+        tx.commit_payload("replaced", handles[7])
+    wanted = [-1, *range(7), "replaced", *range(8, 500)]
+    assert delivered(mq, "orders") == wanted  # in the order of their key
+    with pytest.raises(ZeroDivisionError), producer.transaction("orders", 1) as tx:
+        tx.add_batch("orders", [2, 3])
+        raise ZeroDivisionError
+    assert everything(mq, topics) == [[], [], []]
+
+
+def test_undone_together(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str, topics: list[str], sqlite: Engine
+) -> None:
+    with pytest.raises(ZeroDivisionError), producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.add("invoices", 2)
+        raise ZeroDivisionError
+    with producer.transaction("orders", 1) as tx:
+        tx.add("invoices", 2)
+        tx.rollback()
+    assert tx.outcome is mqpg.Outcome.ROLLED_BACK
+    assert (business(sqlite), everything(mq, topics)) == ([], [[], [], []])
+    with psycopg.connect(dsn) as conn:
+        assert conn.execute("select count(*) from mqpg.half_pending").fetchone() == (0,)
+
+
+def test_one_that_cannot_be_added_stops_all(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, topics: list[str], sqlite: Engine
+) -> None:
+    with pytest.raises(errors.UnknownTopic), producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.add("nowhere", 2)
+    assert (business(sqlite), everything(mq, topics)) == ([], [[], [], []])
+    with producer.transaction("orders", 1) as tx, pytest.raises(errors.UnknownHandle):
+        tx.commit_payload(2, "somebody else's")
+
+
+def test_a_fence_on_any_of_them_stops_all(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, topics: list[str], engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A check-back comes between the second half message and its ledger row."""
+    from mqpg._sync import localtx
+
+    producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
+    producer.create_ledger()
+    prepare = localtx.prepare_half
+
+    def slow(*arguments: Any) -> str:
+        handle = prepare(*arguments)
+        if engine.dialect.name == "postgresql":  # SQLite's open transaction keeps every other writer out
+            assert producer.ledger.verdict(handle) is mqpg.Verdict.ROLLBACK
+        else:
+            assert producer.ledger.verdict(handle, lock_timeout=0.01) is mqpg.Verdict.WAIT
+            raise errors.Fenced("as if")
+        return handle
+
+    monkeypatch.setattr(localtx, "prepare_half", slow)
+    with pytest.raises(errors.Fenced), producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.add("invoices", 2)
+    assert (business(engine), everything(mq, topics)) == ([], [[], [], []])
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(("when", "step", "done"), [
+    ("after", "localtx.prepare_half", False),
+    ("before", "transactional.commit_local", False),
+    ("before", "transactional.decide_all", True),
+    ("after", "transactional.decide_all", True),
+])  # fmt: skip
+def test_killed_producer(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str, topics: list[str], sqlite: Engine, when: str,
+    step: str, done: bool,
+) -> None:  # fmt: skip
+    mq.alter_producer_group("shop", check_after="10 ms")
+    killed("tests.protocols.test_many", dsn, str(sqlite.url), when, step)
+    producer.recover(older_than=AT_ONCE)
+    with psycopg.connect(dsn, autocommit=True) as conn:
+
+        def nothing_left() -> bool:
+            for due in mq.due_checks("shop", lease=1):
+                assert producer.ledger.verdict(due.handle) is mqpg.Verdict.ROLLBACK
+                mq.rollback(due.handle)
+            return conn.execute("select from mqpg.half_pending").fetchone() is None
+
+        wait_until(nothing_left)
+    assert business(sqlite) == ([1] if done else [])
+    assert everything(mq, topics) == ([[1], [2], []] if done else [[], [], []])
+
+
+def test_delayed_transactional_messages(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, topics: list[str]
+) -> None:
+    """The delay counts from the commit; both of RocketMQ's features at once."""
+    with producer.transaction("orders", "late", delay=0.4) as tx:
+        tx.add("invoices", "at once")
+        time.sleep(0.5)
+    assert everything(mq, topics) == [[], ["at once"], []]
+    wait_until(lambda: delivered(mq, "orders") == ["late"])
+
+
+def test_order_of_a_key_with_transactions(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, topics: list[str]
+) -> None:
+    """Messages of one key come in the order of their commits, also between plain ones."""
+    wanted: list[Any] = []
+    for number in range(20):
+        if number % 3 == 0:
+            mq.send("orders", number, key="k")
+        else:
+            with producer.transaction("orders", number, key="k"):
+                pass
+        wanted.append(number)
+    assert delivered(mq, "orders") == wanted
+
+
+def test_handles_that_are_not_ours_stay_unknown(mq: mqpg.Client, topics: list[str]) -> None:
+    """Another broker's, a wrong nonce, a wrong life, a message that is no half, and plain nonsense."""
+    handle = mq.prepare("orders", 1, "shop")
+    broker, life, message_id, nonce = handle.split(".")
+    plain = mq.send("orders", 2)
+    strange = [
+        f"{'0' * 12}.{life}.{message_id}.{nonce}",
+        f"{broker}.{life}.{message_id}.{'0' * 32}",
+        f"{broker}.{int(life) + 1}.{message_id}.{nonce}",
+        f"{broker}.{life}.{int(message_id) + 1}.{nonce}",
+        f"{broker}.{life}.{plain}.{nonce}",
+        f"{broker}.{life}.{plain}.{'0' * 32}",
+        f"0{handle}", f"{handle} ", handle.upper() if handle.upper() != handle else "x", "", "x" * 5000,
+    ]  # fmt: skip
+    for one in strange:
+        assert mq.commit(one) is mqpg.Outcome.UNKNOWN
+        assert mq.rollback(one) is mqpg.Outcome.UNKNOWN
+    assert [outcome for _, outcome in mq.commit_batch(strange)] == [mqpg.Outcome.UNKNOWN] * len(strange)
+    assert {state.state for state in mq.half_states(strange)} == {"unknown"}
+    with pytest.raises(errors.UnknownHandle):
+        mq.check_wait(strange[0])
+    assert mq.commit(handle) is mqpg.Outcome.COMMITTED
+
+
+def _main(dsn: str, local_url: str, when: str, step: str) -> None:
+    from importlib import import_module
+
+    from sqlalchemy import create_engine
+
+    module, _, name = step.rpartition(".")
+    die_at(import_module(f"mqpg._sync.{module}"), name, when)
+    with mqpg.connect(dsn) as mq:
+        producer = mqpg.TransactionalProducer(mq, group="shop", ledger=create_engine(local_url))
+        with producer.transaction("orders", 1) as tx:
+            tx.execute(INSERT, {"id": 1})
+            tx.add("invoices", 2)
+
+
+if __name__ == "__main__":
+    import sys
+
+    _main(*sys.argv[1:])

@@ -1,0 +1,313 @@
+# ruff: noqa: PT012  (what raises is the end of the block)
+"""FastMiniMQ's producer: QoS 2 (P1-P7, also with P1 merged into P4), QoS 1 (P1-P4), QoS 0, recovered by itself."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, text
+from sqlalchemy.orm import Session
+
+import mqpg
+from mqpg import errors
+from tests.integration.cutting import proxy
+from tests.protocols.helpers import INSERT, business, delivered, die_at, killed, rows, wait_until
+
+AT_ONCE = timedelta(0)
+
+
+@pytest.fixture
+def orders(mq: mqpg.Client) -> str:
+    """A topic with a producer group that nobody asks."""
+    mq.create_topic("orders", queues=1)
+    mq.create_producer_group("shop")
+    mq.subscribe("readers", "orders")
+    return "orders"
+
+
+def outbox(mq: mqpg.Client | mqpg.Brokers, engine: Engine) -> mqpg.OutboxProducer:
+    producer = mqpg.OutboxProducer(mq, group="shop", database=engine)
+    producer.create_outbox()
+    return producer
+
+
+def undecided(dsn: str) -> int:
+    with psycopg.connect(dsn) as conn:
+        return int(conn.execute("select count(*) from mqpg.half_pending").fetchall()[0][0])
+
+
+def state(engine: Engine) -> list[str]:
+    with engine.connect() as conn:
+        return list(conn.execute(text("select state from mqpg_outbox order by created_at")).scalars())
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_qos_2(mq: mqpg.Client, dsn: str, orders: str, engine: Engine, merged: bool) -> None:
+    producer = outbox(mq, engine)
+    with producer.transaction(orders, {"id": 1}, key="1", headers={"a": 1}, merged=merged) as tx:
+        tx.execute(INSERT, {"id": 1})
+        assert delivered(mq, orders) == []
+    assert tx.outcome is mqpg.Outcome.COMMITTED
+    with pytest.raises(ZeroDivisionError), producer.transaction(orders, {"id": 2}, merged=merged) as tx:
+        tx.execute(INSERT, {"id": 2})
+        raise ZeroDivisionError
+    assert tx.outcome is mqpg.Outcome.ROLLED_BACK
+    with producer.transaction(orders, {"id": 3}, merged=merged) as tx:
+        tx.execute(INSERT, {"id": 3})
+        tx.rollback()
+    with producer.transaction(orders, "draft", merged=merged) as tx:
+        tx.commit_payload("final")
+        with pytest.raises(errors.WrongState, match="one message"):
+            tx.add(orders, 5)
+    assert (business(engine), delivered(mq, orders)) == ([1], [{"id": 1}, "final"])
+    assert (rows(engine, "mqpg_outbox"), undecided(dsn)) == (0, 0)
+
+
+# The step, and whether the business is done; merged: whether a half message is left that nobody decides.
+STEPS = [
+    ("before", "store_message", False),  # case 1
+    ("after", "store_message", False),  # case 2
+    ("after", "prepare_message", False),  # cases 3 and 4
+    ("after", "begin_local", False),
+    ("before", "commit_local", False),
+    ("after", "commit_local", True),
+    ("before", "decide", True),  # case 5
+    ("after", "decide", True),  # case 6
+    ("before", "delete_message", True),  # case 7
+    ("after", "delete_message", True),
+]
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(("when", "step", "done"), STEPS)
+def test_killed_producer(
+    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, when: str, step: str, done: bool
+) -> None:
+    """Recovery alone, no check-back: the message follows the business, and nothing is left anywhere."""
+    producer = outbox(mq, sqlite)
+    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step, "two")
+    producer.recover(older_than=AT_ONCE)
+    assert business(sqlite) == ([1] if done else [])
+    assert delivered(mq, orders) == ([1] if done else [])
+    assert (rows(sqlite, "mqpg_outbox"), undecided(dsn)) == (0, 0)
+    assert producer.recover(older_than=AT_ONCE) == 0
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(
+    ("when", "step", "done", "orphans"),
+    [
+        ("after", "prepare_message", False, 1),
+        ("before", "commit_local", False, 1),
+        ("after", "commit_local", True, 0),
+    ],
+)
+def test_merged_p1_leaves_the_orphan_that_is_documented(
+    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, when: str, step: str, done: bool, orphans: int
+) -> None:
+    """Case 4: invisible for ever, listed, and settled by hand."""
+    producer = outbox(mq, sqlite)
+    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step, "merged")
+    producer.recover(older_than=AT_ONCE)
+    assert (business(sqlite), delivered(mq, orders)) == (([1], [1]) if done else ([], []))
+    assert undecided(dsn) == orphans
+    if orphans:
+        with psycopg.connect(dsn) as conn:
+            handle = conn.execute("select handle from mqpg.half_pending").fetchall()[0][0]
+        assert mq.settle(handle, "rollback", "orphan") is mqpg.Outcome.ROLLED_BACK
+        assert delivered(mq, orders) == []
+
+
+def test_a_slow_transaction_is_not_rolled_back_under_its_feet(
+    mq: mqpg.Client, dsn: str, orders: str, engine: Engine
+) -> None:
+    """Recovery meets a message whose local transaction is open: one of the two gets the row."""
+    producer, other = outbox(mq, engine), outbox(mq, engine)
+    with producer.transaction(orders, 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        assert other.recover(older_than=AT_ONCE) == 0
+    assert (business(engine), delivered(mq, orders)) == ([1], [1])
+
+
+def test_a_transaction_that_recovery_gave_up_cannot_begin(
+    mq: mqpg.Client, orders: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mqpg._sync import outboxing
+
+    producer = outbox(mq, engine)
+    prepare = outboxing.prepare_message
+
+    def slow(*arguments: Any) -> str:
+        handle = prepare(*arguments)
+        monkeypatch.setattr(outboxing, "prepare_message", prepare)
+        assert producer.recover(older_than=AT_ONCE) == 1
+        return handle
+
+    monkeypatch.setattr(outboxing, "prepare_message", slow)
+    with pytest.raises(errors.Fenced), producer.transaction(orders, 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+    assert (business(engine), delivered(mq, orders), rows(engine, "mqpg_outbox")) == ([], [], 0)
+
+
+def test_qos_1_sends_at_once_or_with_the_business(mq: mqpg.Client, orders: str, engine: Engine) -> None:
+    producer = outbox(mq, engine)
+    first = producer.send(orders, 1, key="1", delay=None)
+    assert isinstance(first, int)
+    with Session(engine) as session, session.begin():
+        session.execute(INSERT, {"id": 2})
+        assert producer.send(orders, 2, conn=session) is None
+    with pytest.raises(ZeroDivisionError), engine.begin() as conn:
+        producer.send(orders, 3, conn=conn)
+        raise ZeroDivisionError
+    assert delivered(mq, orders) == [1]
+    assert producer.recover(older_than=AT_ONCE) == 1
+    assert (delivered(mq, orders), business(engine), rows(engine, "mqpg_outbox")) == ([2], [2], 0)
+
+
+def test_qos_1_repeated_finds_the_first_message(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
+    """P3 is lost: the loop sends again to the same broker, which knows the id and returns the first message's."""
+    found = psycopg.conninfo.conninfo_to_dict(dsn)
+    with proxy(str(found["host"]), int(str(found["port"]))) as between:
+        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
+        with mqpg.connect(behind, pool_timeout=0.3, retry_timeout=0.3) as cut:
+            between.cut_at(b"mqpg.send", forward=True, stay_down=True)
+            assert outbox(cut, sqlite).send(orders, 1) is None
+    assert state(sqlite) == ["send"]
+    producer = outbox(mq, sqlite)
+    assert producer.recover(older_than=AT_ONCE) == 1
+    assert (delivered(mq, orders), rows(sqlite, "mqpg_outbox")) == ([1], 0)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(("when", "step", "sent"), [
+    ("before", "store_message", []), ("after", "store_message", [1]), ("after", "send_message", [1]),
+    ("after", "delete_message", [1]),
+])  # fmt: skip
+def test_qos_1_killed(
+    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, when: str, step: str, sent: list[int]
+) -> None:
+    producer = outbox(mq, sqlite)
+    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step, "one")
+    producer.recover(older_than=AT_ONCE)
+    assert (delivered(mq, orders), rows(sqlite, "mqpg_outbox")) == (sent, 0)
+
+
+def test_what_is_refused_is_not_stored_for_ever(mq: mqpg.Client, orders: str, sqlite: Engine) -> None:
+    """Case 14: no such topic, so it can never be sent."""
+    producer = outbox(mq, sqlite)
+    with pytest.raises(errors.UnknownTopic):
+        producer.send("nowhere", 1)
+    with pytest.raises(errors.UnknownTopic), producer.transaction("nowhere", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+    assert (rows(sqlite, "mqpg_outbox"), business(sqlite)) == (0, [])
+
+
+def test_qos_0_is_sent_once_and_stored_nowhere(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
+    producer = outbox(mq, sqlite)
+    assert isinstance(producer.send(orders, 1, qos=0), int)
+    assert delivered(mq, orders) == [1]
+    found = psycopg.conninfo.conninfo_to_dict(dsn)
+    with proxy(str(found["host"]), int(str(found["port"]))) as between:
+        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
+        with mqpg.connect(behind) as cut:
+            between.cut_at(b"mqpg.send", forward=False)
+            with pytest.raises(errors.OutcomeUnknown):
+                outbox(cut, sqlite).send(orders, 2, qos=0)
+    assert (delivered(mq, orders), rows(sqlite, "mqpg_outbox")) == ([], 0)
+
+
+def test_arguments(mq: mqpg.Client, orders: str, sqlite: Engine) -> None:
+    producer = outbox(mq, sqlite)
+    for qos in (2, -1):
+        with pytest.raises(errors.InvalidArgument, match="qos"):
+            producer.send(orders, 1, qos=qos)
+    with pytest.raises(errors.InvalidArgument, match="payload"):
+        producer.send(orders, None)
+    with pytest.raises(errors.ConfigurationError, match="group"):
+        mqpg.OutboxProducer(mq, database=sqlite).transaction(orders, 1).__enter__()
+    with sqlite.begin() as conn:
+        conn.execute(text("drop table mqpg_outbox"))
+    with pytest.raises(errors.LedgerError, match="mqpg_outbox"):
+        mqpg.OutboxProducer(mq, database=sqlite).send(orders, 1)
+
+
+def test_a_restored_broker_is_told_again(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
+    """What the broker lost by a restore to an earlier time is still in the outbox."""
+    producer = outbox(mq, sqlite)
+    with producer.transaction(orders, 1) as tx, psycopg.connect(dsn) as conn:
+        tx.execute(INSERT, {"id": 1})
+        # The broker comes back as it was before PREPARE, in its next life.
+        conn.execute("truncate mqpg.commit_log, mqpg.op_log, mqpg.dedup")
+        conn.execute("update mqpg.broker set incarnation = incarnation + 1")
+        conn.commit()
+        tx.commit_payload("again")
+        tx.connection.commit()
+        tx.mq.close()
+    assert state(sqlite) == ["commit"]
+    with mqpg.connect(dsn) as later:
+        assert outbox(later, sqlite).recover(older_than=AT_ONCE) == 1
+        assert delivered(later, orders) == ["again"]
+        assert rows(sqlite, "mqpg_outbox") == 0
+
+
+def test_an_unknown_message_of_this_life_is_evidence(
+    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    producer = outbox(mq, sqlite)
+    with pytest.raises(errors.UnknownHandle), producer.transaction(orders, 1), psycopg.connect(dsn) as conn:
+        conn.execute("truncate mqpg.commit_log, mqpg.op_log, mqpg.dedup")
+    assert producer.recover(older_than=AT_ONCE) == 0
+    assert "its broker says unknown" in caplog.text
+    assert state(sqlite) == ["commit"]
+
+
+def test_recoveries_at_once_double_nothing(mq: mqpg.Client, orders: str, engine: Engine) -> None:
+    producer = outbox(mq, engine)
+    with engine.begin() as conn:
+        for number in range(30):
+            producer.send(orders, number, conn=conn)
+    loops = [outbox(mq, engine) for _ in range(3)]
+    threads = [threading.Thread(target=one.recover, kwargs={"older_than": AT_ONCE}) for one in loops]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    wait_until(lambda: producer.recover(older_than=AT_ONCE) == 0 and not rows(engine, "mqpg_outbox"))
+    assert sorted(delivered(mq, orders)) == list(range(30))
+
+
+async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str, sqlite: Engine) -> None:
+    url = str(sqlite.url).replace("sqlite://", "sqlite+aiosqlite://")
+    async with mqpg.AsyncOutboxProducer(amq, group="shop", database=url) as producer:
+        await producer.create_outbox()
+        async with producer.transaction(orders, 1) as tx:
+            await tx.execute(INSERT, {"id": 1})
+        assert tx.outcome is mqpg.Outcome.COMMITTED
+        assert await producer.send(orders, 2) is not None
+        assert await producer.recover(older_than=AT_ONCE) == 0
+    assert (business(sqlite), delivered(mq, orders)) == ([1], [1, 2])
+
+
+def _main(dsn: str, local_url: str, when: str, step: str, kind: str) -> None:
+    from sqlalchemy import create_engine
+
+    from mqpg._sync import outboxing
+
+    die_at(outboxing, step, when)
+    with mqpg.connect(dsn) as mq:
+        producer = mqpg.OutboxProducer(mq, group="shop", database=create_engine(local_url))
+        if kind == "one":
+            producer.send("orders", 1)
+            return
+        with producer.transaction("orders", 1, merged=kind == "merged") as tx:
+            tx.execute(INSERT, {"id": 1})
+
+
+if __name__ == "__main__":
+    import sys
+
+    _main(*sys.argv[1:])

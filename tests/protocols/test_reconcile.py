@@ -1,0 +1,263 @@
+"""T6: the set difference of committed ledger entries and committed messages, in SQL and in Python."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, create_engine, text
+
+import mqpg
+from mqpg import errors
+from tests.integration.cutting import proxy
+from tests.protocols.helpers import INSERT, business, delivered, wait_until
+
+AT_ONCE = timedelta(0)
+
+
+@pytest.fixture
+def orders(mq: mqpg.Client) -> str:
+    """A topic; nobody is asked about its group's halves, as with brokers that have no check-back."""
+    mq.create_topic("orders", queues=2)
+    mq.create_producer_group("shop")
+    mq.subscribe("readers", "orders")
+    return "orders"
+
+
+def local(mq: mqpg.Client, dsn: str, payload: Any, key: str | None = None) -> str:
+    """A half whose local transaction, in the broker's database, has committed; its decision was lost."""
+    handle = mq.prepare("orders", payload, "shop", key=key)
+    with psycopg.connect(dsn) as conn:
+        mq.local_begin(handle, conn=conn)
+    return handle
+
+
+def test_a_lost_commit_is_found_and_settled(mq: mqpg.Client, dsn: str, orders: str) -> None:
+    handle = local(mq, dsn, 1, key="k")
+    listed = mq.reconcile(0, settle=False)
+    assert [(hit.handle, hit.topic, hit.key, hit.state, hit.outcome) for hit in listed] == [
+        (handle, orders, "k", "undecided", None)
+    ]
+    assert delivered(mq, orders) == []
+    assert [hit.outcome for hit in mq.reconcile(0)] == [mqpg.Outcome.COMMITTED]
+    assert delivered(mq, orders) == [1]
+    assert mq.reconcile(0) == []
+
+
+def test_no_false_positives(mq: mqpg.Client, dsn: str, orders: str) -> None:
+    """Open, young, rolled back, never begun, decided: none of them is a lost commit."""
+    with psycopg.connect(dsn) as conn:
+        opened = mq.prepare(orders, "open", "shop")
+        mq.local_begin(opened, conn=conn)
+        mq.prepare(orders, "never begun", "shop")
+        mq.commit(local(mq, dsn, "decided"))
+        assert mq.reconcile(0) == []
+        conn.rollback()
+    assert mq.reconcile(0) == []
+    local(mq, dsn, "young")
+    assert mq.reconcile() == []
+    assert delivered(mq, orders) == ["decided"]
+
+
+def test_contradictions_are_told_not_settled(mq: mqpg.Client, dsn: str, orders: str) -> None:
+    contradicted = local(mq, dsn, 1)
+    mq.settle(contradicted, "rollback", "by mistake")
+    broker = mq.info().broker_id
+    absent = f"{broker}.1.{1 << 40}.{'0' * 32}"
+    with psycopg.connect(dsn) as conn:
+        for handle in (absent, f"{'0' * 12}.1.1024.{'0' * 32}", "nonsense", f"{broker}.x.y.z"):
+            conn.execute("insert into mqpg.ledger (handle) values (%s)", (handle,))
+    hits = {hit.handle: (hit.state, hit.outcome) for hit in mq.reconcile(0)}
+    assert hits == {contradicted: ("rolled_back", None), absent: ("absent", None)}
+    undecided = local(mq, dsn, 2)  # is not hidden behind them
+    assert [(hit.handle, hit.state) for hit in mq.reconcile(0, 1)] == [(undecided, "undecided")]
+
+
+def test_parked_halves_are_settled_too(mq: mqpg.Client, dsn: str, db: psycopg.Connection, orders: str) -> None:
+    mq.create_producer_group("hasty", check_after="10 ms", max_checks=1)
+    handle = mq.prepare(orders, 1, "hasty")
+    with psycopg.connect(dsn) as conn:
+        mq.local_begin(handle, conn=conn)
+
+    def parked() -> bool:
+        mq.due_checks("hasty", lease="10 ms")
+        return bool(mq.half_states([handle])[0].parked)
+
+    wait_until(parked)
+    assert [hit.outcome for hit in mq.reconcile(0)] == [mqpg.Outcome.COMMITTED]
+    assert delivered(mq, orders) == [1]
+
+
+def test_two_at_once_in_sql(mq: mqpg.Client, dsn: str, orders: str) -> None:
+    """Both list the same hits; each is committed by one of them."""
+    for number in range(40):
+        local(mq, dsn, number)
+    outcomes: list[str] = []
+
+    def reconcile() -> None:
+        with psycopg.connect(dsn) as conn:
+            found = conn.execute("select outcome::text from mqpg.reconcile('0')").fetchall()
+            outcomes.extend(row[0] for row in found)
+
+    _at_once(reconcile, 3)
+    assert outcomes.count("committed") == 40
+    assert set(outcomes) <= {"committed", "already_committed"}
+    assert sorted(delivered(mq, orders)) == list(range(40))
+
+
+@pytest.fixture
+def producer(mq: mqpg.Client, orders: str, engine: Engine) -> mqpg.TransactionalProducer:
+    producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
+    producer.create_ledger()
+    return producer
+
+
+def lose(producer: mqpg.TransactionalProducer, payload: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A transaction that commits locally and whose COMMIT never leaves; its row is even marked done."""
+    with monkeypatch.context() as patch:
+        patch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+        with producer.transaction("orders", payload) as tx:
+            tx.execute(INSERT, {"id": payload})
+            tx.commit_payload({"final": payload})
+    producer.ledger.mark_done([tx.handle])
+    return str(tx.handle)
+
+
+def test_a_ledger_elsewhere(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows marked done count too: the mark is no proof."""
+    for number in range(5):
+        with producer.transaction("orders", number) as tx:
+            tx.execute(INSERT, {"id": number})
+    lost = [lose(producer, number, monkeypatch) for number in range(10, 13)]
+    mq.rollback(lost[2])
+    reconciler = mqpg.Reconciler(mq, engine, older_than=AT_ONCE, page=3)
+    hits = reconciler.step(settle=False)
+    assert {hit.handle: hit.state for hit in hits} == {
+        lost[0]: "undecided", lost[1]: "undecided", lost[2]: "rolled_back",
+    }  # fmt: skip
+    assert {hit.handle: hit.outcome for hit in reconciler.step()} == {
+        lost[0]: mqpg.Outcome.COMMITTED, lost[1]: mqpg.Outcome.COMMITTED, lost[2]: None,
+    }  # fmt: skip
+    assert sorted(map(str, delivered(mq, "orders"))) == [*map(str, range(5)), "{'final': 10}", "{'final': 11}"]
+    assert [hit.handle for hit in reconciler.step()] == [lost[2]]
+    assert mqpg.Reconciler(mq, engine).step() == []  # all of it is young
+
+
+def test_open_local_transactions_are_no_hits(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    reconciler = mqpg.Reconciler(mq, engine, older_than=AT_ONCE)
+    with producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        assert reconciler.step() == []
+    with suppress(ZeroDivisionError), producer.transaction("orders", 2):
+        raise ZeroDivisionError
+    producer.ledger.verdict(mq.prepare("orders", 3, "shop"))  # a fence
+    assert reconciler.step() == []
+    assert delivered(mq, "orders") == [1]
+
+
+def test_a_restored_broker_is_told_apart(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, dsn: str
+) -> None:
+    with producer.transaction("orders", 1) as tx:
+        pass
+    with psycopg.connect(dsn) as conn:
+        conn.execute("truncate mqpg.commit_log, mqpg.op_log")
+    hits = mqpg.Reconciler(mq, engine, older_than=AT_ONCE).step()
+    assert [(hit.handle, hit.topic, hit.state, hit.outcome) for hit in hits] == [(tx.handle, "orders", "absent", None)]
+
+
+def test_two_at_once_elsewhere(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        lose(producer, number, monkeypatch)
+    outcomes: list[mqpg.Outcome | None] = []
+
+    def reconcile() -> None:
+        ledger = create_engine(engine.url)
+        outcomes.extend(hit.outcome for hit in mqpg.Reconciler(mq, ledger, older_than=AT_ONCE).step())
+        ledger.dispose()
+
+    _at_once(reconcile, 2)
+    # A verdict that waits for the other's is no answer, and not needed.
+    assert outcomes.count(mqpg.Outcome.COMMITTED) == 12
+    assert len(delivered(mq, "orders")) == 12
+
+
+def test_suspended_while_the_broker_is_away_and_resumed(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lose(producer, 1, monkeypatch)
+    found = psycopg.conninfo.conninfo_to_dict(dsn)
+    stop = threading.Event()
+    with proxy(str(found["host"]), int(str(found["port"]))) as between:
+        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
+        with mqpg.connect(behind, pool_timeout=0.2, retry_timeout=0.2) as cut:
+            between.cut_at(b"half_states", forward=False, stay_down=True)
+            reconciler = mqpg.Reconciler(cut, engine, older_than=AT_ONCE)
+            with pytest.raises(errors.ConnectionFailed):
+                reconciler.step()
+            thread = threading.Thread(target=reconciler.run, args=(stop, 0.05))
+            thread.start()
+            time.sleep(0.3)
+            assert delivered(mq, "orders") == []
+            between.down = False
+            wait_until(lambda: delivered(mq, "orders") == [{"final": 1}])
+            stop.set()
+            thread.join(10)
+
+
+def test_suspended_while_the_ledger_is_away_and_resumed(
+    mq: mqpg.Client, orders: str, business_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = psycopg.conninfo.conninfo_to_dict(business_database)
+    with proxy(str(found["host"]), int(str(found["port"]))) as between:
+        behind = f"postgresql+psycopg://{found['user']}@127.0.0.1:{between.port}/{found['dbname']}"
+        ledger = create_engine(behind, pool_pre_ping=True, connect_args={"gssencmode": "disable"})
+        with ledger.begin() as conn:
+            conn.execute(text("drop schema public cascade"))
+            conn.execute(text("create schema public"))
+            conn.execute(text("create table business (id int primary key)"))
+        producer = mqpg.TransactionalProducer(mq, group="shop", ledger=ledger)
+        producer.create_ledger()
+        lose(producer, 1, monkeypatch)
+        ledger.dispose()
+        between.down = True
+        reconciler = mqpg.Reconciler(mq, ledger, older_than=AT_ONCE)
+        stop = threading.Event()
+        thread = threading.Thread(target=reconciler.run, args=(stop, 0.05))
+        thread.start()
+        time.sleep(0.3)
+        assert thread.is_alive()
+        assert delivered(mq, orders) == []
+        between.down = False
+        wait_until(lambda: delivered(mq, orders) == [{"final": 1}])
+        stop.set()
+        thread.join(10)
+        assert business(ledger) == [1]
+        ledger.dispose()
+
+
+def test_arguments(mq: mqpg.Client) -> None:
+    for arguments in ({"older_than": -1}, {"max_messages": 0}, {"settle": None}):
+        with pytest.raises(errors.InvalidArgument):
+            mq.reconcile(**arguments)
+    with pytest.raises(errors.InvalidArgument, match="handles"):
+        mq.half_states([None])  # type: ignore[list-item]
+
+
+def _at_once(function: Any, count: int) -> None:
+    threads = [threading.Thread(target=function) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
