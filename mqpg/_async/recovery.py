@@ -76,6 +76,9 @@ class Recovery:
                 return settled
 
     async def _settle(self, rows: Sequence[OpenRow]) -> int:
+        if not rows:
+            return 0
+        await self._ledger.settled(rows[-1].handle)
         entries = {row.handle: row.entry for row in rows}
         commits = [row for row in rows if row.entry == "local"]
         outcomes: list[tuple[str, Outcome]] = []

@@ -116,10 +116,9 @@ class Ledger:
         """As `verdict`, with the reason of a WAIT."""
         try:
             self.verified()
-            if self._fence(handle, lock_timeout):
-                return Look(Verdict.ROLLBACK)
+            fenced = self._fence(handle, lock_timeout)
             # A new statement: the one that met the row waited for it and cannot have seen it.
-            return self._standing(handle, lock_timeout)
+            return fenced or self._standing(handle, lock_timeout)
         except (SQLAlchemyError, ConnectionFailed) as error:
             known = self.database.failure(error)
             if not passing(error) or is_denied(error):
@@ -190,28 +189,41 @@ class Ledger:
         with self.database.engine.connect() as conn:
             self.database.verify(conn, ledger)
 
-    def _fence(self, handle: str, lock_timeout: float) -> bool:
-        """Insert the fence; False when a row stands there. Waits for an open local transaction's end."""
+    def settled(self, handle: str, lock_timeout: float = 5.0) -> None:
+        """Have on disk what is committed here. Some databases show commits to others before; see docs/proof.md.
+
+        Raises LedgerError where it takes too long.
+        """
+        with self.database.short_transaction(lock_timeout) as conn:
+            write_something(conn, handle)
+            conn.commit()
+            if not flushed(conn):
+                raise LedgerError(f"ledger {self.database.describe()}: its commits are not on disk yet")
+
+    def _fence(self, handle: str, lock_timeout: float) -> Look | None:
+        """Insert the fence; None when a row stands there. Waits for an open local transaction's end."""
         values = {"new_handle": handle, "new_entry": "fence", "new_topic": None}
         try:
             with self.database.short_transaction(lock_timeout) as conn:
                 conn.execute(_INSERT, values)
+                conn.commit()
+                if flushed(conn):
+                    return Look(Verdict.ROLLBACK)
         except IntegrityError:
-            return False
-        return True
+            return None
+        return Look(Verdict.WAIT, "its fence is not on disk yet")
 
     def _standing(self, handle: str, lock_timeout: float) -> Look:
+        """What the row says. A fence is another checker's or an earlier one of ours: it may not be on disk either."""
         with self.database.short_transaction(lock_timeout) as conn:
             entry = (conn.execute(_ENTRY, {"one": handle})).scalar()
-            if entry == "fence":
-                return Look(Verdict.ROLLBACK)
             if entry is None:
                 return Look(Verdict.WAIT, "the ledger row went away: the next look sets a fence")
             write_something(conn, handle)
             conn.commit()
             if flushed(conn):
-                return Look(Verdict.COMMIT)
-        return Look(Verdict.WAIT, "its commit is not on disk yet")
+                return Look(Verdict.COMMIT if entry == "local" else Verdict.ROLLBACK)
+        return Look(Verdict.WAIT, f"its {'commit' if entry == 'local' else 'fence'} is not on disk yet")
 
 
 def _now(conn: Connection) -> Any:

@@ -77,6 +77,9 @@ class Recovery:
                 return settled
 
     def _settle(self, rows: Sequence[OpenRow]) -> int:
+        if not rows:
+            return 0
+        self._ledger.settled(rows[-1].handle)
         entries = {row.handle: row.entry for row in rows}
         commits = [row for row in rows if row.entry == "local"]
         outcomes: list[tuple[str, Outcome]] = []

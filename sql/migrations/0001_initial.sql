@@ -392,13 +392,16 @@ create table mqpg.cursor (
     slot int not null,
     queue_id smallint not null,     -- -1: the retry lane
     action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
-                                    -- p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
+                                    -- f filtered, p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
                                     -- c closed here, k carried here
     owner text,                     -- pinned: whose queue it is until unpin
-    claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64
+    claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64 of them open
+    failed bigint [],               -- n: offsets that failed and stay at their place (block_key, block_queue),
+    reason text,                    -- and why
     primary key (subscription_id, queue_id, version, slot)
 ) partition by range (slot);
 comment on table mqpg.cursor is 'Cursors: versioned positions and claims of subscriptions, append-only';
+create index cursor_moved on mqpg.cursor (subscription_id, queue_id, version) where action = 'q';
 
 -- tables/dedup.sql
 -- Dedup ids of recent sends. A unique key holds inside one partition only, so each id is written to the
@@ -565,7 +568,8 @@ begin
         ),
         step as (
             select l.attempt + d.attempt - 1 as attempt,
-                jsonb_build_object('delivered_at', d.at, 'consumer', d.consumer) as detail
+                jsonb_build_object('delivered_at', d.at, 'consumer', d.consumer, 'failed_at', d.failed_at,
+                    'reason', d.reason) as detail
             from lane l
             cross join lateral mqpg._deliveries_of(_attempts.subscription_id, l.queue_id, l.queue_offset) d
             where l.queue_offset is not null and d.at > (select s.at from since s)
@@ -1735,6 +1739,47 @@ end
 $$;
 comment on function mqpg._died_at(int, bigint) is 'Internal: when a dead letter died';
 
+-- functions/internal/_expire.sql
+-- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the topic's
+-- message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has their
+-- offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
+-- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else see
+-- _offset_at(), one cursor version, and one row a dead letter.
+create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
+returns mqpg.cursor
+language plpgsql as $$
+declare
+    v_cursor mqpg.cursor := _expire.last_version;
+    v_before timestamptz := clock_timestamp() - (_expire.topic).message_ttl;
+    v_tick_id bigint;
+    v_to bigint;
+begin
+    select c.tick_id into v_tick_id from mqpg.consume_queue c
+    where c.topic_id = (_expire.topic).topic_id and c.queue_id = v_cursor.queue_id and c.subscription_id = 0
+        and c.base_offset <= v_cursor.claimed
+    order by c.base_offset desc limit 1;
+    if v_tick_id is null or not exists (
+        select from mqpg.tick t where t.tick_id = v_tick_id and t.at < v_before) then
+        return v_cursor;
+    end if;
+    v_to := mqpg._offset_at((_expire.topic).topic_id, v_cursor.queue_id, 0, v_before);
+    if v_to <= v_cursor.claimed then
+        return v_cursor;
+    end if;
+    if (_expire.topic).on_expired = 'dead_letter' then
+        perform mqpg._bury(
+            v_cursor.subscription_id, array_agg(m.message_id), array_agg(m.deliver_id),
+            array_agg(0), 'expired')
+        from mqpg._claimed_messages((_expire.topic).topic_id, v_cursor.queue_id, 0,
+            row(null, v_cursor.claimed, v_to, 1, null, null, null, null, null)::mqpg.claim) m;
+    end if;
+    perform mqpg._write_cursor(v_cursor, 'x', null, v_to, v_cursor.owner, v_cursor.claims);
+    perform mqpg._note_jump(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to, 'expired');
+    return mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
+end
+$$;
+comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is 'Internal: pass over what expired';
+
 -- functions/internal/_first_sends.sql
 -- Tells which messages are the first with their dedup id within the window, and registers those:
 -- returns, per element, null where the message is new (or has no dedup id), else the first one's id.
@@ -1943,11 +1988,12 @@ comment on function mqpg._handle(int, bigint, uuid) is 'Internal: handle of a ha
 -- not overtake it is given back with it, its attempt not counted: all that is behind it in the delivery (block_queue),
 -- or what has its key there (block_key). So only the first failed message of the queue, or of a key, counts an attempt.
 -- One whose attempts are used up becomes a dead letter and holds nothing back.
--- Returns what is left of the claim, null where nothing is, and what waits.
+-- Returns what is left of the claim, null where nothing is, what waits, and the offsets whose attempt counted.
 -- Locks: none. Cost: a look at each run of the delivery; block_key: and at its keys. One row a dead letter.
 create function mqpg._hold_back(
     subscription mqpg.subscription, last_version mqpg.cursor, claim mqpg.claim, message_ids bigint [], reason text,
-    delay interval, out left_over mqpg.claim, out waiting mqpg.claim []
+    delay interval, out left_over mqpg.claim, out waiting mqpg.claim [],
+    out failed bigint []
 )
 language plpgsql as $$
 declare
@@ -1962,6 +2008,7 @@ declare
     v_keys text [] := '{}';
     v_untils timestamptz [] := '{}';
 begin
+    failed := '{}';
     for v_message in
         select k.* from mqpg._keyed_messages(
             (_hold_back.subscription).topic_id, (_hold_back.last_version).queue_id, _hold_back.claim) k
@@ -1972,8 +2019,11 @@ begin
         if not v_behind and v_attempt >= (_hold_back.subscription).max_attempts then
             perform mqpg._bury(
                 (_hold_back.subscription).subscription_id, array[v_message.message_id], array[v_message.deliver_id],
-                array[v_attempt], _hold_back.reason);
+                array[v_attempt], _hold_back.reason, (_hold_back.claim).consumer);
             continue;
+        end if;
+        if not v_behind then
+            failed := failed || v_message.queue_offset;
         end if;
         v_offsets := v_offsets || v_message.queue_offset;
         v_deliveries := v_deliveries || case when v_behind then v_attempt - 1 else v_attempt end;
@@ -2231,6 +2281,9 @@ begin
         v_cursor, 'q', null,
         case when v_seek then _move_cursor.to_offset else greatest(v_cursor.claimed, _move_cursor.to_offset) end,
         v_cursor.owner, v_kept);
+    if (_move_cursor.subscription).mode = 'broadcast' and (_move_cursor.subscription).member = '' then
+        return 0;   -- nobody reads by the group's own row
+    end if;
     for v_part in
         select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.n
         from (
@@ -3139,7 +3192,8 @@ comment on function mqpg._wait_for_cursor(int, int) is 'Internal: take a queue''
 -- A caller whose snapshot is too old to see the newest version loses the race: 40001.
 -- Locks: none beyond the new row (callers hold the queue's lock). Cost: one insert.
 create function mqpg._write_cursor(
-    last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim []
+    last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim [],
+    failed bigint [] default null, reason text default null
 ) returns void
 language plpgsql as $$
 declare
@@ -3149,19 +3203,21 @@ declare
             else _write_cursor.claims end, '{}');
 begin
     insert into mqpg.cursor (
-        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims)
+        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims, failed,
+        reason)
     values (
         _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
         _write_cursor.last_version.slot, _write_cursor.last_version.version + 1,
         coalesce((v_claims[1]).from_offset, _write_cursor.claimed), _write_cursor.claimed, clock_timestamp(),
-        _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims)
+        _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims,
+        _write_cursor.failed, _write_cursor.reason)
     on conflict do nothing;
     if not found then
         raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
     end if;
 end
 $$;
-comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [])
+comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [], bigint [], text)
     is 'Internal: write the next version of a cursor';
 
 -- functions/topic/alter_producer_group.sql
@@ -4030,7 +4086,8 @@ comment on function mqpg.commit_batch(text [], jsonb []) is 'Commit many half me
 -- functions/transact/local_begin.sql
 -- Writes the ledger row of a local transaction in this database (protocol T2, step 2): call it first in the
 -- local transaction. It fails, and with it the transaction, where a check-back came first (MQ017) or the
--- half is decided or was begun before (MQ018).
+-- half is decided or was begun before (MQ018). The local commit waits for the disk whatever the session's
+-- synchronous_commit says: a message must not outlive its business change.
 -- Locks: the ledger key; waits for a check-back under way. Cost: one insert. Errors: MQ001, MQ006, MQ017, MQ018.
 create function mqpg.local_begin(handle text) returns void
 language plpgsql as $$
@@ -4046,6 +4103,7 @@ begin
     if not v_half.known then
         raise exception using errcode = 'MQ006', message = format('handle %L names no half message here', local_begin.handle);
     end if;
+    perform mqpg._force_sync();
     insert into mqpg.ledger (handle) values (local_begin.handle) on conflict do nothing;
     if not found then
         select l.entry into strict v_entry from mqpg.ledger l where l.handle = local_begin.handle;
@@ -4499,14 +4557,16 @@ begin
             where m.message_id = any(nack.message_ids)
         loop
             perform mqpg._give_up(
-                v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+                v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay,
+                (v.claim).consumer);
             v_offsets := v_offsets || v_message.queue_offset;
         end loop;
-        select mqpg._settle_offsets(v.claim, v_offsets) as left_over into v_held;
+        select mqpg._settle_offsets(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_held;
     end if;
     perform mqpg._write_cursor(
         v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
-        case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end);
+        case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end,
+        v_held.failed, case when v_held.failed is not null then nack.reason end);
 end
 $$;
 comment on function mqpg.nack(text, bigint [], text, interval, boolean)
@@ -4639,6 +4699,9 @@ begin
             end if;
             -- a new statement: the cursor as the last holder of the lock left it
             v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
+            if v_topic.message_ttl is not null and v_waiting.lane = 0 then
+                v_cursor := mqpg._expire(v_topic, v_subscription, v_cursor);
+            end if;
             v_claim := mqpg._claim(
                 v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
             continue when v_claim is null;
@@ -7371,57 +7434,89 @@ $$;
 comment on function mqpg.keep() is 'One pass of the keeper: make, close and drop segments; returns what it did';
 
 -- functions/find/_cursor_from.sql
--- The first version of a cursor that is left whose `claimed` (or, with done, `committed`) is above an offset; null
--- if none. Both only ever grow with the version, so it is found by halving.
+-- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an offset;
+-- null if none. There both only ever grow with the version, so it is found by halving.
 -- Locks: none. Cost: log2(versions) index lookups.
-create function mqpg._cursor_from(subscription_id int, queue_id int, queue_offset bigint, done boolean) returns bigint
+create function mqpg._cursor_from(
+    subscription_id int, queue_id int, queue_offset bigint, done boolean, from_version bigint, to_version bigint
+) returns bigint
 language plpgsql stable as $$
 declare
-    v_low bigint;
-    v_high bigint;
+    v_low bigint := _cursor_from.from_version;
+    v_high bigint := _cursor_from.to_version + 1;
     v_middle bigint;
-    v_at bigint;
+    v_row record;
 begin
-    select min(c.version), max(c.version) + 1 into v_low, v_high from mqpg.cursor c
-    where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id;
     while v_low < v_high loop
         v_middle := (v_low + v_high) / 2;
-        select case when _cursor_from.done then c.committed else c.claimed end into v_at from mqpg.cursor c
+        select c.version, case when _cursor_from.done then c.committed else c.claimed end as at into v_row
+        from mqpg.cursor c
         where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id
             and c.version >= v_middle
         order by c.version limit 1;
-        if v_at > _cursor_from.queue_offset then
+        if v_row.version is null or v_row.version > _cursor_from.to_version or v_row.at > _cursor_from.queue_offset then
             v_high := v_middle;
         else
-            v_low := v_middle + 1;
+            v_low := v_row.version + 1;
         end if;
     end loop;
     return (
-        select min(c.version) from mqpg.cursor c
+        select c.version from mqpg.cursor c
         where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id
-            and c.version >= v_low);
+            and c.version between v_low and _cursor_from.to_version
+        order by c.version limit 1);
 end
 $$;
-comment on function mqpg._cursor_from(int, int, bigint, boolean) is 'Internal: cursor version that passed an offset';
+comment on function mqpg._cursor_from(int, int, bigint, boolean, bigint, bigint) is
+    'Internal: cursor version that passed an offset';
+
+-- functions/find/_eras.sql
+-- The stretches of a cursor's history, first and last version, in which positions only grow: a seek begins another.
+-- Locks: none. Cost: one index lookup a slot, and one row a seek (or purge, or loss by policy).
+create function mqpg._eras(subscription_id int, queue_id int) returns table (from_version bigint, to_version bigint)
+language sql stable as $$
+    with bound as (
+        select min(c.version) as version from mqpg.cursor c
+        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id
+        union
+        select c.version from mqpg.cursor c
+        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id and c.action = 'q'
+    )
+    select b.version, coalesce(lead(b.version) over (order by b.version) - 1, (
+        select max(c.version) from mqpg.cursor c
+        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id))
+    from bound b
+$$;
+comment on function mqpg._eras(int, int) is 'Internal: stretches of a cursor''s history between seeks';
 
 -- functions/find/_deliveries_of.sql
--- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back.
--- Locks: none. Cost: a few lookups, and the cursor versions from the first delivery to the end of the last.
-create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint)
-returns table (at timestamptz, attempt int, consumer text, lease_until timestamptz)
+-- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back; and of one
+-- that failed and stayed at its place (block_key, block_queue) when and why.
+-- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of the last.
+create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint) returns table (
+    at timestamptz, attempt int, consumer text, lease_until timestamptz, failed_at timestamptz, reason text
+)
 language sql stable as $$
-    select c.at, k.attempt, k.consumer, k.lease_until
-    from mqpg.cursor c
+    with version as materialized (
+        select c.* from mqpg._eras(_deliveries_of.subscription_id, _deliveries_of.queue_id) e
+        join mqpg.cursor c on c.subscription_id = _deliveries_of.subscription_id
+            and c.queue_id = _deliveries_of.queue_id
+            and c.version >= mqpg._cursor_from(
+                _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, false,
+                e.from_version, e.to_version)
+            and c.version <= coalesce(mqpg._cursor_from(
+                _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, true,
+                e.from_version, e.to_version), e.to_version)
+            and c.action in ('r', 't', 'n')
+    )
+    select c.at, k.attempt, k.consumer, k.lease_until, f.at, f.reason
+    from version c
     cross join lateral unnest(c.claims) as k
-    where c.subscription_id = _deliveries_of.subscription_id and c.queue_id = _deliveries_of.queue_id
-        and c.version >= mqpg._cursor_from(
-            _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, false)
-        and c.version <= coalesce(mqpg._cursor_from(
-            _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, true),
-            9223372036854775807)
-        and c.action in ('r', 't') and k.epoch = c.epoch
+    left join version f on f.action = 'n' and f.epoch = c.epoch and _deliveries_of.queue_offset = any(f.failed)
+    where c.action in ('r', 't') and k.epoch = c.epoch
         and _deliveries_of.queue_offset >= k.from_offset and _deliveries_of.queue_offset < k.to_offset
         and not coalesce(_deliveries_of.queue_offset = any(k.settled), false)
+        and coalesce(_deliveries_of.queue_offset = any(k.picked), true)
     order by c.version
 $$;
 comment on function mqpg._deliveries_of(int, int, bigint) is 'Internal: deliveries of an offset to a subscription';
@@ -7640,12 +7735,12 @@ begin
     return query
     with lane as (
         -- what subscriptions took the message by: the topic's queue, or their retry lane
-        select s.subscription_id, s.consumer_group, v_message.queue_id::int as queue_id, v_place.queue_offset,
+        select s.subscription_id, s.consumer_group, s.member, v_message.queue_id::int as queue_id, v_place.queue_offset,
             1 as attempt
         from mqpg.subscription s
         where s.topic_id = v_message.topic_id and v_place.queue_offset is not null
         union all
-        select s.subscription_id, s.consumer_group, -1,
+        select s.subscription_id, s.consumer_group, s.member, -1,
             mqpg._offset_of(mqpg._tick_of(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id, trace.message_id),
             d.attempt
         from mqpg.delayed d
@@ -7684,16 +7779,33 @@ begin
         union all
         select d.at, 'delivered', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
             'queue_offset', l.queue_offset, 'attempt', l.attempt + d.attempt - 1, 'consumer', d.consumer,
+            'member', nullif(l.member, ''),
             'lease_until', d.lease_until), 4
         from lane l
         cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
         union all
-        select c.at, 'done', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
-            'queue_offset', l.queue_offset), 5
+        select d.failed_at, 'retry', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
+            'attempt', l.attempt + d.attempt, 'reason', d.reason), 5
         from lane l
+        cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
+        where d.failed_at is not null
+        union all
+        select c.at, 'done', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
+            'queue_offset', l.queue_offset, 'member', nullif(l.member, '')), 5
+        from lane l
+        cross join lateral mqpg._eras(l.subscription_id, l.queue_id) e
         join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
-            and c.version = mqpg._cursor_from(l.subscription_id, l.queue_id, l.queue_offset, true)
-        where c.action not in ('s', 'k')
+            and c.version = mqpg._cursor_from(
+                l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
+        where c.action not in ('s', 'k', 'q', 'x', 'f')
+        union all
+        -- left out by a seek, a purge, expiry or a policy; or to be delivered again by a seek back
+        select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(
+            'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
+            'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5
+        from lane l
+        join mqpg.jump j on j.subscription_id = l.subscription_id and j.queue_id = l.queue_id
+            and j.to_offset > l.queue_offset and j.from_offset <= l.queue_offset
         union all
         select d.written_at, 'retry', jsonb_build_object('consumer_group', s.consumer_group, 'attempt', d.attempt,
             'visible_at', d.visible_at, 'reason', d.reason), 4

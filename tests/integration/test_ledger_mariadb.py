@@ -280,7 +280,42 @@ def test_flushes_that_come_too_seldom_are_an_error_not_a_guess(own_mariadb: Mari
         commit(ledger)
         with pytest.raises(errors.LedgerError, match="innodb_flush_log_at_timeout"):
             ledger.verdict(HANDLE)
-        assert ledger.verdict("b.1.8.x") is Verdict.ROLLBACK
+        with pytest.raises(errors.LedgerError, match="innodb_flush_log_at_timeout"):
+            ledger.verdict("b.1.8.x")  # a fence that a crash can take away is none
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_fence_outlives_the_server(own_mariadb: MariaDB, twice: bool) -> None:
+    """What the model calls fence-unflushed: the verdict counts once the fence is on disk, whoever meets it."""
+    own_mariadb.stop()
+    own_mariadb.start(innodb_flush_log_at_trx_commit=0, innodb_flush_log_at_timeout=5)
+    with mqpg.Ledger(own_mariadb.create_database()) as ledger:
+        ledger.create()
+        if twice:  # another checker's, committed and not flushed
+            with ledger.database.engine.begin() as conn:
+                conn.execute(text(
+                    "insert into mqpg_ledger (handle, entry, created_at) values (:h, 'fence', utc_timestamp(6))"
+                ), {"h": HANDLE})  # fmt: skip
+        assert ledger.verdict(HANDLE) is Verdict.ROLLBACK
+        own_mariadb.kill()
+        own_mariadb.start()
+        with ledger.database.engine.connect() as conn, pytest.raises(errors.Fenced):
+            ledger.begin(conn, HANDLE)
+
+
+def test_recovery_sends_what_is_on_disk(own_mariadb: MariaDB, mq: mqpg.Client, orders: str) -> None:
+    """What the model calls recover-unflushed: a broker that knows of a commit which a crash takes away again."""
+    own_mariadb.stop()
+    own_mariadb.start(innodb_flush_log_at_trx_commit=0, innodb_flush_log_at_timeout=5)
+    with mqpg.TransactionalProducer(mq, group="shop", ledger=own_mariadb.create_database()) as producer:
+        producer.create_ledger()
+        handle = mq.prepare(orders, {"id": 1}, "shop")
+        with producer.ledger.database.engine.begin() as conn:
+            producer.ledger.begin(conn, handle, orders)
+        assert producer.recover(older_than=timedelta(0)) == 1
+        own_mariadb.kill()
+        own_mariadb.start()
+        assert producer.ledger.verdict(handle) is Verdict.COMMIT
 
 
 def test_an_open_local_transaction_is_rolled_back_by_the_crash_and_cannot_come_back(own_mariadb: MariaDB) -> None:

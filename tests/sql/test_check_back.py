@@ -246,6 +246,16 @@ def test_two_compensators_share_the_work(quick: Session, broker: Broker) -> None
     assert [decision(quick, h) for h in handles] == [("b", "checker")] * 6
 
 
+def test_the_local_commit_is_durable_in_a_session_that_chose_otherwise(quick: Session) -> None:
+    """What the model calls async-local: commit() follows, and that is on disk; so this must be."""
+    quick.execute("set synchronous_commit = off")
+    handle = quick.prepare("one", "1", "led")
+    with quick.transaction():
+        quick.call("local_begin", handle)
+        assert quick.scalar("show synchronous_commit") == "on"
+    assert quick.scalar("show synchronous_commit") == "off"
+
+
 def test_compensation_is_durable_in_a_session_that_chose_otherwise(quick: Session) -> None:
     quick.execute("set synchronous_commit = off")
     quick.prepare("one", "1", "led")

@@ -1,6 +1,7 @@
 -- Writes the ledger row of a local transaction in this database (protocol T2, step 2): call it first in the
 -- local transaction. It fails, and with it the transaction, where a check-back came first (MQ017) or the
--- half is decided or was begun before (MQ018).
+-- half is decided or was begun before (MQ018). The local commit waits for the disk whatever the session's
+-- synchronous_commit says: a message must not outlive its business change.
 -- Locks: the ledger key; waits for a check-back under way. Cost: one insert. Errors: MQ001, MQ006, MQ017, MQ018.
 create function mqpg.local_begin(handle text) returns void
 language plpgsql as $$
@@ -16,6 +17,7 @@ begin
     if not v_half.known then
         raise exception using errcode = 'MQ006', message = format('handle %L names no half message here', local_begin.handle);
     end if;
+    perform mqpg._force_sync();
     insert into mqpg.ledger (handle) values (local_begin.handle) on conflict do nothing;
     if not found then
         select l.entry into strict v_entry from mqpg.ledger l where l.handle = local_begin.handle;
