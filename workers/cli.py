@@ -81,6 +81,10 @@ def consume(
     ] = None,
     queues: Annotated[str | None, typer.Option("--queues", help="Only these queues, like 0-3,6.")] = None,
     max_messages: Annotated[int | None, typer.Option("--max-messages", min=1, help="Messages a round.")] = None,
+    concurrency: Annotated[int | None, typer.Option("--concurrency", min=1, help="Rounds at a time.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", min=0.001, help="Seconds that one call of the handler may take.")
+    ] = None,
     heartbeat: Beat = 5.0,
     wait: Patience = 10.0,
     at_eof: Eof = False,
@@ -94,6 +98,8 @@ def consume(
         consumer=consumer,
         queues=runner.parse_queues(queues) if queues is not None else None,
         max_messages=max_messages,
+        concurrency=concurrency,
+        timeout=timeout,
     )
     runner.run(wanted, handler, dsns.resolve(dsn), stop, heartbeat=heartbeat, patience=wait)
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import importlib
-import inspect
 import logging
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -69,12 +67,12 @@ def parse_queues(text: str) -> list[int]:
 def with_options(made: AnyConsumer, **changes: Any) -> AnyConsumer:
     """The consumer with those options that are not None in place of its own. Raises ConfigurationError."""
     given = {name: value for name, value in changes.items() if value is not None}
-    return _remade(made, made.handler, replace(made.options, **given))
+    return _remade(made, replace(made.options, **given))
 
 
-def _remade(made: AnyConsumer, handler: Callable[..., Any], options: Any) -> AnyConsumer:
+def _remade(made: AnyConsumer, options: Any) -> AnyConsumer:
     kind: Any = type(made)
-    remade: AnyConsumer = kind(handler, options)
+    remade: AnyConsumer = kind(made.handler, options)
     return remade
 
 
@@ -91,21 +89,27 @@ def run(
         "handled": 0,
         "raised": 0,
     }
-    counted = _remade(consumer, _counting(consumer.handler, options.batch, detail), options)
-    mq = patiently(lambda: mqpg.connect(dsn), stop, patience)
+    # The innermost of the middleware: it sees what the handler itself raises.
+    count = _counter(detail, asynchronous=isinstance(consumer, mqpg.AsyncConsumer))
+    counted = _remade(consumer, replace(options, middleware=(*options.middleware, count)))
+    # One connection for each round at a time, and some for what goes on beside them.
+    settings = {"pool_max_size": max(10, options.concurrency + 2)}
+    mq = patiently(lambda: mqpg.connect(dsn, **settings), stop, patience)
     if mq is None:
         return
     logger.info("consuming", extra={"handler": target, "topic": options.topic, "consumer_group": options.group})
     with mq, _Beating(dsn, Heartbeat("consumer", heartbeat, detail)):
         if isinstance(counted, mqpg.AsyncConsumer):
-            asyncio.run(_run_async(counted, dsn, stop))
+            asyncio.run(_run_async(counted, dsn, stop, settings))
         else:
             counted.run(mq, stop)
             counted.close()
     logger.info("stopped", extra={"handled": detail["handled"], "raised": detail["raised"]})
 
 
-async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event) -> None:
+async def _run_async(
+    consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event, settings: dict[str, Any]
+) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def forward() -> None:
@@ -114,38 +118,38 @@ async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Eve
             loop.call_soon_threadsafe(stopping.set)
 
     threading.Thread(target=forward, name="mqpg-stop", daemon=True).start()
-    async with await mqpg.connect_async(dsn) as mq:
+    async with await mqpg.connect_async(dsn, **settings) as mq:
         await consumer.run(mq, stopping)
         await consumer.close()
 
 
-def _counting(handler: Callable[..., Any], batch: bool, detail: dict[str, Any]) -> Callable[..., Any]:
-    """The handler, its calls counted: they are effects tried, not yet committed ones."""
+def _counter(detail: dict[str, Any], *, asynchronous: bool) -> Callable[..., Any]:
+    """Middleware that counts messages handled: effects tried, not yet committed ones."""
+    lock = threading.Lock()
 
-    def count(given: Any, failed: bool) -> None:
-        detail["raised" if failed else "handled"] += len(given) if batch and isinstance(given, Sequence) else 1
+    def count(given: Any, what: str) -> None:
+        with lock:
+            detail[what] += len(given) if isinstance(given, list) else 1
 
-    @functools.wraps(handler)
-    def call(given: Any, conn: Any) -> Any:
+    def call(given: Any, proceed: Callable[[], Any]) -> Any:
         try:
-            result = handler(given, conn)
+            result = proceed()
         except Exception:
-            count(given, True)
+            count(given, "raised")
             raise
-        count(given, False)
+        count(given, "handled")
         return result
 
-    @functools.wraps(handler)
-    async def call_async(given: Any, conn: Any) -> Any:
+    async def call_async(given: Any, proceed: Callable[[], Any]) -> Any:
         try:
-            result = await handler(given, conn)
+            result = await proceed()
         except Exception:
-            count(given, True)
+            count(given, "raised")
             raise
-        count(given, False)
+        count(given, "handled")
         return result
 
-    return call_async if inspect.iscoroutinefunction(handler) else call
+    return call_async if asynchronous else call
 
 
 class _Beating:

@@ -97,6 +97,8 @@ class AsyncConsumer:
         except FATAL:
             raise
         except Exception as error:
+            if mq.closed:
+                raise
             pause = wake.failed() * random.uniform(0.7, 1.0)
             logger.warning("%r: again in %.2f s after %s", self, pause, reason_of(error))
             await wait_for(stop, pause)

@@ -69,6 +69,11 @@ class Core:
     ) -> None:
         await self.close()
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return bool(self._pool.closed) and self._info is not None
+
     async def close(self) -> None:
         """Close all connections; the client cannot be used after."""
         watch, self._watch = self._watch, None

@@ -30,6 +30,25 @@ _DEAD_AMONG = statement("""
     where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text)
         and d.message_id = any(cast(%(message_ids)s as bigint[]))
 """)
+# Offsets that a consumer with a database of its own has to apply: those that its subscription chooses and was not
+# moved over on purpose.
+_WANTED = statement("""
+    select o.queue_offset
+    from mqpg.subscription s
+    join mqpg.topic t using (topic_id)
+    cross join lateral (select case when s.filter is not null or s.tags is not null then (mqpg._chosen(
+        s, cast(%(queue_id)s as int), cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))).offsets end
+    ) as c (offsets)
+    cross join lateral generate_series(
+        cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint) - 1) as o (queue_offset)
+    where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text) and s.member = ''
+        and (c.offsets is null or o.queue_offset = any(c.offsets))
+        and not exists (
+            select from mqpg.jump j
+            where j.subscription_id = s.subscription_id and j.queue_id = cast(%(queue_id)s as int) and not j.back
+                and o.queue_offset >= j.from_offset and o.queue_offset < j.to_offset)
+    order by 1
+""")
 
 
 class Finding(Core):
@@ -62,3 +81,15 @@ class Finding(Core):
     async def _dead_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
         values = {"consumer_group": consumer_group, "topic": topic, "message_ids": list(message_ids)}
         return {row[0] for row in await self._rows(_DEAD_AMONG, values, repeat=True)}
+
+    async def _wanted(
+        self, consumer_group: str, topic: str, queue_id: int, from_offset: int, to_offset: int
+    ) -> list[int]:
+        values = {
+            "consumer_group": consumer_group,
+            "topic": topic,
+            "queue_id": queue_id,
+            "from_offset": from_offset,
+            "to_offset": to_offset,
+        }
+        return [row[0] for row in await self._rows(_WANTED, values, repeat=True)]

@@ -48,7 +48,7 @@ class EffectHere:
         self._options = options
         self._calls = calls
         self._lanes = Lanes(options)
-        self._trial = Trial(calls, self._after)
+        self._trial = Trial(calls, self._after, self._policy)
         self._engine: Engine | None = None
         self._ready = False
         # The client of the round under way: rounds of one consumer have one client.
@@ -75,11 +75,18 @@ class EffectHere:
             await self._engine.dispose()
 
     async def _apply(self, mq: AsyncClient, conn: PgConnection | Connection, messages: Sequence[Message]) -> None:
-        failures, _ = await self._trial.apply(conn, messages)
+        tried = await self._trial.apply(conn, messages)
         receipt = str(messages[0].receipt)
-        await give_up(mq, receipt, failures, conn=conn)
-        if len(failures) < len(messages):
+        await give_up(mq, receipt, tried.failures, conn=conn)
+        if tried.failures and messages[0].queue_id >= 0 and await self._policy(conn) != tried.policy:
+            # alter_subscription meanwhile: whether what is behind had to wait was decided by the old one.
+            raise RoundLost
+        if tried.left < len(messages):
             await mq.ack(receipt, conn=conn)
+
+    async def _policy(self, conn: PgConnection | Connection) -> str:
+        assert self._mq is not None
+        return await self._mq._on_failure(self._options.group, self._options.topic, conn)
 
     async def _prepare(self, mq: AsyncClient) -> None:
         await self._lanes.ready(mq)

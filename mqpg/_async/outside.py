@@ -17,6 +17,7 @@ from mqpg._async.client import AsyncClient
 from mqpg._async.lanes import Lanes
 from mqpg._async.leases import Claim, kept
 from mqpg._async.settling import give_up
+from mqpg._async.trying import Tried
 from mqpg._consumption import Options
 from mqpg._failures import Failure
 from mqpg._sql import statement
@@ -66,26 +67,35 @@ class EffectOutside:
         return len(messages)
 
     async def _handle(self, mq: AsyncClient, claim: Claim, messages: Sequence[Message], stop: Event | None) -> None:
-        failed = 0
-        for number, message in enumerate(messages):
+        tried, each = Tried(), self._options.ack == "each"
+        done: Message | None = None  # not acknowledged yet
+        for message in messages:
             if claim.lost:
                 return
-            if number and stop is not None and stop.is_set():
-                await self._give_back(mq, claim, messages[number - 1])
+            if message is not messages[0] and stop is not None and stop.is_set():
+                await self._settle(mq, claim, done)
+                await mq.release(claim.receipt)
                 return
+            if tried.holds(message):
+                # Given back with the failed message.
+                continue
             failure = await self._try(mq, [message])
-            if failure is not None:
-                failed += 1
-                await give_up(mq, claim.receipt, [failure])
-            elif self._options.ack == "each":
-                await mq.ack(claim.receipt, message.queue_offset)
-        if self._options.ack == "delivery" and failed < len(messages):
-            await mq.ack(claim.receipt)
+            if failure is None:
+                done = message
+                if each:
+                    await self._settle(mq, claim, done)
+                    done = None
+                continue
+            if message.queue_id >= 0:
+                tried.policy = await mq._on_failure(self._options.group, self._options.topic)
+            tried.failures.append(failure)
+            await give_up(mq, claim.receipt, [failure])
+        await self._settle(mq, claim, done)
 
-    async def _give_back(self, mq: AsyncClient, claim: Claim, last: Message) -> None:
-        if self._options.ack == "delivery":
-            await mq.ack(claim.receipt, last.queue_offset)
-        await mq.release(claim.receipt)
+    async def _settle(self, mq: AsyncClient, claim: Claim, done: Message | None) -> None:
+        """Acknowledge everything up to the last one that was handled."""
+        if done is not None:
+            await mq.ack(claim.receipt, done.queue_offset)
 
     async def _handle_batch(self, mq: AsyncClient, claim: Claim, messages: Sequence[Message]) -> None:
         failure = await self._try(mq, messages)

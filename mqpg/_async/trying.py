@@ -1,19 +1,56 @@
-"""Effects in savepoints: a delivery as a whole, and when that failed, message by message."""
+"""Effects in savepoints: a delivery as a whole, and when that failed, message by message.
+
+Where the subscription blocks on a failure (on_failure), what would overtake the failed message is not tried.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from mqpg._async._io import Connection, DriverConnection, Handled, PgConnection
 from mqpg._async.calling import Calls, Reply, is_lost
 from mqpg._failures import Failure, RoundLost, Watchlist, is_passing
+from mqpg._signals import Reject
 from mqpg.errors import HandlerTimeout
 from mqpg.message import Message
 
-__all__ = ["Trial"]
+__all__ = ["Trial", "Tried"]
 
 After = Callable[[Any, Sequence[Message], list[Reply]], Handled]
+# What the subscription does on a failure: skip, block_key or block_queue; asked where there is one.
+Policy = Callable[[Any], Any]
+
+_RETRY_LANE = -1
+
+
+@dataclass(slots=True)
+class Tried:
+    """What came of a delivery: the failures, undone; what must wait behind them, untried; what to reply."""
+
+    failures: list[Failure] = field(default_factory=list)
+    held: list[Message] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    policy: str = "skip"
+
+    @property
+    def left(self) -> int:
+        """How many messages are not to be acknowledged."""
+        return len(self.failures) + len(self.held)
+
+    @property
+    def blocker(self) -> Message | None:
+        """The first message of a queue that nothing may overtake."""
+        blocking = [f.message for f in self.failures if not isinstance(f.error, Reject)]
+        return blocking[0] if blocking and self.policy == "block_queue" else None
+
+    def holds(self, message: Message) -> bool:
+        """Whether an earlier failure blocks this message's way."""
+        blocking = [f.message for f in self.failures if not isinstance(f.error, Reject)]
+        if self.policy == "block_key":
+            return message.key is not None and any(one.key == message.key for one in blocking)
+        return self.policy == "block_queue" and bool(blocking)
 
 
 class Trial:
@@ -22,33 +59,31 @@ class Trial:
     `after` belongs to the effect: it runs in the same savepoint, with what is to be replied.
     """
 
-    def __init__(self, calls: Calls, after: After) -> None:
+    def __init__(self, calls: Calls, after: After, policy: Policy) -> None:
         self._calls = calls
         self._after = after
+        self._policy = policy
         self._watchlist = Watchlist()
 
-    async def apply(
-        self, conn: PgConnection | Connection, messages: Sequence[Message]
-    ) -> tuple[list[Failure], list[Reply]]:
-        """The failures, undone, and what the others want to be replied.
-
-        Raises RoundLost, and whatever took the connection away.
-        """
-        failures = self._watchlist.take(messages)
-        known = {failure.message.message_id for failure in failures}
-        left = [message for message in messages if message.message_id not in known]
-        replies: list[Reply] = []
-        if not left:
-            return failures, replies
-        if len(left) == 1 or not self._watchlist.are_suspect(left):
-            failure = await self._try(conn, left, replies)
-            if failure is None or len(left) == 1:
-                return failures if failure is None else [*failures, failure], replies
-        for message in left:
-            failure = await self._try(conn, [message], replies)
-            failures += [] if failure is None else [failure]
-        self._watchlist.clear(left)
-        return failures, replies
+    async def apply(self, conn: PgConnection | Connection, messages: Sequence[Message]) -> Tried:
+        """Raises RoundLost, and whatever took the connection away."""
+        tried = Tried()
+        known = {failure.message.message_id: failure for failure in self._watchlist.take(messages)}
+        if messages and not known and not (len(messages) > 1 and self._watchlist.are_suspect(messages)):
+            failure = await self._try(conn, messages, tried.replies)
+            if failure is None:
+                return tried
+            known = {failure.message.message_id: failure} if len(messages) == 1 else {}
+        if messages and messages[0].queue_id != _RETRY_LANE:
+            tried.policy = await self._policy(conn)
+        for message in messages:
+            if tried.holds(message):
+                tried.held.append(message)
+                continue
+            failure = known.get(message.message_id) or await self._try(conn, [message], tried.replies)
+            tried.failures += [] if failure is None else [failure]
+        self._watchlist.clear(messages)
+        return tried
 
     async def _try(
         self, conn: PgConnection | Connection, messages: Sequence[Message], replies: list[Reply]

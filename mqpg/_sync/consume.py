@@ -100,7 +100,7 @@ class Consuming(Core):
         *,
         conn: Caller | None = None,
     ) -> None:
-        """Send some messages of a delivery to retry, or to the dead letters, at once if `final`; the rest stays claimed."""
+        """Send some messages of a delivery to retry or to the dead letters (at once if `final`); the rest stays."""
         values = {
             "receipt": receipt,
             "message_ids": listed(message_ids),

@@ -98,6 +98,8 @@ class Consumer:
         except FATAL:
             raise
         except Exception as error:
+            if mq.closed:
+                raise
             pause = wake.failed() * random.uniform(0.7, 1.0)
             logger.warning("%r: again in %.2f s after %s", self, pause, reason_of(error))
             wait_for(stop, pause)

@@ -49,7 +49,7 @@ class EffectHere:
         self._options = options
         self._calls = calls
         self._lanes = Lanes(options)
-        self._trial = Trial(calls, self._after)
+        self._trial = Trial(calls, self._after, self._policy)
         self._engine: Engine | None = None
         self._ready = False
         # The client of the round under way: rounds of one consumer have one client.
@@ -76,11 +76,18 @@ class EffectHere:
             self._engine.dispose()
 
     def _apply(self, mq: Client, conn: PgConnection | Connection, messages: Sequence[Message]) -> None:
-        failures, _ = self._trial.apply(conn, messages)
+        tried = self._trial.apply(conn, messages)
         receipt = str(messages[0].receipt)
-        give_up(mq, receipt, failures, conn=conn)
-        if len(failures) < len(messages):
+        give_up(mq, receipt, tried.failures, conn=conn)
+        if tried.failures and messages[0].queue_id >= 0 and self._policy(conn) != tried.policy:
+            # alter_subscription meanwhile: whether what is behind had to wait was decided by the old one.
+            raise RoundLost
+        if tried.left < len(messages):
             mq.ack(receipt, conn=conn)
+
+    def _policy(self, conn: PgConnection | Connection) -> str:
+        assert self._mq is not None
+        return self._mq._on_failure(self._options.group, self._options.topic, conn)
 
     def _prepare(self, mq: Client) -> None:
         self._lanes.ready(mq)

@@ -21,6 +21,7 @@ from mqpg._sync.client import Client
 from mqpg._sync.lanes import Lanes
 from mqpg._sync.leases import Claim, kept
 from mqpg._sync.settling import give_up
+from mqpg._sync.trying import Tried
 from mqpg.errors import ReceiptError
 from mqpg.message import Message
 
@@ -67,26 +68,35 @@ class EffectOutside:
         return len(messages)
 
     def _handle(self, mq: Client, claim: Claim, messages: Sequence[Message], stop: Event | None) -> None:
-        failed = 0
-        for number, message in enumerate(messages):
+        tried, each = Tried(), self._options.ack == "each"
+        done: Message | None = None  # not acknowledged yet
+        for message in messages:
             if claim.lost:
                 return
-            if number and stop is not None and stop.is_set():
-                self._give_back(mq, claim, messages[number - 1])
+            if message is not messages[0] and stop is not None and stop.is_set():
+                self._settle(mq, claim, done)
+                mq.release(claim.receipt)
                 return
+            if tried.holds(message):
+                # Given back with the failed message.
+                continue
             failure = self._try(mq, [message])
-            if failure is not None:
-                failed += 1
-                give_up(mq, claim.receipt, [failure])
-            elif self._options.ack == "each":
-                mq.ack(claim.receipt, message.queue_offset)
-        if self._options.ack == "delivery" and failed < len(messages):
-            mq.ack(claim.receipt)
+            if failure is None:
+                done = message
+                if each:
+                    self._settle(mq, claim, done)
+                    done = None
+                continue
+            if message.queue_id >= 0:
+                tried.policy = mq._on_failure(self._options.group, self._options.topic)
+            tried.failures.append(failure)
+            give_up(mq, claim.receipt, [failure])
+        self._settle(mq, claim, done)
 
-    def _give_back(self, mq: Client, claim: Claim, last: Message) -> None:
-        if self._options.ack == "delivery":
-            mq.ack(claim.receipt, last.queue_offset)
-        mq.release(claim.receipt)
+    def _settle(self, mq: Client, claim: Claim, done: Message | None) -> None:
+        """Acknowledge everything up to the last one that was handled."""
+        if done is not None:
+            mq.ack(claim.receipt, done.queue_offset)
 
     def _handle_batch(self, mq: Client, claim: Claim, messages: Sequence[Message]) -> None:
         failure = self._try(mq, messages)

@@ -24,12 +24,16 @@ _ALTER = function(
     "consumer_group text, topic text, max_attempts int, retry_delay interval, filter jsonpath, tags text[], "
     "on_failure text, mode text",
 )
-_UNSUBSCRIBE = function("unsubscribe", "consumer_group text, topic text")
+_UNSUBSCRIBE = function("unsubscribe", "consumer_group text, topic text, consumer text")
 _SEEK = function("seek", "consumer_group text, topic text, target text, queue_id int, consumer text")
 _UNPIN = function("unpin", "consumer_group text, topic text, queue_id int, consumer text")
 _READY = function("ready", "consumer_group text, after_tick bigint", columns="topic, tick")
 _MODE = statement("""
     select s.mode from mqpg.subscription s join mqpg.topic t using (topic_id)
+    where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text) and s.member = ''
+""")
+_ON_FAILURE = statement("""
+    select s.on_failure from mqpg.subscription s join mqpg.topic t using (topic_id)
     where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text) and s.member = ''
 """)
 
@@ -96,9 +100,11 @@ class Subscriptions(Core):
         }
         self._rows(_ALTER, values, conn, repeat=True)
 
-    def unsubscribe(self, consumer_group: str, topic: str, *, conn: Caller | None = None) -> None:
-        """End a subscription: its positions, retries and dead letters are gone."""
-        self._rows(_UNSUBSCRIBE, {"consumer_group": consumer_group, "topic": topic}, conn)
+    def unsubscribe(
+        self, consumer_group: str, topic: str, consumer: str | None = None, *, conn: Caller | None = None
+    ) -> None:
+        """End a subscription, or one member of a broadcast group: positions, retries and dead letters are gone."""
+        self._rows(_UNSUBSCRIBE, {"consumer_group": consumer_group, "topic": topic, "consumer": consumer}, conn)
 
     def seek(
         self,
@@ -148,6 +154,10 @@ class Subscriptions(Core):
         values = {"consumer_group": consumer_group, "topic": topic}
         mode = self._value(_MODE, values, repeat=True)
         return None if mode is None else str(mode)
+
+    def _on_failure(self, consumer_group: str, topic: str, conn: Caller | None = None) -> str:
+        values = {"consumer_group": consumer_group, "topic": topic}
+        return str(self._value(_ON_FAILURE, values, conn, repeat=True) or "skip")
 
 
 def _point(target: str | int | datetime) -> str:

@@ -6,7 +6,8 @@ by an ack after the local commit. So a crash between the two costs a redelivery 
 the local offset and are passed over. Where a delivery begins behind the local offset (the local database
 was restored, or the broker gave messages up), what lies between is read from the log with `fetch`.
 
-A failed message must not be lost, applied twice, or block its queue. In the local transaction its effect
+A failed message must not be lost or applied twice, nor block its queue unless the subscription says so (then
+the local offset stops before it, and it comes again at its place). In the local transaction its effect
 is undone and a row `deferred` goes into the inbox under its id, while the offset moves past it; after the
 local commit it is nacked. If that is lost in a crash, the redelivery finds the row and nacks then. From
 the retry lane (queue -1) a message is applied only under a `deferred` row, which becomes `applied` in the
@@ -35,7 +36,7 @@ from mqpg._sync.local import LocalDatabase, begin_immediate
 from mqpg._sync.logcheck import LogCheck
 from mqpg._sync.offsets import Offsets
 from mqpg._sync.settling import give_up
-from mqpg._sync.trying import Trial
+from mqpg._sync.trying import Trial, Tried
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
 
@@ -43,6 +44,8 @@ __all__ = ["EffectThere"]
 
 logger = logging.getLogger("mqpg")
 
+# Offsets that are looked at in one go where the delivery leaves some out.
+_WINDOW = 4096
 _NEVER_DEFERRED = "never deferred by this database: not known whether it was applied"
 
 
@@ -52,11 +55,13 @@ class EffectThere:
     def __init__(self, options: Options, calls: Calls) -> None:
         self._options = options
         self._calls = calls
-        self._trial = Trial(calls, self._after)
+        self._trial = Trial(calls, self._after, self._policy)
         self._lanes = Lanes(options)
         self._database = LocalDatabase(options.database)
         self._offsets = Offsets(self._database, options.group, options.topic)
         self._check = LogCheck(options.topic, self._database)
+        # The client of the round under way: rounds of one consumer have one client.
+        self._mq: Client | None = None
 
     def close(self) -> None:
         """Close the local connections, unless the engine is the caller's."""
@@ -64,6 +69,7 @@ class EffectThere:
 
     def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
         """One delivery: effect and offset in one local transaction, then the ack; how many messages it had."""
+        self._mq = mq
         self._offsets.ensure()
         self._lanes.ready(mq)
         self._calls.inbox.ready(mq, self._database)
@@ -80,68 +86,87 @@ class EffectThere:
             return 0
         try:
             if messages[0].queue_id < 0:
-                failures, replies = self._apply_retries(messages)
+                tried = self._apply_retries(messages)
             else:
                 self._catch_up(mq, messages)
-                failures, replies = self._apply(mq, messages, claimed=True)
+                tried = self._apply(mq, messages, claimed=True)
         except Exception:
             # No fault of the messages: they come again, and no attempt is counted.
             with suppress(Error):
                 mq.release(str(messages[0].receipt))
             raise
-        for request, payload in replies:
+        for request, payload in tried.replies:
             mq.reply(request, payload)
-        self._settle(mq, messages, failures)
+        self._settle(mq, messages, tried)
         return len(messages)
 
-    def _settle(self, mq: Client, messages: Sequence[Message], failures: Sequence[Failure]) -> None:
+    def _settle(self, mq: Client, messages: Sequence[Message], tried: Tried) -> None:
         receipt = str(messages[0].receipt)
         try:
-            give_up(mq, receipt, failures)
-            if len(failures) < len(messages):
+            give_up(mq, receipt, tried.failures)
+            if tried.left < len(messages):
                 mq.ack(receipt)
         except ReceiptError as error:
             # Another process of this name has taken over; it finds here what was done.
             logger.warning("%s/%s: %s", self._options.group, self._options.topic, error)
 
     def _catch_up(self, mq: Client, messages: Sequence[Message]) -> None:
-        """Apply from the log what the delivery leaves out, up to its end or to where it is without holes."""
+        """Apply from the log what the delivery leaves out, up to its end or to where it is without holes.
+
+        What the subscription's filter does not choose and what it was moved over (seek, expiry) is left out rightly.
+        """
         queue_id, first, last = messages[0].queue_id, messages[0].queue_offset, messages[-1].queue_offset
         whole = last - first + 1 == len(messages)
-        until = first if whole else last + 1
+        delivered = {message.queue_offset for message in messages}
+        until, start = first if whole else last + 1, 0
         while True:
             with self._database.engine.connect() as conn:
                 position = self._offsets.position(conn, queue_id, lock=False)
             self._check.verify(mq, queue_id, position, last)
-            if position is None or position.next_offset >= until:
+            if position is None or max(start, position.next_offset) >= until:
                 return
-            count = min(self._options.max_messages, until - position.next_offset)
-            missing = mq.fetch(self._options.topic, queue_id, position.next_offset, count)
-            logger.warning(
-                "%s/%s queue %d: applying offsets %d to %d from the log, the broker thought they were done",
-                self._options.group, self._options.topic, queue_id, missing[0].queue_offset, missing[-1].queue_offset,
-            )  # fmt: skip
+            start = max(start, position.next_offset)
+            upto = min(until, start + _WINDOW)
+            wanted = mq._wanted(self._options.group, self._options.topic, queue_id, start, upto)
+            if delivered.issuperset(wanted):
+                start = upto
+                continue
+            missing = self._fetch(mq, queue_id, wanted)
             self._apply(mq, missing, claimed=False)
+            start = missing[-1].queue_offset + 1
 
-    def _apply(self, mq: Client, messages: Sequence[Message], *, claimed: bool) -> tuple[list[Failure], list[Reply]]:
+    def _fetch(self, mq: Client, queue_id: int, wanted: Sequence[int]) -> list[Message]:
+        count = min(self._options.max_messages, wanted[-1] - wanted[0] + 1)
+        found = mq.fetch(self._options.topic, queue_id, wanted[0], count)
+        missing = [message for message in found if message.queue_offset in set(wanted)]
+        logger.warning(
+            "%s/%s queue %d: applying offsets %d to %d from the log, the broker thought they were done",
+            self._options.group, self._options.topic, queue_id, missing[0].queue_offset, missing[-1].queue_offset,
+        )  # fmt: skip
+        return missing
+
+    def _apply(self, mq: Client, messages: Sequence[Message], *, claimed: bool) -> Tried:
         """Apply what lies at or behind the local offset; the failures to be nacked, earlier ones too."""
         info = mq.info()
         with self._transaction() as conn:
             position = self._offsets.position(conn, messages[0].queue_id, lock=True)
             fresh = [m for m in messages if position is None or m.queue_offset >= position.next_offset]
+            old: list[Failure] = []
             if len(fresh) < len(messages) or not claimed:
                 old, fresh = self._sort_out(mq, conn, messages, fresh, claimed)
-            else:
-                old = []
-            failures, replies = self._trial.apply(conn, fresh)
-            if failures and not claimed:
+            tried = self._trial.apply(conn, fresh)
+            if tried.failures and not claimed:
                 # There is no claim to nack it from, so it has to be done here, in its place.
-                raise failures[0].error
-            for failure in failures:
-                self._offsets.defer(conn, failure.message, failure.reason)
-            if position is None or messages[-1].queue_offset >= position.next_offset:
-                self._offsets.move(conn, messages[-1], position, info)
-        return old + failures, replies
+                raise tried.failures[0].error
+            blocker = tried.blocker
+            for failure in tried.failures:
+                if failure.message is not blocker:
+                    self._offsets.defer(conn, failure.message, failure.reason)
+            passed = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
+            if passed and (position is None or passed[-1].queue_offset >= position.next_offset):
+                self._offsets.move(conn, passed[-1], position, info)
+        tried.failures = old + tried.failures
+        return tried
 
     def _sort_out(
         self, mq: Client, conn: Connection, messages: Sequence[Message], fresh: list[Message], claimed: bool
@@ -161,16 +186,21 @@ class EffectThere:
                 self._offsets.defer(conn, message, "dead letter of the broker")
         return [], [m for m in left if m.message_id not in dead]
 
-    def _apply_retries(self, messages: Sequence[Message]) -> tuple[list[Failure], list[Reply]]:
+    def _apply_retries(self, messages: Sequence[Message]) -> Tried:
         """A delivery of the retry lane, under the inbox rows; the failures to be nacked."""
         with self._transaction() as conn:
             states = self._offsets.states(conn, messages)
             due = [m for m in messages if states.get(m.message_id, ("",))[0] == "deferred"]
-            failures, replies = self._trial.apply(conn, due)
-            failed = {failure.message.message_id for failure in failures}
+            tried = self._trial.apply(conn, due)
+            failed = {failure.message.message_id for failure in tried.failures}
             self._offsets.settle(conn, [m for m in due if m.message_id not in failed])
         strange = [m for m in messages if m.message_id not in states]
-        return failures + [Failure(m, KnownReason(_NEVER_DEFERRED)) for m in strange], replies
+        tried.failures += [Failure(m, KnownReason(_NEVER_DEFERRED)) for m in strange]
+        return tried
+
+    def _policy(self, conn: Connection) -> str:
+        assert self._mq is not None
+        return self._mq._on_failure(self._options.group, self._options.topic)
 
     def _after(self, conn: Connection, messages: Sequence[Message], replies: Sequence[Reply]) -> None:
         if self._options.journal:

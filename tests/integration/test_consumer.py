@@ -304,8 +304,8 @@ def test_run_is_woken_by_the_appender(mq: mqpg.Client, topic: str) -> None:
     ("when", "step", "applied"),
     [
         ("after", "_sync.lanes.Lanes.receive", False),
+        ("after", "_sync.trying.Trial.apply", False),
         ("after", "_sync.here.EffectHere._apply", False),
-        ("after", "_sync.here.EffectHere._settle", False),
         ("after", "_sync.here.EffectHere.step", True),
     ],
 )
@@ -331,7 +331,7 @@ def test_c1_killed(
     ("when", "step"),
     [
         ("after", "_sync.lanes.Lanes.receive"),
-        ("after", "_sync.there.EffectThere._effects"),
+        ("after", "_sync.trying.Trial.apply"),
         ("before", "_sync.there.EffectThere._settle"),
         ("after", "_sync.consume.Consuming.nack"),
         ("after", "_sync.there.EffectThere._settle"),
