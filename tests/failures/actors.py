@@ -10,22 +10,11 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Engine, NullPool, create_engine, text
 
 import mqpg
 from mqpg.workers.compensator import Compensator
 from mqpg.workers.worker import Options
-
-__all__ = [
-    "compensate",
-    "compensator",
-    "consume_c3",
-    "consume_here",
-    "consume_there",
-    "recover",
-    "sell",
-    "sell_here",
-]
 
 SALE = text("insert into sale (id) values (:id)")
 EFFECT = text("insert into effect (id) values (:id)")
@@ -59,10 +48,58 @@ def sell_here(dsn: str, id: int, fail: bool = False) -> None:
         conn.execute("select mqpg.rollback(%s)" if fail else "select mqpg.commit(%s)", row)
 
 
-def recover(dsn: str, shop: str) -> None:
-    """The producer's recovery pass."""
-    with _producer(dsn, shop) as producer:
-        producer.recover(older_than=timedelta(0))
+def sell_stored(dsn: str, shop: str, id: int, fail: bool = False, merged: bool = False) -> None:
+    """FastMiniMQ's P1 to P7: the message is stored in the shop's database first."""
+    with (
+        mqpg.connect(dsn) as mq,
+        mqpg.OutboxProducer(mq, database=shop, group="fast") as producer,
+        producer.transaction("orders", {"id": id}, merged=merged) as tx,
+    ):
+        tx.execute(SALE, {"id": id})
+        if fail:
+            raise ValueError("the shop says no")
+
+
+def post(dsn: str, shop: str, id: int, result: str = "success") -> None:
+    """postMessage: the business in a callback, which tells its result."""
+
+    def business(handle: str) -> str:
+        if result != "failure":
+            do_business(shop, id)
+        return result
+
+    with mqpg.connect(dsn) as mq:
+        mqpg.PostProducer(mq, group="posted").post("orders", {"id": id}, business)
+
+
+def do_business(shop: str, id: int) -> None:
+    """The business of `post`, in one transaction of its own."""
+    engine = create_engine(shop, poolclass=NullPool)
+    with engine.begin() as conn:
+        conn.execute(SALE, {"id": id})
+
+
+def answer(dsn: str, shop: str) -> None:
+    """The reverse flow of `post`: what became of the business of each message that is asked about."""
+    engine = create_engine(shop, poolclass=NullPool)
+    with mqpg.connect(dsn) as mq:
+        producer = mqpg.PostProducer(mq, group="posted", check=lambda half: look_up(engine, half))
+        give_up = time.monotonic() + 10
+        while not producer.answer() and time.monotonic() < give_up:
+            time.sleep(0.02)
+
+
+def look_up(engine: Engine, half: mqpg.HalfCheck) -> mqpg.Result:
+    """What the shop's books say."""
+    with engine.connect() as conn:
+        found = conn.execute(text("select id from sale where id = :id"), {"id": half.payload["id"]}).first()
+    return mqpg.Result.FAILURE if found is None else mqpg.Result.SUCCESS
+
+
+def reconcile(dsn: str, shop: str) -> None:
+    """One comparison of the shop's ledger with the broker."""
+    with mqpg.connect(dsn) as mq:
+        mqpg.Reconciler(mq, shop, older_than=timedelta(0)).step()
 
 
 def compensator(dsn: str, shop: str, seconds: float = 30.0) -> None:
@@ -81,10 +118,10 @@ def compensate(dsn: str) -> None:
             time.sleep(0.02)
 
 
-def consume_there(dsn: str, shop: str, consumer: str = "one") -> None:
+def consume_there(dsn: str, shop: str, consumer: str = "one", topic: str = "orders") -> None:
     """Protocol C2: effect and offset in the consumer's own database."""
 
-    @mqpg.consumer("orders", group="there", database=shop, consumer=consumer)
+    @mqpg.consumer(topic, group="there", database=shop, consumer=consumer)
     def handle(message: mqpg.Message, conn: Connection) -> None:
         conn.execute(EFFECT, {"id": message.payload["id"]})
 

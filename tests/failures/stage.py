@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import NullPool, create_engine
@@ -55,6 +56,17 @@ class Stage:
         self.engine.dispose()
         self.shop.conn.close()
         self.broker.close()
+
+    def stored(self, mq: mqpg.Client | mqpg.Brokers | None = None, **options: Any) -> mqpg.OutboxProducer:
+        """FastMiniMQ's producer: it stores its messages in the shop's database; group `fast`, which nobody checks."""
+        self.mq.create_producer_group("fast", check_after="1 h")
+        producer = mqpg.OutboxProducer(mq or self.mq, database=self.engine, group="fast", **options)
+        producer.create_outbox()
+        return producer
+
+    def outbox(self) -> list[str]:
+        """States of the messages that FastMiniMQ's producer still has stored."""
+        return [row[0] for row in self.shop.rows("select state from mqpg_outbox order by created_at")]
 
     def sell_here(self) -> None:
         """The business is in the broker's database too: its tables, and producer group `here` for them."""
@@ -146,16 +158,16 @@ class Stage:
         """The shop's database lets nobody in."""
         name = sql.Identifier(self.shop.conn.info.dbname)
         alter = sql.SQL("alter database {} allow_connections {}")
-        self.sql.conn.execute(alter.format(name, sql.SQL("false")))
-        self.sql.execute(
-            "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s and pid <> %s",
-            self.shop.conn.info.dbname,
-            self.shop.pid,
-        )
-        try:
-            yield
-        finally:
-            self.sql.conn.execute(alter.format(name, sql.SQL("true")))
+        with psycopg.connect(make_conninfo(self.shop_dsn, dbname="postgres"), autocommit=True) as admin:
+            admin.execute(alter.format(name, sql.SQL("false")))
+            admin.execute(
+                "select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = %s and pid <> %s",
+                [self.shop.conn.info.dbname, self.shop.pid],
+            )
+            try:
+                yield
+            finally:
+                admin.execute(alter.format(name, sql.SQL("true")))
 
     def overdue_now(self) -> None:
         """As if every lease and back-off of a check-back had passed."""

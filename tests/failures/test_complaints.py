@@ -84,7 +84,7 @@ def test_4_3_checks_end_with_the_decision(app: Stage) -> None:
 
 def test_4_4_lost_commit_with_nobody_to_answer_is_not_lost(stage: Stage) -> None:
     """The ledger's database is away, too: the half waits, uncounted and never dropped, and is decided by the facts."""
-    stage.killed("sell", "before", f"{STEPS}:decide", id=1)
+    stage.killed("sell", "before", "mqpg:Client.commit", id=1)
     (half,) = stage.pending()
     with stage.shop_away(), stage.compensator():
         time.sleep(0.5)
@@ -213,8 +213,8 @@ def test_4_12_check_goes_to_nobody_but_its_group(app: Stage) -> None:
 
 def test_4_13_producer_that_is_gone_is_not_needed(stage: Stage) -> None:
     """One committed, one failed, and no producer of the group will ever run again: the ledger answers."""
-    stage.killed("sell", "before", f"{STEPS}:decide", id=1)
-    stage.killed("sell", "before", f"{STEPS}:rollback_half", id=2, fail=True)
+    stage.killed("sell", "before", "mqpg:Client.commit", id=1)
+    stage.killed("sell", "before", "mqpg:Client.rollback", id=2, fail=True)
     stage.check_back()
     stage.exactly_once([1])
 
@@ -244,7 +244,7 @@ def test_4_14_standby_that_is_down_fails_no_transaction(crashing: CrashingStage)
 def test_4_15_body_may_depend_on_the_local_transaction(stage: Stage, dies: bool) -> None:
     """A generated id goes into the final payload; it is in the ledger, so whoever commits in the end has it."""
     if dies:
-        stage.killed("sell", "before", f"{STEPS}:decide", id=1, final={"id": 1, "number": 77})
+        stage.killed("sell", "before", "mqpg:Client.commit", id=1, final={"id": 1, "number": 77})
     else:
         with stage.producer.transaction("orders", {"id": 0}) as tx:
             tx.execute(SALE, {"id": 1})
@@ -380,7 +380,7 @@ def test_4_22_idle_queue_keeps_no_wal_and_needs_no_heartbeat(stage: Stage) -> No
 
 def test_4_23_no_endpoint_to_write_and_no_barrier_to_forget(stage: Stage) -> None:
     """The library writes the ledger row first and the fence answers: nothing of it is the user's code."""
-    stage.killed("sell", "before", f"{STEPS}:decide", id=1)
+    stage.killed("sell", "before", "mqpg:Client.commit", id=1)
     never = stage.sql.prepare("orders", '{"id": 2}', "shop")
     stage.check_back()
     assert stage.decision(never) == ("b", "checker")

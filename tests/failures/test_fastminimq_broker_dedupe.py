@@ -1,100 +1,201 @@
 """FastMiniMQ with dedupe at the broker: every way in which a party can fail between P1 and S3.
 
-In mqpg's protocol T2 the broker gives the handle, so PREPARE (P2, P3) comes first and P1 is merged into P4, the one
-local transaction: ledger row and business. P5 and P6 are `commit` or `rollback`, P7 is the ledger's mark `done_at`.
+P1 message stored, P2 P3 PREPARE, P4 business and decision in one local transaction, P5 P6 COMMIT or ROLLBACK, P7
+message deleted; a loop sends again what is stored. S1 S2 messages requested, S3 effect and offset in one transaction.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
 import pytest
+from psycopg.conninfo import make_conninfo
 
 import mqpg
 from mqpg import errors
-from tests.failures.stage import Stage
-from tests.sql.harness import eventually
+from tests.failures.stage import SALE, Stage
+from tests.integration.cutting import Proxy, proxy
+from tests.sql.harness import Broker, eventually
 
-STEPS = "mqpg._sync.transactional"
-
-
-def done(stage: Stage) -> list[bool]:
-    """Of each ledger row, whether P7 has happened."""
-    return [row[0] for row in stage.shop.rows("select done_at is not null from mqpg_ledger order by created_at")]
+STEPS = "mqpg._sync.outboxing"
+NOW = timedelta(0)
+IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
-def test_1_1_E1_producer_dies_before_it_stored_anything(stage: Stage) -> None:
-    stage.killed("sell", "before", f"{STEPS}:prepare_half", id=1)
+@pytest.fixture
+def fast(stage: Stage) -> Iterator[mqpg.OutboxProducer]:
+    """The producer that recovers after the killed one."""
+    with stage.stored() as producer:
+        yield producer
+
+
+def sell(producer: mqpg.OutboxProducer, id: int, *, key: str | None = None, fail: bool = False) -> str:
+    """One sale; its handle."""
+    with producer.transaction("orders", {"id": id}, key=key) as tx:
+        tx.execute(SALE, {"id": id})
+        if fail:
+            raise ValueError("the shop says no")
+    return tx.handle
+
+
+def test_1_1_E1_producer_dies_before_it_stored_anything(stage: Stage, fast: mqpg.OutboxProducer) -> None:
+    stage.killed("sell_stored", "before", f"{STEPS}:store_message", id=1)
     assert stage.sql.scalar("select count(*) from mqpg.commit_log") == 0
-    assert done(stage) == []
+    assert stage.outbox() == []
+    assert fast.recover(older_than=NOW) == 0
+    stage.exactly_once([])
+
+
+@pytest.mark.parametrize(
+    ("when", "step"),
+    [("after", f"{STEPS}:store_message"), ("after", "mqpg:Client.prepare"), ("after", f"{STEPS}:prepare_message")],
+    ids=["PREPARE not sent", "answer not seen", "answer not stored"],
+)
+def test_1_1_E2_producer_dies_before_it_knows_of_the_prepare(
+    stage: Stage, fast: mqpg.OutboxProducer, when: str, step: str
+) -> None:
+    """The loop asks the same broker under the same id, and rolls back: the business was never done."""
+    stage.killed("sell_stored", when, step, id=1)
+    assert stage.outbox() == ["stored"]
+    assert fast.recover(older_than=NOW) == 1
+    assert stage.outbox() == []
+    assert stage.sql.scalar("select count(*) from mqpg.commit_log where kind = 'h'") == 1
     stage.exactly_once([])
 
 
 @pytest.mark.parametrize("arrived", [True, False])
 def test_1_1_E3_prepare_or_its_reply_lost_is_absorbed(stage: Stage, arrived: bool) -> None:
-    """The producer asks again; a half that only the broker knows of stays invisible and is rolled back."""
-    with stage.through_proxy() as (cut, mq), mqpg.TransactionalProducer(mq, group="shop", ledger=stage.engine) as made:
+    """Sent again under the same id it finds the first one: one half, one message."""
+    with stage.through_proxy() as (cut, mq), stage.stored(mq) as producer:
         cut.cut_at(b"mqpg.prepare", forward=arrived)
-        handle = stage.sell(1, producer=made)
+        handle = sell(producer, 1)
         assert cut.cuts == 1
-    halves = "select count(*) from mqpg.commit_log where kind = 'h'"
-    eventually(lambda: stage.sql.scalar(halves) == 1 + arrived)
-    stage.check_back()
+    assert stage.sql.scalar("select count(*) from mqpg.commit_log where kind = 'h'") == 1
     assert stage.decision(handle) == ("c", "producer")
-    assert stage.sql.scalar("select count(*) from mqpg.op_log where op = 'b'") == int(arrived)
     stage.exactly_once([1])
 
 
-def test_1_1_E4_orphan_prepare_stays_invisible_and_ends(stage: Stage) -> None:
-    """The producer dies between P3 and the local transaction. The check-back ends it, long before the log expires."""
-    stage.killed("sell", "after", f"{STEPS}:prepare_half", id=1)
-    assert len(stage.pending()) == 1
+def test_1_1_E4_orphan_of_the_merged_variant_stays_invisible(stage: Stage, fast: mqpg.OutboxProducer) -> None:
+    """P1 merged into P4 saves a local transaction, and a crash leaves a PREPARE that no row names. It is listed, never
+    delivered, and ended by a check-back where the group has one; FastMiniMQ waits for the log to expire."""
+    stage.killed("sell_stored", "after", f"{STEPS}:prepare_message", id=1, merged=True)
+    assert stage.outbox() == []
+    assert fast.recover(older_than=NOW) == 0
+    (orphan,) = stage.pending()
     assert stage.delivered() == []
+    assert stage.mq.settle(orphan.handle, "rollback", "its producer died") is mqpg.Outcome.ROLLED_BACK
+    stage.exactly_once([])
+    stage.killed("sell", "after", "mqpg:Client.prepare", id=2)
     stage.check_back()
-    assert [row.op for row in stage.sql.rows("select op::text from mqpg.op_log")] == ["b"]
     stage.exactly_once([])
 
 
 @pytest.mark.parametrize("decision", ["commit", "rollback"])
-def test_1_1_E5_decision_lost_on_its_way_is_sent_again(stage: Stage, decision: str) -> None:
-    settings = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
-    with stage.through_proxy(**settings) as (cut, mq):
-        producer = mqpg.TransactionalProducer(mq, group="shop", ledger=stage.engine)
+def test_1_1_E5_decision_lost_on_its_way_is_sent_again(stage: Stage, fast: mqpg.OutboxProducer, decision: str) -> None:
+    with stage.through_proxy(**IMPATIENT) as (cut, mq), stage.stored(mq) as producer:
         cut.cut_at(f"mqpg.{decision}".encode(), forward=False, stay_down=True)
         if decision == "commit":
-            stage.sell(1, producer=producer)
+            sell(producer, 1)
         else:
-            with pytest.raises(ValueError, match="no"), producer.transaction("orders", {"id": 1}):
-                raise ValueError("no")
+            with pytest.raises(ValueError, match="no"):
+                sell(producer, 1, fail=True)
         assert cut.cuts == 1
+    assert stage.outbox() == [decision]
     assert stage.sql.scalar("select count(*) from mqpg.op_log") == 0
-    assert stage.recover() == int(decision == "commit")
-    if decision == "rollback":
-        stage.check_back()
+    assert fast.recover(older_than=NOW) == 1
+    assert stage.outbox() == []
     stage.exactly_once([1] if decision == "commit" else [])
 
 
-def test_1_1_E6_reply_to_the_decision_lost_delivers_once(stage: Stage) -> None:
-    settings = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
-    with stage.through_proxy(**settings) as (cut, mq):
-        producer = mqpg.TransactionalProducer(mq, group="shop", ledger=stage.engine)
-        cut.cut_at(b"mqpg.commit", forward=True, stay_down=True)
-        handle = stage.sell(1, producer=producer)
+@pytest.mark.parametrize("decision", ["commit", "rollback"])
+def test_1_1_E6_reply_to_the_decision_lost_delivers_once(
+    stage: Stage, fast: mqpg.OutboxProducer, decision: str
+) -> None:
+    """The broker has it and says so again: the loop hears that it stands, and deletes the row."""
+    with stage.through_proxy(**IMPATIENT) as (cut, mq), stage.stored(mq) as producer:
+        cut.cut_at(f"mqpg.{decision}".encode(), forward=True, stay_down=True)
+        try:
+            sell(producer, 1, fail=decision == "rollback")
+        except ValueError:
+            assert decision == "rollback"
         assert cut.cuts == 1
-    eventually(lambda: stage.decision(handle))
-    assert stage.delivered() == [1]
-    assert stage.recover() == 1
-    assert done(stage) == [True]
-    assert stage.mq.commit(handle) is mqpg.Outcome.ALREADY_COMMITTED
-    assert stage.delivered() == []
-    assert stage.pending() == []
+    eventually(lambda: stage.sql.scalar("select count(*) from mqpg.op_log") == 1)
+    assert fast.recover(older_than=NOW) == 1
+    assert stage.outbox() == []
+    stage.exactly_once([1] if decision == "commit" else [])
 
 
-def test_1_1_E7_producer_dies_before_it_noted_that_all_is_done(stage: Stage) -> None:
-    stage.killed("sell", "before", f"{STEPS}:mark_done", id=1)
-    assert done(stage) == [False]
-    assert stage.recover() == 1
-    assert done(stage) == [True]
-    assert stage.recover() == 0
-    stage.exactly_once([1])
+@pytest.mark.parametrize("fail", [False, True])
+def test_1_1_E7_producer_dies_before_it_deleted_the_message(
+    stage: Stage, fast: mqpg.OutboxProducer, fail: bool
+) -> None:
+    stage.killed("sell_stored", "before", f"{STEPS}:delete_message", id=1, fail=fail)
+    assert stage.outbox() == ["rollback" if fail else "commit"]
+    assert fast.recover(older_than=NOW) == 1
+    assert fast.recover(older_than=NOW) == 0
+    assert stage.outbox() == []
+    stage.exactly_once([] if fail else [1])
+
+
+@contextmanager
+def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.Brokers, str]]:
+    """The stage's broker behind a proxy, and a second one; a key that belongs to the first."""
+    with mqpg.connect(other) as mq:
+        mq.create_topic("orders", queues=2)
+        mq.create_producer_group("fast", check_after="1 h")
+        mq.subscribe("readers", "orders")
+    with proxy(*stage.address(stage.dsn)) as cut:
+        first = make_conninfo(stage.dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable")
+        with mqpg.Brokers([first, other], pause=0.01, longest_pause=0.01, **IMPATIENT) as brokers:
+            key = next(k for k in map(str, range(99)) if next(brokers.candidates(k)).dsn == first)
+            yield cut, brokers, key
+
+
+def taken(dsn: str) -> list[int]:
+    """What the second broker delivers."""
+    other = Broker(dsn)
+    session = other.session()
+    while session.append():
+        pass
+    found = [m.payload["id"] for m in session.drain("orders", group="readers")]
+    other.close()
+    return found
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_1_1_E8_failover_between_the_phases_cannot_double(
+    stage: Stage, new_database: Callable[..., str], arrived: bool
+) -> None:
+    """Broker A times out on PREPARE, B is taken. From then on the transaction is B's; what A may have is rolled back."""
+    other = new_database()
+    with two_brokers(stage, other) as (cut, brokers, key), stage.stored(brokers) as producer:
+        cut.cut_at(b"mqpg.prepare", forward=arrived, stay_down=True)
+        handle = sell(producer, 1, key=key)
+        assert handle.split(".")[0] != stage.mq.info().broker_id
+        assert stage.mq.commit(handle) is mqpg.Outcome.UNKNOWN
+        cut.down = False
+        eventually(lambda: producer.recover(older_than=NOW) == 1)
+    assert stage.outbox() == []
+    assert (stage.sold(), stage.delivered(), stage.pending()) == ([1], [], [])
+    assert taken(other) == [1]
+
+
+def test_1_1_E9_broken_broker_is_left_out_and_tried_again(stage: Stage, new_database: Callable[..., str]) -> None:
+    """Its rows wait; the others' go on; when it is back its own follow, to it alone."""
+    other = new_database()
+    with two_brokers(stage, other) as (cut, brokers, key), stage.stored(brokers) as producer:
+        cut.cut_at(b"mqpg.commit", forward=False, stay_down=True)
+        sell(producer, 1, key=key)
+        sell(producer, 2, key=key)
+        assert producer.recover(older_than=NOW) == 0
+        assert stage.outbox() == ["commit"]
+        assert (stage.delivered(), taken(other)) == ([], [2])
+        cut.down = False
+        eventually(lambda: producer.recover(older_than=NOW) == 1)
+    assert stage.outbox() == []
+    assert (stage.sold(), stage.delivered(), taken(other)) == ([1, 2], [1], [])
 
 
 def test_1_1_E10_consumer_dies_before_its_local_commit(stage: Stage) -> None:
@@ -122,8 +223,16 @@ def test_1_1_E11_messages_in_doubt_stay_with_the_dead_consumer(stage: Stage) -> 
     assert stage.effects() == [0, 1, 2, 3, 4]
 
 
-def test_1_1_E14_message_that_cannot_be_routed_is_never_recorded(stage: Stage) -> None:
-    with pytest.raises(errors.UnknownTopic), stage.producer.transaction("nowhere", {"id": 1}):
+def test_1_1_E14_message_that_cannot_be_routed_is_never_recorded(stage: Stage, fast: mqpg.OutboxProducer) -> None:
+    """No such topic, or no broker at all: the local transaction does not begin, and nothing stays stored."""
+    with pytest.raises(errors.UnknownTopic), fast.transaction("nowhere", {"id": 1}):
         raise AssertionError("the local transaction must not begin")
-    assert done(stage) == []
+    nobody = mqpg.Brokers(["postgresql://postgres@127.0.0.1:1/x"], **IMPATIENT)
+    with (
+        stage.stored(nobody) as producer,
+        pytest.raises(errors.ConnectionFailed),
+        producer.transaction("orders", {"id": 1}),
+    ):
+        raise AssertionError("the local transaction must not begin")
+    assert stage.outbox() == []
     assert stage.sql.scalar("select count(*) from mqpg.commit_log") == 0

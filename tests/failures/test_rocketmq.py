@@ -109,13 +109,13 @@ def test_1_3_5_local_transaction_whose_commit_is_in_doubt_is_asked_about(stage: 
 
 def test_1_3_6_commit_lost_is_found_by_the_check(stage: Stage) -> None:
     """It is sent one way there, and nobody notices; here the ledger knows."""
-    stage.killed("sell", "before", f"{STEPS}:decide", id=1)
+    stage.killed("sell", "before", "mqpg:Client.commit", id=1)
     stage.check_back()
     stage.exactly_once([1])
 
 
 def test_1_3_7_rollback_lost_is_found_by_the_check(stage: Stage) -> None:
-    stage.killed("sell", "before", f"{STEPS}:rollback_half", id=1, fail=True)
+    stage.killed("sell", "before", "mqpg:Client.rollback", id=1, fail=True)
     assert len(stage.pending()) == 1
     stage.check_back()
     stage.exactly_once([])
@@ -230,7 +230,7 @@ def test_1_3_14_too_many_checks_park_and_guess_nothing(app: Stage) -> None:
     handle = exhausted(app)
     (row,) = app.parked()
     assert (row.handle, row.producer_group, row.topic, row.checks) == (handle, "app", "orders", 3)
-    assert row.reason == "no verdict after 3 checks"
+    assert row.reason.startswith("no verdict after 3 checks")
     assert app.decision(handle) is None
     assert app.delivered() == []
 
@@ -308,7 +308,7 @@ def test_1_3_20_batch_of_a_dead_consumer_goes_to_another(stage: Stage) -> None:
 def test_1_3_21_what_is_checked_or_retried_often_takes_effect_once(stage: Stage) -> None:
     """Documented there: may be checked and consumed more than once. Three recoveries and two checkers at a time here."""
     for id in (1, 2, 3):
-        stage.killed("sell", "before", f"{STEPS}:decide", id=id)
+        stage.killed("sell", "before", "mqpg:Client.commit", id=id)
     others = [mqpg.TransactionalProducer(stage.mq, group="shop", ledger=stage.engine) for _ in range(3)]
     with stage.compensator():
         running = [threading.Thread(target=producer.recover) for producer in others]
