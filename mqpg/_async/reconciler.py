@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator
 from datetime import timedelta
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from sqlalchemy import URL, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -46,6 +47,18 @@ class AsyncReconciler:
         self.ledger = ledger if isinstance(ledger, AsyncLedger) else AsyncLedger(ledger)
         self._older_than = older_than
         self._page = page
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections to the ledger, unless its engine is the caller's; clients stay open."""
+        await self.ledger.close()
 
     async def step(self, settle: bool = True) -> list[Unsettled]:
         """One comparison of the whole ledger; what it found, and what became of it.

@@ -11,7 +11,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from datetime import timedelta
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from sqlalchemy import URL, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -47,6 +48,18 @@ class Reconciler:
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         self._older_than = older_than
         self._page = page
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections to the ledger, unless its engine is the caller's; clients stay open."""
+        self.ledger.close()
 
     def step(self, settle: bool = True) -> list[Unsettled]:
         """One comparison of the whole ledger; what it found, and what became of it.

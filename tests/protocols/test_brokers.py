@@ -1,0 +1,311 @@
+"""Several brokers: a transaction takes one and stays with it; a broken one is left out, and told later.
+
+Two servers of their own, stopped by immediate shutdown (what a power cut leaves) in the middle of things.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine
+
+import mqpg
+from mqpg import errors, migrate
+from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
+from tests.protocols.helpers import INSERT, business, delivered, rows, wait_until
+
+AT_ONCE = timedelta(0)
+QUICK = {"pool_timeout": 0.5, "retry_timeout": 0.5, "connect_timeout": 2}
+
+
+class Site:
+    """A server with a broker on it."""
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        self.server = server
+        self.dsn = server.create_database("mqpg")
+        migrate.upgrade(self.dsn)
+        with mqpg.connect(self.dsn) as mq:
+            self.broker_id = mq.info().broker_id
+            mq.create_topic("orders", queues=1)
+            mq.create_producer_group("shop", check_after="20 ms")
+            mq.subscribe("readers", "orders")
+
+    def crash(self) -> None:
+        self.server.stop("immediate")
+
+    def start(self) -> None:
+        self.server.start()
+
+    def delivered(self) -> list[Any]:
+        with mqpg.connect(self.dsn) as mq:
+            return delivered(mq, "orders")
+
+    def undecided(self) -> int:
+        with psycopg.connect(self.dsn) as conn:
+            return int(conn.execute("select count(*) from mqpg.half_pending").fetchall()[0][0])
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[list[Site]]:
+    with ExitStack() as stack:
+        binaries = from_wheel() or from_distribution()
+        yield [Site(stack.enter_context(EmbeddedServer(binaries=binaries))) for _ in range(2)]
+
+
+@pytest.fixture
+def sites(servers: list[Site]) -> Iterator[list[Site]]:
+    """Two running brokers with nothing left in them."""
+    yield servers
+    for site in servers:
+        if not site.server.is_running():
+            site.start()
+        with psycopg.connect(site.dsn, autocommit=True) as conn:
+            for (handle,) in conn.execute("select handle from mqpg.half_pending").fetchall():
+                conn.execute("select mqpg.rollback(%s)", (handle,))
+        site.delivered()
+
+
+@pytest.fixture
+def brokers(sites: list[Site]) -> Iterator[mqpg.Brokers]:
+    with mqpg.Brokers([site.dsn for site in sites], pause=0.2, longest_pause=0.5, **QUICK) as found:
+        yield found
+
+
+@pytest.fixture
+def producer(brokers: mqpg.Brokers, sqlite: Engine) -> mqpg.TransactionalProducer:
+    producer = mqpg.TransactionalProducer(brokers, group="shop", ledger=sqlite)
+    producer.create_ledger()
+    return producer
+
+
+def send(producer: mqpg.TransactionalProducer, number: int, key: str | None = None) -> Any:
+    with producer.transaction("orders", number, key=key) as tx:
+        tx.execute(INSERT, {"id": number})
+    return tx
+
+
+def test_they_take_turns_and_a_key_has_its_own(
+    producer: mqpg.TransactionalProducer, sites: list[Site], sqlite: Engine
+) -> None:
+    for number in range(6):
+        send(producer, number)
+    assert [len(site.delivered()) for site in sites] == [3, 3]
+    homes = {key: {send(producer, 100 + n + 10 * k, key).mq.dsn for n in range(4)} for k, key in enumerate("abcd")}
+    assert all(len(home) == 1 for home in homes.values())
+    assert len(set.union(*homes.values())) == 2
+    assert len(business(sqlite)) == 22
+
+
+def test_a_broken_broker_is_left_out_and_tried_again(
+    producer: mqpg.TransactionalProducer, brokers: mqpg.Brokers, sites: list[Site], caplog: pytest.LogCaptureFixture
+) -> None:
+    send(producer, 1)
+    send(producer, 2)
+    sites[0].crash()
+    with caplog.at_level(logging.WARNING, "mqpg"):
+        for number in range(10, 16):
+            assert send(producer, number).outcome is mqpg.Outcome.COMMITTED
+    assert 1 <= caplog.text.count("is left alone for") <= 3  # not each time
+    sites[0].start()
+    numbers = itertools.count(20)
+    wait_until(lambda: send(producer, next(numbers)).handle.startswith(sites[0].broker_id))
+    first, second = (site.delivered() for site in sites)
+    assert len([number for number in first if number >= 20]) == 1
+    assert sorted(first + second) == [1, 2, *range(10, 16), *range(20, next(numbers))]
+
+
+def test_after_the_local_commit_there_is_no_failover(
+    producer: mqpg.TransactionalProducer, sites: list[Site], sqlite: Engine
+) -> None:
+    """Its broker is away when the decision is to be sent: recovery sends it there when it is back, nowhere else."""
+    with producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        home, other = sorted(sites, key=lambda site: site.broker_id != tx.handle.split(".")[0])
+        home.crash()
+    assert tx.outcome is None
+    assert business(sqlite) == [1]
+    # The other one's rows go on meanwhile.
+    assert producer.recover(older_than=AT_ONCE) == 0
+    assert other.delivered() == []
+    with mqpg.connect(other.dsn) as mq:
+        assert mq.commit(tx.handle) is mqpg.Outcome.UNKNOWN
+        assert mq.half_states([tx.handle])[0].state == "unknown"
+    home.start()
+    wait_until(lambda: producer.recover(older_than=AT_ONCE) == 1)
+    assert (home.delivered(), other.delivered()) == ([1], [])
+
+
+def test_failover_before_the_local_transaction_leaves_nothing_visible(
+    producer: mqpg.TransactionalProducer, brokers: mqpg.Brokers, sites: list[Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FastMiniMQ's case 8: the first broker stored the half, its answer is lost, another one takes the message.
+
+    Only the handle in the ledger counts, so the first one's half is nobody's and its check-back rolls it back.
+    """
+    from mqpg._sync import transactional
+
+    prepare = transactional.prepare_half
+    first: list[Any] = []
+
+    def unlucky(mq: mqpg.Client, *arguments: Any) -> str:
+        handle = prepare(mq, *arguments)
+        if not first:
+            first.append((mq.dsn, handle))
+            sites[0 if mq.dsn == brokers.seats[0].dsn else 1].crash()
+            raise errors.OutcomeUnknown("the answer is lost")
+        return handle
+
+    monkeypatch.setattr(transactional, "prepare_half", unlucky)
+    tx = send(producer, 1)
+    assert tx.outcome is mqpg.Outcome.COMMITTED
+    broken = next(site for site in sites if site.broker_id == first[0][1].split(".")[0])
+    other = next(site for site in sites if site is not broken)
+    broken.start()
+    assert broken.undecided() == 1
+    with mqpg.connect(broken.dsn) as mq:
+        wait_until(lambda: bool(due := mq.due_checks("shop")) and due[0].handle == first[0][1])
+        assert producer.ledger.verdict(first[0][1]) is mqpg.Verdict.ROLLBACK
+        assert mq.rollback(first[0][1]) is mqpg.Outcome.ROLLED_BACK
+    assert (broken.delivered(), other.delivered()) == ([], [1])
+
+
+def test_all_away(producer: mqpg.TransactionalProducer, sites: list[Site], sqlite: Engine) -> None:
+    for site in sites:
+        site.crash()
+    with pytest.raises(errors.ConnectionFailed), producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+    with pytest.raises(errors.ConnectionFailed):
+        producer.recover(older_than=AT_ONCE)
+    assert business(sqlite) == []
+
+
+def test_a_crash_in_the_middle_of_many_producers(
+    producer: mqpg.TransactionalProducer, sites: list[Site], sqlite: Engine
+) -> None:
+    """Whatever was committed locally is delivered once, at one broker; nothing else is."""
+    stop = threading.Event()
+    done: list[int] = []
+
+    def produce(start: int) -> None:
+        for number in range(start, start + 1000):
+            if stop.is_set():
+                return
+            try:
+                send(producer, number)
+                done.append(number)
+            except (errors.Error, Exception) as error:  # SQLite is busy, or all brokers are away for a moment
+                logging.getLogger("test").info("%s", error)
+
+    threads = [threading.Thread(target=produce, args=(start,)) for start in (1000, 3000)]
+    for thread in threads:
+        thread.start()
+    wait_until(lambda: len(done) > 10)
+    sites[0].crash()
+    reached = len(done)
+    wait_until(lambda: len(done) > reached + 10)
+    sites[0].start()
+    reached = len(done)
+    wait_until(lambda: len(done) > reached + 10)
+    sites[1].crash()
+    wait_until(lambda: len(done) > reached + 20)
+    sites[1].start()
+    stop.set()
+    for thread in threads:
+        thread.join(30)
+    wait_until(lambda: producer.recover(older_than=AT_ONCE) == 0 and not producer.ledger.open_rows())
+    found = sites[0].delivered() + sites[1].delivered()
+    assert sorted(found) == business(sqlite)
+
+
+def test_the_outbox_stays_with_the_broker_of_its_row(brokers: mqpg.Brokers, sites: list[Site], sqlite: Engine) -> None:
+    """QoS 1 and 2: rows of a broker that is away wait for it, the others go on (case 9)."""
+    producer = mqpg.OutboxProducer(brokers, group="shop", database=sqlite)
+    producer.create_outbox()
+    for number in range(4):
+        producer.send("orders", number)
+    sites[0].crash()
+    for number in range(10, 14):
+        producer.send("orders", number)
+    with producer.transaction("orders", 20) as tx:
+        tx.execute(INSERT, {"id": 20})
+    waiting = rows(sqlite, "mqpg_outbox")
+    assert 1 <= waiting <= 4
+    assert producer.recover(older_than=AT_ONCE) == 0
+    sites[0].start()
+    time.sleep(0.6)
+    wait_until(lambda: producer.recover(older_than=AT_ONCE) > 0)
+    assert rows(sqlite, "mqpg_outbox") == 0
+    found = sites[0].delivered() + sites[1].delivered()
+    assert sorted(found) == [*range(4), *range(10, 14), 20]
+
+
+def test_post_takes_a_broker_that_answers(brokers: mqpg.Brokers, sites: list[Site]) -> None:
+    producer = mqpg.PostProducer(brokers, group="shop", check=lambda half: "success")
+    sites[1].crash()
+    for number in range(4):
+        assert producer.post("orders", number, lambda handle: "success").outcome is mqpg.Outcome.COMMITTED
+    producer.post("orders", 4, lambda handle: "wait")
+    wait_until(lambda: producer.answer() == 1)
+    sites[1].start()
+    assert (sites[0].delivered(), sites[1].delivered()) == ([0, 1, 2, 3, 4], [])
+
+
+def test_reconciliation_asks_each_handle_s_own_broker(
+    producer: mqpg.TransactionalProducer, brokers: mqpg.Brokers, sites: list[Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+        handles = [send(producer, number).handle for number in range(4)]
+    sites[0].crash()
+    reconciler = mqpg.Reconciler(brokers, producer.ledger, older_than=AT_ONCE)
+    assert len(reconciler.step()) == 2
+    sites[0].start()
+    hits = [*reconciler.step()]
+    assert len(hits) == 2
+    assert {hit.handle for hit in hits} < set(handles)
+    assert sorted(sites[0].delivered() + sites[1].delivered()) == [0, 1, 2, 3]
+
+
+def test_looking_up_a_broker(brokers: mqpg.Brokers, sites: list[Site]) -> None:
+    assert brokers.of(f"{sites[1].broker_id}.1.1024.00").info().broker_id == sites[1].broker_id
+    with pytest.raises(errors.UnknownHandle, match="none of these brokers"):
+        brokers.of("x.1.1024.00")
+    assert brokers.pick("some key").dsn == brokers.pick("some key").dsn
+    sites[0].crash()
+    with mqpg.Brokers([site.dsn for site in sites], **QUICK) as fresh:
+        assert fresh.by_id(sites[1].broker_id).info().broker_id == sites[1].broker_id
+        with pytest.raises(errors.ConnectionFailed, match="may be one that does not answer"):
+            fresh.by_id(sites[0].broker_id)
+
+
+def test_arguments(sites: list[Site]) -> None:
+    for wrong in ([], sites[0].dsn):
+        with pytest.raises(errors.ConfigurationError, match="dsns"):
+            mqpg.Brokers(wrong)
+
+
+async def test_async(sites: list[Site], sqlite: Engine) -> None:
+    url = str(sqlite.url).replace("sqlite://", "sqlite+aiosqlite://")
+    async with (
+        mqpg.AsyncBrokers([site.dsn for site in sites], **QUICK) as brokers,
+        mqpg.AsyncTransactionalProducer(brokers, group="shop", ledger=url) as producer,
+    ):
+        await producer.create_ledger()
+        for number in range(4):
+            async with producer.transaction("orders", number) as tx:
+                await tx.execute(INSERT, {"id": number})
+                await tx.add("orders", number + 100)
+            assert tx.outcome is mqpg.Outcome.COMMITTED
+        async with mqpg.AsyncReconciler(brokers, url, older_than=AT_ONCE) as reconciler:
+            assert await reconciler.step() == []
+    assert [len(site.delivered()) for site in sites] == [4, 4]
