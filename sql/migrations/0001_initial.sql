@@ -7490,15 +7490,16 @@ $$;
 comment on function mqpg._eras(int, int) is 'Internal: stretches of a cursor''s history between seeks';
 
 -- functions/find/_deliveries_of.sql
--- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back; and of one
--- that failed and stayed at its place (block_key, block_queue) when and why.
+-- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back; failed_at and
+-- reason where it was nacked and stayed at its place (block_key, block_queue).
 -- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of the last.
 create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint) returns table (
     at timestamptz, attempt int, consumer text, lease_until timestamptz, failed_at timestamptz, reason text
 )
 language sql stable as $$
     with version as materialized (
-        select c.* from mqpg._eras(_deliveries_of.subscription_id, _deliveries_of.queue_id) e
+        select c.*
+        from mqpg._eras(_deliveries_of.subscription_id, _deliveries_of.queue_id) e
         join mqpg.cursor c on c.subscription_id = _deliveries_of.subscription_id
             and c.queue_id = _deliveries_of.queue_id
             and c.version >= mqpg._cursor_from(
@@ -7507,16 +7508,16 @@ language sql stable as $$
             and c.version <= coalesce(mqpg._cursor_from(
                 _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, true,
                 e.from_version, e.to_version), e.to_version)
-            and c.action in ('r', 't', 'n')
+        where c.action in ('r', 't', 'n')
     )
     select c.at, k.attempt, k.consumer, k.lease_until, f.at, f.reason
     from version c
     cross join lateral unnest(c.claims) as k
-    left join version f on f.action = 'n' and f.epoch = c.epoch and _deliveries_of.queue_offset = any(f.failed)
+    left join version f on f.epoch = c.epoch and f.action = 'n' and _deliveries_of.queue_offset = any(f.failed)
     where c.action in ('r', 't') and k.epoch = c.epoch
         and _deliveries_of.queue_offset >= k.from_offset and _deliveries_of.queue_offset < k.to_offset
-        and not coalesce(_deliveries_of.queue_offset = any(k.settled), false)
-        and coalesce(_deliveries_of.queue_offset = any(k.picked), true)
+        and (k.settled is null or _deliveries_of.queue_offset <> all(k.settled))
+        and (k.picked is null or _deliveries_of.queue_offset = any(k.picked))
     order by c.version
 $$;
 comment on function mqpg._deliveries_of(int, int, bigint) is 'Internal: deliveries of an offset to a subscription';
@@ -7713,7 +7714,7 @@ comment on function mqpg.find_by_key(text, text) is 'Messages of a topic with a 
 -- functions/find/trace.sql
 -- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
 -- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and acknowledged, per subscription, as
--- far as the cursors' history goes back; retry (with the reason) and its own appended and delivered; dead, redriven,
+-- far as the cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the reason) and its own appended and delivered; dead, redriven,
 -- discarded. No row
 -- where nothing is known of the id any more.
 -- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
@@ -7790,14 +7791,14 @@ begin
         cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
         where d.failed_at is not null
         union all
-        select c.at, 'done', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
-            'queue_offset', l.queue_offset, 'member', nullif(l.member, '')), 5
+        select c.at, case c.action when 'f' then 'filtered' else 'done' end, jsonb_build_object(
+            'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset, 'member', nullif(l.member, '')), 5
         from lane l
         cross join lateral mqpg._eras(l.subscription_id, l.queue_id) e
         join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
             and c.version = mqpg._cursor_from(
                 l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
-        where c.action not in ('s', 'k', 'q', 'x', 'f')
+        where c.action not in ('s', 'k', 'q', 'x')
         union all
         -- left out by a seek, a purge, expiry or a policy; or to be delivered again by a seek back
         select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(

@@ -12,10 +12,13 @@ create table mqpg.cursor (
     slot int not null,
     queue_id smallint not null,     -- -1: the retry lane
     action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
-                                    -- p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
+                                    -- f filtered, p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
                                     -- c closed here, k carried here
     owner text,                     -- pinned: whose queue it is until unpin
-    claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64
+    claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64 of them open
+    failed bigint [],               -- n: offsets that failed and stay at their place (block_key, block_queue),
+    reason text,                    -- and why
     primary key (subscription_id, queue_id, version, slot)
 ) partition by range (slot);
 comment on table mqpg.cursor is 'Cursors: versioned positions and claims of subscriptions, append-only';
+create index cursor_moved on mqpg.cursor (subscription_id, queue_id, version) where action = 'q';

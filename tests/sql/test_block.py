@@ -154,6 +154,31 @@ def test_dead_lettering_unblocks(mq: Session, policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
+def test_each_attempt_and_its_reason_is_known(mq: Session, policy: str) -> None:
+    subscribe(mq, policy, max_attempts=3)
+    ids = fill(mq, "aa")
+    for reason in ("first", "second", "third"):
+        fail(mq, again(mq, consumer="me"), 0, reason=reason, delay=0.01)
+    (letter,) = mq.call("dead_letters", "g", "k")
+    assert [(h["attempt"], h["reason"], h["consumer"]) for h in letter.history] == [
+        (1, "first", "me"),
+        (2, "second", "me"),
+        (3, "third", "me"),
+    ]
+    story = [(e.event, e.detail.get("attempt"), e.detail.get("reason")) for e in mq.call("trace", ids[0])]
+    assert [e for e in story if e[0] in ("delivered", "retry", "dead")] == [
+        ("delivered", 1, None),
+        ("retry", 2, "first"),
+        ("delivered", 2, None),
+        ("retry", 3, "second"),
+        ("delivered", 3, None),
+        ("dead", None, "third"),
+    ]
+    held = [(e.event, e.detail.get("attempt")) for e in mq.call("trace", ids[1])]
+    assert ("retry", 2) not in held  # it was only given back
+
+
+@pytest.mark.parametrize("policy", ["block_key", "block_queue"])
 def test_a_lease_that_ends_blocks_too_and_leads_to_the_dead_letters(mq: Session, policy: str) -> None:
     subscribe(mq, policy, max_attempts=3)
     ids = fill(mq, "ab")

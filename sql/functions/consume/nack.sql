@@ -60,14 +60,16 @@ begin
             where m.message_id = any(nack.message_ids)
         loop
             perform mqpg._give_up(
-                v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay);
+                v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay,
+                (v.claim).consumer);
             v_offsets := v_offsets || v_message.queue_offset;
         end loop;
-        select mqpg._settle_offsets(v.claim, v_offsets) as left_over into v_held;
+        select mqpg._settle_offsets(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_held;
     end if;
     perform mqpg._write_cursor(
         v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
-        case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end);
+        case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end,
+        v_held.failed, case when v_held.failed is not null then nack.reason end);
 end
 $$;
 comment on function mqpg.nack(text, bigint [], text, interval, boolean)

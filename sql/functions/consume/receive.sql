@@ -76,6 +76,9 @@ begin
             end if;
             -- a new statement: the cursor as the last holder of the lock left it
             v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
+            if v_topic.message_ttl is not null and v_waiting.lane = 0 then
+                v_cursor := mqpg._expire(v_topic, v_subscription, v_cursor);
+            end if;
             v_claim := mqpg._claim(
                 v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
             continue when v_claim is null;

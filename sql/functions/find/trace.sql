@@ -1,6 +1,6 @@
 -- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
 -- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and acknowledged, per subscription, as
--- far as the cursors' history goes back; retry (with the reason) and its own appended and delivered; dead, redriven,
+-- far as the cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the reason) and its own appended and delivered; dead, redriven,
 -- discarded. No row
 -- where nothing is known of the id any more.
 -- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
@@ -22,12 +22,12 @@ begin
     return query
     with lane as (
         -- what subscriptions took the message by: the topic's queue, or their retry lane
-        select s.subscription_id, s.consumer_group, v_message.queue_id::int as queue_id, v_place.queue_offset,
+        select s.subscription_id, s.consumer_group, s.member, v_message.queue_id::int as queue_id, v_place.queue_offset,
             1 as attempt
         from mqpg.subscription s
         where s.topic_id = v_message.topic_id and v_place.queue_offset is not null
         union all
-        select s.subscription_id, s.consumer_group, -1,
+        select s.subscription_id, s.consumer_group, s.member, -1,
             mqpg._offset_of(mqpg._tick_of(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id, trace.message_id),
             d.attempt
         from mqpg.delayed d
@@ -66,16 +66,33 @@ begin
         union all
         select d.at, 'delivered', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
             'queue_offset', l.queue_offset, 'attempt', l.attempt + d.attempt - 1, 'consumer', d.consumer,
+            'member', nullif(l.member, ''),
             'lease_until', d.lease_until), 4
         from lane l
         cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
         union all
-        select c.at, 'done', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
-            'queue_offset', l.queue_offset), 5
+        select d.failed_at, 'retry', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
+            'attempt', l.attempt + d.attempt, 'reason', d.reason), 5
         from lane l
+        cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
+        where d.failed_at is not null
+        union all
+        select c.at, case c.action when 'f' then 'filtered' else 'done' end, jsonb_build_object(
+            'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset, 'member', nullif(l.member, '')), 5
+        from lane l
+        cross join lateral mqpg._eras(l.subscription_id, l.queue_id) e
         join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
-            and c.version = mqpg._cursor_from(l.subscription_id, l.queue_id, l.queue_offset, true)
-        where c.action not in ('s', 'k')
+            and c.version = mqpg._cursor_from(
+                l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
+        where c.action not in ('s', 'k', 'q', 'x')
+        union all
+        -- left out by a seek, a purge, expiry or a policy; or to be delivered again by a seek back
+        select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(
+            'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
+            'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5
+        from lane l
+        join mqpg.jump j on j.subscription_id = l.subscription_id and j.queue_id = l.queue_id
+            and j.to_offset > l.queue_offset and j.from_offset <= l.queue_offset
         union all
         select d.written_at, 'retry', jsonb_build_object('consumer_group', s.consumer_group, 'attempt', d.attempt,
             'visible_at', d.visible_at, 'reason', d.reason), 4

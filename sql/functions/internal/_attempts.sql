@@ -38,7 +38,8 @@ begin
         ),
         step as (
             select l.attempt + d.attempt - 1 as attempt,
-                jsonb_build_object('delivered_at', d.at, 'consumer', d.consumer) as detail
+                jsonb_build_object('delivered_at', d.at, 'consumer', d.consumer, 'failed_at', d.failed_at,
+                    'reason', d.reason) as detail
             from lane l
             cross join lateral mqpg._deliveries_of(_attempts.subscription_id, l.queue_id, l.queue_offset) d
             where l.queue_offset is not null and d.at > (select s.at from since s)

@@ -2,11 +2,12 @@
 -- not overtake it is given back with it, its attempt not counted: all that is behind it in the delivery (block_queue),
 -- or what has its key there (block_key). So only the first failed message of the queue, or of a key, counts an attempt.
 -- One whose attempts are used up becomes a dead letter and holds nothing back.
--- Returns what is left of the claim, null where nothing is, and what waits.
+-- Returns what is left of the claim, null where nothing is, what waits, and the offsets whose attempt counted.
 -- Locks: none. Cost: a look at each run of the delivery; block_key: and at its keys. One row a dead letter.
 create function mqpg._hold_back(
     subscription mqpg.subscription, last_version mqpg.cursor, claim mqpg.claim, message_ids bigint [], reason text,
-    delay interval, out left_over mqpg.claim, out waiting mqpg.claim []
+    delay interval, out left_over mqpg.claim, out waiting mqpg.claim [],
+    out failed bigint []
 )
 language plpgsql as $$
 declare
@@ -21,6 +22,7 @@ declare
     v_keys text [] := '{}';
     v_untils timestamptz [] := '{}';
 begin
+    failed := '{}';
     for v_message in
         select k.* from mqpg._keyed_messages(
             (_hold_back.subscription).topic_id, (_hold_back.last_version).queue_id, _hold_back.claim) k
@@ -31,8 +33,11 @@ begin
         if not v_behind and v_attempt >= (_hold_back.subscription).max_attempts then
             perform mqpg._bury(
                 (_hold_back.subscription).subscription_id, array[v_message.message_id], array[v_message.deliver_id],
-                array[v_attempt], _hold_back.reason);
+                array[v_attempt], _hold_back.reason, (_hold_back.claim).consumer);
             continue;
+        end if;
+        if not v_behind then
+            failed := failed || v_message.queue_offset;
         end if;
         v_offsets := v_offsets || v_message.queue_offset;
         v_deliveries := v_deliveries || case when v_behind then v_attempt - 1 else v_attempt end;

@@ -2,7 +2,8 @@
 -- A caller whose snapshot is too old to see the newest version loses the race: 40001.
 -- Locks: none beyond the new row (callers hold the queue's lock). Cost: one insert.
 create function mqpg._write_cursor(
-    last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim []
+    last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim [],
+    failed bigint [] default null, reason text default null
 ) returns void
 language plpgsql as $$
 declare
@@ -12,17 +13,19 @@ declare
             else _write_cursor.claims end, '{}');
 begin
     insert into mqpg.cursor (
-        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims)
+        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims, failed,
+        reason)
     values (
         _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
         _write_cursor.last_version.slot, _write_cursor.last_version.version + 1,
         coalesce((v_claims[1]).from_offset, _write_cursor.claimed), _write_cursor.claimed, clock_timestamp(),
-        _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims)
+        _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims,
+        _write_cursor.failed, _write_cursor.reason)
     on conflict do nothing;
     if not found then
         raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
     end if;
 end
 $$;
-comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [])
+comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [], bigint [], text)
     is 'Internal: write the next version of a cursor';

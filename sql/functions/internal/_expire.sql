@@ -1,0 +1,39 @@
+-- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the topic's
+-- message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has their
+-- offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
+-- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else see
+-- _offset_at(), one cursor version, and one row a dead letter.
+create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
+returns mqpg.cursor
+language plpgsql as $$
+declare
+    v_cursor mqpg.cursor := _expire.last_version;
+    v_before timestamptz := clock_timestamp() - (_expire.topic).message_ttl;
+    v_tick_id bigint;
+    v_to bigint;
+begin
+    select c.tick_id into v_tick_id from mqpg.consume_queue c
+    where c.topic_id = (_expire.topic).topic_id and c.queue_id = v_cursor.queue_id and c.subscription_id = 0
+        and c.base_offset <= v_cursor.claimed
+    order by c.base_offset desc limit 1;
+    if v_tick_id is null or not exists (
+        select from mqpg.tick t where t.tick_id = v_tick_id and t.at < v_before) then
+        return v_cursor;
+    end if;
+    v_to := mqpg._offset_at((_expire.topic).topic_id, v_cursor.queue_id, 0, v_before);
+    if v_to <= v_cursor.claimed then
+        return v_cursor;
+    end if;
+    if (_expire.topic).on_expired = 'dead_letter' then
+        perform mqpg._bury(
+            v_cursor.subscription_id, array_agg(m.message_id), array_agg(m.deliver_id),
+            array_agg(0), 'expired')
+        from mqpg._claimed_messages((_expire.topic).topic_id, v_cursor.queue_id, 0,
+            row(null, v_cursor.claimed, v_to, 1, null, null, null, null, null)::mqpg.claim) m;
+    end if;
+    perform mqpg._write_cursor(v_cursor, 'x', null, v_to, v_cursor.owner, v_cursor.claims);
+    perform mqpg._note_jump(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to, 'expired');
+    return mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
+end
+$$;
+comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is 'Internal: pass over what expired';
