@@ -1,0 +1,120 @@
+"""message_ttl: what nobody of a group got in time expires for the group, counts as consumed or is a dead letter."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.sql.harness import Session, seconds
+
+
+def expiring(mq: Session, ttl: float = 0.1, topic: str = "one", **named: object) -> None:
+    mq.call("alter_topic", topic, message_ttl=seconds(ttl), **named)
+
+
+def jumps(mq: Session) -> list[tuple[Any, ...]]:
+    return [tuple(r) for r in mq.rows("select consumer_group, from_offset, to_offset, why from mqpg.jump order by 2, 1")]
+
+
+def test_expired_messages_count_as_consumed(mq: Session) -> None:
+    expiring(mq)
+    mq.send_batch("one", ["1", "2"])
+    mq.append()
+    time.sleep(0.15)
+    mq.send("one", "3")
+    mq.append()
+    assert [m.payload for m in mq.drain("one")] == [3]
+    assert jumps(mq) == [("g", 0, 2, "expired")]
+    assert mq.scalar("select lag from mqpg.subscription_lag where topic = 'one' and queue_id = 0") == 0
+
+
+def test_nothing_but_expired_ones_gives_nothing_and_is_noted_once(mq: Session) -> None:
+    expiring(mq)
+    for _ in range(3):
+        mq.send("one", "1")
+        mq.append()
+        time.sleep(0.12)
+        assert mq.receive("one") == []
+    assert jumps(mq) == [("g", 0, 3, "expired")]
+
+
+def test_or_become_dead_letters_and_can_be_redriven(mq: Session) -> None:
+    expiring(mq, on_expired="dead_letter")
+    ids = mq.send_batch("one", ["1", "2"])
+    mq.append()
+    time.sleep(0.15)
+    assert mq.receive("one") == []
+    letters = mq.call("dead_letters", "g", "one")
+    assert sorted(r.message_id for r in letters) == ids
+    assert {(r.reason, r.attempts) for r in letters} == {("expired", 0)}
+    mq.value("redrive", "g", "one")
+    mq.append()
+    time.sleep(0.15)
+    assert sorted(m.payload for m in mq.drain("one")) == [1, 2]
+
+
+def test_each_group_for_itself_and_a_ttl_taken_away(mq: Session) -> None:
+    mq.call("subscribe", "quick", "one")
+    expiring(mq)
+    mq.send("one", "1")
+    mq.append()
+    assert len(mq.drain("one", group="quick")) == 1
+    time.sleep(0.15)
+    assert mq.receive("one") == []
+    mq.call("alter_topic", "one", message_ttl=seconds(0))
+    assert mq.scalar("select message_ttl is null from mqpg.topics where topic = 'one'")
+    mq.send("one", "2")
+    mq.append()
+    time.sleep(0.15)
+    assert [m.payload for m in mq.receive("one")] == [2]
+
+
+def test_the_time_counts_from_when_it_became_visible(mq: Session) -> None:
+    """A delayed message, or one that an old transaction kept back, has all of its time."""
+    expiring(mq, 0.3)
+    mq.send("one", "1", delay=seconds(0.4))
+    time.sleep(0.45)
+    mq.append()
+    assert [m.payload for m in mq.receive("one")] == [1]
+
+
+def test_what_was_handed_out_once_does_not_expire(mq: Session) -> None:
+    expiring(mq)
+    mq.send_batch("one", ["1", "2"])
+    mq.append()
+    rows = mq.receive("one", lease=seconds(0.05))
+    time.sleep(0.15)
+    again = mq.receive("one")
+    assert [m.payload for m in again] == [1, 2]
+    mq.nack(again[0].receipt, [rows[0].message_id], delay=seconds(0))
+    mq.append()
+    time.sleep(0.15)
+    mq.ack(again[0].receipt)
+    assert [m.payload for m in mq.receive("one")] == [1]
+
+
+def test_in_every_mode(mq: Session) -> None:
+    for mode in ("shared", "pinned", "broadcast"):
+        mq.call("subscribe", mode, "one", mode=mode)
+        mq.receive("one", group=mode, consumer="c")
+    expiring(mq)
+    mq.send("one", "1")
+    mq.append()
+    first = mq.receive("one", group="shared", max_messages=1)
+    time.sleep(0.15)
+    mq.send("one", "2")
+    mq.append()
+    for mode in ("shared", "pinned", "broadcast"):
+        assert [m.payload for m in mq.receive("one", group=mode, consumer="c")] == [2]
+    mq.ack(first[0].receipt)
+
+
+def test_expiry_is_in_the_trace(mq: Session) -> None:
+    expiring(mq)
+    sent = mq.send("one", "1")
+    mq.append()
+    time.sleep(0.15)
+    mq.receive("one")
+    rows = mq.call("trace", sent)
+    assert [r.event for r in rows] == ["born", "appended", "left_out"]
+    assert rows[-1].detail["why"] == "expired"
