@@ -166,7 +166,7 @@ def latencies(
     known: DataFrame, placed: DataFrame, delivered: DataFrame, ticks: DataFrame, topics: DataFrame
 ) -> DataFrame:
     """Seconds at p50, p95, p99 and the maximum, per step, topic and, where it has one, group."""
-    halves = known.where("kind = 'h' and state = 'committed'").join(topics, "topic_id")
+    halves = known.where("kind = 'h' and state in ('committed', 'relayed')").join(topics, "topic_id")
     passes = F.broadcast(ticks.select("tick_id", F.col("at").alias("appended_at")))
     queued = placed.where("subscription_id = 0 and state = 'committed'").join(passes, "tick_id")
     taken = delivered.where("lane = 0 and state = 'committed' and applied_at is not null").join(passes, "tick_id")

@@ -36,7 +36,8 @@ def messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> Dat
     """One row per stored message: what the broker's tables say became of it.
 
     state: committed, undecided, rolled_back, recalled, delayed (its time has not come), final (the payload
-    that a commit brought: its id is never delivered). committed_at and commit_xid are those of the deciding
+    that a commit brought: its id is never delivered), relayed (a committed half of a relay topic: the message
+    relayed_as is delivered in its place, as PREPARE was before). committed_at and commit_xid are those of the deciding
     transaction; expected means that the newest tick must have given it an offset; waiting that it is
     committed, but the appender has not seen it yet.
     """
@@ -47,6 +48,7 @@ def messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> Dat
         F.col("at").alias("decided_at"),
         F.col("xid").alias("op_xid"),
         F.col("visible_at").alias("op_visible_at"),
+        "relayed_as",
         F.col("settled").alias("op_settled"),
         F.col("forgotten").alias("op_forgotten"),
     )
@@ -88,6 +90,7 @@ def messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> Dat
         F.when(half, F.col("decided_at")).otherwise(F.col("born_at")).alias("committed_at"),
         F.when(half, F.col("op_xid")).otherwise(F.col("xid")).alias("commit_xid"),
         F.when(F.col("late"), F.coalesce("visible_at", "op_visible_at")).alias("due_at"),
+        F.when(half, F.col("relayed_as")).alias("relayed_as"),
         F.coalesce(forgotten, F.lit(False)).alias("forgotten"),
         (committed & F.coalesce(settled, F.lit(False)) & ~F.coalesce(forgotten, F.lit(False))).alias("expected"),
         (committed & ~F.coalesce(settled, F.lit(False))).alias("waiting"),
@@ -101,6 +104,7 @@ def _state(half: Column) -> Column:
         F.when(F.col("kind") == "f", "final")
         .when(half & F.col("op").isNull() & ~F.col("decision_gone"), "undecided")
         .when(half & (F.col("op") == "b"), "rolled_back")
+        .when(half & F.col("relayed_as").isNotNull(), "relayed")
         .when(F.col("late") & (F.col("due_op") == "r"), "recalled")
         .when(F.col("late") & F.col("due_op").isNull() & ~F.coalesce("due", F.lit(True)), "delayed")
         .otherwise("committed")
@@ -308,14 +312,16 @@ def deliveries(
 def promises(known: DataFrame, ledger: DataFrame, groups: DataFrame) -> DataFrame:
     """One row per half message of a producer group with a ledger, and per ledger row, matched by id and nonce.
 
-    entry is null where the ledger has no row; state is null where the broker has no such half.
+    entry is null where the ledger has no row; state is null where the broker has no such half. message_id is
+    that of the message delivered: of a relay topic's half, its COMMIT.
     """
     halves = known.where("kind = 'h'").select(
         "message_id",
         "nonce",
         "topic_id",
         "producer_group_id",
-        "state",
+        F.when(F.col("state") == "relayed", "committed").otherwise(F.col("state")).alias("state"),
+        "relayed_as",
         "decided_at",
         "decided_by",
         "committed_at",
@@ -328,4 +334,5 @@ def promises(known: DataFrame, ledger: DataFrame, groups: DataFrame) -> DataFram
     strays = rows.join(halves.select("message_id", "nonce"), ["message_id", "nonce"], "left_anti").withColumn(
         "asked", F.lit(False)
     )
-    return matched.unionByName(strays, allowMissingColumns=True)
+    found = matched.unionByName(strays, allowMissingColumns=True)
+    return found.withColumn("message_id", F.coalesce("relayed_as", "message_id")).drop("relayed_as")

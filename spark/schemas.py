@@ -64,9 +64,10 @@ BODIES = _parse(
     "first_id bigint, n int, xid bigint, born_at timestamp, topic_id int, producer_group_id int, kind string, "
     "nonce string, check_at timestamp, settled boolean, forgotten boolean, decision_gone boolean"
 )
+# relayed_as: the message that the commit of a relay topic's half travels as.
 DECISIONS = _parse(
     "message_id bigint, stage int, op string, xid bigint, at timestamp, visible_at timestamp, decided_by string, "
-    "settled boolean, forgotten boolean"
+    "relayed_as bigint, settled boolean, forgotten boolean"
 )
 # due: its time is not after the due_until of the newest tick.
 DELAYED = _parse(

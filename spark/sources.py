@@ -90,8 +90,11 @@ def broker_sources(topic_ids: list[int] | None) -> list[Source]:
         ),
         Source(
             "op_log",
-            "x.message_id, x.stage::int as stage, x.op::text as op, x.xid::text::bigint as xid, x.at, x.visible_at, "
-            f"x.decided_by, {_settled('x.xid')}, {_forgotten('x.xid')}",
+            "x.message_id, x.stage::int as stage, x.op::text as op, x.xid::text::bigint as xid, x.at, "
+            "nullif(x.visible_at, 'infinity') as visible_at, x.decided_by, "
+            # the commit of a relay topic's half travels as a message of its own
+            "case when x.visible_at = 'infinity' then x.deliver_id end as relayed_as, "
+            f"{_settled('x.xid')}, {_forgotten('x.xid')}",
             f"mqpg.op_log x where {scope}",
             schemas.DECISIONS,
             "x.message_id",

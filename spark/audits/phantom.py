@@ -9,7 +9,7 @@ from mqpg.spark.audits._anomaly import anomaly, together
 
 __all__ = ["phantom"]
 
-_GHOSTS = ("missing", "elsewhere", "final", "rolled_back", "recalled")
+_GHOSTS = ("missing", "elsewhere", "final", "rolled_back", "recalled", "relayed")
 
 
 def phantom(placed: DataFrame, applied: DataFrame, promised: DataFrame, *, purged_before: str) -> DataFrame:
@@ -42,6 +42,7 @@ def _why(what: str) -> Column:
         F.when(F.col("state") == "missing", "there is no such message")
         .when(F.col("state") == "elsewhere", "the message is one of another topic")
         .when(F.col("state") == "final", "this is the id of a final payload, not of a message")
+        .when(F.col("state") == "relayed", "this is the id of a half that travels as other messages")
         .otherwise(F.concat(F.lit("the message was "), F.translate("state", "_", " ")))
     )
     return F.concat(F.lit(f"{what}, but "), reason)

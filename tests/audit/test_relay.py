@@ -1,0 +1,96 @@
+"""Relay topics: phases are messages, the half behind them is not, and a ledger is compared with its COMMITs."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+from sqlalchemy import create_engine, text
+
+import mqpg
+from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
+from mqpg.spark.verdict import Verdict
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def stage(dsn: str, tmp_path: Path) -> Iterator[tuple[mqpg.Client, mqpg.TransactionalProducer, mqpg.Consumer, str]]:
+    """A relay topic with a producer (ledger in SQLite) and a consumer (inbox, offsets and journal in SQLite)."""
+    ledger, inbox = f"sqlite:///{tmp_path / 'ledger.db'}", create_engine(f"sqlite:///{tmp_path / 'inbox.db'}")
+    with inbox.begin() as conn:
+        conn.execute(text("create table business (id int)"))
+    with mqpg.connect(dsn) as mq:
+        mq.create_topic("relayed", queues=2, kind="relay")
+        mq.create_producer_group("shop")
+        producer = mqpg.TransactionalProducer(mq, group="shop", ledger=ledger)
+        producer.create_ledger()
+
+        @mqpg.consumer("relayed", group="board", database=inbox, journal=True, consumer="one")
+        def handle(message: mqpg.Message, conn: Any) -> None:
+            conn.execute(text("insert into business values (:id)"), {"id": message.payload})
+
+        for number in range(12):
+            with producer.transaction("relayed", number, key=None if number % 2 else str(number)) as tx:
+                if number % 4 == 3:
+                    tx.rollback()
+                elif number % 4 == 1:
+                    tx.commit_payload(number)
+        with producer.transaction("relayed", 100) as tx:
+            tx.add("relayed", 101)
+            tx.add("relayed", 102, delay="10 ms")
+        mq.send("relayed", 200)
+        give_up = threading.Event()
+        while mq.append() + handle.step(mq) or not give_up.wait(0.05):
+            if handle.step(mq) + mq.append() == 0:
+                give_up.set()
+        producer.close()
+        yield mq, producer, handle, ledger
+        handle.close()
+    inbox.dispose()
+
+
+def audit(spark: SparkSession, dsn: str, ledger: str, tmp_path: Path) -> Any:
+    inbox = f"sqlite:///{tmp_path / 'inbox.db'}"
+    options = AuditOptions(dsn=dsn, ledgers={"shop": ledger}, applied={"board": inbox}, drained=True)
+    return run_audit_in(spark, options)
+
+
+def test_a_clean_relay_topic_is_valid(spark: SparkSession, dsn: str, stage: Any, tmp_path: Path) -> None:
+    with psycopg.connect(dsn) as conn:
+        phases = conn.execute("select count(*) from mqpg.commit_log where headers[1] ? 'mqpg-phase'").fetchone()
+    assert phases == (30,)
+    report = audit(spark, dsn, stage[3], tmp_path)
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), json.dumps(report.anomalies)
+    (topic,) = report.topics
+    assert (topic["prepared"], topic["decided_commit"], topic["rolled_back"]) == (15, 12, 3)
+    assert topic["committed"] == topic["queued"] == 31  # a PREPARE and a decision each, and a plain one
+    (relation,) = report.relations
+    assert (relation.confirmed, relation.consumed, relation.ids_equal) == (12, 12, True)
+
+
+def test_a_commit_without_effect_and_one_for_nothing_are_found(
+    spark: SparkSession, dsn: str, stage: Any, tmp_path: Path
+) -> None:
+    """The journal lacks one COMMIT; a ledger lost the row of another."""
+    with psycopg.connect(dsn) as conn:
+        found = conn.execute(
+            "select o.message_id, o.deliver_id from mqpg.op_log o where o.op = 'c' and o.stage = 0 order by 1 limit 2"
+        ).fetchall()
+    engine = create_engine(f"sqlite:///{tmp_path / 'inbox.db'}")
+    with engine.begin() as local:
+        local.execute(text("delete from mqpg_applied where message_id = :id"), {"id": found[0][1]})
+    engine.dispose()
+    engine = create_engine(stage[3])
+    with engine.begin() as local:
+        local.execute(text("delete from mqpg_ledger where handle like :id"), {"id": f"%.{found[1][0]}.%"})
+    engine.dispose()
+    report = audit(spark, dsn, stage[3], tmp_path)
+    assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1, "phantom": 1}
+    assert {example["message_id"] for example in report.examples} == {found[0][1], found[1][1]}
