@@ -107,9 +107,7 @@ def run(
     logger.info("stopped", extra={"handled": detail["handled"], "raised": detail["raised"]})
 
 
-async def _run_async(
-    consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event, settings: dict[str, Any]
-) -> None:
+async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event, settings: dict[str, Any]) -> None:
     stopping, loop = asyncio.Event(), asyncio.get_running_loop()
 
     def forward() -> None:

@@ -25,7 +25,7 @@ class NoVerdict(Exception):
 def open_ledger(url: str) -> Ledger:
     """The ledger at a SQLAlchemy URL; connects later. Raises mqpg.ConfigurationError."""
     target = to_sqlalchemy(url)
-    patience = _PATIENCE.get(target.get_driver_name()) or _PATIENCE.get(target.get_backend_name(), {})
+    patience = _PATIENCE.get(target.drivername.partition("+")[2]) or _PATIENCE.get(target.get_backend_name(), {})
     target = target.update_query_dict({key: value for key, value in patience.items() if key not in target.query})
     if target.get_backend_name() == "sqlite" and "uri" not in target.query and target.database:
         # Without `mode=rw` SQLite makes a missing file, where no producer ever wrote.

@@ -5908,7 +5908,8 @@ comment on function mqpg.check_wait(text, interval) is 'Answer a check-back with
 
 -- functions/check/_compensate.sql
 -- One pass over overdue halves of the groups that a checker in this database answers for: those with checker
--- `ledger`, or those with checker `function` and that target; null: all of both kinds. Returns how many were worked
+-- `ledger`, or those with checker `function` and that target; null: all of both kinds. New halves get their entries
+-- first, but in a pass for functions, which may take long. Returns how many were worked
 -- on; those decided meanwhile are cleared away and not counted. Groups take turns of ten in random order, so that
 -- one with nothing but open or failing transactions does not slow the others. After a function that hung until the
 -- statement_timeout it ends: nothing would end the next one.
@@ -5927,7 +5928,11 @@ declare
     v_claimed boolean;
 begin
     perform mqpg._check_range('max_messages', _compensate.max_messages, 1, 10000);
-    perform mqpg._enqueue_halves_now('compensate');
+    if _compensate.checker = 'function' then    -- no new halves: its time would be that of the pass's lock
+        perform mqpg._check_own_transaction('compensate');
+    else
+        perform mqpg._enqueue_halves_now('compensate');
+    end if;
     perform mqpg._force_sync();
     v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
     loop
@@ -5971,7 +5976,7 @@ comment on function mqpg._compensate(int, text, text) is 'Internal: one pass ove
 -- a fence, or a SQL function (protocol T3). Returns how many were worked on. compensate(1) is the short transaction
 -- a handle that a worker wants; with more, fences are held until the end. Where groups have functions, set a
 -- statement_timeout: one that hangs is then a check without an answer, and the pass ends with it; the others' turn
--- comes with the next call.
+-- comes with the next call. New halves enter the op-log queue meanwhile only when the transaction is over.
 -- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
 -- Cost: an index probe a group; a few lookups, an insert and a decision a half.
 -- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator
@@ -125,6 +126,8 @@ def test_a_missing_table_is_named(local_url: str) -> None:
         ("handle varchar(200) primary key, entry varchar(8)", "lacks created_at, done_at, payload, topic"),
         ("handle varchar(200), entry varchar(8), topic text, payload text, created_at timestamp, done_at timestamp,"
          " primary key (handle, entry)", r"must have the primary key \(handle\), has \(entry, handle\)"),
+        ("handle varchar(60) primary key, entry varchar(8), topic text, payload text, created_at timestamp,"
+         " done_at timestamp", "column handle of table mqpg_ledger in .* must hold 200 characters, not 60"),
     ],
 )  # fmt: skip
 def test_a_wrong_table_is_refused(local_url: str, ddl: str, complaint: str) -> None:
@@ -145,6 +148,35 @@ def test_a_deferrable_key_is_refused(empty_dsn: str) -> None:
     with pytest.raises(errors.LedgerError, match="must not be deferrable"):
         ledger.verdict("b.1.7.x")
     ledger.close()
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_a_commit_verdict_flushes_sqlite(tmp_path: Path, journal: str) -> None:
+    """A commit of an application that does not sync goes to disk with something that is written after it."""
+    path = tmp_path / "local.db"
+    with mqpg.Ledger(f"sqlite:///{path}") as ledger, sqlite3.connect(path) as watcher:
+        ledger.create()
+        watcher.execute(f"pragma journal_mode = {journal}")
+        watcher.execute("pragma synchronous = off")
+        watcher.execute("insert into mqpg_ledger (handle, entry, created_at) values ('b.1.7.x', 'local', '2026-01-01')")
+        watcher.commit()
+        before = watcher.execute("pragma data_version").fetchone()
+        assert ledger.verdict("b.1.7.x") is mqpg.Verdict.COMMIT
+        assert watcher.execute("pragma data_version").fetchone() > before  # written, so synced: see below
+        assert [row.handle for row in ledger.open_rows()] == ["b.1.7.x"]
+        with ledger.database.engine.connect() as conn:
+            assert conn.execute(text("pragma synchronous")).scalar() == 3
+    watcher.close()
+
+
+def test_a_wait_says_why(ledger: mqpg.Ledger) -> None:
+    with ledger.database.engine.connect() as conn:
+        ledger.begin(conn, "b.1.7.x")
+        look = ledger.look("b.1.7.x", lock_timeout=0.2)
+        conn.rollback()
+    assert look.verdict is mqpg.Verdict.WAIT
+    assert str(look.reason).startswith("the local transaction is open: ")
+    assert ledger.look("b.1.7.x").reason is None
 
 
 def test_a_commit_verdict_flushes_an_asynchronous_local_commit(empty_dsn: str) -> None:

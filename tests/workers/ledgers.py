@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pymysql
 import sqlalchemy
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 import mqpg
 from mqpg.dsn import to_sqlalchemy
+from tests.fixtures.mariadb import MariaDB
 
-__all__ = ["Outside", "postgresql_ledger", "sqlite_ledger"]
+__all__ = ["Outside", "mariadb_ledger", "postgresql_ledger", "sqlite_ledger"]
 
 
 @dataclass
@@ -34,7 +37,11 @@ class Outside:
     def local_transaction(self, handle: str) -> sqlalchemy.Connection:
         """A connection inside an open local transaction that has written its ledger row."""
         connection = self.engine.connect()
-        self.ledger.begin(connection, handle)
+        try:
+            self.ledger.begin(connection, handle)
+        except BaseException:
+            connection.close()  # what stays open locks the table's definition
+            raise
         return connection
 
     def commit(self, handle: str) -> None:
@@ -61,6 +68,24 @@ def postgresql_ledger(dsn: str, admin: psycopg.Connection[Any]) -> Outside:
         admin.execute(sql.SQL("alter database {} allow_connections true").format(name))
 
     return _outside(to_sqlalchemy(dsn), disconnect, reconnect)
+
+
+def mariadb_ledger(server: MariaDB, database: str) -> Outside:
+    """With a user of its own, who can be locked out."""
+    user = f"app_{database}"
+    server.execute(f"create user {user}@'127.0.0.1'")
+    server.execute(f"grant all on {database}.* to {user}@'127.0.0.1'")
+
+    def disconnect() -> None:
+        server.execute(f"alter user {user}@'127.0.0.1' account lock")
+        for (number,) in server.execute(f"select id from information_schema.processlist where user = '{user}'"):
+            with suppress(pymysql.err.OperationalError):  # it has gone by itself
+                server.execute(f"kill {number}")
+
+    def reconnect() -> None:
+        server.execute(f"alter user {user}@'127.0.0.1' account unlock")
+
+    return _outside(server.url(database, user), disconnect, reconnect)
 
 
 def _outside(url: str | sqlalchemy.URL, disconnect: Callable[[], None], reconnect: Callable[[], None]) -> Outside:

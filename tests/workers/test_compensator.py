@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import mqpg
-from tests.workers.ledgers import Outside, postgresql_ledger, sqlite_ledger
+from tests.workers.ledgers import Outside, mariadb_ledger, postgresql_ledger, sqlite_ledger
 from tests.workers.processes import Process, Processes, eventually, workers
 
 Connection = psycopg.Connection[Any]
@@ -19,11 +19,14 @@ _VERDICT = "select op from mqpg.op_log where message_id = split_part(%s, '.', 3)
 _ASKED = "select event from mqpg.check_log where message_id = split_part(%s, '.', 3)::bigint order by at"
 
 
-@pytest.fixture(params=["postgresql", "sqlite"])
+@pytest.fixture(params=["postgresql", "sqlite", pytest.param("mariadb", marks=pytest.mark.mariadb)])
 def outside(
     request: pytest.FixtureRequest, tmp_path: Path, new_database: Callable[..., str], db: Connection
 ) -> Outside:
     """A ledger in another database."""
+    if request.param == "mariadb":
+        url = request.getfixturevalue("mariadb_url")
+        return mariadb_ledger(request.getfixturevalue("mariadb"), url.rpartition("/")[2])
     if request.param == "sqlite":
         return sqlite_ledger(tmp_path / "shop.db")
     return postgresql_ledger(new_database(empty=True), db)
@@ -97,6 +100,11 @@ def test_local_transactions_elsewhere_are_open_committed_or_absent(
     assert [verdict(db, h) for h in (committed, absent, still_open)] == ["c", "b", "c"]
     with pytest.raises(mqpg.errors.Fenced):
         outside.local_transaction(absent)
+    waits = db.execute(
+        "select distinct reason from mqpg.check_log where event = 'waited'"
+        " and message_id = split_part(%s, '.', 3)::bigint", [still_open]
+    ).fetchall()  # fmt: skip
+    assert all("the local transaction is open" in reason for (reason,) in waits)
     detail = eventually(
         lambda: (d := ledger_detail(db, "shop")) and d["commit"] + d["rollback"] == 3 and d, why=processes.logs
     )
@@ -152,6 +160,59 @@ def test_a_ledger_without_its_table_is_no_verdict(processes: Processes, db: Conn
     eventually(lambda: ledger_detail(db, "shop").get("failures", 0) >= 2, why=processes.logs)
     assert verdict(db, handle) == ""
     assert "parked" not in checks(db, handle)
+    row = db.execute("select reason from mqpg.half_pending where handle = %s", [handle]).fetchone()
+    assert row is not None
+    assert "no table mqpg_ledger in" in row[0]
+
+
+@pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize(
+    ("url", "complaint"),
+    [
+        ("oracle9://shop/x", "oracle9"),
+        ("postgresql+psycopg://shop@127.0.0.1:1/x", "refused"),
+        ("sqlite:////nowhere/at/all.db", "unable to open database file"),
+    ],
+)
+def test_a_ledger_url_that_is_wrong_is_said_and_no_verdict(
+    processes: Processes, db: Connection, url: str, complaint: str
+) -> None:
+    create_group(db, "shop", "url", "shop", max_checks=1)
+    handle = prepare(db, "shop")
+    start(processes, f"shop={url}")
+    eventually(lambda: ledger_detail(db, "shop").get("state") in ("unknown", "no verdict"), why=processes.logs)
+    eventually(lambda: complaint in processes.logs(), why=processes.logs)
+    assert verdict(db, handle) == ""
+    assert "parked" not in checks(db, handle)
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_ledger_of_another_broker_is_doubted_aloud(processes: Processes, db: Connection, outside: Outside) -> None:
+    outside.commit("0123.1.7.x")
+    create_group(db, "shop", "url", "shop")
+    start(processes, f"shop={outside.url}")
+    eventually(lambda: "doubt" in ledger_detail(db, "shop"), why=processes.logs)
+    assert ledger_detail(db, "shop")["doubt"] == "holds handles of broker 0123 only"
+    assert "is its URL right?" in processes.logs()
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_function_that_hangs_holds_up_no_other(processes: Processes, db: Connection) -> None:
+    for name, body in (("hangs", "pg_sleep(600)"), ("knows", "1")):
+        db.execute(
+            f"create function public.{name}(handle text, key text, headers jsonb, payload json) returns mqpg.verdict "
+            f"language plpgsql as $$ begin perform {body}; return 'commit'; end $$"
+        )
+        create_group(db, name, "function", f"public.{name}")
+    create_group(db, "here", "ledger")
+    start(processes)
+    hanging = prepare(db, "hangs")
+    eventually(
+        lambda: db.execute("select 1 from pg_stat_activity where wait_event = 'PgSleep'").fetchone(), why=processes.logs
+    )
+    known, absent = prepare(db, "knows"), prepare(db, "here")
+    eventually(lambda: verdict(db, known) and verdict(db, absent), timeout=20, why=processes.logs)
+    assert [verdict(db, h) for h in (hanging, known, absent)] == ["", "c", "b"]
 
 
 @pytest.mark.usefixtures("topic")

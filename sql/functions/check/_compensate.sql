@@ -1,5 +1,6 @@
 -- One pass over overdue halves of the groups that a checker in this database answers for: those with checker
--- `ledger`, or those with checker `function` and that target; null: all of both kinds. Returns how many were worked
+-- `ledger`, or those with checker `function` and that target; null: all of both kinds. New halves get their entries
+-- first, but in a pass for functions, which may take long. Returns how many were worked
 -- on; those decided meanwhile are cleared away and not counted. Groups take turns of ten in random order, so that
 -- one with nothing but open or failing transactions does not slow the others. After a function that hung until the
 -- statement_timeout it ends: nothing would end the next one.
@@ -18,7 +19,11 @@ declare
     v_claimed boolean;
 begin
     perform mqpg._check_range('max_messages', _compensate.max_messages, 1, 10000);
-    perform mqpg._enqueue_halves_now('compensate');
+    if _compensate.checker = 'function' then    -- no new halves: its time would be that of the pass's lock
+        perform mqpg._check_own_transaction('compensate');
+    else
+        perform mqpg._enqueue_halves_now('compensate');
+    end if;
     perform mqpg._force_sync();
     v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
     loop
