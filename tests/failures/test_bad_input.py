@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -222,11 +222,10 @@ def test_bad_8_clock_that_jumps_does_not_decide_a_half(stage: Stage) -> None:
 
 def test_bad_9_ledger_that_hangs_holds_up_nobody(stage: Stage) -> None:
     """Its table is locked, or its server accepts and never answers: waited for, uncounted; other groups go on."""
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        stage.mq.create_producer_group("deaf", check_after="10 ms", checker="url", checker_target="deaf")
-        stage.mq.create_producer_group("here", check_after="10 ms", checker="ledger")
-        locker = psycopg.connect(stage.shop_dsn)
-        locker.execute("lock table mqpg_ledger")
+    for group, checker, target in (("deaf", "url", "deaf"), ("here", "ledger", None)):
+        stage.mq.create_producer_group(group, check_after="10 ms", checker=checker, checker_target=target)
+    with socket.create_server(("127.0.0.1", 0)) as silent, closing(psycopg.connect(stage.shop_dsn)) as locker:
+        locker.execute("lock table mqpg_ledger")  # a migration, say
         deaf, locked, here = (stage.sql.prepare("orders", '{"id": 1}', group) for group in ("deaf", "shop", "here"))
         url = f"postgresql+psycopg://nobody@127.0.0.1:{silent.getsockname()[1]}/x?connect_timeout=2"
         with stage.compensator(ledgers={"deaf": url, "shop": stage.shop_url}):

@@ -1,0 +1,69 @@
+"""The tables of failures and the tests agree: each row has exactly one test, and each test a row."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parent
+TABLES = [FOLDER / "README.md", FOLDER.parents[1] / "docs" / "failures.md"]
+_ID = re.compile(r"test_(1_1_[EF]\d+|1_[2345]_\d+|4_\d+|bad_\d+)_\w+")
+_ROW = re.compile(r"\| (1\.1 [EF]\d+|1\.[2345]\.\d+|4\.\d+|bad \d+) \|.*\| \[?`(test_\w+)`(?:\]\((test_\w+\.py)\))? \|")
+
+
+def named() -> dict[str, tuple[str, str]]:
+    """id -> (test, file), of every test in this folder but this file's."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in sorted(FOLDER.glob("test_*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if path.name == Path(__file__).name or not isinstance(node, ast.FunctionDef):
+                continue
+            if not node.name.startswith("test_"):
+                continue
+            match = _ID.fullmatch(node.name)
+            assert match is not None, f"{path.name}: {node.name} has no row's id in its name"
+            assert match[1] not in found, f"two tests for row {match[1]}"
+            found[match[1]] = (node.name, path.name)
+    return found
+
+
+def rows(table: Path) -> list[tuple[str, str, str | None]]:
+    """(id, test, file) of each row."""
+    lines = [line for line in table.read_text().splitlines() if line.startswith("| ") and "`test_" in line]
+    matches = [_ROW.fullmatch(line) for line in lines]
+    assert None not in matches, lines[matches.index(None)]
+    return [(re.sub(r"[. ]", "_", m[1]), m[2], m[3]) for m in matches if m is not None]
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
+def test_each_row_has_exactly_one_test(table: Path) -> None:
+    written, made = rows(table), named()
+    assert [id for id, n in Counter(id for id, _, _ in written).items() if n > 1] == []
+    assert {id: test for id, test, _ in written} == {id: test for id, (test, _) in made.items()}
+    for id, _, file in written:
+        assert file in (None, made[id][1])
+
+
+def test_the_numbers_of_a_section_have_no_gap() -> None:
+    sections: dict[str, list[int]] = {}
+    for id in named():
+        section, number = re.fullmatch(r"(.*?_?[EF]?)(\d+)", id).groups()  # type: ignore[union-attr]
+        sections.setdefault(section, []).append(int(number))
+    counts = {section: len(numbers) for section, numbers in sections.items()}
+    assert {section: sorted(numbers) for section, numbers in sections.items()} == {
+        section: list(range(1, count + 1)) for section, count in counts.items()
+    }
+    assert counts["1_1_E"] == 14
+    assert counts["1_1_F"] == 5
+    assert counts["4_"] == 23
+
+
+def test_nothing_here_is_left_out() -> None:
+    for path in FOLDER.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute):
+                assert node.attr not in ("skip", "skipif", "xfail", "importorskip"), f"{path.name}:{node.lineno}"
