@@ -393,7 +393,7 @@ create table mqpg.cursor (
     queue_id smallint not null,     -- -1: the retry lane
     action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
                                     -- f filtered, p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
-                                    -- c closed here, k carried here
+                                    -- i new incarnation, c closed here, k carried here
     owner text,                     -- pinned: whose queue it is until unpin
     claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64 of them open
     failed bigint [],               -- n: offsets that failed and stay at their place (block_key, block_queue),
@@ -2486,7 +2486,9 @@ begin
         end if;
     end loop;
     if (_open_claim.claim).epoch is null then
-        perform mqpg._refuse_receipt(_open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch);
+        perform mqpg._refuse_receipt(
+            _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
+            v_receipt.to_offset);
     end if;
 end
 $$;
@@ -2703,20 +2705,35 @@ $$;
 comment on function mqpg._queue_of(bigint, int) is 'Internal: queue of a batch without keys';
 
 -- functions/internal/_refuse_receipt.sql
--- Says what became of a receipt whose claim is gone: MQ009 where it was taken over, MQ008 where it was
--- settled. The history of the cursor tells; where that is dropped, it counts as spent.
+-- Says what became of a receipt whose claim is gone: MQ007 where no delivery of this queue had it (another broker's, a
+-- changed one, or one whose transaction rolled back), MQ009 where the claim was taken over, MQ008 where it was
+-- settled or given back. The history of the cursor tells; where that is dropped, it counts as spent.
 -- Locks: none. Cost: the cursor's versions since the claim; an error path only.
-create function mqpg._refuse_receipt(receipt text, subscription_id int, queue_id int, epoch bigint) returns void
+create function mqpg._refuse_receipt(
+    receipt text, subscription_id int, queue_id int, epoch bigint, from_offset bigint, to_offset bigint
+) returns void
 language plpgsql as $$
 declare
     v_action "char";
 begin
+    if exists (
+        select from mqpg.cursor c
+        where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
+            and c.version = _refuse_receipt.epoch / 1048576
+            and not exists (
+                select from unnest(c.claims) k
+                where k.epoch = _refuse_receipt.epoch and k.from_offset = _refuse_receipt.from_offset
+                    and k.to_offset = _refuse_receipt.to_offset)
+    ) then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L was not issued here, or by a transaction that rolled back', _refuse_receipt.receipt);
+    end if;
     select c.action into v_action from mqpg.cursor c
     where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
         and c.version > _refuse_receipt.epoch / 1048576
         and not exists (select from unnest(c.claims) k where k.epoch = _refuse_receipt.epoch)
     order by c.version limit 1;
-    if v_action in ('t', 'd', 'u', 'q') then
+    if v_action in ('t', 'd', 'u', 'q', 'i') then
         raise exception using errcode = 'MQ009', message = format(
             'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
     end if;
@@ -2724,7 +2741,8 @@ begin
         'receipt %L is spent: its messages are settled or given back', _refuse_receipt.receipt);
 end
 $$;
-comment on function mqpg._refuse_receipt(text, int, int, bigint) is 'Internal: error for a receipt without a claim';
+comment on function mqpg._refuse_receipt(text, int, int, bigint, bigint, bigint)
+    is 'Internal: error for a receipt without a claim';
 
 -- functions/internal/_runs.sql
 -- The runs of message ids at offsets from_offset .. to_offset - 1 of a queue, cut to that range, in order, as
@@ -5073,7 +5091,7 @@ begin
             message = 'this database was restored into another cluster: its transaction ids do not hold here',
             detail = format('system identifier %s recorded, %s found; newest tick %s, current snapshot %s',
                 v_known, v_actual, _check_cluster.s0, _check_cluster.s1),
-            hint = 'Appending would lose or repeat messages. See the chapter on restoring in the documentation.';
+            hint = 'Appending would lose or repeat messages. With all workers stopped, select mqpg.adopt() makes it a broker again.';
     end if;
 end
 $$;
@@ -6064,9 +6082,10 @@ $$;
 comment on function mqpg.settle(text, mqpg.verdict, text) is 'Decide a half message by hand, with the reason kept';
 
 -- functions/reconcile/half_states.sql
--- What became of half messages, in argument order. state: undecided, committed, rolled_back, or unknown for whatever
--- names no half message here; an undecided one may be parked. Topic and key are null where it is unknown.
--- Locks: none. Cost: two index lookups a handle. Errors: MQ001 (nulls).
+-- What became of half messages, in argument order. state: undecided, committed, rolled_back; forgotten, where it was
+-- decided so long ago that the decision is dropped; or unknown for whatever names no half message here. An undecided
+-- one may be parked. Topic and key are null where the message is gone.
+-- Locks: none. Cost: a few index lookups a handle. Errors: MQ001 (nulls).
 create function mqpg.half_states(handles text []) returns table (
     handle text, state text, parked boolean, message_id bigint, topic text, key text
 )
@@ -6076,31 +6095,51 @@ begin
         raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
     end if;
     return query
-    select u.handle,
+    with named as materialized (
+        select u.handle, u.place, p.message_id, p.nonce, p.incarnation
+        from unnest(half_states.handles) with ordinality as u(handle, place)
+        left join lateral mqpg._parse_handle(u.handle) as p
+            on p.broker_id = (select b.broker_id from mqpg.broker b)
+    )
+    select n.handle,
         case
-            when not h.known then 'unknown'
-            when o.op is null then 'undecided'
             when o.op = 'c' then 'committed'
-            else 'rolled_back'
+            when o.op = 'b' then 'rolled_back'
+            when h.topic_id is not null then 'undecided'
+            when d.dropped then 'forgotten'
+            else 'unknown'
         end,
-        h.known and o.op is null and exists (
-            select from pgmq.a_mqpg_oplog a where (a.message ->> 'message_id')::bigint = h.message_id),
-        h.message_id, h.topic, h.key
-    from unnest(half_states.handles) with ordinality as u(handle, place)
-    cross join lateral mqpg._half(u.handle) as h
-    left join mqpg.op_log o on o.message_id = h.message_id and o.stage = 0 and h.known
-    order by u.place;
+        h.topic_id is not null and o.op is null and exists (
+            select from pgmq.a_mqpg_oplog a where (a.message ->> 'message_id')::bigint = n.message_id),
+        case when h.topic_id is not null or d.dropped then n.message_id end, t.name, h.key
+    from named n
+    left join lateral (
+        select m.topic_id, m.key
+        from mqpg._message(n.message_id) m
+        join mqpg._half_row(n.message_id) r on true
+        where m.nonce = n.nonce and r.incarnation = n.incarnation
+    ) as h on true
+    cross join lateral (
+        select h.topic_id is null and exists (
+            select from mqpg.segment s
+            where s.family = 'log' and s.body_dropped_at is not null
+                and n.message_id >= s.lower_bound::bigint * 1024 and n.message_id < s.upper_bound::bigint * 1024
+        ) as dropped
+    ) as d
+    left join mqpg.op_log o on o.message_id = n.message_id and o.stage = 0 and (h.topic_id is not null or d.dropped)
+    left join mqpg.topic t on t.topic_id = h.topic_id
+    order by n.place;
 end
 $$;
 comment on function mqpg.half_states(text [])
-    is 'What became of half messages: undecided, committed, rolled_back, unknown';
+    is 'What became of half messages: undecided, committed, rolled_back, forgotten, unknown';
 
 -- functions/reconcile/_unsettled.sql
 -- Ledger rows of this database whose local transaction committed longer ago than older_than and whose half no commit
 -- decided: the set difference of protocol T6. state: undecided, rolled_back (the ledger is contradicted: somebody
 -- settled it by hand) or absent (no such half here: a restore lost it); undecided ones come first, in the order of
--- ids. An open local transaction's row is not visible, and a young one is left to its producer, so nothing is listed by
--- mistake.
+-- ids. An open local transaction's row is not visible, a young one is left to its producer, and what retention dropped
+-- is left out, so nothing is listed by mistake.
 -- Locks: none. Cost: the ledger once, an index lookup in op_log a row, a few for each hit.
 create function mqpg._unsettled(older_than interval, max_messages int)
 returns table (handle text, message_id bigint, topic text, key text, state text)
@@ -6117,21 +6156,16 @@ begin
             and split_part(l.handle, '.', 1) = (select b.broker_id from mqpg.broker b)
     ),
     missing as materialized (
-        select l.handle, l.id from local l
+        select array_agg(l.handle) as handles from local l
         where l.id is not null
             and not exists (select from mqpg.op_log o where o.message_id = l.id and o.stage = 0 and o.op = 'c')
-    ),
-    found as (
-        select m.handle, m.id, h.topic, h.key, case
-            when not h.known then 'absent'
-            when mqpg._is_decided(m.id) then 'rolled_back'
-            else 'undecided'
-        end as state
-        from missing m
-        cross join lateral mqpg._half(m.handle) as h
     )
-    select f.handle, f.id, f.topic, f.key, f.state from found f
-    order by f.state <> 'undecided', f.id
+    select s.handle, coalesce(s.message_id, split_part(s.handle, '.', 3)::bigint), s.topic, s.key,
+        case s.state when 'unknown' then 'absent' else s.state end
+    from missing m
+    cross join lateral mqpg.half_states(m.handles) as s
+    where m.handles is not null and s.state in ('undecided', 'rolled_back', 'unknown')
+    order by s.state <> 'undecided', s.message_id, s.handle
     limit _unsettled.max_messages;
 end
 $$;
@@ -7438,6 +7472,184 @@ end
 $$;
 comment on function mqpg.keep() is 'One pass of the keeper: make, close and drop segments; returns what it did';
 
+-- functions/adopt/_renew_cursors.sql
+-- A new version of each cursor, 2^32 further, so that no receipt from behind the copy's time fits, in which nobody holds
+-- a claim: what was in flight may be received at once, with its attempts. Pinned queues keep their owners.
+-- Locks: the caller holds the table against writers. Cost: one row a cursor.
+create function mqpg._renew_cursors() returns void
+language sql as $$
+    insert into mqpg.cursor (
+        version, committed, claimed, at, epoch, subscription_id, slot, queue_id, action, owner, claims)
+    select k.version + 4294967296, k.committed, k.claimed, clock_timestamp(), null, k.subscription_id, k.slot,
+        k.queue_id, 'i', k.owner,
+        array(select mqpg._free_claim(c, k, c.attempt) from unnest(k.claims) c order by (c).from_offset)
+    from mqpg.subscription s
+    join mqpg.topic t on t.topic_id = s.topic_id
+    cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+    cross join lateral (
+        select c.* from mqpg.cursor c
+        where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
+        order by c.version desc limit 1
+    ) as k
+$$;
+comment on function mqpg._renew_cursors() is 'Internal: free all claims of a copy';
+
+-- functions/adopt/_renew_ids.sql
+-- Batch ids and tick ids go on 1024 segments further, where nothing that happened behind the copy's time can have been;
+-- there the newest tick is written again, after a restore with a snapshot in which the caller's own rows are all that
+-- is new.
+-- Locks: the caller's; DDL as _make_segment(). Cost: a few inserts; see _renew_xids().
+create function mqpg._renew_ids(last_tick mqpg.tick, foreign_xids boolean) returns void
+language plpgsql as $$
+declare
+    v_own xid8 := pg_current_xact_id();
+    v_ids bigint := mqpg._setting('segment_ids');
+    v_ticks bigint := mqpg._setting('segment_ticks');
+    v_batch bigint := (select b.last_value from mqpg.batch_id b);
+    v_tick_id bigint := greatest((_renew_ids.last_tick).tick_id, (select max(h.half_tick_id) from mqpg.half_tick h));
+    v_snapshot pg_snapshot := (_renew_ids.last_tick).snapshot;
+    v_half mqpg.half_tick;
+begin
+    v_batch := (v_batch / v_ids + 1024) * v_ids;
+    v_tick_id := (v_tick_id / v_ticks + 1024) * v_ticks;
+    perform mqpg._make_segment('log', v_batch::text, (v_batch + v_ids)::text, true);
+    perform mqpg._make_segment('tick', v_tick_id::text, (v_tick_id + v_ticks)::text, true);
+    perform setval('mqpg.batch_id', v_batch, true);
+    select h.* into v_half from mqpg.half_tick h order by h.half_tick_id desc limit 1;
+    if _renew_ids.foreign_xids then
+        perform mqpg._renew_xids(_renew_ids.last_tick);
+        v_snapshot := format('%s:%s:', v_own, v_own);
+        v_half.snapshot := v_snapshot;
+        v_half.floor_id := 0;
+        v_half.xid := v_own;
+        v_half.batch_seq := v_batch;
+    end if;
+    insert into mqpg.tick (
+        tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+    select v_tick_id, case when _renew_ids.foreign_xids then v_own else t.xid end, v_snapshot,
+        pg_snapshot_xmax(v_snapshot), case when _renew_ids.foreign_xids then v_batch else t.batch_seq end, t.floor_id,
+        t.due_until, 0, '{}', clock_timestamp()
+    from mqpg.tick t order by t.tick_id desc limit 1;
+    insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+    values (v_tick_id, v_half.xid, v_half.snapshot, pg_snapshot_xmax(v_half.snapshot), v_half.batch_seq,
+        v_half.floor_id, 0, clock_timestamp());
+    -- those made ahead come next; a keeper would make them, too
+    perform mqpg._make_segments();
+end
+$$;
+comment on function mqpg._renew_ids(mqpg.tick, boolean) is 'Internal: move ids beyond what a copy cannot know';
+
+-- functions/adopt/_renew_xids.sql
+-- Rewrites the transaction ids of all rows, which came from another cluster: '2', which every snapshot sees, where the
+-- newest tick saw the row, so that it has what it needs; '1' where its offsets were dropped with their ticks, which
+-- the audit tells apart; and the caller's own xid where it is still to be appended or, a half, to be put into the op-log
+-- queue (also one whose entry did not come along), so that the next pass takes it.
+-- Locks: ACCESS EXCLUSIVE on all hot tables. Cost: writes each row of them.
+create function mqpg._renew_xids(last_tick mqpg.tick) returns void
+language plpgsql as $$
+declare
+    v_own xid8 := pg_current_xact_id();
+    v_new pg_snapshot := (_renew_xids.last_tick).snapshot;
+    v_half pg_snapshot := (select h.snapshot from mqpg.half_tick h order by h.half_tick_id desc limit 1);
+    v_old pg_snapshot := (
+        select t.snapshot from mqpg.tick t
+        where t.tick_id >= (
+            select max(s.upper_bound::bigint) from mqpg.segment s
+            where s.family = 'tick' and s.body_dropped_at is not null)
+        order by t.tick_id limit 1);
+    v_unasked bigint [];
+begin
+    lock table mqpg.commit_log, mqpg.op_log, mqpg.delayed, mqpg.held, mqpg.tick, mqpg.half_tick
+        in access exclusive mode;
+    v_unasked := array(
+        select distinct l.message_id / 1024
+        from (
+            select h.batch_id * 1024 + i as message_id
+            from mqpg.commit_log h cross join generate_series(0, h.n - 1) i where h.kind = 'h'
+            union all
+            select h.message_id from mqpg.held h where h.kind = 'h'
+        ) as l
+        where not exists (select from mqpg.op_log o where o.message_id = l.message_id and o.stage = 0)
+            and not exists (
+                select from pgmq.q_mqpg_oplog q where (q.message ->> 'message_id')::bigint = l.message_id)
+            and not exists (
+                select from pgmq.a_mqpg_oplog a where (a.message ->> 'message_id')::bigint = l.message_id));
+    update mqpg.commit_log l set xid = case
+        when l.kind = 'h' then case
+            when pg_visible_in_snapshot(l.xid, v_half) and l.batch_id <> all(v_unasked) then '2'::xid8 else v_own
+        end
+        else mqpg._renewed_xid(l.xid, v_own, v_new, v_old)
+    end;
+    update mqpg.held h set xid = mqpg._renewed_xid(h.xid, v_own, v_new, v_old);
+    update mqpg.op_log o set xid = mqpg._renewed_xid(o.xid, v_own, v_new, v_old);
+    update mqpg.delayed d set xid = mqpg._renewed_xid(d.xid, v_own, v_new, v_old);
+    update mqpg.tick t set xid = '2', snapshot = '2:2:', snapshot_xmax = '2';
+    update mqpg.half_tick h set xid = '2', snapshot = '2:2:', snapshot_xmax = '2', floor_id = 0, batch_seq = 0;
+    update mqpg.segment s set opened_xid = '2' where s.opened_xid is not null;
+end
+$$;
+comment on function mqpg._renew_xids(mqpg.tick) is 'Internal: rewrite transaction ids of another cluster';
+
+-- functions/adopt/_renewed_xid.sql
+-- What a transaction id of another cluster becomes: see _renew_xids.
+-- Locks: none. Cost: none.
+create function mqpg._renewed_xid(xid xid8, own xid8, newest pg_snapshot, oldest pg_snapshot) returns xid8
+language sql immutable as $$
+    select case
+        when not pg_visible_in_snapshot(_renewed_xid.xid, _renewed_xid.newest) then _renewed_xid.own
+        when coalesce(pg_visible_in_snapshot(_renewed_xid.xid, _renewed_xid.oldest), false) then '1'::xid8
+        else '2'::xid8
+    end
+$$;
+comment on function mqpg._renewed_xid(xid8, xid8, pg_snapshot, pg_snapshot) is
+    'Internal: transaction id of a restored row';
+
+-- functions/adopt/adopt.sql
+-- Makes a copy of a broker a broker again: after a dump was restored into another cluster (append() refuses with MQ016),
+-- after a promotion, or a recovery to a point in time; call it before anybody writes. It raises the incarnation, moves
+-- message ids, tick ids and cursor versions far beyond what the copy cannot know of, and frees all claims: receipts
+-- from before are stale, handles from before stay good. In another cluster the transaction ids of all rows mean
+-- nothing: they are rewritten, and what had no offset yet is appended by the next append(). same_xids says that they
+-- came along (pg_upgrade). Returns what was done.
+-- Locks: the appender's, the keeper's; cursor against writers; after a restore all hot tables, ACCESS EXCLUSIVE; each
+-- waited for up to the setting lock_timeout. Cost: one version a cursor; after a restore every row of the hot tables
+-- is written anew, the one time that these see an UPDATE. Errors: MQ015, MQ016 (same_xids cannot be), 55P03.
+create function mqpg.adopt(same_xids boolean default false) returns text
+language plpgsql as $$
+declare
+    v_tick mqpg.tick;
+    v_known bigint := (select b.system_identifier from mqpg.broker b);
+    v_actual bigint := (select c.system_identifier from pg_control_system() c);
+    v_behind boolean;
+    v_foreign boolean;
+    v_incarnation int;
+begin
+    perform mqpg._check_own_transaction('adopt');
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    perform pg_advisory_xact_lock(1836150834, 0);
+    perform pg_advisory_xact_lock(1836150834, 1);
+    perform pg_advisory_xact_lock(1836150835, 0);
+    lock table mqpg.cursor in share row exclusive mode;
+    select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    v_behind := v_tick.snapshot_xmax > pg_snapshot_xmax(pg_current_snapshot());
+    v_foreign := v_behind or (v_known <> v_actual and not coalesce(adopt.same_xids, false));
+    if v_behind and adopt.same_xids then
+        raise exception using errcode = 'MQ016',
+            message = 'the transaction ids of this cluster are behind those of the data: they did not come along',
+            hint = 'select mqpg.adopt() rewrites them.';
+    end if;
+    update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual
+    returning b.incarnation into v_incarnation;
+    perform mqpg._renew_ids(v_tick, v_foreign);
+    perform mqpg._renew_cursors();
+    return format('incarnation %s of broker %s: %s', v_incarnation, (select b.broker_id from mqpg.broker b), case
+        when v_foreign then 'transaction ids rewritten; what has no offset comes with the next append()'
+        else 'transaction ids kept'
+    end);
+end
+$$;
+comment on function mqpg.adopt(boolean) is 'Make a restored, promoted or recovered copy a broker again';
+
 -- functions/find/_cursor_from.sql
 -- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an offset;
 -- null if none. There both only ever grow with the version, so it is found by halving.
@@ -7802,7 +8014,7 @@ begin
         join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
             and c.version = mqpg._cursor_from(
                 l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
-        where c.action not in ('s', 'k', 'q', 'x')
+        where c.action not in ('s', 'k', 'q', 'x', 'i')
         union all
         -- left out by a seek, a purge, expiry or a policy; or to be delivered again by a seek back
         select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(

@@ -34,7 +34,9 @@ begin
         end if;
     end loop;
     if (_open_claim.claim).epoch is null then
-        perform mqpg._refuse_receipt(_open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch);
+        perform mqpg._refuse_receipt(
+            _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
+            v_receipt.to_offset);
     end if;
 end
 $$;

@@ -1,0 +1,174 @@
+"""Receipts that are stale, spent, foreign or malformed, each with its own error; late ones that count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.sql.harness import Broker, Session, refused, seconds
+
+Action = Callable[[Session, str, int], None]
+
+ACTIONS: dict[str, Action] = {
+    "ack": lambda mq, receipt, _: mq.ack(receipt),
+    "ack through": lambda mq, receipt, _: mq.ack(receipt, through=int(receipt.split(".")[3])),
+    "nack": lambda mq, receipt, message_id: mq.nack(receipt, [message_id]),
+    "extend": lambda mq, receipt, _: mq.call("extend", receipt, seconds(30)) and None,
+    "release": lambda mq, receipt, _: mq.call("release", receipt) and None,
+}
+MODES = ["exclusive", "shared", "pinned", "broadcast"]
+
+
+@pytest.fixture(params=MODES)
+def mode(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def moded(mq: Session, mode: str) -> Session:
+    """Group `m` reads topic `one` in each mode, with five messages in it."""
+    mq.call("subscribe", "m", "one", mode=mode)
+    mq.send_batch("one", ["1"] * 5)
+    mq.append()
+    return mq
+
+
+def receive(mq: Session, **named: Any) -> list[Any]:
+    return mq.receive("one", group="m", consumer="me", **named)
+
+
+def state(mq: Session) -> list[Any]:
+    return mq.rows("select subscription_id, queue_id, max(version) from mqpg.cursor group by 1, 2 order by 1, 2")
+
+
+def is_refused(mq: Session, receipt: str, message_id: int, sqlstate: str, mention: str | None = None) -> None:
+    """Every use of the receipt fails so, and changes nothing."""
+    before = state(mq)
+    for action in ACTIONS.values():
+        with refused(sqlstate, mention):
+            action(mq, receipt, message_id)
+    assert state(mq) == before
+
+
+def test_stale_where_the_claim_was_taken_over(moded: Session) -> None:
+    old = receive(moded, lease=seconds(0.01))[0]
+    moded.execute("select pg_sleep(0.02)")
+    assert receive(moded)[0].message_id == old.message_id
+    is_refused(moded, old.receipt, old.message_id, "MQ009")
+
+
+def test_stale_after_a_seek(moded: Session) -> None:
+    old = receive(moded)[0]
+    moded.call("seek", "m", "one", "earliest")
+    is_refused(moded, old.receipt, old.message_id, "MQ009")
+
+
+@pytest.mark.parametrize("how", ["ack", "nack", "release"])
+def test_spent_where_it_was_settled_or_given_back(moded: Session, how: str) -> None:
+    got = receive(moded)
+    if how == "nack":
+        moded.nack(got[0].receipt, [m.message_id for m in got])
+    else:
+        ACTIONS[how](moded, got[0].receipt, 0)
+    is_refused(moded, got[0].receipt, got[0].message_id, "MQ008")
+
+
+def test_spent_by_parts(moded: Session) -> None:
+    got = receive(moded)
+    moded.ack(got[0].receipt, through=2)
+    moded.nack(got[0].receipt, [got[3].message_id])
+    moded.ack(got[0].receipt, through=4)
+    is_refused(moded, got[0].receipt, got[0].message_id, "MQ008")
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_late_one_that_nobody_overtook_counts(moded: Session, action: str) -> None:
+    got = receive(moded, lease=seconds(0.01), max_messages=2)
+    moded.execute("select pg_sleep(0.02)")
+    before = state(moded)
+    ACTIONS[action](moded, got[0].receipt, got[0].message_id)
+    assert state(moded) != before
+
+
+def test_malformed_where_its_transaction_rolled_back(moded: Session) -> None:
+    with moded.transaction() as tx:
+        old = receive(moded)[0]
+        tx.force_rollback = True
+    receive(moded, max_messages=1)
+    is_refused(moded, old.receipt, old.message_id, "MQ007")
+
+
+def test_malformed_where_it_was_changed(moded: Session) -> None:
+    got = receive(moded, max_messages=3)
+    subscription, queue, epoch, start, end = got[0].receipt.split(".")
+    for forged in (
+        f"{subscription}.{queue}.{int(epoch) + 1}.{start}.{end}",
+        f"{subscription}.{queue}.{int(epoch) + 2**30}.{start}.{end}",
+        f"{subscription}.{queue}.{epoch}.{int(start) + 1}.{end}",
+        f"{subscription}.{queue}.{epoch}.{start}.{int(end) - 1}",
+        f"{subscription}.-1.{epoch}.{start}.{end}",
+    ):
+        is_refused(moded, forged, got[0].message_id, "MQ007", "receipt")
+    moded.ack(got[0].receipt)
+
+
+def test_foreign_to_another_subscription(moded: Session) -> None:
+    """A receipt settles the delivery that it came with, and no other group's of the same messages."""
+    mine = receive(moded)
+    theirs = moded.receive("one", group="g")
+    moded.ack(theirs[0].receipt)
+    is_refused(moded, theirs[0].receipt, theirs[0].message_id, "MQ008")
+    moded.ack(mine[0].receipt)
+
+
+def test_of_a_subscription_that_is_gone(moded: Session) -> None:
+    got = receive(moded)
+    moded.call("unsubscribe", "m", "one")
+    is_refused(moded, got[0].receipt, got[0].message_id, "MQ007", "subscription")
+    moded.call("subscribe", "m", "one")
+    is_refused(moded, got[0].receipt, got[0].message_id, "MQ007", "subscription")
+
+
+class TestForeignToAnotherBroker:
+    @pytest.fixture
+    def elsewhere(self, own_broker: Broker) -> Session:
+        """A broker of its own with the same subscription ids."""
+        mq = own_broker.session()
+        for topic, queues in (("t", 4), ("one", 1)):
+            mq.call("create_topic", topic, queues=queues)
+            mq.call("subscribe", "g", topic)
+        mq.execute("create table filler ()")  # its xids are others
+        return mq
+
+    def test_it_settles_nothing(self, mq: Session, elsewhere: Session) -> None:
+        ours = mq.scalar(
+            "select subscription_id from mqpg.subscription s join mqpg.topic t using (topic_id) where t.name = 'one'"
+        )
+        for session in (mq, elsewhere):
+            session.send_batch("one", ["1"] * 3)
+            session.append()
+        mine = mq.receive("one")[0]
+        theirs = elsewhere.receive("one")[0].receipt.split(".", 1)[1]
+        foreign = f"{ours}.{theirs}"
+        assert foreign != mine.receipt
+        is_refused(mq, foreign, mine.message_id, "MQ007", "receipt")
+        mq.ack(mine.receipt)
+
+
+@pytest.mark.parametrize("through", [-1, 3, 9, 10**15])
+def test_through_outside_the_delivery_is_an_invalid_argument(moded: Session, through: int) -> None:
+    got = receive(moded, max_messages=3)
+    with refused("MQ001", "through"):
+        moded.ack(got[0].receipt, through=through)
+    moded.ack(got[0].receipt, through=2)
+
+
+def test_through_what_was_acknowledged_before_is_no_error(moded: Session) -> None:
+    got = receive(moded, max_messages=4)
+    moded.ack(got[0].receipt, through=2)
+    moded.ack(got[0].receipt, through=1)
+    moded.ack(got[0].receipt, through=3)
+    with refused("MQ008"):
+        moded.ack(got[0].receipt, through=3)
