@@ -13,7 +13,7 @@ create table mqpg.cursor (
     queue_id smallint not null,     -- -1: the retry lane
     action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
                                     -- f filtered, p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
-                                    -- c closed here, k carried here
+                                    -- i new incarnation, c closed here, k carried here
     owner text,                     -- pinned: whose queue it is until unpin
     claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64 of them open
     failed bigint [],               -- n: offsets that failed and stay at their place (block_key, block_queue),

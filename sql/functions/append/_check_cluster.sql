@@ -12,7 +12,7 @@ begin
             message = 'this database was restored into another cluster: its transaction ids do not hold here',
             detail = format('system identifier %s recorded, %s found; newest tick %s, current snapshot %s',
                 v_known, v_actual, _check_cluster.s0, _check_cluster.s1),
-            hint = 'Appending would lose or repeat messages. See the chapter on restoring in the documentation.';
+            hint = 'Appending would lose or repeat messages. With all workers stopped, select mqpg.adopt() makes it a broker again.';
     end if;
 end
 $$;

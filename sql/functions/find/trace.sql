@@ -83,7 +83,7 @@ begin
         join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
             and c.version = mqpg._cursor_from(
                 l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
-        where c.action not in ('s', 'k', 'q', 'x')
+        where c.action not in ('s', 'k', 'q', 'x', 'i')
         union all
         -- left out by a seek, a purge, expiry or a policy; or to be delivered again by a seek back
         select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(

@@ -1,0 +1,20 @@
+-- A new version of each cursor, 2^32 further, so that no receipt from behind the copy's time fits, in which nobody holds
+-- a claim: what was in flight may be received at once, with its attempts. Pinned queues keep their owners.
+-- Locks: the caller holds the table against writers. Cost: one row a cursor.
+create function mqpg._renew_cursors() returns void
+language sql as $$
+    insert into mqpg.cursor (
+        version, committed, claimed, at, epoch, subscription_id, slot, queue_id, action, owner, claims)
+    select k.version + 4294967296, k.committed, k.claimed, clock_timestamp(), null, k.subscription_id, k.slot,
+        k.queue_id, 'i', k.owner,
+        array(select mqpg._free_claim(c, k, c.attempt) from unnest(k.claims) c order by (c).from_offset)
+    from mqpg.subscription s
+    join mqpg.topic t on t.topic_id = s.topic_id
+    cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
+    cross join lateral (
+        select c.* from mqpg.cursor c
+        where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
+        order by c.version desc limit 1
+    ) as k
+$$;
+comment on function mqpg._renew_cursors() is 'Internal: free all claims of a copy';

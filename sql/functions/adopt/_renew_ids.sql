@@ -1,0 +1,43 @@
+-- Batch ids and tick ids go on 1024 segments further, where nothing that happened behind the copy's time can have been;
+-- there the newest tick is written again, after a restore with a snapshot in which the caller's own rows are all that
+-- is new.
+-- Locks: the caller's; DDL as _make_segment(). Cost: a few inserts; see _renew_xids().
+create function mqpg._renew_ids(last_tick mqpg.tick, foreign_xids boolean) returns void
+language plpgsql as $$
+declare
+    v_own xid8 := pg_current_xact_id();
+    v_ids bigint := mqpg._setting('segment_ids');
+    v_ticks bigint := mqpg._setting('segment_ticks');
+    v_batch bigint := (select b.last_value from mqpg.batch_id b);
+    v_tick_id bigint := greatest((_renew_ids.last_tick).tick_id, (select max(h.half_tick_id) from mqpg.half_tick h));
+    v_snapshot pg_snapshot := (_renew_ids.last_tick).snapshot;
+    v_half mqpg.half_tick;
+begin
+    v_batch := (v_batch / v_ids + 1024) * v_ids;
+    v_tick_id := (v_tick_id / v_ticks + 1024) * v_ticks;
+    perform mqpg._make_segment('log', v_batch::text, (v_batch + v_ids)::text, true);
+    perform mqpg._make_segment('tick', v_tick_id::text, (v_tick_id + v_ticks)::text, true);
+    perform setval('mqpg.batch_id', v_batch, true);
+    select h.* into v_half from mqpg.half_tick h order by h.half_tick_id desc limit 1;
+    if _renew_ids.foreign_xids then
+        perform mqpg._renew_xids(_renew_ids.last_tick);
+        v_snapshot := format('%s:%s:', v_own, v_own);
+        v_half.snapshot := v_snapshot;
+        v_half.floor_id := 0;
+        v_half.xid := v_own;
+        v_half.batch_seq := v_batch;
+    end if;
+    insert into mqpg.tick (
+        tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+    select v_tick_id, case when _renew_ids.foreign_xids then v_own else t.xid end, v_snapshot,
+        pg_snapshot_xmax(v_snapshot), case when _renew_ids.foreign_xids then v_batch else t.batch_seq end, t.floor_id,
+        t.due_until, 0, '{}', clock_timestamp()
+    from mqpg.tick t order by t.tick_id desc limit 1;
+    insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
+    values (v_tick_id, v_half.xid, v_half.snapshot, pg_snapshot_xmax(v_half.snapshot), v_half.batch_seq,
+        v_half.floor_id, 0, clock_timestamp());
+    -- those made ahead come next; a keeper would make them, too
+    perform mqpg._make_segments();
+end
+$$;
+comment on function mqpg._renew_ids(mqpg.tick, boolean) is 'Internal: move ids beyond what a copy cannot know';

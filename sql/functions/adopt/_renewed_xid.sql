@@ -1,0 +1,12 @@
+-- What a transaction id of another cluster becomes: see _renew_xids.
+-- Locks: none. Cost: none.
+create function mqpg._renewed_xid(xid xid8, own xid8, newest pg_snapshot, oldest pg_snapshot) returns xid8
+language sql immutable as $$
+    select case
+        when not pg_visible_in_snapshot(_renewed_xid.xid, _renewed_xid.newest) then _renewed_xid.own
+        when coalesce(pg_visible_in_snapshot(_renewed_xid.xid, _renewed_xid.oldest), false) then '1'::xid8
+        else '2'::xid8
+    end
+$$;
+comment on function mqpg._renewed_xid(xid8, xid8, pg_snapshot, pg_snapshot) is
+    'Internal: transaction id of a restored row';

@@ -1,0 +1,44 @@
+-- Makes a copy of a broker a broker again: after a dump was restored into another cluster (append() refuses with MQ016),
+-- after a promotion, or a recovery to a point in time; call it before anybody writes. It raises the incarnation, moves
+-- message ids, tick ids and cursor versions far beyond what the copy cannot know of, and frees all claims: receipts
+-- from before are stale, handles from before stay good. In another cluster the transaction ids of all rows mean
+-- nothing: they are rewritten, and what had no offset yet is appended by the next append(). same_xids says that they
+-- came along (pg_upgrade). Returns what was done.
+-- Locks: the appender's, the keeper's; cursor against writers; after a restore all hot tables, ACCESS EXCLUSIVE; each
+-- waited for up to the setting lock_timeout. Cost: one version a cursor; after a restore every row of the hot tables
+-- is written anew, the one time that these see an UPDATE. Errors: MQ015, MQ016 (same_xids cannot be), 55P03.
+create function mqpg.adopt(same_xids boolean default false) returns text
+language plpgsql as $$
+declare
+    v_tick mqpg.tick;
+    v_known bigint := (select b.system_identifier from mqpg.broker b);
+    v_actual bigint := (select c.system_identifier from pg_control_system() c);
+    v_behind boolean;
+    v_foreign boolean;
+    v_incarnation int;
+begin
+    perform mqpg._check_own_transaction('adopt');
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    perform pg_advisory_xact_lock(1836150834, 0);
+    perform pg_advisory_xact_lock(1836150834, 1);
+    perform pg_advisory_xact_lock(1836150835, 0);
+    lock table mqpg.cursor in share row exclusive mode;
+    select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    v_behind := v_tick.snapshot_xmax > pg_snapshot_xmax(pg_current_snapshot());
+    v_foreign := v_behind or (v_known <> v_actual and not coalesce(adopt.same_xids, false));
+    if v_behind and adopt.same_xids then
+        raise exception using errcode = 'MQ016',
+            message = 'the transaction ids of this cluster are behind those of the data: they did not come along',
+            hint = 'select mqpg.adopt() rewrites them.';
+    end if;
+    update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual
+    returning b.incarnation into v_incarnation;
+    perform mqpg._renew_ids(v_tick, v_foreign);
+    perform mqpg._renew_cursors();
+    return format('incarnation %s of broker %s: %s', v_incarnation, (select b.broker_id from mqpg.broker b), case
+        when v_foreign then 'transaction ids rewritten; what has no offset comes with the next append()'
+        else 'transaction ids kept'
+    end);
+end
+$$;
+comment on function mqpg.adopt(boolean) is 'Make a restored, promoted or recovered copy a broker again';

@@ -1,0 +1,234 @@
+"""A dump restored into another cluster, a promotion, a recovery, an upgrade: adopt() makes a broker of the copy."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from mqpg import migrate
+from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
+from tests.sql.harness import Broker, Session, eventually, positions, refused, seconds
+
+
+@pytest.fixture
+def broker(own_broker: Broker) -> Broker:
+    """Ids jump here: the database is the test's own."""
+    return own_broker
+
+
+@pytest.fixture(scope="module")
+def server_here() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def server_there() -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as server:
+        yield server
+
+
+@pytest.fixture
+def source(server_here: EmbeddedServer) -> Iterator[Session]:
+    """A broker whose cluster has used up more transaction ids than the other one will have."""
+    dsn = server_here.create_database("source")
+    migrate.upgrade(dsn)
+    broker = Broker(dsn)
+    session = broker.session()
+    session.call("create_topic", "one", queues=1)
+    session.call("subscribe", "g", "one")
+    session.call("create_producer_group", "pg", check_after=seconds(0.01))
+    yield session
+    broker.close()
+    server_here.drop_database("source")
+
+
+@pytest.fixture
+def restore(
+    server_here: EmbeddedServer, server_there: EmbeddedServer, server_bin: Callable[[str], str]
+) -> Iterator[Callable[[], Session]]:
+    """pg_dump | psql into the other cluster."""
+    brokers: list[Broker] = []
+
+    def work() -> Session:
+        dsn = server_there.create_database("target")
+        dump = subprocess.run(
+            [server_bin("pg_dump"), "--dbname", server_here.dsn("source")], capture_output=True, check=True, timeout=60
+        )
+        subprocess.run(
+            [server_bin("psql"), "-qX", "-v", "ON_ERROR_STOP=1", "--dbname", dsn],
+            input=dump.stdout, capture_output=True, check=True, timeout=120,
+        )  # fmt: skip
+        brokers.append(Broker(dsn))
+        return brokers[-1].session()
+
+    yield work
+    for broker in brokers:
+        broker.close()
+    server_there.drop_database("target")
+
+
+def got(mq: Session, topic: str = "one") -> list[Any]:
+    return [m.payload for m in mq.drain(topic)]
+
+
+def later(mq: Session, n: int) -> list[Any]:
+    """What passes of the next seconds bring, until there are n."""
+    taken: list[Any] = []
+    eventually(lambda: (mq.append(), taken.extend(got(mq)), len(taken) >= n)[2], timeout=10)
+    return sorted(taken)
+
+
+def incarnation(mq: Session) -> int:
+    return int(mq.scalar("select incarnation from mqpg.broker"))
+
+
+def test_a_dump_restored_elsewhere_goes_on_where_it_was(source: Session, restore: Callable[[], Session]) -> None:
+    for _ in range(400):  # the other cluster's transaction ids are smaller
+        source.execute("select pg_current_xact_id()")
+    source.send_batch("one", ['"done"', '"in flight"', '"queued"'])
+    source.append()
+    source.ack(source.receive("one", max_messages=1)[0].receipt)
+    old = source.receive("one", max_messages=1)[0].receipt
+    handles = [source.prepare("one", f'"half {i}"') for i in range(3)]
+    source.commit(handles[0])
+    source.send("one", '"delayed"', delay=seconds(0.5))
+    source.append()
+    source.send("one", '"sent"')
+    source.prepare("one", '"never mind"')
+    source.commit(handles[1])
+
+    mq = restore()
+    with refused("MQ016", "another cluster"):
+        mq.append()
+    assert "transaction ids rewritten" in mq.value("adopt")
+    assert incarnation(mq) == 2
+
+    with refused("MQ009"):
+        mq.ack(old)
+    assert mq.append() in (2, 3)
+    assert later(mq, 6) == ["delayed", "half 0", "half 1", "in flight", "queued", "sent"]
+    assert mq.append() == 0
+    assert mq.commit(handles[2]) == "committed"
+    assert mq.commit(handles[1]) == "already_committed"
+    assert later(mq, 1) == ["half 2"]
+    offsets = [p[1] for p in positions(mq, "one")]
+    assert offsets == list(range(len(offsets)))
+
+
+def test_after_a_restore_ids_are_new_and_every_part_works(source: Session, restore: Callable[[], Session]) -> None:
+    last = source.send("one", '"last"')
+    source.append()
+    undecided = source.prepare("one", '"u"')
+    source.call("alter_subscription", "g", "one", max_attempts=1)
+    (message,) = source.receive("one")
+    source.nack(message.receipt, [message.message_id], reason="bad")
+    mq = restore()
+    mq.value("adopt")
+    assert mq.send("one", '"new"') > last + 2**40
+    assert mq.prepare("one", '"h"').split(".")[1] == "2"
+    assert mq.append() == 1
+    assert got(mq) == ["new"]
+    assert mq.value("redrive", "g", "one") == 1
+    mq.append()
+    assert got(mq) == ["last"]
+    due = eventually(lambda: mq.call("due_checks", "pg"))
+    assert undecided in [row.handle for row in due]
+    states = {row.state for row in mq.rows("select * from mqpg.find_by_key('one', 'none')")}
+    assert states == set()
+    assert mq.call("trace", last)[0].event == "born"
+    for _ in range(3):
+        mq.call("keep")
+    mq.send("one", '"after keep"')
+    assert mq.append() == 1
+
+
+def test_what_had_an_offset_gets_no_second_one(source: Session, restore: Callable[[], Session]) -> None:
+    with psycopg.connect(source.conn.info.dsn + f" password={source.conn.info.password}") as slow:
+        slow.execute("select mqpg.send('one', '\"slow\"'::text)")
+        for i in range(20):
+            source.send("one", str(i))
+            source.append()
+        slow.commit()
+    mq = restore()
+    mq.value("adopt")
+    assert mq.append() == 1
+    assert mq.append() == 0
+    ids = [p[2] for p in positions(mq, "one")]
+    assert len(ids) == len(set(ids)) == 21
+
+
+def test_a_promoted_or_recovered_copy_keeps_its_transaction_ids(mq: Session) -> None:
+    first = mq.send("one", "1")
+    mq.append()
+    (message,) = mq.receive("one")
+    handle = mq.prepare("one", '"half"')
+    mq.send("one", "2")
+    assert "transaction ids kept" in mq.value("adopt")
+    assert incarnation(mq) == 2
+    with refused("MQ009"):
+        mq.ack(message.receipt)
+    assert mq.send("one", "3") > first + 2**40
+    assert mq.append() == 2
+    assert got(mq) == [1, 2, 3]
+    assert mq.commit(handle) == "committed"
+    mq.append()
+    assert got(mq) == ["half"]
+    assert [r.event for r in mq.call("trace", first)][:2] == ["born", "appended"]
+
+
+def test_a_receipt_from_behind_the_copys_time_fits_nothing(mq: Session) -> None:
+    """The lost future handed out more versions than the copy knows: none of its receipts acknowledges anything."""
+    mq.send_batch("one", ["1", "2", "3"])
+    mq.append()
+    mq.value("adopt")
+    (subscription,) = mq.rows(
+        "select s.subscription_id from mqpg.subscription s join mqpg.topic t using (topic_id) where t.name = 'one'"
+    )
+    rows = mq.receive("one")
+    for version in (2, 50, 100_000):
+        with refused("MQ009"):
+            mq.ack(f"{subscription[0]}.0.{version * 1048576 + 77}.0.3")
+    mq.ack(rows[0].receipt)
+
+
+def test_an_upgraded_cluster_brings_its_transaction_ids_along(mq: Session) -> None:
+    sent = mq.send("one", "1")
+    mq.append()
+    mq.send("one", "2")
+    mq.execute("update mqpg.broker set system_identifier = 1")
+    with refused("MQ016"):
+        mq.append()
+    assert "transaction ids kept" in mq.value("adopt", True)
+    assert mq.append() == 1
+    assert got(mq) == [1, 2]
+    assert [r.event for r in mq.call("trace", sent)][:2] == ["born", "appended"]
+
+
+def test_transaction_ids_that_did_not_come_along_are_not_believed(mq: Session) -> None:
+    mq.send("one", "1")
+    mq.append()
+    mq.execute(
+        "update mqpg.tick set snapshot_xmax = (snapshot_xmax::text::bigint + 1000000)::text::xid8"
+        " where tick_id = (select max(tick_id) from mqpg.tick)"
+    )
+    with refused("MQ016", "did not come along"):
+        mq.value("adopt", True)
+
+
+def test_adopt_runs_alone(mq: Session, broker: Broker) -> None:
+    with mq.transaction(), refused("MQ015"):
+        mq.send("one", "1")
+        mq.value("adopt")
+    mq.execute("update mqpg.settings set value = '100 ms' where name = 'lock_timeout'")
+    other = broker.session()
+    with other.transaction():
+        other.receive("one")
+        other.execute("lock table mqpg.cursor in row exclusive mode")
+        with refused("55P03"):
+            mq.value("adopt")
+    assert incarnation(mq) == 1
