@@ -123,7 +123,7 @@ class HalfCheck:
 
 @dataclass(frozen=True)
 class HalfState:
-    """What became of a half message: undecided, committed, rolled_back or unknown; an undecided one may be parked."""
+    """What became of a half message: undecided (maybe parked), committed, rolled_back, forgotten or unknown."""
 
     handle: str
     state: str

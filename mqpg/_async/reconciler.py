@@ -26,6 +26,9 @@ from mqpg.message import HalfState, Unsettled, Verdict
 
 __all__ = ["AsyncReconciler"]
 
+# forgotten: decided so long ago that the broker has dropped the decision.
+_SETTLED = ("committed", "forgotten")
+
 logger = logging.getLogger("mqpg")
 
 
@@ -113,7 +116,7 @@ class AsyncReconciler:
             last = rows[-1][0]
 
     async def _compare(self, mq: AsyncClient, page: dict[str, str | None], settle: bool) -> list[Unsettled]:
-        missing = [half for half in await mq.half_states(list(page)) if half.state != "committed"]
+        missing = [half for half in await mq.half_states(list(page)) if half.state not in _SETTLED]
         return [await self._settle(mq, half, page[half.handle], settle) for half in missing]
 
     async def _settle(self, mq: AsyncClient, half: HalfState, topic: str | None, settle: bool) -> Unsettled:

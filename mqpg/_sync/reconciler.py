@@ -27,6 +27,9 @@ from mqpg.message import HalfState, Unsettled, Verdict
 
 __all__ = ["Reconciler"]
 
+# forgotten: decided so long ago that the broker has dropped the decision.
+_SETTLED = ("committed", "forgotten")
+
 logger = logging.getLogger("mqpg")
 
 
@@ -114,7 +117,7 @@ class Reconciler:
             last = rows[-1][0]
 
     def _compare(self, mq: Client, page: dict[str, str | None], settle: bool) -> list[Unsettled]:
-        missing = [half for half in mq.half_states(list(page)) if half.state != "committed"]
+        missing = [half for half in mq.half_states(list(page)) if half.state not in _SETTLED]
         return [self._settle(mq, half, page[half.handle], settle) for half in missing]
 
     def _settle(self, mq: Client, half: HalfState, topic: str | None, settle: bool) -> Unsettled:

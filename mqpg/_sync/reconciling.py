@@ -24,7 +24,10 @@ class Reconciling(Core):
     """Calls that compare what was promised with what was decided."""
 
     def half_states(self, handles: Sequence[str], *, conn: Caller | None = None) -> list[HalfState]:
-        """What became of half messages, in argument order; whatever names none is unknown."""
+        """What became of half messages, in argument order.
+
+        `forgotten` was decided so long ago that the decision is dropped; whatever names no half here is `unknown`.
+        """
         rows = self._rows(_STATES, {"handles": list(handles)}, conn, repeat=True)
         return [HalfState(*row) for row in rows]
 

@@ -6082,9 +6082,10 @@ $$;
 comment on function mqpg.settle(text, mqpg.verdict, text) is 'Decide a half message by hand, with the reason kept';
 
 -- functions/reconcile/half_states.sql
--- What became of half messages, in argument order. state: undecided, committed, rolled_back, or unknown for whatever
--- names no half message here; an undecided one may be parked. Topic and key are null where it is unknown.
--- Locks: none. Cost: two index lookups a handle. Errors: MQ001 (nulls).
+-- What became of half messages, in argument order. state: undecided, committed, rolled_back; forgotten, where it was
+-- decided so long ago that the decision is dropped; or unknown for whatever names no half message here. An undecided
+-- one may be parked. Topic and key are null where the message is gone.
+-- Locks: none. Cost: a few index lookups a handle. Errors: MQ001 (nulls).
 create function mqpg.half_states(handles text []) returns table (
     handle text, state text, parked boolean, message_id bigint, topic text, key text
 )
@@ -6094,31 +6095,51 @@ begin
         raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
     end if;
     return query
-    select u.handle,
+    with named as materialized (
+        select u.handle, u.place, p.message_id, p.nonce, p.incarnation
+        from unnest(half_states.handles) with ordinality as u(handle, place)
+        left join lateral mqpg._parse_handle(u.handle) as p
+            on p.broker_id = (select b.broker_id from mqpg.broker b)
+    )
+    select n.handle,
         case
-            when not h.known then 'unknown'
-            when o.op is null then 'undecided'
             when o.op = 'c' then 'committed'
-            else 'rolled_back'
+            when o.op = 'b' then 'rolled_back'
+            when h.topic_id is not null then 'undecided'
+            when d.dropped then 'forgotten'
+            else 'unknown'
         end,
-        h.known and o.op is null and exists (
-            select from pgmq.a_mqpg_oplog a where (a.message ->> 'message_id')::bigint = h.message_id),
-        h.message_id, h.topic, h.key
-    from unnest(half_states.handles) with ordinality as u(handle, place)
-    cross join lateral mqpg._half(u.handle) as h
-    left join mqpg.op_log o on o.message_id = h.message_id and o.stage = 0 and h.known
-    order by u.place;
+        h.topic_id is not null and o.op is null and exists (
+            select from pgmq.a_mqpg_oplog a where (a.message ->> 'message_id')::bigint = n.message_id),
+        case when h.topic_id is not null or d.dropped then n.message_id end, t.name, h.key
+    from named n
+    left join lateral (
+        select m.topic_id, m.key
+        from mqpg._message(n.message_id) m
+        join mqpg._half_row(n.message_id) r on true
+        where m.nonce = n.nonce and r.incarnation = n.incarnation
+    ) as h on true
+    cross join lateral (
+        select h.topic_id is null and exists (
+            select from mqpg.segment s
+            where s.family = 'log' and s.body_dropped_at is not null
+                and n.message_id >= s.lower_bound::bigint * 1024 and n.message_id < s.upper_bound::bigint * 1024
+        ) as dropped
+    ) as d
+    left join mqpg.op_log o on o.message_id = n.message_id and o.stage = 0 and (h.topic_id is not null or d.dropped)
+    left join mqpg.topic t on t.topic_id = h.topic_id
+    order by n.place;
 end
 $$;
 comment on function mqpg.half_states(text [])
-    is 'What became of half messages: undecided, committed, rolled_back, unknown';
+    is 'What became of half messages: undecided, committed, rolled_back, forgotten, unknown';
 
 -- functions/reconcile/_unsettled.sql
 -- Ledger rows of this database whose local transaction committed longer ago than older_than and whose half no commit
 -- decided: the set difference of protocol T6. state: undecided, rolled_back (the ledger is contradicted: somebody
 -- settled it by hand) or absent (no such half here: a restore lost it); undecided ones come first, in the order of
--- ids. An open local transaction's row is not visible, and a young one is left to its producer, so nothing is listed by
--- mistake.
+-- ids. An open local transaction's row is not visible, a young one is left to its producer, and what retention dropped
+-- is left out, so nothing is listed by mistake.
 -- Locks: none. Cost: the ledger once, an index lookup in op_log a row, a few for each hit.
 create function mqpg._unsettled(older_than interval, max_messages int)
 returns table (handle text, message_id bigint, topic text, key text, state text)
@@ -6135,21 +6156,16 @@ begin
             and split_part(l.handle, '.', 1) = (select b.broker_id from mqpg.broker b)
     ),
     missing as materialized (
-        select l.handle, l.id from local l
+        select array_agg(l.handle) as handles from local l
         where l.id is not null
             and not exists (select from mqpg.op_log o where o.message_id = l.id and o.stage = 0 and o.op = 'c')
-    ),
-    found as (
-        select m.handle, m.id, h.topic, h.key, case
-            when not h.known then 'absent'
-            when mqpg._is_decided(m.id) then 'rolled_back'
-            else 'undecided'
-        end as state
-        from missing m
-        cross join lateral mqpg._half(m.handle) as h
     )
-    select f.handle, f.id, f.topic, f.key, f.state from found f
-    order by f.state <> 'undecided', f.id
+    select s.handle, coalesce(s.message_id, split_part(s.handle, '.', 3)::bigint), s.topic, s.key,
+        case s.state when 'unknown' then 'absent' else s.state end
+    from missing m
+    cross join lateral mqpg.half_states(coalesce(m.handles, '{}')) as s
+    where s.state in ('undecided', 'rolled_back', 'unknown')
+    order by s.state <> 'undecided', s.message_id, s.handle
     limit _unsettled.max_messages;
 end
 $$;

@@ -1,8 +1,8 @@
 -- Ledger rows of this database whose local transaction committed longer ago than older_than and whose half no commit
 -- decided: the set difference of protocol T6. state: undecided, rolled_back (the ledger is contradicted: somebody
 -- settled it by hand) or absent (no such half here: a restore lost it); undecided ones come first, in the order of
--- ids. An open local transaction's row is not visible, and a young one is left to its producer, so nothing is listed by
--- mistake.
+-- ids. An open local transaction's row is not visible, a young one is left to its producer, and what retention dropped
+-- is left out, so nothing is listed by mistake.
 -- Locks: none. Cost: the ledger once, an index lookup in op_log a row, a few for each hit.
 create function mqpg._unsettled(older_than interval, max_messages int)
 returns table (handle text, message_id bigint, topic text, key text, state text)
@@ -19,21 +19,16 @@ begin
             and split_part(l.handle, '.', 1) = (select b.broker_id from mqpg.broker b)
     ),
     missing as materialized (
-        select l.handle, l.id from local l
+        select array_agg(l.handle) as handles from local l
         where l.id is not null
             and not exists (select from mqpg.op_log o where o.message_id = l.id and o.stage = 0 and o.op = 'c')
-    ),
-    found as (
-        select m.handle, m.id, h.topic, h.key, case
-            when not h.known then 'absent'
-            when mqpg._is_decided(m.id) then 'rolled_back'
-            else 'undecided'
-        end as state
-        from missing m
-        cross join lateral mqpg._half(m.handle) as h
     )
-    select f.handle, f.id, f.topic, f.key, f.state from found f
-    order by f.state <> 'undecided', f.id
+    select s.handle, coalesce(s.message_id, split_part(s.handle, '.', 3)::bigint), s.topic, s.key,
+        case s.state when 'unknown' then 'absent' else s.state end
+    from missing m
+    cross join lateral mqpg.half_states(coalesce(m.handles, '{}')) as s
+    where s.state in ('undecided', 'rolled_back', 'unknown')
+    order by s.state <> 'undecided', s.message_id, s.handle
     limit _unsettled.max_messages;
 end
 $$;
