@@ -1,4 +1,4 @@
-"""What users of other transactional queues complain about (research part 4): each complaint, and that it is no more."""
+"""What users of other transactional queues complain about: each complaint, and that it is no more."""
 
 from __future__ import annotations
 

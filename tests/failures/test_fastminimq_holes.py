@@ -1,4 +1,4 @@
-"""Holes that reading FastMiniMQ's code shows (research table 1.1 F), closed here."""
+"""Holes that reading FastMiniMQ's code shows, closed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MNS transaction queues (research section 1.2): eight steps, the failure analysis A to D, and the rules between.
+"""MNS transaction queues: eight steps, the failure analysis A to D, and the rules between.
 
 1 prepared message, 2 op log with its handle, 3 local transaction, 4 commit or rollback, 5 op log confirmed, 6 receive,
 7 process, 8 delete. A reads an overdue op log, B asks the local transaction, C decides, D confirms the op log. Here 2

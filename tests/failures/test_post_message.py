@@ -1,4 +1,4 @@
-"""The middleware's postMessage (research section 1.4): what each side can see of a failure, and the reverse flow.
+"""The middleware's postMessage: what each side can see of a failure, and the reverse flow.
 
 1 send, 2 stored pending, 3 answered, 4 business, 5 its result sent, 6 dropped or deliverable. Reverse: the middleware
 asks for the result of what is pending, the app answers success, failure or wait, the middleware acts on it.

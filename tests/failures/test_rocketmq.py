@@ -1,4 +1,4 @@
-"""RocketMQ transactional messages (research section 1.3): where each of their eight steps can fail.
+"""RocketMQ transactional messages: where each of their eight steps can fail.
 
 1 half sent, 2 stored, 3 acknowledged, 4 local transaction, 5 endTransaction, 6 decision stored, 7 check-backs,
 8 too many checks.
