@@ -94,26 +94,24 @@ def test_other_words_are_not(text: str) -> None:
 
 # In FROM, a subquery without a name is accepted by 16 and newer only.
 SUBQUERY = re.compile(r"(?<!distinct )\b(?:from|join|lateral)\s*(?=\(\s*(?:select|with|values)\b)")
-KEYWORDS = set(
-    [
-        "cross",
-        "full",
-        "group",
-        "having",
-        "inner",
-        "join",
-        "left",
-        "limit",
-        "natural",
-        "offset",
-        "on",
-        "order",
-        "right",
-        "union",
-        "using",
-        "where",
-    ]
-)
+KEYWORDS = {
+    "cross",
+    "full",
+    "group",
+    "having",
+    "inner",
+    "join",
+    "left",
+    "limit",
+    "natural",
+    "offset",
+    "on",
+    "order",
+    "right",
+    "union",
+    "using",
+    "where",
+}
 
 
 def nameless(text: str) -> list[str]:
