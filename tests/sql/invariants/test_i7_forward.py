@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from typing import Any
+
+import pytest
 
 from tests.sql.harness import Broker, Session, seconds, tolerating
 
@@ -22,10 +25,23 @@ def assert_forward(mq: Session) -> int:
     return len(rows)
 
 
+MODES: dict[str, dict[str, Any]] = {
+    "exclusive": {},
+    "shared": {"mode": "shared"},
+    "broadcast": {"mode": "broadcast"},
+    "filter": {"tags": ["yes"]},
+    "shared filter": {"mode": "shared", "tags": ["yes"]},
+    "block_key": {"on_failure": "block_key"},
+    "block_queue": {"on_failure": "block_queue"},
+}
+
+
 def _consume(mq: Session, rng: random.Random, steps: int) -> None:
     """Every action there is, in any order; late and refused ones included."""
+    consumer = rng.choice(["me", "you"])
     for _ in range(steps):
-        got = mq.receive("t", max_messages=rng.randint(1, 20), lease=seconds(rng.choice([0.01, 30])))
+        lease = seconds(rng.choice([0.01, 30]))
+        got = mq.receive("t", max_messages=rng.randint(1, 20), lease=lease, consumer=consumer)
         if not got:
             mq.append()
             continue
@@ -48,13 +64,16 @@ def _consume(mq: Session, rng: random.Random, steps: int) -> None:
             mq.ack(receipt)
 
 
-def test_I7_cursors_move_forward_under_concurrent_consumers(mq: Session, broker: Broker, rng: random.Random) -> None:
+@pytest.mark.parametrize("name", MODES)
+def test_I7_cursors_move_forward_under_concurrent_consumers(
+    mq: Session, broker: Broker, rng: random.Random, name: str
+) -> None:
     mq.call("unsubscribe", "g", "t")
-    mq.call("subscribe", "g", "t", max_attempts=4, retry_delay=seconds(0))
+    mq.call("subscribe", "g", "t", max_attempts=4, retry_delay=seconds(0), **MODES[name])
     for _ in range(20):
-        mq.send_batch("t", ["1"] * 20)
+        mq.send_batch("t", ["1"] * 20, keys=[f"k{i % 7}" for i in range(20)], tags=["yes", "no"] * 10)
     mq.append()
-    running = [broker.background(_consume, broker.session(), random.Random(rng.random()), 40) for _ in range(5)]
+    running = [broker.background(_consume, broker.session(), random.Random(rng.random()), 30) for _ in range(5)]
     for f in running:
         f.result(60)
     assert assert_forward(mq) > 100
