@@ -1,0 +1,342 @@
+"""Consumers with effects anywhere (C3): leased, acknowledged after the effect, fenced."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+import mqpg
+from mqpg import errors
+from tests.fixtures.databases import OwnServer
+from tests.integration.consuming import drain, eventually, ids_of, running, send
+
+
+@pytest.fixture
+def topic(mq: mqpg.Client) -> str:
+    mq.create_topic("orders", queues=1)
+    mq.subscribe("g", "orders", retry_delay="10 ms", max_attempts=3)
+    return "orders"
+
+
+def claims(db: psycopg.Connection[Any]) -> int:
+    row = db.execute("select sum(claims) from mqpg.subscription_lag where queue_id >= 0").fetchone()
+    return int(row[0]) if row else -1
+
+
+def is_settled(mq: mqpg.Client) -> bool:
+    with mq.transaction() as conn:
+        row = conn.execute("select sum(lag) from mqpg.subscription_lag").fetchone()
+    return row is not None and row[0] == 0
+
+
+def test_each_message_is_acknowledged_after_its_effect(
+    mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]
+) -> None:
+    committed = []
+
+    @mqpg.consumer(topic, group="g", effect="external")
+    def mail(message: mqpg.Message) -> None:
+        row = db.execute("select committed from mqpg.subscription_lag where queue_id = 0").fetchone()
+        committed.append(row and row[0])
+
+    send(mq, range(3))
+    assert mail.step(mq) == 3
+    assert committed == [0, 1, 2]
+    assert mail.step(mq) == 0
+    assert claims(db) == 0
+
+
+def test_once_a_delivery(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) -> None:
+    committed = []
+
+    @mqpg.consumer(topic, group="g", effect="external", ack="delivery")
+    def mail(message: mqpg.Message) -> None:
+        row = db.execute("select committed from mqpg.subscription_lag where queue_id = 0").fetchone()
+        committed.append(row and row[0])
+
+    send(mq, range(3))
+    assert mail.step(mq) == 3
+    assert committed == [0, 0, 0]
+    assert mail.step(mq) == 0
+
+
+def test_a_failure_goes_to_retry_with_its_delay_and_then_to_the_dead_letters(mq: mqpg.Client, topic: str) -> None:
+    seen: list[tuple[int, int]] = []
+
+    @mqpg.consumer(topic, group="g", effect="external")
+    def mail(message: mqpg.Message) -> None:
+        seen.append((message.payload["id"], message.attempt))
+        if message.payload["id"] == 1:
+            raise mqpg.Retry("the server is busy", delay=timedelta(milliseconds=20))
+        if message.payload["id"] == 2:
+            raise mqpg.Reject("no such address")
+
+    send(mq, range(4))
+    drain(mail, mq)
+    assert seen == [(0, 1), (1, 1), (2, 1), (3, 1), (1, 2), (1, 3)]
+    dead = {letter.payload["id"]: (letter.attempts, letter.reason) for letter in mq.dead_letters("g", topic)}
+    assert dead == {1: (3, "the server is busy"), 2: (1, "no such address")}
+
+
+def test_a_retry_waits_for_its_delay(mq: mqpg.Client, topic: str) -> None:
+    at = []
+
+    @mqpg.consumer(topic, group="g", effect="external")
+    def mail(message: mqpg.Message) -> None:
+        at.append(time.monotonic())
+        if message.attempt == 1:
+            raise mqpg.Retry(delay="700 ms")
+
+    send(mq, [1])
+    assert mail.step(mq) == 1
+    eventually(lambda: (mq.append(), mail.step(mq))[1])
+    assert at[1] - at[0] > 0.65
+
+
+def test_a_batch_fails_as_a_whole(mq: mqpg.Client, topic: str) -> None:
+    calls: list[list[int]] = []
+
+    @mqpg.consumer(topic, group="g", effect="external", batch=True)
+    def mail(messages: list[mqpg.Message]) -> None:
+        calls.append(ids_of(messages))
+        if len(calls) == 1:
+            raise ValueError("once")
+
+    send(mq, range(3))
+    drain(mail, mq)
+    assert calls[0] == [0, 1, 2]
+    assert sorted(sum(calls[1:], [])) == [0, 1, 2]
+
+
+def test_at_most_once(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) -> None:
+    """QoS 0: acknowledged before the handler is called, whatever it does."""
+    seen = []
+
+    @mqpg.consumer(topic, group="g", effect="external", ack="receive")
+    def count(message: mqpg.Message) -> None:
+        assert claims(db) == 0
+        seen.append(message.payload["id"])
+        raise ValueError("lost")
+
+    send(mq, range(3))
+    drain(count, mq)
+    assert seen == [0, 1, 2]
+    assert mq.dead_letters("g", topic) == []
+
+
+def test_the_lease_is_extended_while_the_handler_works(mq: mqpg.Client, topic: str) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+
+    @mqpg.consumer(topic, group="g", effect="external", lease=0.6)
+    def slow(message: mqpg.Message) -> None:
+        begun.set()
+        go_on.wait(10)
+
+    send(mq, [1])
+    with running(slow, mq):
+        assert begun.wait(5)
+        time.sleep(1.5)
+        assert mq.receive("g", topic) == []
+        go_on.set()
+        eventually(lambda: is_settled(mq))
+    assert mq.receive("g", topic) == []
+
+
+def test_without_a_heartbeat_somebody_else_takes_over(mq: mqpg.Client, topic: str) -> None:
+    """The counterpart: a member that hangs as a whole loses its claim, and its late ack is refused."""
+    send(mq, [1])
+    (lost,) = mq.receive("g", topic, lease=0.3)
+    time.sleep(0.4)
+    (taken,) = mq.receive("g", topic)
+    assert taken.attempt == 2
+    with pytest.raises(errors.StaleReceipt):
+        mq.ack(str(lost.receipt))
+
+
+def test_a_lost_claim_ends_the_delivery(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) -> None:
+    """Whoever lost it must not go on with what somebody else has now."""
+    handled = []
+
+    @mqpg.consumer(topic, group="g", effect="external")
+    def mail(message: mqpg.Message) -> None:
+        handled.append(message.payload["id"])
+        if message.payload["id"] == 1:
+            mq.seek("g", topic, "earliest")
+
+    send(mq, range(4))
+    assert mail.step(mq) == 4
+    assert handled == [0, 1]
+
+
+@pytest.mark.chaos
+def test_a_restart_of_the_server_costs_no_claim(own_server: OwnServer) -> None:
+    """The heartbeat goes on through it, and the ack arrives after it."""
+    with mqpg.connect(own_server.dsn, retry_timeout=15) as mq:
+        mq.create_topic("orders", queues=1)
+        begun, go_on, attempts = threading.Event(), threading.Event(), []
+
+        @mqpg.consumer("orders", group="g", effect="external", lease=3)
+        def slow(message: mqpg.Message) -> None:
+            attempts.append(message.attempt)
+            begun.set()
+            go_on.wait(30)
+
+        assert slow.step(mq) == 0
+        send(mq, [1])
+        with running(slow, mq):
+            assert begun.wait(10)
+            own_server.crash()
+            time.sleep(3.5)
+            assert mq.receive("g", "orders") == []
+            go_on.set()
+            eventually(lambda: is_settled(mq))
+        assert attempts == [1]
+
+
+def test_stop_gives_back_what_was_not_begun(mq: mqpg.Client, topic: str) -> None:
+    handled: list[int] = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    @mqpg.consumer(topic, group="g", effect="external")
+    def mail(message: mqpg.Message) -> None:
+        begun.set()
+        go_on.wait(10)
+        handled.append(message.payload["id"])
+
+    send(mq, range(5))
+    with running(mail, mq) as stop:
+        assert begun.wait(5)
+        stop.set()
+        go_on.set()
+    assert handled == [0]
+    rest = mq.receive("g", topic)
+    assert (ids_of(rest), {message.attempt for message in rest}) == ([1, 2, 3, 4], {1})
+
+
+def test_many_at_once_in_mode_shared(mq: mqpg.Client) -> None:
+    """One queue, eight workers: as many claims of it in flight, and nothing twice."""
+    mq.create_topic("orders", queues=1)
+    together, seen = threading.Barrier(8), []
+
+    @mqpg.consumer("orders", group="g", mode="shared", effect="external", max_messages=1, concurrency=8)
+    def slow(message: mqpg.Message) -> None:
+        if message.payload["id"] < 8:
+            together.wait(10)
+        seen.append(message.payload["id"])
+
+    assert slow.step(mq) == 0
+    send(mq, range(24), key=None)
+    with running(slow, mq):
+        eventually(lambda: len(seen) >= 24)
+    assert sorted(seen) == list(range(24))
+
+
+def test_exclusive_workers_keep_the_order_of_a_key(mq: mqpg.Client) -> None:
+    mq.create_topic("orders", queues=4)
+    seen: dict[str, list[int]] = {}
+
+    @mqpg.consumer("orders", group="g", effect="external", max_messages=3, concurrency=4)
+    def note(message: mqpg.Message) -> None:
+        seen.setdefault(str(message.key), []).append(message.payload["id"])
+
+    assert note.step(mq) == 0
+    mq.send_batch("orders", [{"id": n} for n in range(60)], keys=[f"k{n % 6}" for n in range(60)])
+    mq.append()
+    with running(note, mq):
+        eventually(lambda: sum(map(len, seen.values())) >= 60)
+    assert all(numbers == sorted(set(numbers)) for numbers in seen.values())
+
+
+@pytest.mark.parametrize(
+    ("on_failure", "seen"), [("skip", [0, 1, 2, 3, 4]), ("block_key", [0, 1, 3]), ("block_queue", [0, 1])]
+)
+@pytest.mark.parametrize("ack", ["each", "delivery"])
+def test_what_must_not_overtake_a_failed_message_waits(
+    mq: mqpg.Client, on_failure: str, seen: list[int], ack: str
+) -> None:
+    mq.create_topic("orders", queues=1)
+    handled: list[int] = []
+
+    @mqpg.consumer("orders", group="g", effect="external", ack=ack, on_failure=on_failure, retry_delay="200 ms")
+    def note(message: mqpg.Message) -> None:
+        handled.append(message.payload["id"])
+        if message.payload["id"] == 1 and message.attempt == 1:
+            raise ValueError("later")
+
+    assert note.step(mq) == 0
+    keys = ["a", "b", "b", "c", "b"]
+    mq.send_batch("orders", [{"id": n} for n in range(5)], keys=keys)
+    mq.append()
+    assert note.step(mq) == 5
+    assert handled == seen
+    eventually(lambda: (mq.append(), note.step(mq), len(handled) >= 6)[2])
+    drain(note, mq)
+    assert sorted(handled) == [0, 1, 1, 2, 3, 4]
+    of_b = [number for number in handled if keys[number] == "b"]
+    assert of_b == ([1, 2, 4, 1] if on_failure == "skip" else [1, 1, 2, 4])
+
+
+async def test_asynchronous(amq: mqpg.AsyncClient) -> None:
+    import asyncio
+
+    await amq.create_topic("orders", queues=1)
+    together, seen = asyncio.Barrier(4), []
+
+    @mqpg.consumer("orders", group="g", mode="shared", effect="external", max_messages=1, concurrency=4, lease=0.5)
+    async def slow(message: mqpg.Message) -> None:
+        async with asyncio.timeout(10):
+            await together.wait()
+        await asyncio.sleep(0.8)
+        seen.append((message.payload, message.attempt))
+
+    assert isinstance(slow, mqpg.AsyncConsumer)
+    assert await slow.step(amq) == 0
+    await amq.send_batch("orders", list(range(4)))
+    await amq.append()
+    stop = asyncio.Event()
+    run = asyncio.create_task(slow.run(amq, stop))
+    async with asyncio.timeout(20):
+        while len(seen) < 4:
+            await asyncio.sleep(0.02)
+    stop.set()
+    await run
+    assert sorted(seen) == [(n, 1) for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"effect": "elsewhere"}, "effect must be one of 'broker', 'database', 'external'"),
+        ({"effect": "external", "database": "sqlite://"}, "do not go together"),
+        ({"effect": "database"}, "do not go together"),
+        ({"ack": "receive"}, "is for effect='external'"),
+        ({"ack": "never"}, "ack must be one of"),
+        ({"effect": "external", "journal": True}, "no transaction"),
+        ({"effect": "external", "session": True}, "no transaction"),
+        ({"mode": "queue"}, "mode must be one of"),
+        ({"concurrency": 0}, "concurrency must be 1 or more"),
+        ({"timeout": 0}, "timeout must be more than 0"),
+    ],
+)
+def test_options_that_do_not_go_together(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(errors.ConfigurationError, match=said):
+        mqpg.consumer("orders", group="g", **options)(lambda message: None)
+
+
+def test_a_handler_that_cannot_be_called() -> None:
+    with pytest.raises(errors.ConfigurationError, match="must take the message alone"):
+        mqpg.consumer("orders", group="g", effect="external")(lambda message, conn: None)
+    with pytest.raises(errors.ConfigurationError, match="must take a message"):
+        mqpg.consumer("orders", group="g")(lambda: None)
+
+
+def test_a_missing_subscription_is_refused_where_none_may_be_made(mq: mqpg.Client) -> None:
+    mq.create_topic("orders")
+    consumer = mqpg.consumer("orders", group="g", effect="external", subscribe=False)(lambda message: None)
+    with pytest.raises(errors.UnknownSubscription, match="mqpg subscription add g orders"):
+        consumer.step(mq)
