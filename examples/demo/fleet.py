@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -59,7 +60,7 @@ class Fleet:
         self._launch(member)
 
     def kill(self, role: Target, pick: int, pause: float) -> str | None:
-        """SIGKILL one living process of a role, to be started again `pause` seconds later; its name."""
+        """SIGKILL one living process of a role, to be started again `pause` seconds later; its name, or None."""
         living = [member for member in self.members if member.role == role and member.alive]
         if not living:
             return None
@@ -67,6 +68,8 @@ class Fleet:
         assert member.process is not None
         member.process.kill()
         _reap(member.process)
+        if member.process.returncode != -signal.SIGKILL:
+            return None  # it ended by itself just before
         member.start_at = time.monotonic() + pause
         return f"{member.name} (pid {member.process.pid})"
 

@@ -113,6 +113,7 @@ def run(options: Options, progress: Progress) -> Result:
             kills=chaos.kills,
             restarts=chaos.restarts,
             disconnects=chaos.disconnects,
+            spared=chaos.waiting,
             crashes=fleet.crashes,
             drained=drained,
             flying_seconds=flying,

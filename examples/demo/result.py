@@ -39,6 +39,7 @@ class Result:
     kills: Mapping[str, int]
     restarts: int
     disconnects: int
+    spared: int  # strikes that were planned and did not fall
     crashes: int
     drained: bool
     seconds: float
@@ -59,8 +60,14 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """The run proved what it claims."""
-        return self.audit.verdict == "valid" and self.sums_match and self.counts_match and self.drained
+        """The run proved what it claims: under every strike that it had planned."""
+        return (
+            self.audit.verdict == "valid"
+            and self.sums_match
+            and self.counts_match
+            and self.drained
+            and self.spared == 0
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The object that `--json` prints."""
@@ -87,6 +94,7 @@ class Result:
                 "rolled_back": self.decisions.rolled_back_by_check,
             },
             "disconnects": self.disconnects,
+            "spared": self.spared,
             "crashes": self.crashes,
             "flying_seconds": round(self.flying_seconds, 1),
             "audit_seconds": round(self.audit_seconds, 1),

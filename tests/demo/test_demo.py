@@ -60,6 +60,7 @@ def test_everything_is_killed_and_nothing_is_lost_or_doubled(server: Server) -> 
     assert found["halves_rolled_back"] >= cancelled
     assert found["kills"] == {"producer": 1, "consumer": 1, "appender": 1, "compensator": 1}
     assert (found["restarts"], found["disconnects"]) == ((1, 0) if dsn is None else (0, 1))
+    assert found["spared"] == 0
     assert found["crashes"] == 0, "workers and consumers survive a restart of PostgreSQL by themselves"
     assert found["verdict"] == "valid"
     assert found["anomalies"] == {}

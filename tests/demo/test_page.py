@@ -27,6 +27,7 @@ GOOD = Result(
     kills={"producer": 1, "consumer": 1, "appender": 1, "compensator": 1},
     restarts=1,
     disconnects=0,
+    spared=0,
     crashes=0,
     drained=True,
     seconds=50.04,
@@ -78,6 +79,7 @@ BAD = {
     "doubled on the board": replace(GOOD, consumed=991),
     "cancelled not rolled back": replace(GOOD, rolled_back=9),
     "not drained": replace(GOOD, drained=False),
+    "a kill that did not fall": replace(GOOD, spared=1),
 }
 
 
