@@ -34,6 +34,9 @@ Interval = Annotated[
     ),
 ]
 PassSize = Annotated[int, typer.Option("--max-messages", min=1, help="Target size of an append pass.")]
+CheckTime = Annotated[
+    float, typer.Option("--check-timeout", min=0.01, help="Seconds that a checker function may take for one half.")
+]
 Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between heartbeats.")]
 Patience = Annotated[float, typer.Option("--wait", min=0, help="Seconds to try the first connection.")]
 Level = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
@@ -47,6 +50,7 @@ def worker(
     ledger: Ledgers = None,
     interval: Interval = None,
     max_messages: PassSize = 100_000,
+    check_timeout: CheckTime = 30.0,
     heartbeat: Beat = 5.0,
     wait: Patience = 10.0,
     at_eof: Eof = False,
@@ -65,6 +69,7 @@ def worker(
         heartbeat=heartbeat,
         patience=wait,
         max_messages=max_messages,
+        check_timeout=check_timeout,
         ledgers=parse_ledgers(ledger or []),
     )
     if role is None:
@@ -111,6 +116,7 @@ def _supervise(options: Options, stop: threading.Event, arguments: list[str]) ->
         first.close()
     environment = os.environ | {"MQPG_DATABASE_URL": options.dsn} | to_environment(options.ledgers)
     arguments += ["--heartbeat", str(options.heartbeat), "--wait", "60", "--max-messages", str(options.max_messages)]
+    arguments += ["--check-timeout", str(options.check_timeout)]
     if not Supervisor(list(ROLES), arguments, environment, stop).run():
         raise typer.Exit(1)
 
