@@ -32,7 +32,16 @@ from mqpg.spark.local import LocalDatabase
 from mqpg.spark.readers import Reader
 from mqpg.spark.snapshot import Snapshot, pinned
 
-__all__ = ["AuditOptions", "Inputs", "Read", "foreign_offsets", "gather", "probe"]
+__all__ = [
+    "DROPPED_SEGMENTS",
+    "AuditOptions",
+    "Inputs",
+    "Read",
+    "foreign_offsets",
+    "gather",
+    "probe",
+    "table_named",
+]
 
 _FOREIGN_CLOCK = 5.0
 
@@ -166,7 +175,7 @@ class _Gathering:
         for group in [*wanted, *self.options.groups]:
             if group not in known:
                 raise NotFound(f"no subscription of a consumer group {group!r} in {broker.database.name}")
-        if table := _table(broker, "mqpg_applied"):
+        if table := table_named(broker, "mqpg_applied"):
             rows = broker.rows(_GROUPS_OF.format(Identifier(*table)))
             own = {row["consumer_group"] for row in rows}
             wanted |= {group: broker.database.conninfo for group in sorted(own & known) if group not in wanted}
@@ -204,15 +213,15 @@ class _Gathering:
     def _consumer(self, stack: contextlib.ExitStack, url: str, groups: list[str]) -> dict[str, DataFrame]:
         snapshot = self._pin(stack, "consumer", parse_database(url))
         self._tolerate(self.result.group_tolerance, groups, snapshot.system_identifier == self.system)
-        label, table = ",".join(groups), _table(snapshot, "mqpg_applied")
+        label, table = ",".join(groups), table_named(snapshot, "mqpg_applied")
         if table is None:
             raise _no_journal(groups, snapshot.database.name)
         found = {"applied": self.reader.read(snapshot, sources.applied_source(label, table, groups, self.topics))}
-        if kept := _table(snapshot, "mqpg_offsets"):
+        if kept := table_named(snapshot, "mqpg_offsets"):
             self._compare(snapshot.rows(_LIVES.format(Identifier(*kept)), groups), groups)
             source = sources.offsets_source(label, kept, groups, self.topics, self.result.broker["broker_id"])
             found["offsets"] = self.reader.read(snapshot, source)
-        if inbox := _table(snapshot, "mqpg_inbox"):
+        if inbox := table_named(snapshot, "mqpg_inbox"):
             source = sources.deferred_source(label, inbox, groups, self.topics)
             found["deferred"] = self.reader.read(snapshot, source)
         return found
@@ -256,7 +265,7 @@ class _Gathering:
             frames["subscription"] = frames["subscription"].where(
                 frames["subscription"].consumer_group.isin(*self.options.groups)
             )
-        self.result.dropped = [(row["first_id"], row["last_id"]) for row in broker.rows(_DROPPED_SEGMENTS)]
+        self.result.dropped = [(row["first_id"], row["last_id"]) for row in broker.rows(DROPPED_SEGMENTS)]
         gone = broker.rows(
             "select count(*) as n from mqpg.segment where family = 'tick' and body_dropped_at is not null"
         )
@@ -269,7 +278,7 @@ class _Gathering:
             label, own = ",".join(names), False
             if is_postgresql(url):
                 snapshot = self._pin(stack, "ledger", parse_database(url))
-                table = _table(snapshot, "mqpg_ledger") or _table(snapshot, "mqpg.ledger")
+                table = table_named(snapshot, "mqpg_ledger") or table_named(snapshot, "mqpg.ledger")
                 if table is None:
                     raise LedgerError(f"{snapshot.database.name} has no table mqpg_ledger (producer group {label})")
                 own = table[0] == "mqpg"
@@ -318,7 +327,7 @@ def foreign_offsets(rows: list[dict[str, Any]], groups: list[str], broker_id: st
     return doubts
 
 
-_DROPPED_SEGMENTS = """
+DROPPED_SEGMENTS = """
 select lower_bound::bigint * 1024 as first_id, upper_bound::bigint * 1024 - 1 as last_id
 from mqpg.segment where family = 'log' and body_dropped_at is not null
 """
@@ -333,7 +342,7 @@ def _by_value(urls: Mapping[str, str]) -> dict[str, list[str]]:
     return grouped
 
 
-def _table(snapshot: Snapshot, name: str) -> tuple[str, str] | None:
+def table_named(snapshot: Snapshot, name: str) -> tuple[str, str] | None:
     """Schema and name of a table as the connection's search_path finds it."""
     rows = snapshot.rows(
         "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "

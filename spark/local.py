@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
-from sqlalchemy import Connection, create_engine, inspect, text
+from sqlalchemy import Connection, create_engine, inspect, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from mqpg._tables import clock
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import ConnectionFailed, LedgerError
 from mqpg.spark import schemas
@@ -65,6 +66,26 @@ class LocalDatabase:
             if (match := _HANDLE.match(handle)) and match[1] == broker_id
         )
         return _frame(spark, found, schemas.LEDGER)
+
+    def promises(self, spark: SparkSession, label: str, broker_id: str, older_than: timedelta) -> DataFrame:
+        """The committed rows of mqpg_ledger that belong to one broker and are older than that."""
+        before = self.now() - older_than
+        rows = self._rows("select handle, entry, created_at from mqpg_ledger")
+        found = (
+            (label, handle, int(match[2]), match[3])
+            for handle, entry, created in rows
+            if entry == "local"
+            and (match := _HANDLE.match(handle))
+            and match[1] == broker_id
+            and (_utc(created) or before) <= before
+        )
+        return _frame(spark, found, schemas.PROMISES)
+
+    def now(self) -> datetime:
+        """The database's clock."""
+        found = _utc(self.connection.execute(select(clock())).scalar_one())
+        assert found is not None
+        return found
 
     def applied(self, spark: SparkSession, groups: list[str], topics: list[str] | None) -> DataFrame:
         """The journal rows of some consumer groups."""

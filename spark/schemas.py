@@ -28,6 +28,7 @@ __all__ = [
     "LEDGER",
     "LEDGER_GROUPS",
     "OFFSETS",
+    "PROMISES",
     "QUEUE_ROWS",
     "SUBSCRIPTIONS",
     "TICKS",
@@ -85,6 +86,8 @@ CURSORS = _parse("subscription_id int, queue_id int, committed bigint, start_off
 DEAD_LETTERS = _parse("subscription_id int, message_id bigint, attempts int")
 
 LEDGER = _parse("ledger string, message_id bigint, nonce string, entry string, created_at timestamp, done_at timestamp")
+# Committed rows of a ledger, as reconciliation reads them.
+PROMISES = _parse("ledger string, handle string, message_id bigint, nonce string")
 # own: the ledger is mqpg.ledger, in the broker's own database.
 LEDGER_GROUPS = _parse("producer_group_id int, producer_group string, ledger string, own boolean")
 APPLIED = _parse(

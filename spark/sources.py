@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from psycopg.sql import SQL, Composable, Identifier, Literal
 from pyspark.sql.types import StructType
@@ -17,6 +18,7 @@ __all__ = [
     "deferred_source",
     "ledger_source",
     "offsets_source",
+    "promises_source",
 ]
 
 _HANDLE = r"^[^.]+\.[0-9]+\.[0-9]{1,18}\.[0-9a-f]{32}$"
@@ -172,6 +174,23 @@ def ledger_source(label: str, table: tuple[str, str], broker_id: str) -> Source:
         )
     )
     return Source(f"ledger {label}", columns, origin, schemas.LEDGER, "(hashtext(x.handle) & 2147483647)")
+
+
+def promises_source(label: str, table: tuple[str, str], broker_id: str, before: datetime) -> Source:
+    """The committed rows of a ledger that belong to one broker and were written before a time."""
+    columns = _text(
+        SQL(
+            "{} as ledger, x.handle::text as handle, split_part(x.handle, '.', 3)::bigint as message_id, "
+            "split_part(x.handle, '.', 4) as nonce"
+        ).format(Literal(label))
+    )
+    written = SQL("x.at" if table[0] == "mqpg" else "x.created_at")
+    origin = SQL(
+        "{} x where case when x.handle ~ {} then split_part(x.handle, '.', 1) = {} else false end "
+        "and x.entry = 'local' and {} <= {}"
+    ).format(Identifier(*table), Literal(_HANDLE), Literal(broker_id), written, Literal(before))
+    key = "(hashtext(x.handle) & 2147483647)"
+    return Source(f"ledger {label}", columns, _text(origin), schemas.PROMISES, key)
 
 
 def applied_source(label: str, table: tuple[str, str], groups: list[str], topics: list[str] | None) -> Source:

@@ -1,0 +1,178 @@
+"""T6 as a Spark job: whole ledgers against whole brokers, alone and beside others, while databases go away."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+from sqlalchemy import create_engine
+
+import mqpg
+from mqpg import errors
+from mqpg.spark import schemas
+from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in, unsettled
+from tests.audit.test_functions import HALF, body, decision, frame
+from tests.integration.cutting import proxy
+from tests.protocols.helpers import delivered, wait_until
+
+pytestmark = pytest.mark.spark
+
+AT_ONCE = timedelta(0)
+
+
+@pytest.fixture
+def mq(dsn: str) -> Iterator[mqpg.Client]:
+    with mqpg.connect(dsn) as client:
+        client.create_topic("orders", queues=1)
+        client.create_producer_group("shop")
+        client.subscribe("readers", "orders")
+        yield client
+
+
+@contextmanager
+def shop(mq: mqpg.Client, url: str) -> Iterator[mqpg.TransactionalProducer]:
+    """A producer whose decisions get lost when `decide` is patched."""
+    engine = create_engine(url)
+    with mqpg.TransactionalProducer(mq, group="shop", ledger=engine) as producer:
+        producer.create_ledger()
+        yield producer
+    engine.dispose()
+
+
+def lose(producer: mqpg.TransactionalProducer, payload: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    with monkeypatch.context() as patch:
+        patch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+        with producer.transaction("orders", payload, key=f"k{payload}") as tx:
+            tx.commit_payload({"final": payload})
+    return str(tx.handle)
+
+
+@pytest.fixture
+def elsewhere(new_database: Callable[..., str]) -> str:
+    """URL of a ledger in another PostgreSQL database."""
+    return new_database(empty=True).replace("postgresql://", "postgresql+psycopg://", 1)
+
+
+def test_the_set_difference(spark: SparkSession) -> None:
+    bodies = frame(
+        spark, schemas.BODIES,
+        body(1, **HALF), body(2, **HALF), body(3, **HALF), body(4, **(HALF | {"nonce": "1" * 32})), body(5),
+    )  # fmt: skip
+    decisions = frame(spark, schemas.DECISIONS, decision(2, "c"), decision(3, "b"), decision(8, "c"), decision(9, "b"))
+    promised = frame(
+        spark, schemas.PROMISES,
+        *({"ledger": "0", "handle": f"h{n}", "message_id": n * 1024, "nonce": "0" * 32} for n in range(1, 11)),
+    )  # fmt: skip
+    found = unsettled(promised, bodies, decisions, [(8 * 1024, 11 * 1024 - 1)]).collect()
+    # 8: committed and dropped since; 9: rolled back and dropped since; 10: even its decision is dropped
+    assert {row["handle"]: row["state"] for row in found} == {
+        "h1": "undecided", "h3": "rolled_back", "h4": "absent", "h5": "absent", "h6": "absent", "h7": "absent",
+        "h9": "rolled_back",
+    }  # fmt: skip
+
+
+def test_ledgers_of_several_kinds_beside_another_job(
+    spark: SparkSession, mq: mqpg.Client, dsn: str, elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No false positives, and two at once double nothing."""
+    light = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with shop(mq, elsewhere) as one, shop(mq, light) as two:
+        lost = [lose(one, 1, monkeypatch), lose(one, 2, monkeypatch), lose(two, 3, monkeypatch)]
+        contradicted = lose(two, 4, monkeypatch)
+        mq.settle(contradicted, "rollback", "by mistake")
+        for producer in (one, two):
+            with producer.transaction("orders", "decided"):
+                pass
+        options = ReconcileOptions((dsn,), (elsewhere, light), older_than=AT_ONCE)
+        with one.transaction("orders", "open") as tx:  # commits after the ledger was read
+            listed = reconcile_in(spark, ReconcileOptions((dsn,), (elsewhere, light), AT_ONCE, settle=False))
+            tx.rollback()
+        assert {hit.handle: hit.state for hit in listed} == dict.fromkeys(lost, "undecided") | {
+            contradicted: "rolled_back"
+        }
+        young = reconcile_in(spark, ReconcileOptions((dsn,), (elsewhere, light)))
+        assert young == []
+        outcomes: dict[str, list[Any]] = {handle: [] for handle in [*lost, contradicted]}
+
+        def beside() -> None:
+            for ledger in (elsewhere, light):
+                with mqpg.Reconciler(mq, ledger, older_than=AT_ONCE) as reconciler:
+                    for hit in reconciler.step():
+                        outcomes[hit.handle].append(hit.outcome)
+
+        thread = threading.Thread(target=beside)
+        thread.start()
+        for hit in reconcile_in(spark, options):
+            outcomes[hit.handle].append(hit.outcome)
+        thread.join()
+        for handle in lost:
+            assert outcomes[handle].count(mqpg.Outcome.COMMITTED) == 1
+        assert set(outcomes[contradicted]) == {None}
+    assert sorted(map(str, delivered(mq, "orders"))) == sorted(
+        ["decided", "decided", *(str({"final": number}) for number in (1, 2, 3))]
+    )
+
+
+def test_the_ledger_at_the_broker(spark: SparkSession, mq: mqpg.Client, dsn: str) -> None:
+    handle = mq.prepare("orders", 1, "shop", key="k")
+    with psycopg.connect(dsn) as conn:
+        mq.local_begin(handle, conn=conn)
+        assert reconcile_in(spark, ReconcileOptions((dsn,), older_than=AT_ONCE)) == []
+    (hit,) = reconcile_in(spark, ReconcileOptions((dsn,), older_than=AT_ONCE))
+    assert (hit.handle, hit.topic, hit.key, hit.state, hit.outcome) == (handle, "orders", "k", "undecided", "committed")
+    assert delivered(mq, "orders") == [1]
+
+
+def test_errors(spark: SparkSession, mq: mqpg.Client, dsn: str, elsewhere: str) -> None:
+    with pytest.raises(errors.LedgerError, match="no table mqpg_ledger"):
+        reconcile_in(spark, ReconcileOptions((dsn,), (elsewhere,)))
+    with pytest.raises(errors.ConnectionFailed):
+        reconcile_in(spark, ReconcileOptions(("postgresql://nobody@127.0.0.1:1/none",)))
+
+
+def test_the_command_waits_for_a_broker_that_is_away(
+    mq: mqpg.Client, dsn: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = psycopg.conninfo.conninfo_to_dict(dsn)
+    with shop(mq, elsewhere) as producer, proxy(str(found["host"]), int(str(found["port"]))) as between:
+        lose(producer, 1, monkeypatch)
+        between.down = True
+        behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
+        arguments = ["--dsn", behind, "--ledger", elsewhere, "--older-than", "0", "--local-threads", "1", "--json"]
+        environment = {
+            name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG", "DATABASE"))
+        }
+        process = subprocess.Popen(
+            [sys.executable, "-m", "mqpg", "reconcile", *arguments, "--watch", "0.5"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
+        )  # fmt: skip
+        try:
+            time.sleep(1)
+            assert delivered(mq, "orders") == []
+            assert process.stderr is not None
+            assert "cannot connect" in _line(process.stderr, "cannot connect")
+            between.down = False
+            wait_until(lambda: delivered(mq, "orders") == [{"final": 1}], 300)
+        finally:
+            process.terminate()
+        out, _ = process.communicate(timeout=60)
+    assert [hit["outcome"] for hit in json.JSONDecoder().raw_decode(out)[0]] == ["committed"]
+
+
+def _line(stream: Any, wanted: str) -> str:
+    for line in stream:
+        if wanted in line:
+            return str(line)
+    return ""
