@@ -432,6 +432,18 @@ create table mqpg.dead_letter (
 comment on table mqpg.dead_letter is 'Dead letters per subscription, with the reason and all attempts';
 create index dead_letter_latest on mqpg.dead_letter (subscription_id, died_at, message_id);
 
+-- tables/dropped_topic.sql
+-- Topics that were dropped: their ids turn up in the log until their segments go, and messages of transactions that were
+-- open meanwhile are in no living topic. See the view orphans.
+create table mqpg.dropped_topic (
+    topic_id int primary key,
+    name text not null,
+    forced boolean not null,
+    dropped_at timestamptz not null default clock_timestamp(),
+    by text not null default session_user
+);
+comment on table mqpg.dropped_topic is 'Topics that were dropped';
+
 -- tables/former_letter.sql
 -- Dead letters that redrive() or discard_dead_letters() took out, append-only: trace() and the audit still know them.
 -- keep() deletes rows after `jump_keep`.
@@ -3444,7 +3456,9 @@ $$;
 comment on function mqpg.create_topic(text, int, interval, text) is 'Make a topic with ordered queues; idempotent';
 
 -- functions/topic/drop_producer_group.sql
--- Drops a producer group; refuses (MQ018) while one of its halves is undecided, since nobody could be asked.
+-- Drops a producer group; refuses (MQ018) while one of its halves is undecided, since nobody could be asked. prepare()
+-- takes no lock on the group: a half whose transaction is open meanwhile stays undecided, in the view half_pending without
+-- a group, until its producer decides or settle() does.
 -- Locks: the group's row. Cost: a look at the undecided halves. Errors: MQ004, MQ018.
 create function mqpg.drop_producer_group(producer_group text) returns void
 language plpgsql as $$
@@ -3466,6 +3480,8 @@ comment on function mqpg.drop_producer_group(text) is 'Drop a producer group wit
 -- functions/topic/drop_topic.sql
 -- Drops a topic with its subscriptions. Without force it refuses (MQ012) while a message is undelivered or
 -- a half undecided. What is stored goes with its segments; the name used again starts at offset 0.
+-- Senders take no lock on the topic, so a message whose transaction is open meanwhile is stored for nothing: the view
+-- orphans shows it.
 -- Locks: the topic's row. Cost: a look at each queue, at undecided halves and what is delayed. Errors: MQ003, MQ012.
 create function mqpg.drop_topic(topic text, force boolean default false) returns void
 language plpgsql as $$
@@ -3508,6 +3524,8 @@ begin
         end if;
     end if;
     delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
+    insert into mqpg.dropped_topic (topic_id, name, forced)
+    values (v_topic.topic_id, v_topic.name, coalesce(drop_topic.force, false));
 end
 $$;
 comment on function mqpg.drop_topic(text, boolean) is
@@ -4932,13 +4950,14 @@ begin
     end if;
     if exists (
         select from mqpg.delayed d where d.visible_at > v_due_from and d.visible_at <= _anything_new.due_until)
-        or exists (select from mqpg.delayed d where d.visible_at <= v_due_from and d.xid >= v_from) then
+        -- whatever their time: the pass stores a tick that has seen them, else each pass would read all of them
+        or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before) then
         return true;
     end if;
     return v_late <> '{}' and (
         exists (select from mqpg.commit_log l where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late))
         or exists (select from mqpg.op_log o where o.op = 'c' and o.visible_at is null and o.xid = any(v_late))
-        or exists (select from mqpg.delayed d where d.visible_at <= v_due_from and d.xid = any(v_late)));
+        or exists (select from mqpg.delayed d where d.xid = any(v_late)));
 end
 $$;
 comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz)
@@ -5066,9 +5085,12 @@ begin
         join tail t using (topic_id, queue_id, subscription_id)
         returning topic_id, n
     )
-    -- purged retries were due, too: without a tick the next pass would meet them again
+    -- purged retries were due, too, and rows newly scheduled are seen now: without a tick the next pass would meet
+    -- them again
     select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
         _append_runs.was_due or exists (select from due)
+            or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)
+            or exists (select from mqpg.delayed d where d.xid = any(v_late))
     into _append_runs.messages, _append_runs.topic_ids, _append_runs.was_due
     from appended a;
 end
@@ -7014,8 +7036,12 @@ begin
     letter as (
         delete from mqpg.former_letter f
         where f.left_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+    ),
+    topic as (
+        delete from mqpg.dropped_topic t
+        where t.dropped_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
     )
-    select (select count(*) from jump) + (select count(*) from letter) into v_rows;
+    select (select count(*) from jump) + (select count(*) from letter) + (select count(*) from topic) into v_rows;
     if v_rows > 0 then
         return query select 'purged', 'jump', null::bigint, format('%s rows', v_rows);
     end if;
@@ -8145,6 +8171,32 @@ from mqpg.jump as j
 where j.why in ('age', 'size') and not j.back
 order by j.jump_id desc;
 comment on view mqpg.losses is 'Messages that consumer groups lost by policy';
+
+-- views/orphans.sql
+-- Messages that nobody will get, since their topic was dropped while their transaction was open: send() and commit() take
+-- no lock on the topic. Those that became visible after the drop, and halves of a dropped topic that can still be decided.
+-- Cost: for each dropped topic the rows of its queues, and the undecided halves.
+create view mqpg.orphans as
+select
+    d.name as topic,
+    d.topic_id,
+    d.dropped_at,
+    d.forced,
+    (
+        select coalesce(sum(c.n), 0)
+        from mqpg.consume_queue as c
+        inner join mqpg.tick as t on c.tick_id = t.tick_id
+        where c.topic_id = d.topic_id and c.subscription_id = 0 and t.at > d.dropped_at
+    ) as messages,
+    (
+        select count(*)
+        from pgmq.q_mqpg_oplog as q
+        cross join lateral (values ((q.message ->> 'message_id')::bigint)) as i (message_id)
+        cross join lateral mqpg._message(i.message_id) as m
+        where m.topic_id = d.topic_id and not mqpg._is_decided(i.message_id)
+    ) as undecided
+from mqpg.dropped_topic as d;
+comment on view mqpg.orphans is 'Messages of dropped topics that arrived after the drop';
 
 -- views/pins.sql
 -- What keeps closed segments from being dropped: the offsets that a consumer group (or a member of a broadcast group)

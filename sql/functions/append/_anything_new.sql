@@ -23,13 +23,14 @@ begin
     end if;
     if exists (
         select from mqpg.delayed d where d.visible_at > v_due_from and d.visible_at <= _anything_new.due_until)
-        or exists (select from mqpg.delayed d where d.visible_at <= v_due_from and d.xid >= v_from) then
+        -- whatever their time: the pass stores a tick that has seen them, else each pass would read all of them
+        or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before) then
         return true;
     end if;
     return v_late <> '{}' and (
         exists (select from mqpg.commit_log l where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late))
         or exists (select from mqpg.op_log o where o.op = 'c' and o.visible_at is null and o.xid = any(v_late))
-        or exists (select from mqpg.delayed d where d.visible_at <= v_due_from and d.xid = any(v_late)));
+        or exists (select from mqpg.delayed d where d.xid = any(v_late)));
 end
 $$;
 comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz)

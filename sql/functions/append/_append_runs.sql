@@ -119,9 +119,12 @@ begin
         join tail t using (topic_id, queue_id, subscription_id)
         returning topic_id, n
     )
-    -- purged retries were due, too: without a tick the next pass would meet them again
+    -- purged retries were due, too, and rows newly scheduled are seen now: without a tick the next pass would meet
+    -- them again
     select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
         _append_runs.was_due or exists (select from due)
+            or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)
+            or exists (select from mqpg.delayed d where d.xid = any(v_late))
     into _append_runs.messages, _append_runs.topic_ids, _append_runs.was_due
     from appended a;
 end

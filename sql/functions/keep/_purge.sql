@@ -27,8 +27,12 @@ begin
     letter as (
         delete from mqpg.former_letter f
         where f.left_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+    ),
+    topic as (
+        delete from mqpg.dropped_topic t
+        where t.dropped_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
     )
-    select (select count(*) from jump) + (select count(*) from letter) into v_rows;
+    select (select count(*) from jump) + (select count(*) from letter) + (select count(*) from topic) into v_rows;
     if v_rows > 0 then
         return query select 'purged', 'jump', null::bigint, format('%s rows', v_rows);
     end if;

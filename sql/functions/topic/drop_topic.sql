@@ -1,5 +1,7 @@
 -- Drops a topic with its subscriptions. Without force it refuses (MQ012) while a message is undelivered or
 -- a half undecided. What is stored goes with its segments; the name used again starts at offset 0.
+-- Senders take no lock on the topic, so a message whose transaction is open meanwhile is stored for nothing: the view
+-- orphans shows it.
 -- Locks: the topic's row. Cost: a look at each queue, at undecided halves and what is delayed. Errors: MQ003, MQ012.
 create function mqpg.drop_topic(topic text, force boolean default false) returns void
 language plpgsql as $$
@@ -42,6 +44,8 @@ begin
         end if;
     end if;
     delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
+    insert into mqpg.dropped_topic (topic_id, name, forced)
+    values (v_topic.topic_id, v_topic.name, coalesce(drop_topic.force, false));
 end
 $$;
 comment on function mqpg.drop_topic(text, boolean) is

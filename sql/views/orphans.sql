@@ -1,0 +1,24 @@
+-- Messages that nobody will get, since their topic was dropped while their transaction was open: send() and commit() take
+-- no lock on the topic. Those that became visible after the drop, and halves of a dropped topic that can still be decided.
+-- Cost: for each dropped topic the rows of its queues, and the undecided halves.
+create view mqpg.orphans as
+select
+    d.name as topic,
+    d.topic_id,
+    d.dropped_at,
+    d.forced,
+    (
+        select coalesce(sum(c.n), 0)
+        from mqpg.consume_queue as c
+        inner join mqpg.tick as t on c.tick_id = t.tick_id
+        where c.topic_id = d.topic_id and c.subscription_id = 0 and t.at > d.dropped_at
+    ) as messages,
+    (
+        select count(*)
+        from pgmq.q_mqpg_oplog as q
+        cross join lateral (values ((q.message ->> 'message_id')::bigint)) as i (message_id)
+        cross join lateral mqpg._message(i.message_id) as m
+        where m.topic_id = d.topic_id and not mqpg._is_decided(i.message_id)
+    ) as undecided
+from mqpg.dropped_topic as d;
+comment on view mqpg.orphans is 'Messages of dropped topics that arrived after the drop';

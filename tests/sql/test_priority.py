@@ -1,0 +1,42 @@
+"""Priority as a set of topics (docs/sql.md): the more urgent one is asked first, and the rest is not starved by it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.sql.harness import Session
+
+LEVELS = ("jobs.high", "jobs.normal", "jobs.low")
+
+
+def take(mq: Session, turn: int, max_messages: int = 2) -> list[Any]:
+    """One receive by priority; each tenth turn begins at the other end."""
+    levels = LEVELS if turn % 10 else tuple(reversed(LEVELS))
+    for topic in levels:
+        if rows := mq.receive(topic, max_messages=max_messages):
+            mq.ack(rows[0].receipt)
+            return rows
+    return []
+
+
+def test_urgent_messages_go_first_and_the_rest_is_not_starved(mq: Session) -> None:
+    for topic in LEVELS:
+        mq.call("create_topic", topic, queues=1)
+        mq.call("subscribe", "g", topic)
+    for topic in reversed(LEVELS):
+        mq.send_batch(topic, [f'"{topic}"'] * 20)
+    mq.append()
+    order = [m.payload for turn in range(1, 40) for m in take(mq, turn)]
+    assert len(order) == 60
+    assert order[:18] == ["jobs.high"] * 18
+    assert order[18:20] == ["jobs.low"] * 2
+    normal = [i for i, level in enumerate(order) if level == "jobs.normal"]
+    assert max(i for i, level in enumerate(order) if level == "jobs.high") < min(normal)
+
+
+def test_priority_by_queue(mq: Session) -> None:
+    """One topic: keyless messages of a queue of their own cannot be had, so urgency is a topic, not a queue."""
+    mq.send("t", '"a"', key="urgent")
+    mq.append()
+    queue_id = mq.scalar("select mqpg._queue_of('urgent'::text, 4)")
+    assert [m.payload for m in mq.receive("t", queue_id=queue_id)] == ["a"]

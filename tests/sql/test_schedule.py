@@ -1,0 +1,72 @@
+"""Delay and schedule: bounded by the retention, recalled, and a million scheduled messages cost an idle pass nothing."""
+
+from __future__ import annotations
+
+import time
+
+from tests.sql.harness import Session, eventually, refused, seconds
+
+
+def reads(mq: Session, call: str) -> int:
+    """Pages that a call touches."""
+    plan = mq.scalar(f"explain (analyze, buffers, format json) select mqpg.{call}")
+    return int(plan[0]["Plan"]["Shared Hit Blocks"]) + int(plan[0]["Plan"]["Shared Read Blocks"])
+
+
+def test_a_delay_up_to_the_retention_and_no_longer(mq: Session) -> None:
+    mq.execute("update mqpg.topic set retention = '1 hour'")
+    mq.send("one", "1", delay=seconds(3599))
+    mq.execute("select mqpg.send('one', '1'::text, deliver_at => clock_timestamp() + interval '59 minutes')")
+    mq.prepare("one", "1", delay=seconds(3600))
+    with refused("MQ001", "retention of 01:00:00"):
+        mq.send("one", "1", delay=seconds(3601))
+    with refused("MQ001", "retention"):
+        mq.call("send_batch", "one", ["1"], delay=seconds(3601))
+    with refused("MQ001", "retention"):
+        mq.execute("select mqpg.send('one', '1'::text, deliver_at => clock_timestamp() + interval '61 minutes')")
+    with refused("MQ001", "retention"):
+        mq.prepare("one", "1", delay=seconds(3601))
+    mq.send("one", '"past"', delay=None)
+    mq.execute("select mqpg.send('one', '\"now\"'::text, deliver_at => '2001-01-01')")
+    mq.append()
+    assert [m.payload for m in mq.drain("one")] == ["past", "now"]
+
+
+def test_due_messages_come_with_the_next_pass_in_order_of_their_time(mq: Session) -> None:
+    for i, delay in enumerate((0.3, 0.1, 0.2)):
+        mq.send("one", str(i), delay=seconds(delay))
+    assert mq.append() == 0
+    time.sleep(0.35)
+    assert mq.append() == 3
+    assert [m.payload for m in mq.drain("one")] == [1, 2, 0]
+
+
+def test_recall_until_it_is_due(mq: Session) -> None:
+    kept, back = (mq.send("one", str(i), delay=seconds(0.1)) for i in range(2))
+    assert mq.value("recall", back)
+    assert mq.value("recall", back)
+    time.sleep(0.15)
+    eventually(lambda: mq.append() == 1)
+    assert not mq.value("recall", kept)
+    assert [m.payload for m in mq.drain("one")] == [0]
+    with refused("MQ001"):
+        mq.value("recall", 12345)
+
+
+def test_a_million_scheduled_messages_cost_an_idle_pass_nothing(mq: Session) -> None:
+    mq.send("one", "1", delay=seconds(3000))
+    for _ in range(3):
+        mq.append()
+    few = reads(mq, "append()")
+    mq.execute(
+        "insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)"
+        " select clock_timestamp() + interval '1 hour' + i * interval '1 ms', pg_current_xact_id(),"
+        "  (1000000 + i) * 1024::bigint, 1, clock_timestamp(), 1, 0 from generate_series(1, 1000000) i"
+    )
+    mq.append()
+    many = [reads(mq, "append()") for _ in range(3)]
+    assert min(many) <= few + 12  # a deeper index
+    begin = time.monotonic()
+    for _ in range(20):
+        mq.append()
+    assert (time.monotonic() - begin) / 20 < 0.05
