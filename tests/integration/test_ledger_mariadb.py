@@ -19,6 +19,7 @@ import mqpg
 from mqpg import Verdict, errors
 from mqpg._tables import ledger as table
 from mqpg._tables import offsets
+from mqpg.workers.ledgers import open_ledger
 from tests.fixtures.mariadb import MariaDB
 
 pytestmark = pytest.mark.mariadb
@@ -332,3 +333,17 @@ def test_an_open_local_transaction_is_rolled_back_by_the_crash_and_cannot_come_b
         conn.close()
         with pytest.raises(errors.Fenced), ledger.database.engine.begin() as late:
             ledger.begin(late, HANDLE)
+
+
+def test_a_frozen_server_makes_it_wait(own_mariadb: MariaDB) -> None:
+    """It stays connected and answers nothing: the compensator's connections have time-outs."""
+    url = own_mariadb.create_database()
+    with mqpg.Ledger(url) as ledger:
+        ledger.create()
+        commit(ledger)
+    with open_ledger(f"{url}?read_timeout=1&connect_timeout=1") as asked:
+        assert asked.verdict("b.1.8.x") is Verdict.ROLLBACK
+        own_mariadb.freeze()
+        assert asked.verdict(HANDLE) is Verdict.WAIT
+        own_mariadb.thaw()
+        assert asked.verdict(HANDLE) is Verdict.COMMIT

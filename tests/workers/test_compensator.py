@@ -197,6 +197,21 @@ def test_a_ledger_of_another_broker_is_doubted_aloud(processes: Processes, db: C
 
 
 @pytest.mark.usefixtures("topic")
+def test_check_timeout_cuts_a_function_off(processes: Processes, db: Connection) -> None:
+    db.execute(
+        "create function public.hangs(handle text, key text, headers jsonb, payload json) returns mqpg.verdict "
+        "language plpgsql as $$ begin perform pg_sleep(600); return 'commit'; end $$"
+    )
+    create_group(db, "hangs", "function", "public.hangs", max_checks=1)
+    handle = prepare(db, "hangs")
+    processes.worker("compensator", "--interval", "0.1", "--check-timeout", "0.2")
+    eventually(lambda: "parked" in checks(db, handle), why=processes.logs)
+    row = db.execute("select reason from mqpg.half_parked where handle = %s", [handle]).fetchone()
+    assert row == ("no verdict after 1 checks; the last one: public.hangs was cut off: it did not answer in time",)
+    assert verdict(db, handle) == ""
+
+
+@pytest.mark.usefixtures("topic")
 def test_a_function_that_hangs_holds_up_no_other(processes: Processes, db: Connection) -> None:
     for name, body in (("hangs", "pg_sleep(600)"), ("knows", "1")):
         db.execute(
