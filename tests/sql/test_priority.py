@@ -33,10 +33,3 @@ def test_urgent_messages_go_first_and_the_rest_is_not_starved(mq: Session) -> No
     normal = [i for i, level in enumerate(order) if level == "jobs.normal"]
     assert max(i for i, level in enumerate(order) if level == "jobs.high") < min(normal)
 
-
-def test_priority_by_queue(mq: Session) -> None:
-    """One topic: keyless messages of a queue of their own cannot be had, so urgency is a topic, not a queue."""
-    mq.send("t", '"a"', key="urgent")
-    mq.append()
-    queue_id = mq.scalar("select mqpg._queue_of('urgent'::text, 4)")
-    assert [m.payload for m in mq.receive("t", queue_id=queue_id)] == ["a"]
