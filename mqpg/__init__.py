@@ -7,28 +7,22 @@
     mq = mqpg.connect()
     mq.send("orders", {"id": 7}, key="7")
 
-All exceptions are in `mqpg.errors`; those that programs catch most are here too.
+Several brokers, postMessage, the outbox and reconciliation are in `mqpg.protocols`. All exceptions are in
+`mqpg.errors`; those that programs catch most are here too.
 """
 
 from __future__ import annotations
 
-from mqpg._async.brokers import AsyncBrokers
+from mqpg import protocols as protocols
 from mqpg._async.client import AsyncClient, connect_async
 from mqpg._async.consumer import AsyncConsumer
 from mqpg._async.ledger import AsyncLedger
-from mqpg._async.outboxing import AsyncOutboxProducer
-from mqpg._async.posting import AsyncPostProducer
-from mqpg._async.reconciler import AsyncReconciler
 from mqpg._async.transactional import AsyncTransactionalProducer
 from mqpg._consumer import consumer
 from mqpg._signals import Reject, Retry
-from mqpg._sync.brokers import Brokers
 from mqpg._sync.client import Client, connect
 from mqpg._sync.consumer import Consumer
 from mqpg._sync.ledger import Ledger
-from mqpg._sync.outboxing import OutboxProducer
-from mqpg._sync.posting import PostProducer
-from mqpg._sync.reconciler import Reconciler
 from mqpg._sync.transactional import TransactionalProducer
 from mqpg.errors import (
     ConfigurationError,
@@ -39,19 +33,14 @@ from mqpg.errors import (
     OutcomeUnknown,
     SerializationFailure,
 )
-from mqpg.message import BrokerInfo, HalfCheck, Json, Message, Outcome, Result, Verdict
+from mqpg.message import BrokerInfo, HalfCheck, Json, Message, Outcome, Verdict
 
 __all__ = [
-    "AsyncBrokers",
     "AsyncClient",
     "AsyncConsumer",
     "AsyncLedger",
-    "AsyncOutboxProducer",
-    "AsyncPostProducer",
-    "AsyncReconciler",
     "AsyncTransactionalProducer",
     "BrokerInfo",
-    "Brokers",
     "Client",
     "ConfigurationError",
     "ConnectionFailed",
@@ -63,13 +52,9 @@ __all__ = [
     "Ledger",
     "LockTimeout",
     "Message",
-    "OutboxProducer",
     "Outcome",
     "OutcomeUnknown",
-    "PostProducer",
-    "Reconciler",
     "Reject",
-    "Result",
     "Retry",
     "SerializationFailure",
     "TransactionalProducer",

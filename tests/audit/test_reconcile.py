@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from sqlalchemy import create_engine
 
 import mqpg
-from mqpg import errors
+from mqpg import errors, protocols
 from mqpg.spark import schemas
 from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in, unsettled
 from tests.audit.test_functions import HALF, body, decision, frame
@@ -108,7 +108,7 @@ def test_ledgers_of_several_kinds_beside_another_job(
 
         def beside() -> None:
             for ledger in (elsewhere, light):
-                with mqpg.Reconciler(mq, ledger, older_than=AT_ONCE) as reconciler:
+                with protocols.Reconciler(mq, ledger, older_than=AT_ONCE) as reconciler:
                     for hit in reconciler.step():
                         outcomes[hit.handle].append(hit.outcome)
 

@@ -52,7 +52,7 @@ def sell_stored(dsn: str, shop: str, id: int, fail: bool = False, merged: bool =
     """FastMiniMQ's P1 to P7: the message is stored in the shop's database first."""
     with (
         mqpg.connect(dsn) as mq,
-        mqpg.OutboxProducer(mq, database=shop, group="fast") as producer,
+        mqpg.protocols.OutboxProducer(mq, database=shop, group="fast") as producer,
         producer.transaction("orders", {"id": id}, merged=merged) as tx,
     ):
         tx.execute(SALE, {"id": id})
@@ -69,7 +69,7 @@ def post(dsn: str, shop: str, id: int, result: str = "success") -> None:
         return result
 
     with mqpg.connect(dsn) as mq:
-        mqpg.PostProducer(mq, group="posted").post("orders", {"id": id}, business)
+        mqpg.protocols.PostProducer(mq, group="posted").post("orders", {"id": id}, business)
 
 
 def do_business(shop: str, id: int) -> None:
@@ -83,23 +83,23 @@ def answer(dsn: str, shop: str) -> None:
     """The reverse flow of `post`: what became of the business of each message that is asked about."""
     engine = create_engine(shop, poolclass=NullPool)
     with mqpg.connect(dsn) as mq:
-        producer = mqpg.PostProducer(mq, group="posted", check=lambda half: look_up(engine, half))
+        producer = mqpg.protocols.PostProducer(mq, group="posted", check=lambda half: look_up(engine, half))
         give_up = time.monotonic() + 10
         while not producer.answer() and time.monotonic() < give_up:
             time.sleep(0.02)
 
 
-def look_up(engine: Engine, half: mqpg.HalfCheck) -> mqpg.Result:
+def look_up(engine: Engine, half: mqpg.HalfCheck) -> mqpg.protocols.Result:
     """What the shop's books say."""
     with engine.connect() as conn:
         found = conn.execute(text("select id from sale where id = :id"), {"id": half.payload["id"]}).first()
-    return mqpg.Result.FAILURE if found is None else mqpg.Result.SUCCESS
+    return mqpg.protocols.Result.FAILURE if found is None else mqpg.protocols.Result.SUCCESS
 
 
 def reconcile(dsn: str, shop: str) -> None:
     """One comparison of the shop's ledger with the broker."""
     with mqpg.connect(dsn) as mq:
-        mqpg.Reconciler(mq, shop, older_than=timedelta(0)).step()
+        mqpg.protocols.Reconciler(mq, shop, older_than=timedelta(0)).step()
 
 
 def compensator(dsn: str, shop: str, seconds: float = 30.0) -> None:

@@ -57,10 +57,10 @@ class Stage:
         self.shop.conn.close()
         self.broker.close()
 
-    def stored(self, mq: mqpg.Client | mqpg.Brokers | None = None, **options: Any) -> mqpg.OutboxProducer:
+    def stored(self, mq: mqpg.Client | mqpg.protocols.Brokers | None = None, **options: Any) -> mqpg.protocols.OutboxProducer:
         """FastMiniMQ's producer: it stores its messages in the shop's database; group `fast`, which nobody checks."""
         self.mq.create_producer_group("fast", check_after="1 h")
-        producer = mqpg.OutboxProducer(mq or self.mq, database=self.engine, group="fast", **options)
+        producer = mqpg.protocols.OutboxProducer(mq or self.mq, database=self.engine, group="fast", **options)
         producer.create_outbox()
         return producer
 

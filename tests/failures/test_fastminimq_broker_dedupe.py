@@ -25,13 +25,13 @@ IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
 @pytest.fixture
-def fast(stage: Stage) -> Iterator[mqpg.OutboxProducer]:
+def fast(stage: Stage) -> Iterator[mqpg.protocols.OutboxProducer]:
     """The producer that recovers after the killed one."""
     with stage.stored() as producer:
         yield producer
 
 
-def sell(producer: mqpg.OutboxProducer, id: int, *, key: str | None = None, fail: bool = False) -> str:
+def sell(producer: mqpg.protocols.OutboxProducer, id: int, *, key: str | None = None, fail: bool = False) -> str:
     """One sale; its handle."""
     with producer.transaction("orders", {"id": id}, key=key) as tx:
         tx.execute(SALE, {"id": id})
@@ -40,7 +40,7 @@ def sell(producer: mqpg.OutboxProducer, id: int, *, key: str | None = None, fail
     return tx.handle
 
 
-def test_1_1_E1_producer_dies_before_it_stored_anything(stage: Stage, fast: mqpg.OutboxProducer) -> None:
+def test_1_1_E1_producer_dies_before_it_stored_anything(stage: Stage, fast: mqpg.protocols.OutboxProducer) -> None:
     stage.killed("sell_stored", "before", f"{STEPS}:store_message", id=1)
     assert stage.sql.scalar("select count(*) from mqpg.commit_log") == 0
     assert stage.outbox() == []
@@ -54,7 +54,7 @@ def test_1_1_E1_producer_dies_before_it_stored_anything(stage: Stage, fast: mqpg
     ids=["PREPARE not sent", "answer not seen", "answer not stored"],
 )
 def test_1_1_E2_producer_dies_before_it_knows_of_the_prepare(
-    stage: Stage, fast: mqpg.OutboxProducer, when: str, step: str
+    stage: Stage, fast: mqpg.protocols.OutboxProducer, when: str, step: str
 ) -> None:
     """The loop asks the same broker under the same id, and rolls back: the business was never done."""
     stage.killed("sell_stored", when, step, id=1)
@@ -77,7 +77,7 @@ def test_1_1_E3_prepare_or_its_reply_lost_is_absorbed(stage: Stage, arrived: boo
     stage.exactly_once([1])
 
 
-def test_1_1_E4_orphan_of_the_merged_variant_stays_invisible(stage: Stage, fast: mqpg.OutboxProducer) -> None:
+def test_1_1_E4_orphan_of_the_merged_variant_stays_invisible(stage: Stage, fast: mqpg.protocols.OutboxProducer) -> None:
     """P1 merged into P4 saves a local transaction, and a crash leaves a PREPARE that no row names. It is listed, never
     delivered, and ended by a check-back where the group has one; FastMiniMQ waits for the log to expire."""
     stage.killed("sell_stored", "after", f"{STEPS}:prepare_message", id=1, merged=True)
@@ -93,7 +93,7 @@ def test_1_1_E4_orphan_of_the_merged_variant_stays_invisible(stage: Stage, fast:
 
 
 @pytest.mark.parametrize("decision", ["commit", "rollback"])
-def test_1_1_E5_decision_lost_on_its_way_is_sent_again(stage: Stage, fast: mqpg.OutboxProducer, decision: str) -> None:
+def test_1_1_E5_decision_lost_on_its_way_is_sent_again(stage: Stage, fast: mqpg.protocols.OutboxProducer, decision: str) -> None:
     with stage.through_proxy(**IMPATIENT) as (cut, mq), stage.stored(mq) as producer:
         cut.cut_at(f"mqpg.{decision}".encode(), forward=False, stay_down=True)
         if decision == "commit":
@@ -111,7 +111,7 @@ def test_1_1_E5_decision_lost_on_its_way_is_sent_again(stage: Stage, fast: mqpg.
 
 @pytest.mark.parametrize("decision", ["commit", "rollback"])
 def test_1_1_E6_reply_to_the_decision_lost_delivers_once(
-    stage: Stage, fast: mqpg.OutboxProducer, decision: str
+    stage: Stage, fast: mqpg.protocols.OutboxProducer, decision: str
 ) -> None:
     """The broker has it and says so again: the loop hears that it stands, and deletes the row."""
     with stage.through_proxy(**IMPATIENT) as (cut, mq), stage.stored(mq) as producer:
@@ -129,7 +129,7 @@ def test_1_1_E6_reply_to_the_decision_lost_delivers_once(
 
 @pytest.mark.parametrize("fail", [False, True])
 def test_1_1_E7_producer_dies_before_it_deleted_the_message(
-    stage: Stage, fast: mqpg.OutboxProducer, fail: bool
+    stage: Stage, fast: mqpg.protocols.OutboxProducer, fail: bool
 ) -> None:
     stage.killed("sell_stored", "before", f"{STEPS}:delete_message", id=1, fail=fail)
     assert stage.outbox() == ["rollback" if fail else "commit"]
@@ -140,7 +140,7 @@ def test_1_1_E7_producer_dies_before_it_deleted_the_message(
 
 
 @contextmanager
-def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.Brokers, str]]:
+def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.protocols.Brokers, str]]:
     """The stage's broker behind a proxy, and a second one; a key that belongs to the first."""
     with mqpg.connect(other) as mq:
         mq.create_topic("orders", queues=2)
@@ -148,7 +148,7 @@ def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.Brokers,
         mq.subscribe("readers", "orders")
     with proxy(*stage.address(stage.dsn)) as cut:
         first = make_conninfo(stage.dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable")
-        with mqpg.Brokers([first, other], pause=0.01, longest_pause=0.01, **IMPATIENT) as brokers:
+        with mqpg.protocols.Brokers([first, other], pause=0.01, longest_pause=0.01, **IMPATIENT) as brokers:
             key = next(k for k in map(str, range(99)) if next(brokers.candidates(k)).dsn == first)
             yield cut, brokers, key
 
@@ -223,11 +223,11 @@ def test_1_1_E11_messages_in_doubt_stay_with_the_dead_consumer(stage: Stage) -> 
     assert stage.effects() == [0, 1, 2, 3, 4]
 
 
-def test_1_1_E14_message_that_cannot_be_routed_is_never_recorded(stage: Stage, fast: mqpg.OutboxProducer) -> None:
+def test_1_1_E14_message_that_cannot_be_routed_is_never_recorded(stage: Stage, fast: mqpg.protocols.OutboxProducer) -> None:
     """No such topic, or no broker at all: the local transaction does not begin, and nothing stays stored."""
     with pytest.raises(errors.UnknownTopic), fast.transaction("nowhere", {"id": 1}):
         raise AssertionError("the local transaction must not begin")
-    nobody = mqpg.Brokers(["postgresql://postgres@127.0.0.1:1/x"], **IMPATIENT)
+    nobody = mqpg.protocols.Brokers(["postgresql://postgres@127.0.0.1:1/x"], **IMPATIENT)
     with (
         stage.stored(nobody) as producer,
         pytest.raises(errors.ConnectionFailed),

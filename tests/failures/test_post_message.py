@@ -30,7 +30,7 @@ def app(stage: Stage) -> Stage:
 
 def reverse(stage: Stage) -> None:
     """The reverse flow, until nothing is pending."""
-    producer = mqpg.PostProducer(stage.mq, group="posted", check=lambda half: look_up(stage.engine, half))
+    producer = mqpg.protocols.PostProducer(stage.mq, group="posted", check=lambda half: look_up(stage.engine, half))
 
     def settled() -> bool:
         stage.overdue_now()
@@ -60,7 +60,7 @@ def test_1_4_2_app_gets_no_answer_to_its_send(app: Stage, stored: bool) -> None:
     with app.through_proxy(**IMPATIENT) as (cut, mq):
         cut.cut_at(b"mqpg.prepare", forward=stored, stay_down=True)
         with pytest.raises(errors.ConnectionFailed):
-            mqpg.PostProducer(mq, group="posted").post("orders", {"id": 1}, business)
+            mqpg.protocols.PostProducer(mq, group="posted").post("orders", {"id": 1}, business)
     if stored:
         eventually(app.pending)
     reverse(app)
@@ -122,7 +122,7 @@ def test_1_4_5_result_arrives_and_cannot_be_stored(app: Stage, state: str) -> No
             do_business(app.shop_url, 1)
         return "success" if state == "done" else "failure"
 
-    producer = mqpg.PostProducer(app.mq, group="posted")
+    producer = mqpg.protocols.PostProducer(app.mq, group="posted")
     with full_disk(app):
         if state == "done":
             with pytest.raises(errors.DatabaseError, match="no space left"):
@@ -142,7 +142,7 @@ def test_1_4_5_result_arrives_and_cannot_be_stored(app: Stage, state: str) -> No
 )
 def test_1_4_6_each_result_means_what_it_says(app: Stage, result: str, outcome: str | None) -> None:
     """Success delivers, failure drops, wait leaves it to the reverse flow, and anything else is no result."""
-    producer = mqpg.PostProducer(app.mq, group="posted")
+    producer = mqpg.protocols.PostProducer(app.mq, group="posted")
     if result == "maybe":
         with pytest.raises(errors.InvalidArgument, match="success, failure or wait, not 'maybe'"):
             producer.post("orders", {"id": 1}, lambda handle: result)
@@ -155,7 +155,7 @@ def test_1_4_6_each_result_means_what_it_says(app: Stage, result: str, outcome: 
 
 def test_1_4_7_wait_is_asked_again_until_it_is_known(app: Stage) -> None:
     answers = iter(["wait", "wait", "success"])
-    producer = mqpg.PostProducer(app.mq, group="posted", check=lambda half: next(answers))
+    producer = mqpg.protocols.PostProducer(app.mq, group="posted", check=lambda half: next(answers))
     handle = producer.post("orders", {"id": 1}, lambda handle: "wait").handle
     for _ in range(3):
         app.overdue_now()
@@ -169,10 +169,10 @@ def test_1_4_7_wait_is_asked_again_until_it_is_known(app: Stage) -> None:
 @pytest.mark.parametrize("done", [True, False])
 def test_1_4_8_last_step_of_the_reverse_flow_fails(app: Stage, done: bool) -> None:
     """All before it only reads: the timer asks again, and the whole of it is repeated."""
-    handle = mqpg.PostProducer(app.mq, group="posted").post("orders", {"id": 1}, lambda handle: "wait").handle
+    handle = mqpg.protocols.PostProducer(app.mq, group="posted").post("orders", {"id": 1}, lambda handle: "wait").handle
     if done:
         do_business(app.shop_url, 1)
-    producer = mqpg.PostProducer(app.mq, group="posted", check=lambda half: look_up(app.engine, half))
+    producer = mqpg.protocols.PostProducer(app.mq, group="posted", check=lambda half: look_up(app.engine, half))
     with full_disk(app):
         eventually(lambda: producer.answer() == 1)
         assert app.decision(handle) is None
@@ -188,7 +188,7 @@ def test_1_4_8_last_step_of_the_reverse_flow_fails(app: Stage, done: bool) -> No
 )
 @pytest.mark.parametrize("done", [True, False])
 def test_1_4_9_app_dies_while_it_answers_the_reverse_flow(app: Stage, when: str, step: str, done: bool) -> None:
-    mqpg.PostProducer(app.mq, group="posted").post("orders", {"id": 1}, lambda handle: "wait")
+    mqpg.protocols.PostProducer(app.mq, group="posted").post("orders", {"id": 1}, lambda handle: "wait")
     if done:
         do_business(app.shop_url, 1)
     app.killed("answer", when, step)
@@ -204,7 +204,7 @@ def test_1_4_10_callback_that_raises_is_not_taken_for_a_failure(app: Stage) -> N
         raise TimeoutError("no answer from the bank")
 
     with pytest.raises(TimeoutError):
-        mqpg.PostProducer(app.mq, group="posted").post("orders", {"id": 1}, business)
+        mqpg.protocols.PostProducer(app.mq, group="posted").post("orders", {"id": 1}, business)
     assert len(app.pending()) == 1
     reverse(app)
     app.exactly_once([1])

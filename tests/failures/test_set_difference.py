@@ -30,8 +30,8 @@ def unchecked(stage: Stage) -> Stage:
     return stage
 
 
-def reconciler(stage: Stage, older_than: float = 0, **options: Any) -> mqpg.Reconciler:
-    return mqpg.Reconciler(stage.mq, stage.engine, older_than=timedelta(seconds=older_than), **options)
+def reconciler(stage: Stage, older_than: float = 0, **options: Any) -> mqpg.protocols.Reconciler:
+    return mqpg.protocols.Reconciler(stage.mq, stage.engine, older_than=timedelta(seconds=older_than), **options)
 
 
 def committed(stage: Stage, id: int) -> str:
@@ -133,7 +133,7 @@ def test_1_5_7_database_away_suspends_and_resumes(crashing: CrashingStage) -> No
     committed(stage, 1)
     stop = threading.Event()
     with mqpg.connect(stage.dsn, **IMPATIENT) as mq:
-        worker = mqpg.Reconciler(mq, stage.engine, older_than=timedelta(0))
+        worker = mqpg.protocols.Reconciler(mq, stage.engine, older_than=timedelta(0))
         crashing.server.stop("immediate")
         with pytest.raises(errors.ConnectionFailed):
             worker.step()

@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import Engine
 
 import mqpg
-from mqpg import errors, migrate
+from mqpg import errors, migrate, protocols
 from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
 from tests.protocols.helpers import INSERT, business, delivered, rows, wait_until
 
@@ -76,13 +76,13 @@ def sites(servers: list[Site]) -> Iterator[list[Site]]:
 
 
 @pytest.fixture
-def brokers(sites: list[Site]) -> Iterator[mqpg.Brokers]:
-    with mqpg.Brokers([site.dsn for site in sites], pause=0.2, longest_pause=0.5, **QUICK) as found:
+def brokers(sites: list[Site]) -> Iterator[protocols.Brokers]:
+    with protocols.Brokers([site.dsn for site in sites], pause=0.2, longest_pause=0.5, **QUICK) as found:
         yield found
 
 
 @pytest.fixture
-def producer(brokers: mqpg.Brokers, sqlite: Engine) -> mqpg.TransactionalProducer:
+def producer(brokers: protocols.Brokers, sqlite: Engine) -> mqpg.TransactionalProducer:
     producer = mqpg.TransactionalProducer(brokers, group="shop", ledger=sqlite)
     producer.create_ledger()
     return producer
@@ -107,7 +107,10 @@ def test_they_take_turns_and_a_key_has_its_own(
 
 
 def test_a_broken_broker_is_left_out_and_tried_again(
-    producer: mqpg.TransactionalProducer, brokers: mqpg.Brokers, sites: list[Site], caplog: pytest.LogCaptureFixture
+    producer: mqpg.TransactionalProducer,
+    brokers: protocols.Brokers,
+    sites: list[Site],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     send(producer, 1)
     send(producer, 2)
@@ -146,7 +149,7 @@ def test_after_the_local_commit_there_is_no_failover(
 
 
 def test_failover_before_the_local_transaction_leaves_nothing_visible(
-    producer: mqpg.TransactionalProducer, brokers: mqpg.Brokers, sites: list[Site], monkeypatch: pytest.MonkeyPatch
+    producer: mqpg.TransactionalProducer, brokers: protocols.Brokers, sites: list[Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FastMiniMQ's case 8: the first broker stored the half, its answer is lost, another one takes the message.
 
@@ -227,9 +230,11 @@ def test_a_crash_in_the_middle_of_many_producers(
     assert sorted(found) == business(sqlite)
 
 
-def test_the_outbox_stays_with_the_broker_of_its_row(brokers: mqpg.Brokers, sites: list[Site], sqlite: Engine) -> None:
+def test_the_outbox_stays_with_the_broker_of_its_row(
+    brokers: protocols.Brokers, sites: list[Site], sqlite: Engine
+) -> None:
     """QoS 1 and 2: rows of a broker that is away wait for it, the others go on (case 9)."""
-    producer = mqpg.OutboxProducer(brokers, group="shop", database=sqlite)
+    producer = protocols.OutboxProducer(brokers, group="shop", database=sqlite)
     producer.create_outbox()
     for number in range(4):
         producer.send("orders", number)
@@ -249,8 +254,8 @@ def test_the_outbox_stays_with_the_broker_of_its_row(brokers: mqpg.Brokers, site
     assert sorted(found) == [*range(4), *range(10, 14), 20]
 
 
-def test_post_takes_a_broker_that_answers(brokers: mqpg.Brokers, sites: list[Site]) -> None:
-    producer = mqpg.PostProducer(brokers, group="shop", check=lambda half: "success")
+def test_post_takes_a_broker_that_answers(brokers: protocols.Brokers, sites: list[Site]) -> None:
+    producer = protocols.PostProducer(brokers, group="shop", check=lambda half: "success")
     sites[1].crash()
     for number in range(4):
         assert producer.post("orders", number, lambda handle: "success").outcome is mqpg.Outcome.COMMITTED
@@ -261,13 +266,13 @@ def test_post_takes_a_broker_that_answers(brokers: mqpg.Brokers, sites: list[Sit
 
 
 def test_reconciliation_asks_each_handle_s_own_broker(
-    producer: mqpg.TransactionalProducer, brokers: mqpg.Brokers, sites: list[Site], monkeypatch: pytest.MonkeyPatch
+    producer: mqpg.TransactionalProducer, brokers: protocols.Brokers, sites: list[Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
         patch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
         handles = [send(producer, number).handle for number in range(4)]
     sites[0].crash()
-    reconciler = mqpg.Reconciler(brokers, producer.ledger, older_than=AT_ONCE)
+    reconciler = protocols.Reconciler(brokers, producer.ledger, older_than=AT_ONCE)
     assert len(reconciler.step()) == 2
     sites[0].start()
     hits = [*reconciler.step()]
@@ -276,13 +281,13 @@ def test_reconciliation_asks_each_handle_s_own_broker(
     assert sorted(sites[0].delivered() + sites[1].delivered()) == [0, 1, 2, 3]
 
 
-def test_looking_up_a_broker(brokers: mqpg.Brokers, sites: list[Site]) -> None:
+def test_looking_up_a_broker(brokers: protocols.Brokers, sites: list[Site]) -> None:
     assert brokers.of(f"{sites[1].broker_id}.1.1024.00").info().broker_id == sites[1].broker_id
     with pytest.raises(errors.UnknownHandle, match="none of these brokers"):
         brokers.of("x.1.1024.00")
     assert brokers.pick("some key").dsn == brokers.pick("some key").dsn
     sites[0].crash()
-    with mqpg.Brokers([site.dsn for site in sites], **QUICK) as fresh:
+    with protocols.Brokers([site.dsn for site in sites], **QUICK) as fresh:
         assert fresh.by_id(sites[1].broker_id).info().broker_id == sites[1].broker_id
         with pytest.raises(errors.ConnectionFailed, match="may be one that does not answer"):
             fresh.by_id(sites[0].broker_id)
@@ -291,13 +296,13 @@ def test_looking_up_a_broker(brokers: mqpg.Brokers, sites: list[Site]) -> None:
 def test_arguments(sites: list[Site]) -> None:
     for wrong in ([], sites[0].dsn):
         with pytest.raises(errors.ConfigurationError, match="dsns"):
-            mqpg.Brokers(wrong)
+            protocols.Brokers(wrong)
 
 
 async def test_async(sites: list[Site], sqlite: Engine) -> None:
     url = str(sqlite.url).replace("sqlite://", "sqlite+aiosqlite://")
     async with (
-        mqpg.AsyncBrokers([site.dsn for site in sites], **QUICK) as brokers,
+        protocols.AsyncBrokers([site.dsn for site in sites], **QUICK) as brokers,
         mqpg.AsyncTransactionalProducer(brokers, group="shop", ledger=url) as producer,
     ):
         await producer.create_ledger()
@@ -306,6 +311,6 @@ async def test_async(sites: list[Site], sqlite: Engine) -> None:
                 await tx.execute(INSERT, {"id": number})
                 await tx.add("orders", number + 100)
             assert tx.outcome is mqpg.Outcome.COMMITTED
-        async with mqpg.AsyncReconciler(brokers, url, older_than=AT_ONCE) as reconciler:
+        async with protocols.AsyncReconciler(brokers, url, older_than=AT_ONCE) as reconciler:
             assert await reconciler.step() == []
     assert [len(site.delivered()) for site in sites] == [4, 4]

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
 import mqpg
-from mqpg import errors
+from mqpg import errors, protocols
 from tests.integration.cutting import proxy
 from tests.protocols.helpers import INSERT, business, delivered, die_at, killed, rows, wait_until
 
@@ -29,8 +29,8 @@ def orders(mq: mqpg.Client) -> str:
     return "orders"
 
 
-def outbox(mq: mqpg.Client | mqpg.Brokers, engine: Engine) -> mqpg.OutboxProducer:
-    producer = mqpg.OutboxProducer(mq, group="shop", database=engine)
+def outbox(mq: mqpg.Client | protocols.Brokers, engine: Engine) -> protocols.OutboxProducer:
+    producer = protocols.OutboxProducer(mq, group="shop", database=engine)
     producer.create_outbox()
     return producer
 
@@ -228,11 +228,11 @@ def test_arguments(mq: mqpg.Client, orders: str, sqlite: Engine) -> None:
     with pytest.raises(errors.InvalidArgument, match="payload"):
         producer.send(orders, None)
     with pytest.raises(errors.ConfigurationError, match="group"):
-        mqpg.OutboxProducer(mq, database=sqlite).transaction(orders, 1).__enter__()
+        protocols.OutboxProducer(mq, database=sqlite).transaction(orders, 1).__enter__()
     with sqlite.begin() as conn:
         conn.execute(text("drop table mqpg_outbox"))
     with pytest.raises(errors.LedgerError, match="mqpg_outbox"):
-        mqpg.OutboxProducer(mq, database=sqlite).send(orders, 1)
+        protocols.OutboxProducer(mq, database=sqlite).send(orders, 1)
 
 
 def test_a_restored_broker_is_told_again(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
@@ -282,7 +282,7 @@ def test_recoveries_at_once_double_nothing(mq: mqpg.Client, orders: str, engine:
 
 async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str, sqlite: Engine) -> None:
     url = str(sqlite.url).replace("sqlite://", "sqlite+aiosqlite://")
-    async with mqpg.AsyncOutboxProducer(amq, group="shop", database=url) as producer:
+    async with protocols.AsyncOutboxProducer(amq, group="shop", database=url) as producer:
         await producer.create_outbox()
         async with producer.transaction(orders, 1) as tx:
             await tx.execute(INSERT, {"id": 1})
@@ -299,7 +299,7 @@ def _main(dsn: str, local_url: str, when: str, step: str, kind: str) -> None:
 
     die_at(outboxing, step, when)
     with mqpg.connect(dsn) as mq:
-        producer = mqpg.OutboxProducer(mq, group="shop", database=create_engine(local_url))
+        producer = protocols.OutboxProducer(mq, group="shop", database=create_engine(local_url))
         if kind == "one":
             producer.send("orders", 1)
             return

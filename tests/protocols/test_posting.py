@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Engine
 
 import mqpg
-from mqpg import errors
+from mqpg import errors, protocols
 from tests.integration.cutting import proxy
 from tests.protocols.helpers import INSERT, business, delivered, die_at, killed, wait_until
 
@@ -26,7 +26,7 @@ def orders(mq: mqpg.Client) -> str:
     return "orders"
 
 
-def booking(engine: Engine, number: int, result: object = mqpg.Result.SUCCESS) -> Callable[[str], object]:
+def booking(engine: Engine, number: int, result: object = protocols.Result.SUCCESS) -> Callable[[str], object]:
     """A business that books a row if it says success."""
 
     def callback(handle: str) -> object:
@@ -38,9 +38,9 @@ def booking(engine: Engine, number: int, result: object = mqpg.Result.SUCCESS) -
     return callback
 
 
-def booked(engine: Engine) -> Callable[[mqpg.HalfCheck], mqpg.Result]:
+def booked(engine: Engine) -> Callable[[mqpg.HalfCheck], protocols.Result]:
     """The reverse flow's question: is the row there?"""
-    return lambda half: mqpg.Result.SUCCESS if half.payload in business(engine) else mqpg.Result.FAILURE
+    return lambda half: protocols.Result.SUCCESS if half.payload in business(engine) else protocols.Result.FAILURE
 
 
 def pending(mq: mqpg.Client, dsn: str) -> int:
@@ -49,23 +49,23 @@ def pending(mq: mqpg.Client, dsn: str) -> int:
 
 
 def test_success_delivers_and_failure_drops(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
-    producer = mqpg.PostProducer(mq, group="shop")
+    producer = protocols.PostProducer(mq, group="shop")
     posted = producer.post(orders, 1, booking(sqlite, 1), key="1", headers={"a": 1})
     assert (posted.result, posted.outcome) == ("success", mqpg.Outcome.COMMITTED)
     posted = producer.post(orders, 2, booking(sqlite, 2, "failure"))
-    assert (posted.result, posted.outcome) == (mqpg.Result.FAILURE, mqpg.Outcome.ROLLED_BACK)
+    assert (posted.result, posted.outcome) == (protocols.Result.FAILURE, mqpg.Outcome.ROLLED_BACK)
     assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([1], [1], 0)
 
 
 def test_wait_is_asked_again_until_it_is_known(mq: mqpg.Client, dsn: str, orders: str) -> None:
-    results = [mqpg.Result.WAIT, mqpg.Result.WAIT, mqpg.Result.SUCCESS]
+    results = [protocols.Result.WAIT, protocols.Result.WAIT, protocols.Result.SUCCESS]
     asked: list[int] = []
 
-    def check(half: mqpg.HalfCheck) -> mqpg.Result:
+    def check(half: mqpg.HalfCheck) -> protocols.Result:
         asked.append(half.attempt)
         return results.pop(0)
 
-    producer = mqpg.PostProducer(mq, group="shop", check=check)
+    producer = protocols.PostProducer(mq, group="shop", check=check)
     posted = producer.post(orders, 1, lambda handle: "wait")
     assert (posted.result, posted.outcome) == ("wait", None)
     assert delivered(mq, orders) == []
@@ -76,7 +76,7 @@ def test_wait_is_asked_again_until_it_is_known(mq: mqpg.Client, dsn: str, orders
 
 def test_not_stored_means_no_business(mq: mqpg.Client, sqlite: Engine, orders: str) -> None:
     """Step 3 says failure: step 4 is left out."""
-    producer = mqpg.PostProducer(mq, group="shop")
+    producer = protocols.PostProducer(mq, group="shop")
     with pytest.raises(errors.UnknownTopic):
         producer.post("nowhere", 1, booking(sqlite, 1))
     assert business(sqlite) == []
@@ -97,9 +97,9 @@ def cut_at_prepare(dsn: str, *, stay_down: bool) -> Iterator[mqpg.Client]:
 def test_stored_but_the_answer_is_lost(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
     """App's row 2: treated as a failure, the stored message ends deleted."""
     with cut_at_prepare(dsn, stay_down=True) as cut, pytest.raises(errors.ConnectionFailed):
-        mqpg.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
+        protocols.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
     assert pending(mq, dsn) == 1
-    producer = mqpg.PostProducer(mq, group="shop", check=booked(sqlite))
+    producer = protocols.PostProducer(mq, group="shop", check=booked(sqlite))
     wait_until(lambda: bool(producer.answer()))
     assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([], [], 0)
 
@@ -107,7 +107,7 @@ def test_stored_but_the_answer_is_lost(mq: mqpg.Client, dsn: str, orders: str, s
 def test_a_repeated_post_is_stored_once(mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine) -> None:
     """Else the reverse flow would find the business done and deliver the lost one too."""
     with cut_at_prepare(dsn, stay_down=False) as cut:
-        mqpg.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
+        protocols.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
     assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([1], [1], 0)
 
 
@@ -127,7 +127,7 @@ def test_killed_application(
 ) -> None:
     """App's and middleware's rows: whatever state a crash leaves, the reverse flow makes both ends agree."""
     killed("tests.protocols.test_posting", dsn, str(sqlite.url), when, step)
-    producer = mqpg.PostProducer(mq, group="shop", check=booked(sqlite))
+    producer = protocols.PostProducer(mq, group="shop", check=booked(sqlite))
 
     def settled() -> bool:
         producer.answer()
@@ -141,7 +141,7 @@ def test_a_callback_that_raises_or_says_nothing_leaves_it_open(
     mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine
 ) -> None:
     """The business may have happened: it is asked about, not guessed."""
-    producer = mqpg.PostProducer(mq, group="shop", check=booked(sqlite))
+    producer = protocols.PostProducer(mq, group="shop", check=booked(sqlite))
 
     def fails(handle: str) -> None:
         booking(sqlite, 1)(handle)
@@ -167,7 +167,7 @@ def test_a_check_that_raises_is_asked_again(
             raise answer
         return answer
 
-    producer = mqpg.PostProducer(mq, group="shop", check=check)
+    producer = protocols.PostProducer(mq, group="shop", check=check)
     producer.post(orders, 1, lambda handle: "wait")
 
     def answered() -> bool:
@@ -181,7 +181,7 @@ def test_a_check_that_raises_is_asked_again(
 
 def test_without_a_check_there_is_nobody_to_ask(mq: mqpg.Client, orders: str) -> None:
     with pytest.raises(errors.ConfigurationError, match="no check"):
-        mqpg.PostProducer(mq, group="shop").answer()
+        protocols.PostProducer(mq, group="shop").answer()
 
 
 def test_a_check_reaches_the_group_that_sent(mq: mqpg.Client, orders: str) -> None:
@@ -198,7 +198,7 @@ def test_a_check_reaches_the_group_that_sent(mq: mqpg.Client, orders: str) -> No
     producers = {}
     for name in asked:
         mq.create_producer_group(name, check_after="20 ms")
-        producers[name] = mqpg.PostProducer(mq, group=name, check=checker(name))
+        producers[name] = protocols.PostProducer(mq, group=name, check=checker(name))
     for number in range(4):
         name = "left" if number % 2 else "right"
         producers[name].post(orders, {name: number}, lambda handle: "wait")
@@ -215,7 +215,7 @@ def test_a_check_reaches_the_group_that_sent(mq: mqpg.Client, orders: str) -> No
 
 def test_the_loop_answers_until_it_is_stopped(mq: mqpg.Client, dsn: str, orders: str) -> None:
     stop = threading.Event()
-    producer = mqpg.PostProducer(mq, group="shop", check=lambda half: "success")
+    producer = protocols.PostProducer(mq, group="shop", check=lambda half: "success")
     thread = threading.Thread(target=producer.run_answers, args=(stop, 0.02))
     thread.start()
     producer.post(orders, 1, lambda handle: "wait")
@@ -229,10 +229,10 @@ async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str) -> Non
     async def callback(handle: str) -> str:
         return "wait"
 
-    async def check(half: mqpg.HalfCheck) -> mqpg.Result:
-        return mqpg.Result.SUCCESS
+    async def check(half: mqpg.HalfCheck) -> protocols.Result:
+        return protocols.Result.SUCCESS
 
-    producer = mqpg.AsyncPostProducer(amq, group="shop", check=check)
+    producer = protocols.AsyncPostProducer(amq, group="shop", check=check)
     posted = await producer.post(orders, 1, callback)
     assert posted.outcome is None
     for _ in range(500):
@@ -249,7 +249,7 @@ def _main(dsn: str, local_url: str, when: str, step: str) -> None:
     module, _, name = step.rpartition(".")
     die_at(import_module(module), name, when)
     with mqpg.connect(dsn) as mq:
-        mqpg.PostProducer(mq, group="shop").post("orders", 1, booking(create_engine(local_url), 1))
+        protocols.PostProducer(mq, group="shop").post("orders", 1, booking(create_engine(local_url), 1))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 
 import mqpg
-from mqpg import errors
+from mqpg import errors, protocols
 from tests.integration.cutting import proxy
 from tests.protocols.helpers import INSERT, business, delivered, wait_until
 
@@ -137,7 +137,7 @@ def test_a_ledger_elsewhere(
             tx.execute(INSERT, {"id": number})
     lost = [lose(producer, number, monkeypatch) for number in range(10, 13)]
     mq.rollback(lost[2])
-    reconciler = mqpg.Reconciler(mq, engine, older_than=AT_ONCE, page=3)
+    reconciler = protocols.Reconciler(mq, engine, older_than=AT_ONCE, page=3)
     hits = reconciler.step(settle=False)
     assert {hit.handle: hit.state for hit in hits} == {
         lost[0]: "undecided", lost[1]: "undecided", lost[2]: "rolled_back",
@@ -147,13 +147,13 @@ def test_a_ledger_elsewhere(
     }  # fmt: skip
     assert sorted(map(str, delivered(mq, "orders"))) == [*map(str, range(5)), "{'final': 10}", "{'final': 11}"]
     assert [hit.handle for hit in reconciler.step()] == [lost[2]]
-    assert mqpg.Reconciler(mq, engine).step() == []  # all of it is young
+    assert protocols.Reconciler(mq, engine).step() == []  # all of it is young
 
 
 def test_open_local_transactions_are_no_hits(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
 ) -> None:
-    reconciler = mqpg.Reconciler(mq, engine, older_than=AT_ONCE)
+    reconciler = protocols.Reconciler(mq, engine, older_than=AT_ONCE)
     with producer.transaction("orders", 1) as tx:
         tx.execute(INSERT, {"id": 1})
         assert reconciler.step() == []
@@ -171,7 +171,7 @@ def test_a_restored_broker_is_told_apart(
         pass
     with psycopg.connect(dsn) as conn:
         conn.execute("truncate mqpg.commit_log, mqpg.op_log")
-    hits = mqpg.Reconciler(mq, engine, older_than=AT_ONCE).step()
+    hits = protocols.Reconciler(mq, engine, older_than=AT_ONCE).step()
     assert [(hit.handle, hit.topic, hit.state, hit.outcome) for hit in hits] == [(tx.handle, "orders", "absent", None)]
 
 
@@ -184,7 +184,7 @@ def test_two_at_once_elsewhere(
 
     def reconcile() -> None:
         ledger = create_engine(engine.url)
-        outcomes.extend(hit.outcome for hit in mqpg.Reconciler(mq, ledger, older_than=AT_ONCE).step())
+        outcomes.extend(hit.outcome for hit in protocols.Reconciler(mq, ledger, older_than=AT_ONCE).step())
         ledger.dispose()
 
     _at_once(reconcile, 2)
@@ -203,7 +203,7 @@ def test_suspended_while_the_broker_is_away_and_resumed(
         behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
         with mqpg.connect(behind, pool_timeout=0.2, retry_timeout=0.2) as cut:
             between.cut_at(b"half_states", forward=False, stay_down=True)
-            reconciler = mqpg.Reconciler(cut, engine, older_than=AT_ONCE)
+            reconciler = protocols.Reconciler(cut, engine, older_than=AT_ONCE)
             with pytest.raises(errors.ConnectionFailed):
                 reconciler.step()
             thread = threading.Thread(target=reconciler.run, args=(stop, 0.05))
@@ -232,7 +232,7 @@ def test_suspended_while_the_ledger_is_away_and_resumed(
         lose(producer, 1, monkeypatch)
         ledger.dispose()
         between.down = True
-        reconciler = mqpg.Reconciler(mq, ledger, older_than=AT_ONCE)
+        reconciler = protocols.Reconciler(mq, ledger, older_than=AT_ONCE)
         stop = threading.Event()
         thread = threading.Thread(target=reconciler.run, args=(stop, 0.05))
         thread.start()

@@ -1,0 +1,35 @@
+"""Beyond the transactional producer: several brokers, postMessage, FastMiniMQ's outbox, reconciliation.
+
+::
+
+    from mqpg import protocols
+
+    brokers = protocols.Brokers(["postgresql://one/mq", "postgresql://two/mq"])
+    with mqpg.TransactionalProducer(brokers, group="orders", ledger=url).transaction("orders", {"id": 7}) as tx: ...
+"""
+
+from __future__ import annotations
+
+from mqpg._async.brokers import AsyncBrokers
+from mqpg._async.outboxing import AsyncOutboxProducer
+from mqpg._async.posting import AsyncPostProducer
+from mqpg._async.reconciler import AsyncReconciler
+from mqpg._sync.brokers import Brokers
+from mqpg._sync.outboxing import OutboxProducer
+from mqpg._sync.posting import PostProducer
+from mqpg._sync.reconciler import Reconciler
+from mqpg.message import HalfState, Result, Unsettled
+
+__all__ = [
+    "AsyncBrokers",
+    "AsyncOutboxProducer",
+    "AsyncPostProducer",
+    "AsyncReconciler",
+    "Brokers",
+    "HalfState",
+    "OutboxProducer",
+    "PostProducer",
+    "Reconciler",
+    "Result",
+    "Unsettled",
+]
