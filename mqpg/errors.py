@@ -340,6 +340,9 @@ def translate(error: BaseException) -> Error:
     if not isinstance(origin, psycopg.Error):
         return _foreign(origin)
     cls = by_sqlstate(origin.sqlstate)
+    if origin.sqlstate == "42601" and "jsonpath" in str(origin.diag.message_primary):
+        # Refused by the cast, before mqpg sees it.
+        cls = InvalidFilter
     if origin.sqlstate is None and not isinstance(origin, (psycopg.OperationalError, psycopg.InterfaceError)):
         # The driver refused before sending (a value that it cannot adapt, wrong parameters).
         cls = InvalidArgument if isinstance(origin, (psycopg.DataError, psycopg.ProgrammingError)) else DatabaseError

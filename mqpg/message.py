@@ -151,7 +151,11 @@ class Unsettled:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A message whose attempts are used up."""
+    """A message whose attempts are used up, or that was rejected.
+
+    `history` has what is known of each attempt: attempt, delivered_at, consumer, failed_at, reason. `consumer` is
+    the member whose letter it is, of a broadcast group.
+    """
 
     message_id: int
     queue_id: int
@@ -160,6 +164,10 @@ class DeadLetter:
     attempts: int
     reason: str | None
     died_at: datetime
+    headers: Any = None
+    tag: str | None = None
+    history: Any = None
+    consumer: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any
 from mqpg._async.admin import Administering
 from mqpg._async.check import Checking
 from mqpg._async.core import connected, resolve_dsn
+from mqpg._async.letters import Letters
 from mqpg._async.reconciling import Reconciling
 from mqpg._async.requests import Requesting
 from mqpg._async.subscriptions import Subscriptions
@@ -16,7 +17,7 @@ from mqpg.settings import Settings
 __all__ = ["AsyncClient", "connect_async"]
 
 
-class AsyncClient(Requesting, Transacting, Checking, Subscriptions, Administering, Reconciling):
+class AsyncClient(Requesting, Transacting, Checking, Subscriptions, Letters, Administering, Reconciling):
     """A broker. Calls have the names, order and defaults of the SQL functions, and each takes `conn=`:
 
     a psycopg connection, a SQLAlchemy Connection or a Session. With it the call runs in the caller's

@@ -9,6 +9,7 @@ from mqpg._async.caller import Caller
 from mqpg._async.core import Core
 from mqpg._async.produce import listed
 from mqpg._sql import function, statement
+from mqpg.errors import UnknownSubscription
 from mqpg.message import Interval, interval
 
 __all__ = ["Subscriptions"]
@@ -155,6 +156,12 @@ class Subscriptions(Core):
         values = {"consumer_group": consumer_group, "topic": topic}
         mode = await self._value(_MODE, values, repeat=True)
         return None if mode is None else str(mode)
+
+    async def _subscription_or_raise(self, consumer_group: str, topic: str) -> str:
+        mode = await self._subscription_mode(consumer_group, topic)
+        if mode is None:
+            raise UnknownSubscription(f"consumer group {consumer_group!r} is not subscribed to topic {topic!r}")
+        return mode
 
     async def _on_failure(self, consumer_group: str, topic: str, conn: Caller | None = None) -> str:
         values = {"consumer_group": consumer_group, "topic": topic}

@@ -8,6 +8,7 @@ from typing import Any
 from mqpg._sync.admin import Administering
 from mqpg._sync.check import Checking
 from mqpg._sync.core import connected, resolve_dsn
+from mqpg._sync.letters import Letters
 from mqpg._sync.reconciling import Reconciling
 from mqpg._sync.requests import Requesting
 from mqpg._sync.subscriptions import Subscriptions
@@ -17,7 +18,7 @@ from mqpg.settings import Settings
 __all__ = ["Client", "connect"]
 
 
-class Client(Requesting, Transacting, Checking, Subscriptions, Administering, Reconciling):
+class Client(Requesting, Transacting, Checking, Subscriptions, Letters, Administering, Reconciling):
     """A broker. Calls have the names, order and defaults of the SQL functions, and each takes `conn=`:
 
     a psycopg connection, a SQLAlchemy Connection or a Session. With it the call runs in the caller's

@@ -1,5 +1,5 @@
 # Generated from mqpg/_async/find.py by tools/async_to_sync.py: change that file.
-"""Finding messages: by key, by id, among the dead letters."""
+"""Finding messages: by key, by id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mqpg._sql import function, statement
 from mqpg._sync.caller import Caller
 from mqpg._sync.core import Core
-from mqpg.message import DeadLetter, FoundMessage, TraceEvent, decode
+from mqpg.message import FoundMessage, TraceEvent, decode
 
 __all__ = ["Finding"]
 
@@ -18,11 +18,6 @@ _FIND_BY_KEY = function(
     columns="message_id, queue_id, queue_offset, state, born_at, cast(payload as text)",
 )
 _TRACE = function("trace", "message_id bigint", columns="at, event, cast(detail as text)")
-_DEAD_LETTERS = function(
-    "dead_letters",
-    "consumer_group text, topic text, max_messages int",
-    columns="message_id, queue_id, key, cast(payload as text), attempts, reason, died_at",
-)
 _DEAD_AMONG = statement("""
     select d.message_id
     from mqpg.dead_letter d
@@ -67,17 +62,6 @@ class Finding(Core):
         """What happened to a message, oldest first."""
         rows = self._rows(_TRACE, {"message_id": message_id}, conn, repeat=True)
         return [TraceEvent(at, event, decode(detail)) for at, event, detail in rows]
-
-    def dead_letters(
-        self, consumer_group: str, topic: str, max_messages: int = 100, *, conn: Caller | None = None
-    ) -> list[DeadLetter]:
-        """Messages whose attempts are used up. Raises UnknownSubscription."""
-        values = {"consumer_group": consumer_group, "topic": topic, "max_messages": max_messages}
-        rows = self._rows(_DEAD_LETTERS, values, conn, repeat=True)
-        return [
-            DeadLetter(message_id, queue_id, key, decode(payload), attempts, reason, died_at)
-            for message_id, queue_id, key, payload, attempts, reason, died_at in rows
-        ]
 
     def _dead_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
         values = {"consumer_group": consumer_group, "topic": topic, "message_ids": list(message_ids)}

@@ -10,6 +10,7 @@ from mqpg._sql import function, statement
 from mqpg._sync.caller import Caller
 from mqpg._sync.core import Core
 from mqpg._sync.produce import listed
+from mqpg.errors import UnknownSubscription
 from mqpg.message import Interval, interval
 
 __all__ = ["Subscriptions"]
@@ -154,6 +155,12 @@ class Subscriptions(Core):
         values = {"consumer_group": consumer_group, "topic": topic}
         mode = self._value(_MODE, values, repeat=True)
         return None if mode is None else str(mode)
+
+    def _subscription_or_raise(self, consumer_group: str, topic: str) -> str:
+        mode = self._subscription_mode(consumer_group, topic)
+        if mode is None:
+            raise UnknownSubscription(f"consumer group {consumer_group!r} is not subscribed to topic {topic!r}")
+        return mode
 
     def _on_failure(self, consumer_group: str, topic: str, conn: Caller | None = None) -> str:
         values = {"consumer_group": consumer_group, "topic": topic}

@@ -6,12 +6,17 @@ from __future__ import annotations
 from mqpg._sql import function, statement
 from mqpg._sync.caller import Caller
 from mqpg._sync.core import Core
+from mqpg.errors import UnknownTopic
 from mqpg.message import Interval, interval
 
 __all__ = ["Topics"]
 
 _CREATE = function("create_topic", "topic text, queues int, retention interval, kind text")
-_ALTER = function("alter_topic", "topic text, retention interval, max_payload int")
+_ALTER = function(
+    "alter_topic",
+    "topic text, retention interval, max_payload int, message_ttl interval, on_expired text, lose_after interval, "
+    "lose_over bigint",
+)
 _DROP = function("drop_topic", "topic text, force boolean")
 _PURGE = function("purge_topic", "topic text")
 _PAUSE = function("pause", "topic text, consumer_group text")
@@ -43,10 +48,26 @@ class Topics(Core):
         *,
         retention: Interval | None = None,
         max_payload: int | None = None,
+        message_ttl: Interval | None = None,
+        on_expired: str | None = None,
+        lose_after: Interval | None = None,
+        lose_over: int | None = None,
         conn: Caller | None = None,
     ) -> None:
-        """Change what is given. Raises UnknownTopic."""
-        values = {"topic": topic, "retention": interval(retention), "max_payload": max_payload}
+        """Change what is given; a time or number of 0 takes a limit or policy away. Raises UnknownTopic.
+
+        message_ttl: what nobody of a group got within that time expires for it (on_expired: skip or dead_letter).
+        lose_after, lose_over: what groups that do not read may lose, by age or by bytes.
+        """
+        values = {
+            "topic": topic,
+            "retention": interval(retention),
+            "max_payload": max_payload,
+            "message_ttl": interval(message_ttl),
+            "on_expired": on_expired,
+            "lose_after": interval(lose_after),
+            "lose_over": lose_over,
+        }
         self._rows(_ALTER, values, conn, repeat=True)
 
     def drop_topic(self, topic: str, force: bool = False, *, conn: Caller | None = None) -> None:
@@ -67,3 +88,9 @@ class Topics(Core):
 
     def _queues(self, topic: str) -> int:
         return int(self._value(_QUEUES, {"topic": topic}, repeat=True) or 0)
+
+    def _queues_or_raise(self, topic: str) -> int:
+        queues = self._queues(topic)
+        if not queues:
+            raise UnknownTopic(f"topic {topic!r} does not exist")
+        return queues

@@ -14,7 +14,7 @@ import psycopg
 import typer
 
 from mqpg import errors
-from mqpg.cli import migrate, names, server
+from mqpg.cli import find, group, half, letters, migrate, server, subscription, topic
 from mqpg.cli.plugins import PluginGroup, missing_extra
 
 __all__ = ["app", "main"]
@@ -27,8 +27,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(migrate.app, name="migrate")
-app.add_typer(names.topic, name="topic")
-app.add_typer(names.group, name="group")
+app.add_typer(topic.app, name="topic")
+app.add_typer(subscription.app, name="subscription")
+app.add_typer(letters.app, name="dead-letters")
+app.add_typer(group.app, name="group")
+app.add_typer(half.app, name="half")
+app.command("find")(find.find)
+app.command("trace")(find.trace)
 app.command("up")(server.up)
 app.command("down")(server.down)
 

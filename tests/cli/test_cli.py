@@ -17,6 +17,9 @@ from mqpg import migrate
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
+CORE = ("up", "down", "migrate", "topic", "subscription", "dead-letters", "group", "half", "find", "trace")
+EXTRA = ("worker", "consume", "audit", "demo", "bench")
+
 
 @pytest.fixture
 def mqpg(tmp_path: Path) -> Run:
@@ -43,12 +46,12 @@ def mqpg(tmp_path: Path) -> Run:
 def test_help_lists_every_command(mqpg: Run) -> None:
     done = mqpg("--help")
     assert done.returncode == 0
-    for command in ("up", "down", "migrate", "topic", "group", "worker", "consume", "audit", "demo", "bench"):
+    for command in CORE + EXTRA:
         assert f" {command} " in done.stdout
     assert "Not available" not in done.stdout
 
 
-@pytest.mark.parametrize("command", ["worker", "consume", "audit", "demo", "bench", "migrate", "topic", "group"])
+@pytest.mark.parametrize("command", [*CORE, *EXTRA])
 def test_each_command_has_its_help(mqpg: Run, command: str) -> None:
     done = mqpg(command, "--help")
     assert done.returncode == 0, done.stderr
@@ -145,3 +148,11 @@ def _one_line(done: subprocess.CompletedProcess[str], status: int, words: str = 
     assert done.stderr.startswith("mqpg: ")
     assert done.stderr.count("\n") == 1
     assert words in done.stderr
+
+
+def test_commands_start_without_what_they_do_not_need() -> None:
+    """Each start pays for what is imported: alembic and the extras are for few commands."""
+    heavy = ["alembic", "pandas", "pgmq", "pyspark"]
+    code = f"import sys, mqpg.cli; print([name for name in {heavy!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,37 @@
+"""`mqpg find` and `mqpg trace`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mqpg.cli.connecting import broker, show
+from mqpg.cli.options import Dsn, Json
+
+__all__ = ["find", "trace"]
+
+
+def find(
+    topic: Annotated[str, typer.Argument(help="Topic.")],
+    key: Annotated[str, typer.Argument(help="Key of the messages.")],
+    json: Json = False,
+    dsn: Dsn = None,
+) -> None:
+    """Messages by key, undecided, delayed and not yet appended ones too; exit status 1 where there are none."""
+    with broker(dsn) as mq:
+        found = mq.find_by_key(topic, key)
+    show(found, ["message_id", "queue_id", "queue_offset", "state", "born_at", "payload"], as_json=json)
+    if not found:
+        raise typer.Exit(1)
+
+
+def trace(
+    message_id: Annotated[int, typer.Argument(help="Message id.")],
+    json: Json = False,
+    dsn: Dsn = None,
+) -> None:
+    """The life of a message: prepared, decided, appended, each delivery, retries, dead letter."""
+    with broker(dsn) as mq:
+        found = mq.trace(message_id)
+    show(found, ["at", "event", "detail"], as_json=json)

@@ -1,0 +1,148 @@
+"""`mqpg subscription …`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from mqpg.cli.connecting import broker, rows
+from mqpg.cli.options import Dsn, Json, print_rows
+
+__all__ = ["app"]
+
+app = typer.Typer(help="Subscriptions: which consumer group reads which topic.", no_args_is_help=True)
+
+_COLUMNS = ["consumer_group", "topic", "mode", "on_failure", "filter", "tags", "max_attempts", "retry_delay", "paused"]
+_LIST = """
+    select s.consumer_group, t.name as topic, s.mode, s.on_failure, s.filter::text, s.tags, s.max_attempts,
+        s.retry_delay::text, s.paused or t.paused as paused
+    from mqpg.subscription s join mqpg.topic t using (topic_id)
+    where s.member = '' and t.name = coalesce(%(topic)s, t.name)
+    order by s.consumer_group, t.name
+"""
+_LAG_COLUMNS = ["queue_id", "committed", "next_offset", "lag", "claims", "owner"]
+_LAG = """
+    select queue_id, committed, next_offset, lag, claims, owner
+    from mqpg.subscription_lag where consumer_group = %(group)s and topic = %(topic)s
+    order by owner nulls first, queue_id
+"""
+
+Group = Annotated[str, typer.Argument(help="Consumer group.")]
+Topic = Annotated[str, typer.Argument(help="Topic.")]
+Filter = Annotated[str | None, typer.Option("--filter", help='jsonpath predicate, as "$.amount > 10".')]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only messages with this tag; repeatable.")]
+Attempts = Annotated[int | None, typer.Option(help="Deliveries before a message is a dead letter.")]
+Delay = Annotated[str | None, typer.Option(help="Back-off before the second attempt; doubled each time.")]
+OnFailure = Annotated[str | None, typer.Option(help="skip, block_key or block_queue.")]
+Queue = Annotated[int | None, typer.Option("--queue", help="Only this queue; -1 is the retry lane.")]
+Consumer = Annotated[str | None, typer.Option("--consumer", help="Only this member.")]
+
+
+@app.command("list")
+def list_all(
+    topic: Annotated[str | None, typer.Option("--topic", help="Only of this topic.")] = None,
+    json: Json = False,
+    dsn: Dsn = None,
+) -> None:
+    """All subscriptions."""
+    with broker(dsn) as mq:
+        print_rows(rows(mq, _LIST, {"topic": topic}), _COLUMNS, as_json=json)
+
+
+@app.command()
+def lag(group: Group, topic: Topic, json: Json = False, dsn: Dsn = None) -> None:
+    """How far a group is on each queue; -1 is its retry lane."""
+    with broker(dsn) as mq:
+        mq._subscription_or_raise(group, topic)
+        print_rows(rows(mq, _LAG, {"group": group, "topic": topic}), _LAG_COLUMNS, as_json=json)
+
+
+@app.command()
+def add(
+    group: Group,
+    topic: Topic,
+    mode: Annotated[str, typer.Option(help="exclusive, shared, pinned or broadcast.")] = "exclusive",
+    start: Annotated[str, typer.Option(help="earliest, latest or a time.")] = "earliest",
+    filter: Filter = None,
+    tags: Tags = None,
+    max_attempts: Annotated[int, typer.Option(help="Deliveries before a message is a dead letter.")] = 16,
+    retry_delay: Annotated[str, typer.Option(help="Back-off before the second attempt; doubled each time.")] = "10 s",
+    on_failure: Annotated[str, typer.Option(help="skip, block_key or block_queue.")] = "skip",
+    dsn: Dsn = None,
+) -> None:
+    """Subscribe a consumer group; nothing happens where it is with the same settings."""
+    with broker(dsn) as mq:
+        mq.subscribe(group, topic, mode, start, filter, tags or None, max_attempts, retry_delay, on_failure)
+
+
+@app.command()
+def alter(
+    group: Group,
+    topic: Topic,
+    mode: Annotated[str | None, typer.Option(help="exclusive or shared; the others cannot change.")] = None,
+    filter: Filter = None,
+    tags: Tags = None,
+    any_tag: Annotated[bool, typer.Option("--any-tag", help="Take the tags away.")] = False,
+    max_attempts: Attempts = None,
+    retry_delay: Delay = None,
+    on_failure: OnFailure = None,
+    dsn: Dsn = None,
+) -> None:
+    """Change what is given; --filter true takes the filter away."""
+    with broker(dsn) as mq:
+        mq.alter_subscription(
+            group,
+            topic,
+            max_attempts=max_attempts,
+            retry_delay=retry_delay,
+            filter=filter,
+            tags=[] if any_tag else tags or None,
+            on_failure=on_failure,
+            mode=mode,
+        )
+
+
+@app.command()
+def remove(group: Group, topic: Topic, consumer: Consumer = None, dsn: Dsn = None) -> None:
+    """Unsubscribe: positions, retries and dead letters are gone. --consumer: a member of a broadcast group."""
+    with broker(dsn) as mq:
+        mq.unsubscribe(group, topic, consumer)
+
+
+@app.command()
+def pause(group: Group, topic: Topic, dsn: Dsn = None) -> None:
+    """Stop delivery to this group."""
+    with broker(dsn) as mq:
+        mq.pause(topic, group)
+
+
+@app.command()
+def resume(group: Group, topic: Topic, dsn: Dsn = None) -> None:
+    """Go on after `pause`."""
+    with broker(dsn) as mq:
+        mq.resume(topic, group)
+
+
+@app.command()
+def seek(
+    group: Group,
+    topic: Topic,
+    target: Annotated[str, typer.Argument(help="earliest, latest, a time, or an offset (with --queue).")],
+    queue: Queue = None,
+    consumer: Consumer = None,
+    dsn: Dsn = None,
+) -> None:
+    """Move a group; what it has in flight cannot be acknowledged any more."""
+    with broker(dsn) as mq:
+        mq.seek(group, topic, target, queue, consumer=consumer)
+
+
+@app.command()
+def unpin(group: Group, topic: Topic, queue: Queue = None, consumer: Consumer = None, dsn: Dsn = None) -> None:
+    """Take pinned queues from their owner, on purpose: one or all, of one member or of all.
+
+    Only when the owner is gone for good, or its database has been moved: the next one must have its offsets.
+    """
+    with broker(dsn) as mq:
+        mq.unpin(group, topic, queue, consumer)
