@@ -11,7 +11,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from mqpg.spark import history
+from mqpg.spark import groups, history
 from mqpg.spark.inputs import Inputs
 from mqpg.spark.session import together
 
@@ -108,7 +108,7 @@ def derive(inputs: Inputs, to: Stage) -> Frames:
     known = to.keep("known", history.messages(bodies, raw["op_log"], raw["delayed"]))
     offsets = history.entries(queue_rows).join(topics, "topic_id")
     journal = history.applied_messages(raw["applied"], topics)
-    spots = history.positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows)
+    spots = groups.positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows)
     placed, applied, where = together(
         lambda: to.keep("placed", history.with_state(offsets, known, topics, dropped)),
         lambda: to.keep("applied", history.with_state(journal, known, topics, dropped)),
@@ -117,12 +117,12 @@ def derive(inputs: Inputs, to: Stage) -> Frames:
     queued = placed.where("subscription_id = 0").select("message_id").distinct()
     seen = to.narrow(placed.select("message_id").unionByName(applied.select("message_id"))).distinct()
     lanes = placed.where("subscription_id > 0")
-    retried = to.narrow(history.retries(raw["delayed"], lanes, raw["deferred"], raw["subscription"], topics))
+    retried = to.narrow(groups.retries(raw["delayed"], lanes, raw["deferred"], raw["subscription"], topics))
     journalled = where.where(F.col("consumer_group").isin(inputs.journalled))
     promises = history.promises(known, raw["ledger"], raw["ledger_groups"])
     sighted = promises.join(seen.withColumn("sighted", F.lit(True)), "message_id", "left")
     delivered, promised = together(
-        lambda: to.keep("delivered", history.deliveries(placed, journalled, applied, retried, raw["dead_letter"])),
+        lambda: to.keep("delivered", groups.deliveries(placed, journalled, applied, retried, raw["dead_letter"])),
         lambda: to.keep(
             "promised",
             sighted.withColumn("seen", F.col("sighted").isNotNull()).drop("sighted").join(topics, "topic_id", "left"),

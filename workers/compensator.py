@@ -112,7 +112,7 @@ class Compensator(Worker):
     def end(self) -> None:
         """Stop the checkers; a drain waits for what they have in hand."""
         super().end()
-        checkers = [*self._checkers.values(), *self._functions.values()]
+        checkers: list[LedgerChecker | FunctionChecker] = [*self._checkers.values(), *self._functions.values()]
         self._checkers, self._functions = {}, {}
         for checker in checkers:
             checker.stop.set()
