@@ -29,11 +29,11 @@ test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 
 test-mariadb: setup ## Ledgers and offsets in MariaDB: install its server where possible, start one, test, stop it
 	@tools/mariadb.sh
-	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile -m mariadb tests/integration tests/workers $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile -m mariadb $(ARGS)
 
 test-node: setup ## The example in JavaScript: its packages by npm, then run against a server
 	@tools/node.sh
-	@$(BIN)/python -m pytest -p randomly -m node tests/examples $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m node $(ARGS)
 
 lint: setup ## ruff, mypy, sqlfluff, generated files up to date
 	$(BIN)/python -m ruff check .
