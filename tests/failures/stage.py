@@ -226,15 +226,18 @@ class Stage:
                 assert found == list(range(len(found))), f"topic {topic.name} queue {queue_id} is not dense"
             if topic.kind == "normal":
                 self._one_offset_each(topic.name)
-        assert self.sql.rows(_CHANGED, list(HOT_TABLES)) == []
+        changed = self.sql.rows(_CHANGED, list(HOT_TABLES))
+        assert changed == [], f"rows of hot tables were changed: {changed}"
 
     def _one_offset_each(self, topic: str) -> None:
         appended = Counter(message_id for _, _, message_id in positions(self.sql, topic))
-        assert [i for i, n in appended.items() if n > 1] == [], "repeated"
+        repeated = [i for i, n in appended.items() if n > 1]
+        assert repeated == [], f"repeated: {repeated}"
         must = {row[0] for row in self.sql.rows(_MUST, topic)}
         may = {row[0] for row in self.sql.rows(_MAY, topic)}
-        assert sorted(must - set(appended)) == [], "lost"
-        assert sorted(set(appended) - must - may) == [], "from nowhere"
+        lost, strange = must - set(appended), set(appended) - must - may
+        assert not lost, f"lost: {sorted(lost)}"
+        assert not strange, f"from nowhere: {sorted(strange)}"
 
 
 _CHANGED = """
