@@ -22,6 +22,13 @@ class Case:
     fails: bool = False
 
     @property
+    def found(self) -> str:
+        """What it means that SPIN stopped."""
+        if not self.fails:
+            return ""
+        return "reached" if any(option.startswith("SHOWN") for option in self.options) else "counterexample"
+
+    @property
     def macros(self) -> list[str]:
         """Arguments of spin."""
         named = [f"N={self.size[0]}", f"K={self.size[1]}", *self.options]

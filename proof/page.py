@@ -37,7 +37,7 @@ def _table(results: Sequence[Result]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for result in results:
         case = result.case
-        said = "counterexample, as it must be" if case.fails else "holds in every state"
+        said = f"{case.found}, as it must be" if case.fails else "holds in every state"
         size = "×".join(map(str, case.size))
         yield f"| `{case.name}`: {case.what} | {size} | {result.states:,} | {result.seconds:.1f} | {said} |"
 

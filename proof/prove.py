@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
 def _report(result: Result) -> Result:
     case = result.case
-    expected = "counterexample found: " if case.fails and not result.problem else ""
+    expected = f"{case.found}: " if case.fails and not result.problem else ""
     verdict = "FAIL" if result.problem else "ok"
     print(f"{verdict:4}{case.name:20}{result.states:>12,}{result.seconds:>9.1f}  {expected}{case.what}", flush=True)
     if result.problem:

@@ -1,0 +1,50 @@
+"""Links of all Markdown files lead somewhere: to a file that is there, and to a heading in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = (".", "docs", "docs/protocols", "examples", "examples/demo", "proof", "benchmarks", "spark", "sql", "workers")
+PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
+
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def links(page: Path) -> list[str]:
+    """Targets inside this repository."""
+    text = _CODE.sub(lambda match: "x" if match[0].startswith("`") else "", page.read_text())
+    return [target for target in _LINK.findall(text) if "://" not in target and not target.startswith("mailto:")]
+
+
+def anchors(page: Path) -> set[str]:
+    """What GitHub makes of its headings."""
+    fenced = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading) for heading in _HEADING.findall(fenced))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in plain}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links(page: Path) -> None:
+    broken = []
+    for target in links(page):
+        name, _, anchor = target.partition("#")
+        file = (page.parent / name).resolve() if name else page
+        if not file.exists() or (anchor and file.suffix == ".md" and anchor not in anchors(file)):
+            broken.append(target)
+    assert not broken
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = {target.partition("#")[0] for target in links(ROOT / "docs" / "README.md")}
+    assert {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"} <= index
+
+
+def test_every_protocol_is_in_the_table() -> None:
+    front = {target.partition("#")[0] for target in links(ROOT / "docs" / "protocols" / "README.md")}
+    assert {path.name for path in (ROOT / "docs" / "protocols").glob("*.md")} - {"README.md"} <= front
