@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 
 from mqpg.spark import accounts, audits
 from mqpg.spark.frames import Frames, derive, interpreted, stage
-from mqpg.spark.inputs import AuditOptions, Inputs, gather, probe
+from mqpg.spark.gathering import gather, probe
+from mqpg.spark.inputs import AuditOptions, Inputs
 from mqpg.spark.jdbc_jar import JdbcJar, find_jdbc_jar
 from mqpg.spark.report import Report
 from mqpg.spark.session import open_session, together
