@@ -433,8 +433,8 @@ comment on table mqpg.dead_letter is 'Dead letters per subscription, with the re
 create index dead_letter_latest on mqpg.dead_letter (subscription_id, died_at, message_id);
 
 -- tables/dropped_topic.sql
--- Topics that were dropped: their ids turn up in the log until their segments go, and messages of transactions that were
--- open meanwhile are in no living topic. See the view orphans.
+-- Topics that were dropped: their ids turn up in the log until their segments go, and messages of transactions that
+-- were open meanwhile are in no living topic. See the view orphans.
 create table mqpg.dropped_topic (
     topic_id int primary key,
     name text not null,
@@ -601,7 +601,8 @@ begin
         ) as a);
 end
 $$;
-comment on function mqpg._attempts(int, bigint, int, text, text) is 'Internal: attempts of a message, for its dead letter';
+comment on function mqpg._attempts(int, bigint, int, text, text) is
+    'Internal: attempts of a message, for its dead letter';
 
 -- functions/internal/_back_off_until.sql
 -- When a message that failed for the attempt-th time is due again: after `delay`, else after the subscription's
@@ -1752,11 +1753,11 @@ $$;
 comment on function mqpg._died_at(int, bigint) is 'Internal: when a dead letter died';
 
 -- functions/internal/_expire.sql
--- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the topic's
--- message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has their
--- offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
--- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else see
--- _offset_at(), one cursor version, and one row a dead letter.
+-- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the
+-- topic's message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has
+-- their offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
+-- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else
+-- see _offset_at(), one cursor version, and one row a dead letter.
 create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
 returns mqpg.cursor
 language plpgsql as $$
@@ -2439,8 +2440,8 @@ $$;
 comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim []) is 'Internal: claim that the next receive takes over';
 
 -- functions/internal/_oldest.sql
--- The oldest offset of a queue that can still be read; its next one where nothing is left. It is that of the oldest row,
--- or where keep() found that nobody needs what lies before (see queue_tail).
+-- The oldest offset of a queue that can still be read; its next one where nothing is left. It is that of the oldest
+-- row, or where keep() found that nobody needs what lies before (see queue_tail).
 -- Locks: none. Cost: one index lookup a partition, and one more. (plpgsql, not sql: its plans are kept.)
 create function mqpg._oldest(topic_id int, queue_id int, subscription_id int) returns bigint
 language plpgsql stable as $$
@@ -3339,12 +3340,12 @@ comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath,
     is 'Change a subscription';
 
 -- functions/topic/alter_topic.sql
--- Changes a topic; null leaves a value as it is, and an interval or number of 0 takes a limit or policy away. The number
--- of queues is fixed: another one would send a key to another queue while its older messages still wait in the first.
--- message_ttl: a message that nobody of a group got within that time after it became visible expires for the group;
--- on_expired: skip (it counts as consumed) or dead_letter. Policies for groups that do not read, once the retention is
--- over: lose_after drops what was left unread so long after its segment was closed, lose_over what is over so many
--- bytes of a group's unread messages; keep() reports what was lost.
+-- Changes a topic; null leaves a value as it is, and an interval or number of 0 takes a limit or policy away. The
+-- number of queues is fixed: another one would send a key to another queue while its older messages still wait in the
+-- first. message_ttl: a message that nobody of a group got within that time after it became visible expires for the
+-- group; on_expired: skip (it counts as consumed) or dead_letter. Policies for groups that do not read, once the
+-- retention is over: lose_after drops what was left unread so long after its segment was closed, lose_over what is
+-- over so many bytes of a group's unread messages; keep() reports what was lost.
 -- Locks: the topic's row. Cost: one update. Errors: MQ001, MQ003.
 create function mqpg.alter_topic(
     topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
@@ -3587,7 +3588,8 @@ $$;
 comment on function mqpg.purge_topic(text) is 'Count all that a topic''s queues hold as consumed';
 
 -- functions/topic/resume.sql
--- Goes on with the delivery of a topic, or of one subscription to it, that pause() stopped. Repeated it changes nothing.
+-- Goes on with the delivery of a topic, or of one subscription to it, that pause() stopped. Repeated it changes
+-- nothing.
 -- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
 create function mqpg.resume(topic text, consumer_group text default null) returns void
 language plpgsql as $$
@@ -4445,9 +4447,10 @@ comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpa
     'Dead letters of a subscription, latest first';
 
 -- functions/consume/discard_dead_letters.sql
--- Takes dead letters away for good, chosen as by redrive(); returns how many. trace() still knows them until the setting
--- `jump_keep` is over.
--- Locks: the letters' rows. Cost: one row deleted and one written a letter. Errors: MQ001, MQ002, MQ003, MQ005, MQ020.
+-- Takes dead letters away for good, chosen as by redrive(); returns how many. trace() still knows them until the
+-- setting `jump_keep` is over.
+-- Locks: the letters' rows. Cost: one row deleted and one written a letter. Errors: MQ001, MQ002, MQ003, MQ005,
+-- MQ020.
 create function mqpg.discard_dead_letters(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null
@@ -7499,8 +7502,8 @@ $$;
 comment on function mqpg.keep() is 'One pass of the keeper: make, close and drop segments; returns what it did';
 
 -- functions/adopt/_renew_cursors.sql
--- A new version of each cursor, 2^32 further, so that no receipt from behind the copy's time fits, in which nobody holds
--- a claim: what was in flight may be received at once, with its attempts. Pinned queues keep their owners.
+-- A new version of each cursor, 2^32 further, so that no receipt from behind the copy's time fits, in which nobody
+-- holds a claim: what was in flight may be received at once, with its attempts. Pinned queues keep their owners.
 -- Locks: the caller holds the table against writers. Cost: one row a cursor.
 create function mqpg._renew_cursors() returns void
 language sql as $$
@@ -7566,10 +7569,10 @@ $$;
 comment on function mqpg._renew_ids(mqpg.tick, boolean) is 'Internal: move ids beyond what a copy cannot know';
 
 -- functions/adopt/_renew_xids.sql
--- Rewrites the transaction ids of all rows, which came from another cluster: '2', which every snapshot sees, where the
--- newest tick saw the row, so that it has what it needs; '1' where its offsets were dropped with their ticks, which
--- the audit tells apart; and the caller's own xid where it is still to be appended or, a half, to be put into the op-log
--- queue (also one whose entry did not come along), so that the next pass takes it.
+-- Rewrites the transaction ids of all rows, which came from another cluster: '2', which every snapshot sees, where
+-- the newest tick saw the row, so that it has what it needs; '1' where its offsets were dropped with their ticks,
+-- which the audit tells apart; and the caller's own xid where it is still to be appended or, a half, to be put into
+-- the op-log queue (also one whose entry did not come along), so that the next pass takes it.
 -- Locks: ACCESS EXCLUSIVE on all hot tables. Cost: writes each row of them.
 create function mqpg._renew_xids(last_tick mqpg.tick) returns void
 language plpgsql as $$
@@ -7631,12 +7634,12 @@ comment on function mqpg._renewed_xid(xid8, xid8, pg_snapshot, pg_snapshot) is
     'Internal: transaction id of a restored row';
 
 -- functions/adopt/adopt.sql
--- Makes a copy of a broker a broker again: after a dump was restored into another cluster (append() refuses with MQ016),
--- after a promotion, or a recovery to a point in time; call it before anybody writes. It raises the incarnation, moves
--- message ids, tick ids and cursor versions far beyond what the copy cannot know of, and frees all claims: receipts
--- from before are stale, handles from before stay good. In another cluster the transaction ids of all rows mean
--- nothing: they are rewritten, and what had no offset yet is appended by the next append(). same_xids says that they
--- came along (pg_upgrade). Returns what was done.
+-- Makes a copy of a broker a broker again: after a dump was restored into another cluster (append() refuses with
+-- MQ016), after a promotion, or a recovery to a point in time; call it before anybody writes. It raises the
+-- incarnation, moves message ids, tick ids and cursor versions far beyond what the copy cannot know of, and frees all
+-- claims: receipts from before are stale, handles from before stay good. In another cluster the transaction ids of
+-- all rows mean nothing: they are rewritten, and what had no offset yet is appended by the next append(). same_xids
+-- says that they came along (pg_upgrade). Returns what was done.
 -- Locks: the appender's, the keeper's; cursor against writers; after a restore all hot tables, ACCESS EXCLUSIVE; each
 -- waited for up to the setting lock_timeout. Cost: one version a cursor; after a restore every row of the hot tables
 -- is written anew, the one time that these see an UPDATE. Errors: MQ015, MQ016 (same_xids cannot be), 55P03.
@@ -7677,8 +7680,8 @@ $$;
 comment on function mqpg.adopt(boolean) is 'Make a restored, promoted or recovered copy a broker again';
 
 -- functions/find/_cursor_from.sql
--- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an offset;
--- null if none. There both only ever grow with the version, so it is found by halving.
+-- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an
+-- offset; null if none. There both only ever grow with the version, so it is found by halving.
 -- Locks: none. Cost: log2(versions) index lookups.
 create function mqpg._cursor_from(
     subscription_id int, queue_id int, queue_offset bigint, done boolean, from_version bigint, to_version bigint
@@ -7733,9 +7736,10 @@ $$;
 comment on function mqpg._eras(int, int) is 'Internal: stretches of a cursor''s history between seeks';
 
 -- functions/find/_deliveries_of.sql
--- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back; failed_at and
--- reason where it was nacked and stayed at its place (block_key, block_queue).
--- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of the last.
+-- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back; failed_at
+-- and reason where it was nacked and stayed at its place (block_key, block_queue).
+-- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of the
+-- last.
 create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint) returns table (
     at timestamptz, attempt int, consumer text, lease_until timestamptz, failed_at timestamptz, reason text
 )
@@ -7956,9 +7960,10 @@ comment on function mqpg.find_by_key(text, text) is 'Messages of a topic with a 
 
 -- functions/find/trace.sql
 -- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
--- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and done, per subscription, as far as the
--- cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the reason) and
--- its own appended and delivered; dead, redriven, discarded. No row where nothing is known of the id any more.
+-- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and done, per subscription, as far as
+-- the cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the
+-- reason) and its own appended and delivered; dead, redriven, discarded. No row where nothing is known of the id any
+-- more.
 -- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
 create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
 language plpgsql stable as $$
@@ -8152,8 +8157,8 @@ where not mqpg._is_decided(c.message_id);
 comment on view mqpg.half_pending is 'Undecided half messages that are not parked';
 
 -- views/losses.sql
--- What consumer groups lost by a policy of the topic (lose_after, lose_over), newest first. The offsets that a group got
--- by itself or skipped on purpose are not losses: see the table jump.
+-- What consumer groups lost by a policy of the topic (lose_after, lose_over), newest first. The offsets that a group
+-- got by itself or skipped on purpose are not losses: see the table jump.
 -- Cost: reads the table jump.
 create view mqpg.losses as
 select
@@ -8173,8 +8178,9 @@ order by j.jump_id desc;
 comment on view mqpg.losses is 'Messages that consumer groups lost by policy';
 
 -- views/orphans.sql
--- Messages that nobody will get, since their topic was dropped while their transaction was open: send() and commit() take
--- no lock on the topic. Those that became visible after the drop, and halves of a dropped topic that can still be decided.
+-- Messages that nobody will get, since their topic was dropped while their transaction was open: send() and commit()
+-- take no lock on the topic. Those that became visible after the drop, and halves of a dropped topic that can still
+-- be decided.
 -- Cost: for each dropped topic the rows of its queues, and the undecided halves.
 create view mqpg.orphans as
 select

@@ -1,5 +1,5 @@
--- Topics that were dropped: their ids turn up in the log until their segments go, and messages of transactions that were
--- open meanwhile are in no living topic. See the view orphans.
+-- Topics that were dropped: their ids turn up in the log until their segments go, and messages of transactions that
+-- were open meanwhile are in no living topic. See the view orphans.
 create table mqpg.dropped_topic (
     topic_id int primary key,
     name text not null,

@@ -1,5 +1,5 @@
--- What consumer groups lost by a policy of the topic (lose_after, lose_over), newest first. The offsets that a group got
--- by itself or skipped on purpose are not losses: see the table jump.
+-- What consumer groups lost by a policy of the topic (lose_after, lose_over), newest first. The offsets that a group
+-- got by itself or skipped on purpose are not losses: see the table jump.
 -- Cost: reads the table jump.
 create view mqpg.losses as
 select

@@ -1,5 +1,6 @@
--- Messages that nobody will get, since their topic was dropped while their transaction was open: send() and commit() take
--- no lock on the topic. Those that became visible after the drop, and halves of a dropped topic that can still be decided.
+-- Messages that nobody will get, since their topic was dropped while their transaction was open: send() and commit()
+-- take no lock on the topic. Those that became visible after the drop, and halves of a dropped topic that can still
+-- be decided.
 -- Cost: for each dropped topic the rows of its queues, and the undecided halves.
 create view mqpg.orphans as
 select

@@ -161,9 +161,9 @@ def test_a_final_payload_comes_again(mq: Session) -> None:
 
 def test_a_redrive_that_is_rolled_back_did_nothing(mq: Session) -> None:
     bury(mq, ["1"])
-    with pytest.raises(ZeroDivisionError), mq.transaction():
+    with mq.transaction():
         assert redrive(mq) == 1
-        raise ZeroDivisionError
+        raise psycopg.Rollback
     assert mq.append() == 0
     assert len(dead(mq)) == 1
 
@@ -185,11 +185,11 @@ def test_two_at_once_take_each_letter_once(mq: Session, broker: Broker, second: 
 def test_who_waited_takes_what_the_first_rolled_back(mq: Session, broker: Broker) -> None:
     bury(mq, ["1", "2"])
     other = broker.session()
-    with pytest.raises(ZeroDivisionError), mq.transaction():
+    with mq.transaction():
         redrive(mq)
         waiting = broker.background(other.value, "redrive", "strict", "one")
         broker.wait_blocked(other)
-        raise ZeroDivisionError
+        raise psycopg.Rollback
     assert waiting.result(5) == 2
     assert mq.append() == 2
 

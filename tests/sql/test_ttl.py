@@ -13,7 +13,9 @@ def expiring(mq: Session, ttl: float = 0.1, topic: str = "one", **named: object)
 
 
 def jumps(mq: Session) -> list[tuple[Any, ...]]:
-    return [tuple(r) for r in mq.rows("select consumer_group, from_offset, to_offset, why from mqpg.jump order by 2, 1")]
+    return [
+        tuple(r) for r in mq.rows("select consumer_group, from_offset, to_offset, why from mqpg.jump order by 2, 1")
+    ]
 
 
 def test_expired_messages_count_as_consumed(mq: Session) -> None:

@@ -1,5 +1,5 @@
--- A new version of each cursor, 2^32 further, so that no receipt from behind the copy's time fits, in which nobody holds
--- a claim: what was in flight may be received at once, with its attempts. Pinned queues keep their owners.
+-- A new version of each cursor, 2^32 further, so that no receipt from behind the copy's time fits, in which nobody
+-- holds a claim: what was in flight may be received at once, with its attempts. Pinned queues keep their owners.
 -- Locks: the caller holds the table against writers. Cost: one row a cursor.
 create function mqpg._renew_cursors() returns void
 language sql as $$

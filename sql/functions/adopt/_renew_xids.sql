@@ -1,7 +1,7 @@
--- Rewrites the transaction ids of all rows, which came from another cluster: '2', which every snapshot sees, where the
--- newest tick saw the row, so that it has what it needs; '1' where its offsets were dropped with their ticks, which
--- the audit tells apart; and the caller's own xid where it is still to be appended or, a half, to be put into the op-log
--- queue (also one whose entry did not come along), so that the next pass takes it.
+-- Rewrites the transaction ids of all rows, which came from another cluster: '2', which every snapshot sees, where
+-- the newest tick saw the row, so that it has what it needs; '1' where its offsets were dropped with their ticks,
+-- which the audit tells apart; and the caller's own xid where it is still to be appended or, a half, to be put into
+-- the op-log queue (also one whose entry did not come along), so that the next pass takes it.
 -- Locks: ACCESS EXCLUSIVE on all hot tables. Cost: writes each row of them.
 create function mqpg._renew_xids(last_tick mqpg.tick) returns void
 language plpgsql as $$

@@ -1,9 +1,9 @@
--- Makes a copy of a broker a broker again: after a dump was restored into another cluster (append() refuses with MQ016),
--- after a promotion, or a recovery to a point in time; call it before anybody writes. It raises the incarnation, moves
--- message ids, tick ids and cursor versions far beyond what the copy cannot know of, and frees all claims: receipts
--- from before are stale, handles from before stay good. In another cluster the transaction ids of all rows mean
--- nothing: they are rewritten, and what had no offset yet is appended by the next append(). same_xids says that they
--- came along (pg_upgrade). Returns what was done.
+-- Makes a copy of a broker a broker again: after a dump was restored into another cluster (append() refuses with
+-- MQ016), after a promotion, or a recovery to a point in time; call it before anybody writes. It raises the
+-- incarnation, moves message ids, tick ids and cursor versions far beyond what the copy cannot know of, and frees all
+-- claims: receipts from before are stale, handles from before stay good. In another cluster the transaction ids of
+-- all rows mean nothing: they are rewritten, and what had no offset yet is appended by the next append(). same_xids
+-- says that they came along (pg_upgrade). Returns what was done.
 -- Locks: the appender's, the keeper's; cursor against writers; after a restore all hot tables, ACCESS EXCLUSIVE; each
 -- waited for up to the setting lock_timeout. Cost: one version a cursor; after a restore every row of the hot tables
 -- is written anew, the one time that these see an UPDATE. Errors: MQ015, MQ016 (same_xids cannot be), 55P03.

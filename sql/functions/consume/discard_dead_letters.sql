@@ -1,6 +1,7 @@
--- Takes dead letters away for good, chosen as by redrive(); returns how many. trace() still knows them until the setting
--- `jump_keep` is over.
--- Locks: the letters' rows. Cost: one row deleted and one written a letter. Errors: MQ001, MQ002, MQ003, MQ005, MQ020.
+-- Takes dead letters away for good, chosen as by redrive(); returns how many. trace() still knows them until the
+-- setting `jump_keep` is over.
+-- Locks: the letters' rows. Cost: one row deleted and one written a letter. Errors: MQ001, MQ002, MQ003, MQ005,
+-- MQ020.
 create function mqpg.discard_dead_letters(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null

@@ -1,5 +1,5 @@
--- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an offset;
--- null if none. There both only ever grow with the version, so it is found by halving.
+-- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an
+-- offset; null if none. There both only ever grow with the version, so it is found by halving.
 -- Locks: none. Cost: log2(versions) index lookups.
 create function mqpg._cursor_from(
     subscription_id int, queue_id int, queue_offset bigint, done boolean, from_version bigint, to_version bigint

@@ -1,7 +1,8 @@
 -- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
--- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and done, per subscription, as far as the
--- cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the reason) and
--- its own appended and delivered; dead, redriven, discarded. No row where nothing is known of the id any more.
+-- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and done, per subscription, as far as
+-- the cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the
+-- reason) and its own appended and delivered; dead, redriven, discarded. No row where nothing is known of the id any
+-- more.
 -- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
 create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
 language plpgsql stable as $$

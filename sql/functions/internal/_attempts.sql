@@ -59,4 +59,5 @@ begin
         ) as a);
 end
 $$;
-comment on function mqpg._attempts(int, bigint, int, text, text) is 'Internal: attempts of a message, for its dead letter';
+comment on function mqpg._attempts(int, bigint, int, text, text) is
+    'Internal: attempts of a message, for its dead letter';

@@ -1,8 +1,8 @@
--- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the topic's
--- message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has their
--- offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
--- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else see
--- _offset_at(), one cursor version, and one row a dead letter.
+-- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the
+-- topic's message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has
+-- their offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
+-- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else
+-- see _offset_at(), one cursor version, and one row a dead letter.
 create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
 returns mqpg.cursor
 language plpgsql as $$

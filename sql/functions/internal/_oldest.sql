@@ -1,5 +1,5 @@
--- The oldest offset of a queue that can still be read; its next one where nothing is left. It is that of the oldest row,
--- or where keep() found that nobody needs what lies before (see queue_tail).
+-- The oldest offset of a queue that can still be read; its next one where nothing is left. It is that of the oldest
+-- row, or where keep() found that nobody needs what lies before (see queue_tail).
 -- Locks: none. Cost: one index lookup a partition, and one more. (plpgsql, not sql: its plans are kept.)
 create function mqpg._oldest(topic_id int, queue_id int, subscription_id int) returns bigint
 language plpgsql stable as $$

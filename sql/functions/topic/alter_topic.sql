@@ -1,9 +1,9 @@
--- Changes a topic; null leaves a value as it is, and an interval or number of 0 takes a limit or policy away. The number
--- of queues is fixed: another one would send a key to another queue while its older messages still wait in the first.
--- message_ttl: a message that nobody of a group got within that time after it became visible expires for the group;
--- on_expired: skip (it counts as consumed) or dead_letter. Policies for groups that do not read, once the retention is
--- over: lose_after drops what was left unread so long after its segment was closed, lose_over what is over so many
--- bytes of a group's unread messages; keep() reports what was lost.
+-- Changes a topic; null leaves a value as it is, and an interval or number of 0 takes a limit or policy away. The
+-- number of queues is fixed: another one would send a key to another queue while its older messages still wait in the
+-- first. message_ttl: a message that nobody of a group got within that time after it became visible expires for the
+-- group; on_expired: skip (it counts as consumed) or dead_letter. Policies for groups that do not read, once the
+-- retention is over: lose_after drops what was left unread so long after its segment was closed, lose_over what is
+-- over so many bytes of a group's unread messages; keep() reports what was lost.
 -- Locks: the topic's row. Cost: one update. Errors: MQ001, MQ003.
 create function mqpg.alter_topic(
     topic text, retention interval default null, max_payload int default null, message_ttl interval default null,

@@ -1,4 +1,5 @@
--- Goes on with the delivery of a topic, or of one subscription to it, that pause() stopped. Repeated it changes nothing.
+-- Goes on with the delivery of a topic, or of one subscription to it, that pause() stopped. Repeated it changes
+-- nothing.
 -- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
 create function mqpg.resume(topic text, consumer_group text default null) returns void
 language plpgsql as $$
