@@ -169,7 +169,10 @@ class TickWatch:
 def _connect(dsn: str, settings: Settings) -> psycopg.Connection[Any]:
     options = _dial.options(dsn, settings)
     # Statements may run in different sessions behind a pooler.
-    return psycopg.connect(dsn, **(options | {"prepare_threshold": None}))
+    options["prepare_threshold"] = None
+    if "application_name" in options:
+        options["application_name"] += " ticks"
+    return psycopg.connect(dsn, **options)
 
 
 def _notified(conn: psycopg.Connection[Any], seconds: float, gone: threading.Event) -> bool:

@@ -61,9 +61,7 @@ class Consuming(Core):
         if wait <= 0:
             return self._receive(values, conn)
         if conn is not None:
-            raise InvalidArgument(
-                "wait: a call in a transaction of yours cannot wait, it would hold the transaction open"
-            )
+            raise InvalidArgument("wait and conn exclude each other: waiting would hold your transaction open")
         give_up = time.monotonic() + wait
         with Wake(self, topic, consumer_group) as wake:
             while not (messages := self._receive(values)) and (left := give_up - time.monotonic()) > 0:

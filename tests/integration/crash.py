@@ -1,4 +1,4 @@
-"""A process that kills itself at a named step: `crash.py producer|here|there DSN LOCAL_URL before|after STEP`."""
+"""A process that kills itself at a named step: `crash.py producer|here|there|replier DSN LOCAL_URL before|after STEP`."""
 
 from __future__ import annotations
 
@@ -60,6 +60,15 @@ def _there(mq: mqpg.Client, local_url: str) -> None:
     handle.step(mq)
 
 
+def _replier(mq: mqpg.Client, local_url: str) -> None:
+    @mqpg.consumer("sums", group="readers")
+    def add(message: mqpg.Message, conn: Any) -> Any:
+        return {"sum": sum(message.payload)}
+
+    while not add.step(mq):
+        pass
+
+
 _OWNERS = {
     "prepare_half": "mqpg._sync.transactional",
     "begin_local": "mqpg._sync.transactional",
@@ -76,7 +85,7 @@ def main(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
         owner = getattr(owner, part) if hasattr(owner, part) else import_module(f"{owner.__name__}.{part}")
     with mqpg.connect(dsn) as mq:
         _die_at(owner, name, when)
-        {"producer": _producer, "here": _here, "there": _there}[role](mq, local_url)
+        {"producer": _producer, "here": _here, "there": _there, "replier": _replier}[role](mq, local_url)
 
 
 if __name__ == "__main__":

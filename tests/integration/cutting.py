@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 class Proxy:
     """Forwards to host:port. `cut_at(b"COMMIT", forward=True)` cuts the connection that next sends these bytes.
 
-    With `stay_down` nobody gets through from then on, until `down` is False again.
+    With `stay_down` nobody gets through from then on, until `down` is False again. With `swallow_notifications`
+    they get lost, as behind a pooler that gives the session that listens to somebody else.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -21,6 +22,7 @@ class Proxy:
         self._trap: tuple[bytes, bool, bool] | None = None
         self.cuts = 0
         self.down = False
+        self.swallow_notifications = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut_at(self, needle: bytes, *, forward: bool, stay_down: bool = False) -> None:
@@ -52,11 +54,20 @@ class Proxy:
                     if forward:
                         target.sendall(data)
                     break
+                if self.swallow_notifications and not watched:
+                    data = _without_notifications(data)
                 target.sendall(data)
         for end in (source, target):
             with suppress(OSError):  # it may be cut already, and is to be closed all the same
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
+
+
+def _without_notifications(data: bytes) -> bytes:
+    """They come alone to a session that is idle: type A, length, the rest."""
+    while data[:1] == b"A" and len(data) >= 5:
+        data = data[1 + int.from_bytes(data[1:5], "big") :]
+    return data
 
 
 @contextmanager

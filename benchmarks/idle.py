@@ -1,0 +1,139 @@
+"""What waiting costs: many empty topics, all read by several groups, for a while; run by `make idle`.
+
+    python -m mqpg.bench.idle [--topics 1000] [--queues 8] [--groups 10] [--seconds 30] [--dsn …]
+
+Prints the CPU of all processes of the server (its own or, on this machine, the one given) and of this process,
+as percent of one core. The consumers are the library's, one for each subscription, in one process; an appender
+makes its passes as `mqpg worker appender` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+import mqpg
+from mqpg import migrate
+from mqpg.embedded import EmbeddedServer
+
+__all__ = ["main"]
+
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def _server_pids(dsn: str) -> list[int]:
+    with psycopg.connect(dsn) as conn:
+        row = conn.execute("select pg_backend_pid()").fetchone()
+        assert row is not None
+        postmaster = int(_stat(int(row[0]))[1])
+    return [postmaster, *(int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and _parent(p) == postmaster)]
+
+
+def _parent(process: Path) -> int:
+    try:
+        return int(_stat(int(process.name))[1])
+    except (OSError, IndexError):
+        return -1
+
+
+def _stat(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
+
+
+def _cpu(pid: int) -> float:
+    try:
+        found = _stat(pid)
+    except OSError:
+        return 0.0
+    return (int(found[11]) + int(found[12])) / _TICK
+
+
+def _set_up(dsn: str, topics: int, queues: int, groups: int) -> None:
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        conn.execute("select mqpg.create_topic('t' || t, %s) from generate_series(1, %s) t", [queues, topics])
+        conn.execute(
+            "select mqpg.subscribe('g' || g, 't' || t) from generate_series(1, %s) t, generate_series(1, %s) g",
+            [topics, groups],
+        )
+        conn.execute("vacuum analyze")
+
+
+async def _wait_for_nothing(dsn: str, arguments: argparse.Namespace) -> tuple[float, float]:
+    """Settle, then measure: CPU seconds per second of the server and of this process."""
+    async with await mqpg.connect_async(dsn, pool_max_size=4) as mq:
+        stop, consumers = asyncio.Event(), []
+        for group in range(1, arguments.groups + 1):
+            for topic in range(1, arguments.topics + 1):
+                consumers.append(mqpg.consumer(f"t{topic}", group=f"g{group}", effect="external")(_handle))
+        tasks = [asyncio.create_task(one.run(mq, stop)) for one in consumers]
+        await _settle(mq, tasks)
+        pids = _server_pids(dsn)
+        before, own, began = {pid: _cpu(pid) for pid in pids}, time.process_time(), time.monotonic()
+        await asyncio.sleep(arguments.seconds)
+        took = time.monotonic() - began
+        server = sum(_cpu(pid) - spent for pid, spent in before.items()) / took
+        client = (time.process_time() - own) / took
+        stop.set()
+        await asyncio.gather(*tasks)
+    return server, client
+
+
+async def _handle(message: mqpg.Message) -> None:
+    """Nothing comes."""
+
+
+async def _settle(mq: mqpg.AsyncClient, tasks: list[asyncio.Task[Any]]) -> None:
+    """Until each consumer has looked once: then they wait."""
+    calm = 0
+    while calm < 3:
+        before = time.process_time()
+        await asyncio.sleep(1)
+        calm = calm + 1 if time.process_time() - before < 0.2 else 0
+        for task in tasks:
+            if task.done():
+                task.result()
+
+
+def _measure(dsn: str, arguments: argparse.Namespace) -> None:
+    _set_up(dsn, arguments.topics, arguments.queues, arguments.groups)
+    worker = subprocess.Popen(
+        [sys.executable, "-m", "mqpg", "worker", "appender", "--dsn", dsn, "--log-level", "warning"]
+    )
+    try:
+        server, client = asyncio.run(_wait_for_nothing(dsn, arguments))
+        appender = _cpu(worker.pid)
+    finally:
+        worker.terminate()
+        worker.wait()
+    print(f"{arguments.topics} topics x {arguments.queues} queues x {arguments.groups} groups, "
+          f"{arguments.seconds} s idle, percent of one core:")  # fmt: skip
+    print(f"server with append passes {server * 100:.2f} %, {arguments.topics * arguments.groups} waiting consumers "
+          f"{client * 100:.2f} %, appender process since its start {appender:.2f} s")  # fmt: skip
+
+
+def main() -> None:
+    """See the module."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    for name, default in (("topics", 1000), ("queues", 8), ("groups", 10), ("seconds", 30)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--dsn", help="an empty database, of a server on this machine")
+    arguments = parser.parse_args()
+    with ExitStack() as stack:
+        dsn = arguments.dsn
+        if dsn is None:
+            dsn = stack.enter_context(EmbeddedServer()).create_database("idle")
+        migrate.upgrade(dsn)
+        _measure(dsn, arguments)
+
+
+if __name__ == "__main__":
+    main()

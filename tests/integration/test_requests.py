@@ -1,0 +1,129 @@
+"""Request and reply."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import psycopg
+import pytest
+
+import mqpg
+from mqpg import errors
+from tests.integration.consuming import drain, running
+from tests.integration.crash import crash_at
+
+
+@pytest.fixture
+def appending(mq: mqpg.Client, dsn: str) -> Any:
+    """An appender, as `mqpg worker` would be."""
+    mq.create_topic("sums", queues=2)
+    stop = threading.Event()
+
+    def work() -> None:
+        with mqpg.connect(dsn) as own:
+            while not stop.wait(0.02):
+                own.append()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    stop.set()
+    thread.join()
+
+
+def add(message: mqpg.Message) -> Any:
+    return {"sum": sum(message.payload)}
+
+
+@pytest.mark.usefixtures("appending")
+@pytest.mark.parametrize("kind", ["broker", "database", "external"])
+def test_what_a_handler_returns_is_the_reply(mq: mqpg.Client, kind: str, tmp_path: Any) -> None:
+    options: dict[str, Any] = {"broker": {}, "external": {"effect": "external"}}.get(kind, {})
+    if kind == "database":
+        options = {"database": f"sqlite:///{tmp_path}/own.db", "consumer": "one"}
+    consumer = mqpg.consumer("sums", group="g", **options)(add)
+    with running(consumer, mq):
+        reply = mq.request("sums", [1, 2, 3], timeout=20, headers={"from": "test"})
+        assert reply.payload == {"sum": 6}
+        mq.send("sums", [1])  # no request: nobody is replied to
+        again = mq.request("sums", [4], timeout=20, correlation_id="mine")
+    assert again.payload == {"sum": 4}
+    # Known by its name, it is not asked again: nobody is there to answer.
+    assert mq.request("sums", [4], timeout=1, correlation_id="mine").message_id == again.message_id
+    consumer.close()
+
+
+@pytest.mark.usefixtures("appending")
+def test_reply_by_hand_once(mq: mqpg.Client) -> None:
+    mq.subscribe("g", "sums")
+    asked: list[Any] = []
+    thread = threading.Thread(target=lambda: asked.append(mq.request("sums", [1], timeout=20)))
+    thread.start()
+    (request,) = mq.receive("g", "sums", wait=20)
+    first = mq.reply(request, "one", headers={"by": "hand"})
+    assert mq.reply(request, "two") == first
+    mq.ack(str(request.receipt))
+    thread.join(20)
+    assert (asked[0].payload, asked[0].headers["by"]) == ("one", "hand")
+    mq.send("sums", [1])
+    (plain,) = mq.receive("g", "sums", wait=20)
+    with pytest.raises(errors.InvalidArgument, match="is no request"):
+        mq.reply(plain, "x")
+
+
+@pytest.mark.usefixtures("appending")
+def test_nobody_replies(mq: mqpg.Client) -> None:
+    with pytest.raises(errors.NoReply, match=r"within 0\.3 s") as caught:
+        mq.request("sums", [1], timeout=0.3)
+    assert mq.reply_of(caught.value.correlation_id) is None
+    late = mqpg.consumer("sums", group="g")(add)
+    assert late.step(mq) in (0, 1)
+    drain(late, mq)
+    reply = mq.reply_of(caught.value.correlation_id)
+    assert reply is not None
+    assert reply.payload == {"sum": 1}
+
+
+@pytest.mark.chaos
+@pytest.mark.usefixtures("appending")
+def test_a_replier_killed_before_its_commit_replies_once(
+    mq: mqpg.Client, dsn: str, db: psycopg.Connection[Any]
+) -> None:
+    """The reply is in the transaction of the effect: the one that died took its reply with it."""
+    mq.subscribe("readers", "sums")
+    asked: list[Any] = []
+    thread = threading.Thread(target=lambda: asked.append(mq.request("sums", [1, 1], timeout=60)))
+    thread.start()
+    while not mq.receive("readers", "sums", wait=5):
+        pass
+    db.execute("select mqpg.seek('readers', 'sums', 'earliest')")
+    crash_at("replier", dsn, "", "after", "_sync.requests.Requesting.reply")
+    assert asked == []
+    with running(mqpg.consumer("sums", group="readers")(add), mq):
+        thread.join(60)
+    assert asked[0].payload == {"sum": 2}
+    assert db.execute("select sum(next_offset) from mqpg.queue_depth where topic = 'mqpg-replies'").fetchone() == (1,)
+
+
+async def test_asynchronously(amq: mqpg.AsyncClient) -> None:
+    await amq.create_topic("sums")
+
+    @mqpg.consumer("sums", group="g", effect="external")
+    async def reply(message: mqpg.Message) -> int:
+        return sum(message.payload)
+
+    assert isinstance(reply, mqpg.AsyncConsumer)
+    stop = asyncio.Event()
+
+    async def append() -> None:
+        while not stop.is_set():
+            await amq.append()
+            await asyncio.sleep(0.02)
+
+    work = asyncio.gather(append(), reply.run(amq, stop))
+    answers = await asyncio.gather(*(amq.request("sums", [n, n], timeout=20) for n in range(3)))
+    stop.set()
+    await work
+    assert [answer.payload for answer in answers] == [0, 2, 4]

@@ -1,0 +1,168 @@
+"""Waiting: woken by the appender over one connection a process, or by a look at the newest tick."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+import mqpg
+from mqpg import errors
+from tests.fixtures.databases import OwnServer
+from tests.integration.consuming import eventually, running
+from tests.integration.cutting import Proxy
+
+
+@pytest.fixture
+def topics(mq: mqpg.Client) -> list[str]:
+    names = [f"t{n}" for n in range(4)]
+    for name in names:
+        mq.create_topic(name, queues=2)
+        mq.subscribe("g", name)
+    return names
+
+
+class Sender:
+    """Sends and appends after a while, from a thread."""
+
+    def __init__(self, mq: mqpg.Client, topic: str, after: float) -> None:
+        self.at = 0.0
+
+        def work() -> None:
+            time.sleep(after)
+            mq.send(topic, 1)
+            self.at = time.monotonic()
+            mq.append()
+
+        threading.Thread(target=work, daemon=True).start()
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_receive_waits(dsn: str, topics: list[str], listen: bool) -> None:
+    with mqpg.connect(dsn, listen=listen, poll_interval=0.2) as mq:
+        began = time.monotonic()
+        assert mq.receive("g", "t0", wait=0.3) == []
+        assert 0.28 < time.monotonic() - began < 5
+        for _ in range(2):
+            sender = Sender(mq, "t0", 0.5)
+            (message,) = mq.receive("g", "t0", wait=20)
+            assert time.monotonic() - sender.at < (1 if listen else 2)
+            mq.ack(str(message.receipt))
+        assert mq._ticks().trusted == listen
+
+
+async def test_receive_waits_asynchronously(amq: mqpg.AsyncClient, topics: list[str]) -> None:
+    waiting = [asyncio.create_task(amq.receive("g", name, wait=20)) for name in topics]
+    await asyncio.sleep(0.5)
+    for name in topics:
+        await amq.send(name, name)
+    await amq.append()
+    assert [[m.payload for m in await task] for task in waiting] == [[name] for name in topics]
+
+
+def test_a_transaction_cannot_wait(mq: mqpg.Client, topics: list[str]) -> None:
+    with mq.transaction() as conn, pytest.raises(errors.InvalidArgument, match="wait and conn"):
+        mq.receive("g", "t0", wait=1, conn=conn)
+
+
+def test_one_listening_connection_a_process(
+    mq: mqpg.Client, topics: list[str], dsn: str, db: psycopg.Connection[Any]
+) -> None:
+    """Consumers of several clients, synchronous and not, share it; it goes with the last of them."""
+
+    def listeners() -> int:
+        query = "select count(*) from pg_stat_activity where application_name = 'mqpg ticks' and datname = current_database()"
+        row = db.execute(query).fetchone()
+        return int(row[0]) if row else -1
+
+    seen: list[str] = []
+    consumers = [
+        mqpg.consumer(name, group="g", effect="external")(lambda message: seen.append(message.topic)) for name in topics
+    ]
+    with mqpg.connect(dsn) as other:
+        with running(consumers[0], mq), running(consumers[1], mq), running(consumers[2], other):
+            for name in topics[:3]:
+                mq.send(name, 1)
+            mq.append()
+            eventually(lambda: sorted(seen) == topics[:3])
+            assert listeners() == 1
+            assert mq._ticks() is other._ticks()
+    mq.close()
+    eventually(lambda: listeners() == 0)
+
+
+def test_only_those_are_woken_whom_it_concerns(mq: mqpg.Client, topics: list[str]) -> None:
+    watch, woken = mq._ticks(), []
+    interests = [watch.add(name, lambda name=name: woken.append(name)) for name in topics]  # type: ignore[misc]
+    eventually(lambda: watch._seen is not None)
+    time.sleep(0.3)
+    woken.clear()
+    mq.send("t2", 1)
+    mq.append()
+    eventually(lambda: "t2" in woken)
+    time.sleep(0.3)
+    assert set(woken) == {"t2"}
+    for interest in interests:
+        watch.remove(interest)
+
+
+def test_what_a_dead_member_held_is_found_without_a_tick(mq: mqpg.Client, topics: list[str]) -> None:
+    """No tick says that a lease lapsed."""
+    mq.send("t0", 1)
+    mq.append()
+    assert len(mq.receive("g", "t0", lease=1.5)) == 1
+    began = time.monotonic()
+    (message,) = mq.receive("g", "t0", wait=20)
+    assert message.attempt == 2
+    assert 0.5 < time.monotonic() - began < 10
+
+
+def test_waiting_outlives_a_restart(own_server: OwnServer) -> None:
+    with mqpg.connect(own_server.dsn, retry_timeout=20) as mq:
+        mq.create_topic("t")
+        mq.subscribe("g", "t")
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.extend(mq.receive("g", "t", wait=40)))
+        thread.start()
+        time.sleep(0.5)
+        own_server.crash()
+        time.sleep(0.5)
+        mq.send("t", 1, dedup_id="one")
+        mq.append()
+        thread.join(30)
+        assert [message.payload for message in found] == [1]
+
+
+@pytest.fixture
+def pooler(dsn: str) -> Iterator[tuple[str, Proxy]]:
+    """A way to the server on which notifications get lost, as behind a pooler in transaction mode."""
+    given = conninfo_to_dict(dsn)
+    proxy = Proxy(str(given["host"]), int(str(given["port"])))
+    yield make_conninfo(dsn, host="127.0.0.1", port=str(proxy.port), sslmode="disable"), proxy
+    proxy.close()
+
+
+def test_lost_notifications_are_noticed(pooler: tuple[str, Proxy], mq: mqpg.Client, topics: list[str]) -> None:
+    """First the way is whole and they are trusted; then they get lost, which a tick without one gives away."""
+    dsn, proxy = pooler
+    with mqpg.connect(dsn, poll_interval=0.1) as behind:
+        eventually(lambda: (mq.send("t0", 1), mq.append(), behind.receive("g", "t0", wait=1))[2])
+        watch = behind._ticks()
+        interest = watch.add("t1", lambda: None)
+        eventually(lambda: (mq.send("t1", 1), mq.append(), time.sleep(0.2), watch.trusted)[3])
+        proxy.swallow_notifications = True
+        sender = Sender(mq, "t2", 0.2)
+        (message,) = behind.receive("g", "t2", wait=30)
+        assert message.payload == 1
+        assert time.monotonic() - sender.at < 20
+        eventually(lambda: not watch.trusted)
+        sender = Sender(mq, "t3", 0.2)
+        behind.receive("g", "t3", wait=30)
+        assert time.monotonic() - sender.at < 2
+        watch.remove(interest)
