@@ -22,6 +22,20 @@ PRINTED = {
     "half_message.py": ["received: {'id': 1}", "orders in the table: [1]"],
     "consumer_same_transaction.py": ["invoices: [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)]"],
     "consumer_local_database.py": ["stock: [('bolt', 70), ('nut', 80)]"],
+    "relay_topic.py": ["shipped: [1]", "held back: 1", "shipped: [1, 3]"],
+    "post_message.py": [
+        "order 1: success, committed",
+        "order 2: failure, rolled_back",
+        "order 3: wait, not decided yet",
+        "received: [1, 3]",
+    ],
+    "outbox.py": ["finished by recovery: 1", "received: [1, 2]", "left in the outbox: 0"],
+    "several_topics.py": [
+        "placed: [{'customer': 'Ada', 'order': 1}]",
+        "invoices: [{'order': 1, 'amount': 90}]",
+        "mails: [{'to': 'Ada', 'text': 'thank you'}]",
+        "lost: []",
+    ],
 }
 
 

@@ -1,0 +1,54 @@
+"""Several messages of several topics in one local transaction: consumers get all of them or none.
+
+    MQPG_DATABASE_URL=postgresql://… python examples/several_topics.py shop.db
+
+With a list of DSNs in mqpg.protocols.Brokers each transaction takes one broker and stays with it.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, insert
+
+import mqpg
+from mqpg.protocols import Reconciler
+
+metadata = MetaData()
+orders = Table(
+    "orders", metadata, Column("id", Integer, primary_key=True), Column("customer", String(40), nullable=False)
+)
+
+
+def main(path: Path) -> None:
+    shop = create_engine(f"sqlite:///{path}")
+    metadata.create_all(shop)
+    with mqpg.connect() as mq:
+        mq.create_producer_group("webshop")
+        for topic in ("placed", "invoices", "mails"):
+            mq.create_topic(topic, queues=2)
+            mq.subscribe("office", topic)
+        producer = mqpg.TransactionalProducer(mq, group="webshop", ledger=shop)
+        producer.create_ledger()
+
+        with producer.transaction("placed", {"customer": "Ada"}, key="Ada") as tx:
+            inserted = tx.execute(insert(orders).values(customer="Ada"))
+            (number,) = inserted.inserted_primary_key or (None,)
+            tx.commit_payload({"customer": "Ada", "order": number})  # the body may say what the database made up
+            tx.add("invoices", {"order": number, "amount": 90}, key="Ada")
+            tx.add("mails", {"to": "Ada", "text": "thank you"}, delay=timedelta(seconds=0))
+
+        mq.append()  # what `mqpg worker` does all the time
+        for topic in ("placed", "invoices", "mails"):
+            print(f"{topic}: {[message.payload for message in mq.receive('office', topic)]}")
+
+        # What the ledger promised, against what the broker committed (T6): nothing is missing.
+        with Reconciler(mq, shop, older_than=timedelta(0)) as reconciler:
+            print(f"lost: {reconciler.step()}")
+    shop.dispose()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "shop.db"))
