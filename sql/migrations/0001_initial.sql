@@ -1372,7 +1372,8 @@ language sql as $$
         row(null, _bury_offset.queue_offset, _bury_offset.queue_offset + 1, 1, null, null, null, null, null)::mqpg.claim
     ) as m
 $$;
-comment on function mqpg._bury_offset(mqpg.subscription, int, bigint, text) is 'Internal: bury the message at an offset';
+comment on function mqpg._bury_offset(mqpg.subscription, int, bigint, text)
+    is 'Internal: bury the message at an offset';
 
 -- functions/internal/_cursor.sql
 -- The newest version of a cursor, null where there is none. Volatile: it must see what a lock waited for.
@@ -1652,8 +1653,8 @@ comment on function mqpg._decide_batch(text [], "char", text, text [])
 -- lateral subquery behind OFFSET 0 can only be joined by a nested loop, so nothing needs to be sorted.
 -- Locks: none. Cost: one index lookup and one detoasting a run.
 create function mqpg._deliveries(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [], bodies bigint [],
-    offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
+    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
     select run.id + m.o - 1, _deliveries.topic, _deliveries.queue_id, run.first_offset + m.o - 1,
@@ -1686,8 +1687,8 @@ comment on function mqpg._deliveries(
 -- As _deliveries, and where a segment is gone the survivors in held are read.
 -- Locks: none. Cost: one index lookup and one detoasting a run, and a look into held.
 create function mqpg._deliveries_held(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [], bodies bigint [],
-    offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
+    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
     select run.id + m.o - 1, _deliveries_held.topic, _deliveries_held.queue_id, run.first_offset + m.o - 1,
@@ -2437,7 +2438,8 @@ begin
     return coalesce(least(v_free, v_expired), 0);
 end
 $$;
-comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim []) is 'Internal: claim that the next receive takes over';
+comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim [])
+    is 'Internal: claim that the next receive takes over';
 
 -- functions/internal/_oldest.sql
 -- The oldest offset of a queue that can still be read; its next one where nothing is left. It is that of the oldest

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Session, eventually, refused, seconds
+from tests.sql.harness import Session, refused, seconds
 
 
 def subscribe(mq: Session, policy: str, **settings: Any) -> None:
@@ -51,8 +51,8 @@ def lag(mq: Session) -> Any:
     return mq.rows("select * from mqpg.subscription_lag where topic = 'k' and queue_id = 0")[0]
 
 
-def fail(mq: Session, got: list[Any], *which: int, delay: float | None = 0.05, reason: str = "bad") -> None:
-    """Nack these offsets of a delivery, and acknowledge what the receipt still has."""
+def fail(mq: Session, got: list[Any], *which: int, delay: float | None = 60, reason: str = "bad") -> None:
+    """Nack these offsets of a delivery; far off, so that only `due` ends the back-off, however slow the server is."""
     ids = [m.message_id for m in got if m.queue_offset in which]
     assert len(ids) == len(which)
     mq.nack(got[0].receipt, ids, reason=reason, **({} if delay is None else {"delay": seconds(delay)}))
@@ -62,8 +62,26 @@ def ack_rest(mq: Session, got: list[Any]) -> None:
     mq.ack(got[0].receipt)
 
 
+def due(mq: Session, *offset: int) -> None:
+    """Let the back-offs end: all, or those of what waits from these offsets on."""
+    mq.execute(
+        """
+        update mqpg.cursor c set claims = array(
+            select row(k.epoch, k.from_offset, k.to_offset, k.attempt,
+                case when k.epoch < 0 and k.lease_until > '-infinity' and (%(all)s or k.from_offset = any(%(offset)s))
+                    then now() - interval '1 second' else k.lease_until end,
+                k.consumer, k.settled, k.picked, k.key)::mqpg.claim
+            from unnest(c.claims) k)
+        where c.version = (select max(v.version) from mqpg.cursor v
+            where v.subscription_id = c.subscription_id and v.queue_id = c.queue_id)
+        """.replace("%(all)s", "false" if offset else "true").replace("%(offset)s", f"array{list(offset)}::bigint[]")
+    )
+
+
 def again(mq: Session, **named: Any) -> list[Any]:
-    return list(eventually(lambda: mq.receive("k", **named)))
+    """The next delivery when all back-offs are over."""
+    due(mq)
+    return mq.receive("k", **named)
 
 
 # block_queue
@@ -87,7 +105,7 @@ def test_queue_nothing_overtakes_a_failed_message(by_queue: Session) -> None:
 def test_queue_the_retry_comes_at_its_place(by_queue: Session) -> None:
     ids = fill(by_queue, "a")
     (m,) = by_queue.receive("k")
-    by_queue.nack(m.receipt, ids)
+    by_queue.nack(m.receipt, ids, delay=seconds(60))
     (r,) = again(by_queue)
     assert (r.message_id, r.queue_id, r.queue_offset, r.attempt) == (ids[0], 0, 0, 2)
     assert by_queue.scalar("select count(*) from mqpg.delayed") == 0
@@ -143,7 +161,7 @@ def test_dead_lettering_unblocks(mq: Session, policy: str) -> None:
     subscribe(mq, policy, max_attempts=2)
     ids = fill(mq, "aaa")
     got = mq.receive("k")
-    fail(mq, got, 0, delay=0)
+    fail(mq, got, 0)
     got = again(mq)
     assert (offsets(got), got[0].attempt) == ([0], 2)
     fail(mq, got, 0, reason="hopeless")
@@ -158,7 +176,7 @@ def test_each_attempt_and_its_reason_is_known(mq: Session, policy: str) -> None:
     subscribe(mq, policy, max_attempts=3)
     ids = fill(mq, "aa")
     for reason in ("first", "second", "third"):
-        fail(mq, again(mq, consumer="me"), 0, reason=reason, delay=0.01)
+        fail(mq, again(mq, consumer="me"), 0, reason=reason)
     (letter,) = mq.call("dead_letters", "g", "k")
     assert [(h["attempt"], h["reason"], h["consumer"]) for h in letter.history] == [
         (1, "first", "me"),
@@ -198,7 +216,7 @@ def test_release_and_extend_of_a_retry_in_place(mq: Session, policy: str) -> Non
     subscribe(mq, policy)
     fill(mq, "aa")
     got = mq.receive("k", max_messages=1)
-    fail(mq, got, 0, delay=0)
+    fail(mq, got, 0)
     got = again(mq)
     assert (offsets(got), got[0].attempt) == ([0], 2)
     mq.call("extend", got[0].receipt, seconds(60))
@@ -237,7 +255,7 @@ def test_pinned_may_block_its_queue(mq: Session) -> None:
     subscribe(mq, "block_queue", mode="pinned")
     fill(mq, "abc")
     got = mq.receive("k", consumer="me")
-    fail(mq, got, 1, delay=0.1)
+    fail(mq, got, 1)
     mq.ack(got[0].receipt)
     assert mq.receive("k", consumer="me") == []
     got = again(mq, consumer="me")
@@ -250,7 +268,7 @@ def test_unpin_leaves_the_back_off(mq: Session) -> None:
     subscribe(mq, "block_queue", mode="pinned")
     fill(mq, "ab")
     got = mq.receive("k", consumer="me")
-    fail(mq, got, 0, delay=0.15)
+    fail(mq, got, 0)
     mq.call("unpin", "g", "k")
     assert mq.receive("k", consumer="you") == []
     assert [(m.queue_offset, m.attempt) for m in again(mq, consumer="you")] == [(0, 2)]
@@ -267,7 +285,7 @@ def test_pinned_may_not_block_by_key(mq: Session) -> None:
 def test_key_others_go_on_and_its_own_wait(by_key: Session) -> None:
     fill(by_key, "abcabcabc")
     got = by_key.receive("k", max_messages=5)  # a b c a b
-    fail(by_key, got, 0, delay=0.15)
+    fail(by_key, got, 0)
     ack_rest(by_key, got)  # b c b; the second a was given back
     got = by_key.receive("k")
     assert offsets(got) == [5, 7, 8]  # c b c: the third a waits, too
@@ -287,7 +305,7 @@ def test_key_messages_without_key_block_nobody(by_key: Session) -> None:
     fill(by_key, [None, "a", None, "a"])
     got = by_key.receive("k")
     assert [m.key for m in got] == [None, "a", None, "a"]
-    fail(by_key, got, 0, 2, delay=0.1)
+    fail(by_key, got, 0, 2)
     ack_rest(by_key, got)
     fill(by_key, [None, "a"])
     assert offsets(by_key.drain("k")) == [4, 5]
@@ -298,31 +316,30 @@ def test_key_messages_without_key_block_nobody(by_key: Session) -> None:
 def test_key_several_keys_fail_and_come_back_each_at_its_time(by_key: Session) -> None:
     fill(by_key, "abab")
     got = by_key.receive("k")
-    fail(by_key, got, 0, delay=0.3)
-    fail(by_key, got, 1, delay=0.05)
+    fail(by_key, got, 0)
+    fail(by_key, got, 1)
     with refused("MQ008"):
         by_key.ack(got[0].receipt)
     fill(by_key, "abc")
     got = by_key.receive("k")
     assert offsets(got) == [6]
     ack_rest(by_key, got)
-    seen = []
-    while len(seen) < 6:
-        got = again(by_key)
-        seen += [m.queue_offset for m in got]
-        ack_rest(by_key, got)
-    assert seen == [1, 3, 5, 0, 2, 4]
+    assert by_key.receive("k") == []
+    due(by_key, 1, 3, 5)
+    assert offsets(by_key.drain("k")) == [1, 3, 5]
+    due(by_key, 0, 2, 4)
+    assert offsets(by_key.drain("k")) == [0, 2, 4]
 
 
 def test_key_a_retry_that_fails_again_goes_on_blocking(by_key: Session) -> None:
     fill(by_key, "aab")
     got = by_key.receive("k")
-    fail(by_key, got, 0, delay=0.02)
+    fail(by_key, got, 0)
     ack_rest(by_key, got)
     for attempt in (2, 3):
         got = again(by_key)
         assert [(m.queue_offset, m.attempt) for m in got] == [(0, attempt)]
-        fail(by_key, got, 0, delay=0.02)
+        fail(by_key, got, 0)
     got = again(by_key)
     assert [(m.queue_offset, m.attempt) for m in got] == [(0, 4)]
     ack_rest(by_key, got)
@@ -332,7 +349,7 @@ def test_key_a_retry_that_fails_again_goes_on_blocking(by_key: Session) -> None:
 def test_key_only_its_first_failed_one_counts(by_key: Session) -> None:
     fill(by_key, "aba")
     got = by_key.receive("k")
-    fail(by_key, got, 0, 2, delay=0)
+    fail(by_key, got, 0, 2)
     ack_rest(by_key, got)
     got = again(by_key)
     assert [(m.queue_offset, m.attempt) for m in got] == [(0, 2)]
@@ -364,7 +381,7 @@ def test_key_a_hot_key_is_held_back_to_a_limit_and_the_order_holds(mq: Session) 
     mq.send("k", "1", key="cold")
     mq.append()
     got = mq.receive("k", max_messages=10)
-    fail(mq, got, 0, delay=1.0)
+    fail(mq, got, 0)
     assert mq.receive("k") == []  # 4096 wait: the queue waits as a whole
     claims = mq.scalar("select claims::text from mqpg.cursor order by version desc limit 1")
     assert 20 < len(claims) < 60_000
@@ -384,7 +401,7 @@ def test_key_with_a_filter(by_key: Session) -> None:
     by_key.send_batch("k", ["1"] * 7, keys=list("aabaaab"), tags=tags)
     by_key.append()
     got = by_key.receive("k", max_messages=2)
-    fail(by_key, got, 0, delay=0.1)
+    fail(by_key, got, 0)
     got = by_key.receive("k")
     assert offsets(got) == [2, 6]
     ack_rest(by_key, got)
@@ -401,7 +418,7 @@ def test_skip_takes_the_blocks_away(by_key: Session) -> None:
     """A policy changed to skip: what waits comes at its time, and holds nothing back any more."""
     fill(by_key, "aab")
     got = by_key.receive("k")
-    fail(by_key, got, 0, delay=0.1)
+    fail(by_key, got, 0)
     ack_rest(by_key, got)
     by_key.call("alter_subscription", "g", "k", on_failure="skip")
     fill(by_key, "a")

@@ -5,8 +5,8 @@
 -- lateral subquery behind OFFSET 0 can only be joined by a nested loop, so nothing needs to be sorted.
 -- Locks: none. Cost: one index lookup and one detoasting a run.
 create function mqpg._deliveries(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [], bodies bigint [],
-    offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
+    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
     select run.id + m.o - 1, _deliveries.topic, _deliveries.queue_id, run.first_offset + m.o - 1,

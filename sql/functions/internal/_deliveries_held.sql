@@ -1,8 +1,8 @@
 -- As _deliveries, and where a segment is gone the survivors in held are read.
 -- Locks: none. Cost: one index lookup and one detoasting a run, and a look into held.
 create function mqpg._deliveries_held(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [], bodies bigint [],
-    offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
+    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
     select run.id + m.o - 1, _deliveries_held.topic, _deliveries_held.queue_id, run.first_offset + m.o - 1,
