@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import os
 import re
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from mqpg.dsn import to_sqlalchemy
 from mqpg.errors import ConfigurationError
 from mqpg.message import Interval
 
@@ -86,9 +88,26 @@ class Options:
 
     @property
     def name(self) -> str:
-        """The member's name: given, else MQPG_CONSUMER, else the host's. Queues stay with it (mode pinned)."""
-        name = self.consumer or os.environ.get("MQPG_CONSUMER") or socket.gethostname()
-        return name if self.consumer else re.sub(r"[^A-Za-z0-9_.-]|^[^A-Za-z0-9]", "-", name)[:127]
+        """The member's name: given, else MQPG_CONSUMER, else the host's. Queues stay with it (mode pinned).
+
+        With a database of its own that is part of the default: two processes of one host that keep their offsets
+        in different databases must never take each other's queues, for each would apply what the other has.
+        """
+        if self.consumer:
+            return self.consumer
+        name = os.environ.get("MQPG_CONSUMER") or ".".join(filter(None, (socket.gethostname()[:100], self._place())))
+        return re.sub(r"^[^A-Za-z0-9]", "x", re.sub(r"[^A-Za-z0-9_.-]", "-", name))[:127]
+
+    def _place(self) -> str:
+        """Eight letters for the database of the effect, the same after a restart; nothing where it is the broker's."""
+        if self.database is None:
+            return ""
+        url = to_sqlalchemy(getattr(self.database, "url", self.database))
+        database = url.database
+        if url.get_backend_name() == "sqlite" and database:
+            database = os.path.abspath(database)
+        place = (url.get_backend_name(), url.host, url.port, sorted(url.query.items()), database)
+        return hashlib.sha256(repr(place).encode()).hexdigest()[:8]
 
 
 def _one_of(name: str, value: object, allowed: Sequence[object]) -> None:
