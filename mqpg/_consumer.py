@@ -68,10 +68,10 @@ def consumer(
     one call, in seconds; `middleware` are callables (message, proceed) around it, the first one outermost.
     What it returns is the reply when the message came by `request`.
 
-    `concurrency` is the number of rounds at a time. `consumer` names the member (default MQPG_CONSUMER, else
-    the host and the database), `queues` restricts it to some; `journal` writes a row of mqpg_applied for each effect. `mode`,
-    `start`, `filter`, `tags`, `max_attempts`, `retry_delay` and `on_failure` are for the subscription, made where
-    there is none yet unless `subscribe` is false. Raises ConfigurationError.
+    `concurrency` is the number of rounds at a time. `consumer` names the member (default MQPG_CONSUMER, else the
+    host and the database), `queues` restricts it to some; `journal` writes a row of mqpg_applied for each effect.
+    `mode`, `start`, `filter`, `tags`, `max_attempts`, `retry_delay` and `on_failure` are for the subscription,
+    made where there is none yet unless `subscribe` is false. Raises ConfigurationError.
     """
     options = Options(
         topic=topic,
