@@ -12,11 +12,13 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from mqpg._async._io import Connection, Session
+from mqpg._async.durable import flushed
 from mqpg._async.ledger import _DURABLE, passing
 from mqpg._async.local import LocalDatabase
+from mqpg._dialects import MYSQL
 from mqpg._protocol_tables import outbox
 from mqpg._tables import clock
-from mqpg.errors import Fenced, InvalidArgument
+from mqpg.errors import Fenced, InvalidArgument, LedgerError
 from mqpg.message import Interval, Json, encode
 
 __all__ = ["Outbox", "OutboxEntry", "Stored"]
@@ -106,11 +108,30 @@ class Outbox:
         """
         try:
             async with self.database.short_transaction(lock_timeout) as conn:
-                return await self.move(conn, row, "rollback")
+                moved = await self.move(conn, row, "rollback")
+                await conn.commit()
+                # One that is not on disk counts in the next round.
+                return moved and await flushed(conn)
         except DBAPIError as error:
             if passing(error):
                 return False
             raise
+
+    async def settled(self) -> None:
+        """Have on disk what is committed here: MySQL and MariaDB show commits to others before (see docs/proof.md).
+
+        Raises LedgerError where it takes too long.
+        """
+        if self.database.dialect not in MYSQL:
+            return
+        mark = f"flush.{uuid4().hex}"
+        row = {"id": mark, "state": "stored", "broker": "", "topic": "", "payload": "", "created_at": clock()}
+        async with self.database.short_transaction(5.0) as conn:
+            await conn.execute(insert(outbox).values(**row))
+            await conn.execute(delete(outbox).where(outbox.c.id == mark))
+            await conn.commit()
+            if not await flushed(conn):
+                raise LedgerError(f"outbox in {self.database.describe()}: its commits are not on disk yet")
 
     async def keep_handle(self, row: Stored, handle: str) -> None:
         """Note the handle of a message that was prepared again."""

@@ -163,7 +163,10 @@ class AsyncOutboxProducer:
         for seat in self.brokers.seats:
             try:
                 mq = await seat.client()
-                for row in await self.outbox.open_rows((await mq.info()).broker_id, max_rows, older_than):
+                rows = await self.outbox.open_rows((await mq.info()).broker_id, max_rows, older_than)
+                if rows:
+                    await self.outbox.settled()
+                for row in rows:
                     finished += await self._finish(mq, row)
             except ConnectionFailed as error:
                 seat.failed(error)

@@ -12,12 +12,14 @@ from uuid import uuid4
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from mqpg._dialects import MYSQL
 from mqpg._protocol_tables import outbox
 from mqpg._sync._io import Connection, Session
+from mqpg._sync.durable import flushed
 from mqpg._sync.ledger import _DURABLE, passing
 from mqpg._sync.local import LocalDatabase
 from mqpg._tables import clock
-from mqpg.errors import Fenced, InvalidArgument
+from mqpg.errors import Fenced, InvalidArgument, LedgerError
 from mqpg.message import Interval, Json, encode
 
 __all__ = ["Outbox", "OutboxEntry", "Stored"]
@@ -107,11 +109,30 @@ class Outbox:
         """
         try:
             with self.database.short_transaction(lock_timeout) as conn:
-                return self.move(conn, row, "rollback")
+                moved = self.move(conn, row, "rollback")
+                conn.commit()
+                # One that is not on disk counts in the next round.
+                return moved and flushed(conn)
         except DBAPIError as error:
             if passing(error):
                 return False
             raise
+
+    def settled(self) -> None:
+        """Have on disk what is committed here: MySQL and MariaDB show commits to others before (see docs/proof.md).
+
+        Raises LedgerError where it takes too long.
+        """
+        if self.database.dialect not in MYSQL:
+            return
+        mark = f"flush.{uuid4().hex}"
+        row = {"id": mark, "state": "stored", "broker": "", "topic": "", "payload": "", "created_at": clock()}
+        with self.database.short_transaction(5.0) as conn:
+            conn.execute(insert(outbox).values(**row))
+            conn.execute(delete(outbox).where(outbox.c.id == mark))
+            conn.commit()
+            if not flushed(conn):
+                raise LedgerError(f"outbox in {self.database.describe()}: its commits are not on disk yet")
 
     def keep_handle(self, row: Stored, handle: str) -> None:
         """Note the handle of a message that was prepared again."""

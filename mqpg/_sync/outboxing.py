@@ -162,7 +162,10 @@ class OutboxProducer:
         for seat in self.brokers.seats:
             try:
                 mq = seat.client()
-                for row in self.outbox.open_rows((mq.info()).broker_id, max_rows, older_than):
+                rows = self.outbox.open_rows((mq.info()).broker_id, max_rows, older_than)
+                if rows:
+                    self.outbox.settled()
+                for row in rows:
                     finished += self._finish(mq, row)
             except ConnectionFailed as error:
                 seat.failed(error)

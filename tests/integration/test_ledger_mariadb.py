@@ -319,6 +319,24 @@ def test_recovery_sends_what_is_on_disk(own_mariadb: MariaDB, mq: mqpg.Client, o
         assert producer.ledger.verdict(handle) is Verdict.COMMIT
 
 
+def test_an_outbox_sends_what_is_on_disk(own_mariadb: MariaDB, mq: mqpg.Client, orders: str) -> None:
+    own_mariadb.stop()
+    own_mariadb.start(innodb_flush_log_at_trx_commit=0, innodb_flush_log_at_timeout=5)
+    url = own_mariadb.create_database()
+    with mqpg.protocols.OutboxProducer(mq, database=url) as producer:
+        producer.create_outbox()
+        with producer.outbox.database.engine.begin() as conn:
+            conn.execute(text("create table business (id int primary key)"))
+        with producer.outbox.database.engine.begin() as conn:
+            conn.execute(text("insert into business values (1)"))
+            producer.send(orders, {"id": 1}, conn=conn)
+        assert producer.recover(older_than=timedelta(0)) == 1
+        own_mariadb.kill()
+        own_mariadb.start()
+        with producer.outbox.database.engine.connect() as conn:
+            assert conn.execute(text("select count(*) from business")).scalar() == 1
+
+
 def test_an_open_local_transaction_is_rolled_back_by_the_crash_and_cannot_come_back(own_mariadb: MariaDB) -> None:
     with mqpg.Ledger(own_mariadb.create_database()) as ledger:
         ledger.create()
