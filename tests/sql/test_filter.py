@@ -344,6 +344,19 @@ def test_other_subscriptions_pay_nothing(mq: Session) -> None:
     assert called & {"_pick", "_chosen", "_matches", "_picked_runs", "_member", "_claim_by_key", "_next_claim"} == set()
 
 
+def test_the_audit_can_tell_what_was_not_chosen(mq: Session) -> None:
+    """`_unchosen` names exactly the messages that a filter passed over."""
+    ids = mq.send_batch("one", [str(i) for i in range(6)], tags=["a", "b"] * 3)
+    mq.append()
+    mq.call("subscribe", "f", "one", tags=["a"], filter="$ > 0")
+    seen = {m.message_id for m in mq.drain("one", group="f")}
+    with mq.transaction():
+        mq.execute("set transaction isolation level repeatable read, read only")
+        left = {r.message_id for r in mq.call("_unchosen")}
+    assert seen == {ids[2], ids[4]}
+    assert left == set(ids) - seen
+
+
 class TestMutants:
     """The rules that are easy to lose, each shown to be needed."""
 
