@@ -21,7 +21,7 @@ from mqpg.workers.worker import Options
 from tests.failures.actors import SALE
 from tests.failures.zygote import Zygote
 from tests.integration.cutting import Proxy, proxy
-from tests.sql.harness import HOT_TABLES, Broker, eventually, positions
+from tests.sql.harness import HOT_TABLES, Broker, Session, eventually, positions
 
 __all__ = ["SHOP_TABLES", "Stage"]
 
@@ -57,7 +57,9 @@ class Stage:
         self.shop.conn.close()
         self.broker.close()
 
-    def stored(self, mq: mqpg.Client | mqpg.protocols.Brokers | None = None, **options: Any) -> mqpg.protocols.OutboxProducer:
+    def stored(
+        self, mq: mqpg.Client | mqpg.protocols.Brokers | None = None, **options: Any
+    ) -> mqpg.protocols.OutboxProducer:
         """FastMiniMQ's producer: it stores its messages in the shop's database; group `fast`, which nobody checks."""
         self.mq.create_producer_group("fast", check_after="1 h")
         producer = mqpg.protocols.OutboxProducer(mq or self.mq, database=self.engine, group="fast", **options)
@@ -169,6 +171,20 @@ class Stage:
             finally:
                 admin.execute(alter.format(name, sql.SQL("true")))
 
+    @contextmanager
+    def jumped(self, by: str) -> Iterator[Session]:
+        """A session whose database clock is wrong by that much."""
+        session = self.broker.session()
+        session.execute("create schema jumped")
+        session.execute(
+            "create function jumped.clock_timestamp() returns timestamptz language sql as"
+            f" $$ select pg_catalog.clock_timestamp() + interval '{by}' $$"
+        )
+        session.execute("set search_path = jumped, pg_catalog, public")
+        yield session
+        session.execute("set search_path = public")
+        session.execute("drop schema jumped cascade")
+
     def overdue_now(self) -> None:
         """As if every lease and back-off of a check-back had passed."""
         self.sql.execute("update pgmq.q_mqpg_oplog set vt = clock_timestamp() - interval '1 ms'")
@@ -240,12 +256,14 @@ class Stage:
         assert not strange, f"from nowhere: {sorted(strange)}"
 
 
+# An INSERT ... ON CONFLICT that loses a race takes its own row back, which PostgreSQL counts as a delete.
 _CHANGED = """
 select s.relname, s.n_tup_upd, s.n_tup_del
 from pg_stat_user_tables as s
 join pg_inherits as i on i.inhrelid = s.relid
 join pg_class as t on t.oid = i.inhparent
-where t.relnamespace = 'mqpg'::regnamespace and t.relname = any (%s) and s.n_tup_upd + s.n_tup_del > 0
+where t.relnamespace = 'mqpg'::regnamespace and t.relname = any (%s)
+    and s.n_tup_upd + case when t.relname in ('op_log', 'cursor', 'dedup') then 0 else s.n_tup_del end > 0
 """
 _MUST = """
 with t as (select topic_id from mqpg.topic where name = %s)

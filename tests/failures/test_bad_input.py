@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -14,7 +14,7 @@ import pytest
 import mqpg
 from mqpg import errors
 from tests.failures.stage import SALE, Stage
-from tests.sql.harness import Session, eventually, positions, seconds
+from tests.sql.harness import eventually, positions, seconds
 
 
 @pytest.fixture
@@ -154,25 +154,10 @@ def test_bad_5_handle_of_another_broker(stage: Stage, new_database: Callable[...
         assert other.append() == 1
 
 
-@contextmanager
-def jumped(stage: Stage, by: str) -> Iterator[Session]:
-    """A session whose database clock is wrong by that much."""
-    session = stage.broker.session()
-    session.execute("create schema jumped")
-    session.execute(
-        "create function jumped.clock_timestamp() returns timestamptz language sql as"
-        f" $$ select pg_catalog.clock_timestamp() + interval '{by}' $$"
-    )
-    session.execute("set search_path = jumped, pg_catalog, public")
-    yield session
-    session.execute("set search_path = public")
-    session.execute("drop schema jumped cascade")
-
-
 def test_bad_6_clock_that_jumps_ahead_and_back(stage: Stage) -> None:
     """What was due comes early, once; what is written behind the mark that the jump left comes at once, once."""
     stage.mq.send("orders", {"id": 1}, delay=1800)
-    with jumped(stage, "1 hour") as ahead:
+    with stage.jumped("1 hour") as ahead:
         assert ahead.append() == 1
         ahead.send("orders", '{"id": 2}')
         ahead.append()
@@ -185,7 +170,7 @@ def test_bad_6_clock_that_jumps_ahead_and_back(stage: Stage) -> None:
     stage.mq.commit(stage.mq.prepare("orders", {"id": 5}, "shop", delay=1800))
     assert stage.delivered() == sorted([first.payload["id"], 3, 5])
     assert stage.mq.append() == 0
-    with jumped(stage, "3 hours") as ahead:
+    with stage.jumped("3 hours") as ahead:
         assert ahead.append() == 1
     assert stage.delivered() == [4]
 
@@ -195,7 +180,7 @@ def test_bad_7_clock_that_jumps_back(stage: Stage) -> None:
     stage.mq.send("orders", {"id": 1}, delay=0.01)
     time.sleep(0.02)
     stage.append()
-    with jumped(stage, "-1 day") as behind:
+    with stage.jumped("-1 day") as behind:
         behind.send("orders", '{"id": 2}')
         behind.send("orders", '{"id": 3}', delay=seconds(1800))
         assert behind.append() == 2  # due by the day before yesterday's clock is due
@@ -215,7 +200,7 @@ def test_bad_8_clock_that_jumps_does_not_decide_a_half(stage: Stage) -> None:
     with local.transaction():
         local.call("local_begin", handle)
         local.execute("insert into sale values (1)")
-        with jumped(stage, "1 day") as ahead:
+        with stage.jumped("1 day") as ahead:
             assert eventually(lambda: ahead.value("compensate")) == 1
         assert stage.events(handle) == ["asked", "waited"]
         assert stage.decision(handle) is None

@@ -93,7 +93,9 @@ def test_1_1_E4_orphan_of_the_merged_variant_stays_invisible(stage: Stage, fast:
 
 
 @pytest.mark.parametrize("decision", ["commit", "rollback"])
-def test_1_1_E5_decision_lost_on_its_way_is_sent_again(stage: Stage, fast: mqpg.protocols.OutboxProducer, decision: str) -> None:
+def test_1_1_E5_decision_lost_on_its_way_is_sent_again(
+    stage: Stage, fast: mqpg.protocols.OutboxProducer, decision: str
+) -> None:
     with stage.through_proxy(**IMPATIENT) as (cut, mq), stage.stored(mq) as producer:
         cut.cut_at(f"mqpg.{decision}".encode(), forward=False, stay_down=True)
         if decision == "commit":
@@ -223,7 +225,9 @@ def test_1_1_E11_messages_in_doubt_stay_with_the_dead_consumer(stage: Stage) -> 
     assert stage.effects() == [0, 1, 2, 3, 4]
 
 
-def test_1_1_E14_message_that_cannot_be_routed_is_never_recorded(stage: Stage, fast: mqpg.protocols.OutboxProducer) -> None:
+def test_1_1_E14_message_that_cannot_be_routed_is_never_recorded(
+    stage: Stage, fast: mqpg.protocols.OutboxProducer
+) -> None:
     """No such topic, or no broker at all: the local transaction does not begin, and nothing stays stored."""
     with pytest.raises(errors.UnknownTopic), fast.transaction("nowhere", {"id": 1}):
         raise AssertionError("the local transaction must not begin")
