@@ -1,0 +1,41 @@
+"""Only databases tell the time: the clocks of producers, consumers and workers decide nothing.
+
+They measure durations (time.monotonic), which no jump of a clock changes; spark stamps its report.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PYTHON = [path for folder in ("mqpg", "workers") for path in sorted((ROOT / folder).rglob("*.py"))]
+SQL = [path for path in sorted((ROOT / "sql").rglob("*.sql")) if path.parent.name != "migrations"]
+WALL_CLOCK = re.compile(r"\btime\.(time|time_ns|localtime|gmtime)\(|\b(datetime|date)\.(now|utcnow|today)\(")
+# The beginning of a transaction, which may be long ago, is nobody's now.
+TRANSACTIONS_BEGIN = re.compile(r"\bnow\(\)|\bcurrent_timestamp\b|\blocaltimestamp\b|\btransaction_timestamp\(")
+
+
+def without_comments(text: str) -> str:
+    return re.sub(r"--[^\n]*", "", text)
+
+
+def test_no_clock_of_a_process_is_read() -> None:
+    assert [str(path.relative_to(ROOT)) for path in PYTHON if WALL_CLOCK.search(path.read_text())] == []
+
+
+def test_the_databases_clock_is_read_when_it_is_asked() -> None:
+    found = [path.name for path in SQL if TRANSACTIONS_BEGIN.search(without_comments(path.read_text()))]
+    assert found == []
+
+
+@pytest.mark.parametrize("text", ["time.time()", "datetime.now(UTC)", "date.today()"])
+def test_clocks_are_found(text: str) -> None:
+    assert WALL_CLOCK.search(text)
+
+
+@pytest.mark.parametrize("text", ["default now()", "at < current_timestamp"])
+def test_transaction_times_are_found(text: str) -> None:
+    assert TRANSACTIONS_BEGIN.search(text)
