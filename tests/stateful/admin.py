@@ -1,62 +1,177 @@
-"""Rules of administration: subscriptions, the keeper."""
+"""Rules of administration: subscriptions in all modes, seek, pause, purge, dead letters, the keeper."""
 
 from __future__ import annotations
 
-from hypothesis import strategies as st
-from hypothesis.stateful import initialize, rule
+from collections.abc import Iterator
 
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, precondition, rule
+
+from tests.stateful.consumers import WHICH, one_of
 from tests.stateful.invariants import Invariants
 from tests.stateful.machine import LOCKED, QUEUES, seconds
-from tests.stateful.model import Lane, Sub
+from tests.stateful.model import Item, Lane, Sub
+from tests.stateful.settling import RETRY_DELAY, Settling
 
 __all__ = ["Admin"]
 
-MODES = ("exclusive", "pinned")
-RETRY_DELAY = 0.01
+# group: mode, most attempts, what happens on a failure, payloads that the filter leaves out
+SUBS = {
+    "exclusive": ("exclusive", 1000, "skip", 0),
+    "mortal": ("exclusive", 3, "skip", 0),
+    "pinned": ("pinned", 1000, "skip", 0),
+    "shared": ("shared", 1000, "skip", 0),
+    "shared-mortal": ("shared", 2, "skip", 0),
+    "filter": ("exclusive", 1000, "skip", 2),
+    "shared-filter": ("shared", 1000, "skip", 3),
+    "broadcast": ("broadcast", 1000, "skip", 0),
+    "by-key": ("exclusive", 3, "block_key", 0),
+    "by-queue": ("exclusive", 3, "block_queue", 0),
+}
+GROUPS = st.sampled_from(sorted(SUBS))
 
 
-class Admin(Invariants):
+class Admin(Settling, Invariants):
     """Changes that come and go while everything else goes on."""
 
-    @initialize()
-    def begin_history(self) -> None:
+    @initialize(groups=st.sets(GROUPS, min_size=2, max_size=4))
+    def begin_history(self, groups: set[str]) -> None:
         self.mq.call("create_topic", self.topic, queues=QUEUES)
-        for mode, most in (("exclusive", 1000), ("pinned", 1000), ("exclusive", 3)):
-            self._subscribe(f"{mode}{most}", mode, "earliest", most)
+        self.topic_id = self.mq.scalar("select topic_id from mqpg.topic where name = %s", self.topic)
+        for group in sorted(groups):
+            self.subscribe(group, "earliest")
 
-    def _subscribe(self, group: str, mode: str, start: str, most: int) -> None:
-        named = {"mode": mode, "start": start, "max_attempts": most, "retry_delay": seconds(RETRY_DELAY)}
-        self.mq.call("subscribe", group, self.topic, **named)
-        sql = "select subscription_id from mqpg.subscription join mqpg.topic using (topic_id) where name = %s"
-        number = self.mq.scalar(f"{sql} and consumer_group = %s", self.topic, group)
-        sub = self.model.subs[group] = Sub(group, self.topic, mode, most, number, made=self.model.stamp())
-        for row in self.lag(group):
-            rows = [] if row.queue_id < 0 else self.model.queues[row.queue_id]
-            sub.lanes[row.queue_id] = Lane(sub, row.queue_id, row.committed)
-            if start == "latest":
-                assert row.committed == len(rows)
+    @rule(group=GROUPS, start=st.sampled_from(["earliest", "latest"]))
+    def subscribe(self, group: str, start: str) -> None:
+        if group in self.model.subs or len(self.model.subs) > 5:
+            return
+        mode, most, on_failure, every = SUBS[group]
+        named: dict[str, object] = {"filter": f"$ % {every} != 0"} if every else {}
+        settings = {"mode": mode, "start": start, "max_attempts": most, "on_failure": on_failure}
+        self.mq.call("subscribe", group, self.topic, **settings, **named, retry_delay=seconds(RETRY_DELAY))
+        sql = "select subscription_id from mqpg.subscription where topic_id = %s and consumer_group = %s"
+        number = self.mq.scalar(sql, self.topic_id, group)
+        sub = self.model.subs[group] = Sub(group, mode, most, number, on_failure, every, made=self.model.stamp())
+        for queue_id in range(-1, QUEUES):
+            rows = [] if queue_id < 0 else self.model.queues[queue_id]
+            oldest = 0 if queue_id < 0 else self.oldest(queue_id)
+            sub.lanes[queue_id] = Lane(sub, queue_id, len(rows) if start == "latest" else oldest)
 
-    @rule(mode=st.sampled_from(MODES), start=st.sampled_from(["earliest", "latest"]), most=st.sampled_from([2, 1000]))
-    def subscribe(self, mode: str, start: str, most: int) -> None:
-        group = f"late-{mode}"
-        if group not in self.model.subs:
-            self._subscribe(group, mode, start, most)
-
-    @rule(mode=st.sampled_from(MODES))
-    def unsubscribe(self, mode: str) -> None:
+    @rule(rarely=st.integers(0, 3), which=WHICH)
+    def unsubscribe(self, rarely: int, which: int) -> None:
         """What it held is gone; receipts of it belong to nobody."""
-        group = f"late-{mode}"
-        sub = self.model.subs.get(group)
-        if sub is None:
+        if rarely or len(self.model.subs) < 2:
             return
-        busy = any(self.model.locked(("cursor", sub.subscription_id, queue_id), None) for queue_id in sub.lanes)
-        with self.calling("main"):
-            answer = self.attempt("main", {LOCKED} if busy else set(), "unsubscribe", group, self.topic)
-        if answer == LOCKED:
+        sub = one_of(self.model.subs, which)
+        if self._busy(sub):
             return
-        sub.gone = True
-        del self.model.subs[group]
-        self.model.waiting = [item for item in self.model.waiting if item.sub is not sub]
+        self.mq.call("unsubscribe", sub.group, self.topic)
+        del self.model.subs[sub.group]
+        for one in [sub, *sub.members.values()]:
+            one.gone = True
+            self.model.waiting = [item for item in self.model.waiting if item.sub is not one]
+
+    def _busy(self, sub: Sub) -> bool:
+        """Whether an open transaction holds a row that refers to it."""
+        everybody = [sub, *sub.members.values()]
+        numbers = {one.subscription_id for one in everybody}
+        return any(
+            lock[0] in ("cursor", "member") and lock[1] in numbers  # type: ignore[index]
+            for tx in self.model.open
+            for lock in tx.locks
+            if isinstance(lock, tuple)
+        )
+
+    # positions
+
+    @precondition(lambda self: self.model.subs)
+    @rule(rarely=st.integers(0, 2), which=WHICH, where=st.sampled_from(["earliest", "latest", "offset"]))
+    def seek(self, rarely: int, which: int, where: str) -> None:
+        """The one way for a position to go back (I7). Receipts are stale, and what waits in retry goes on."""
+        sub = one_of(self.model.subs, which)
+        if rarely or sub.max_attempts < 1000:
+            return
+        target, queue_id = where, None
+        if where == "offset":
+            queue_id = which % QUEUES
+            target = str(which % (len(self.model.queues[queue_id]) + 1))
+        with self.calling("main") as (_, tx):
+            lanes = [*self._lanes(sub, queue_id)]
+            if any(self.cursor_locked(lane, tx) for lane in lanes):
+                self.refused("main", {LOCKED}, "seek", sub.group, self.topic, target, queue_id)
+                return
+            self.attempt("main", set(), "seek", sub.group, self.topic, target, queue_id)
+            for lane in lanes:
+                tail, oldest = len(self.model.rows(lane)), self.oldest(lane.queue_id)
+                to = tail if where == "latest" else oldest if where == "earliest" else max(oldest, int(target))
+                self.model.touch(tx, lane)
+                self._move(lane, to)
+
+    def _lanes(self, sub: Sub, queue_id: int | None) -> Iterator[Lane]:
+        """Of a broadcast group its own too, where members to come begin; who joins just now is not seen."""
+        for one in [sub, *(member for member in sub.members.values() if not self.is_joining(member))]:
+            for lane in one.lanes.values():
+                if lane.queue_id == queue_id or (queue_id is None and lane.queue_id >= 0):
+                    yield lane
+
+    def _move(self, lane: Lane, to: int) -> None:
+        lane.claimed = to
+        for claim in lane.claims:
+            if claim.state == "open":
+                self.take_over(claim)
+        lane.cells.clear()
+
+    @rule(rarely=st.integers(0, 7))
+    def purge_topic(self, rarely: int) -> None:
+        """All that has an offset counts as consumed, and retries that wait will not come."""
+        if rarely:
+            return
+        subs = [one for sub in self.model.subs.values() for one in dict.fromkeys([sub, *sub.members.values()])]
+        with self.calling("main") as (_, tx):
+            lanes = [lane for one in subs for lane in one.lanes.values()]
+            joining = any(lock[0] == "member" for o in self.model.open for lock in o.locks if isinstance(lock, tuple))
+            if any(self.cursor_locked(lane, tx) for lane in lanes) or joining:
+                return
+            self.attempt("main", set(), "purge_topic", self.topic)
+            for lane in lanes:
+                self.model.touch(tx, lane)
+                self._move(lane, len(self.model.rows(lane)))
+            self.model.waiting = [item for item in self.model.waiting if item.sub is None]
+
+    # pauses
+
+    @precondition(lambda self: self.model.subs)
+    @rule(which=WHICH, pause=st.integers(0, 3), topic=st.sampled_from([False, False, True]))
+    def pause_or_resume(self, which: int, pause: int, topic: bool) -> None:
+        """Sends and settling go on; receive gives nothing."""
+        pause = not pause
+        sub = one_of(self.model.subs, which)
+        named = {} if topic else {"consumer_group": sub.group}
+        self.mq.call("pause" if pause else "resume", self.topic, **named)
+        if topic:
+            self.paused = pause
+        else:
+            sub.paused = pause
+
+    # dead letters
+
+    @precondition(lambda self: any(sub.dead for sub in self.model.subs.values()))
+    @rule(which=WHICH, drive=st.booleans(), some=st.booleans())
+    def redrive_or_discard(self, which: int, drive: bool, some: bool) -> None:
+        """Back into the retry lane with all attempts before it, or gone for good."""
+        sub = one_of({group: sub for group, sub in self.model.subs.items() if sub.dead}, which)
+        dead = sorted(self.model.dead_for(None, sub))
+        ids = dead[: len(dead) // 2 + 1] if some else dead
+        named = {"message_ids": [*ids, 1]} if some else {}
+        before = self.now()
+        function = "redrive" if drive else "discard_dead_letters"
+        assert self.mq.value(function, sub.group, self.topic, **named) == len(ids)
+        sub.dead -= set(ids)
+        if drive:
+            due = (before, self.now())
+            self.model.waiting += [Item(self.model.messages[i], sub, 1, due) for i in ids]
+
+    # the keeper
 
     @rule(rarely=st.integers(0, 7), old=st.booleans())
     def keep(self, rarely: int, old: bool) -> None:

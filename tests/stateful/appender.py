@@ -31,9 +31,7 @@ class Appender(Base):
     @rule(who=PARTIES, most=st.sampled_from([None, None, None, 1, 2, 5]))
     def append(self, who: str, most: int | None) -> None:
         party = self.parties[who]
-        tx = party.tx
-        if tx is not None and (tx.touched or tx.undo or tx.effects or tx.repeatable or tx.passed):
-            self._not_here(who)
+        if self.closing(who) or self._not_here(who):
             return
         with self.calling(who) as (_, tx):
             if self.model.locked("append", tx):
@@ -53,12 +51,16 @@ class Appender(Base):
                 tx.passed = True
                 tx.locks.add("append")
 
-    def _not_here(self, who: str) -> None:
+    def _not_here(self, who: str) -> bool:
         """A pass has a READ COMMITTED transaction of its own; one that has read only may still become it."""
-        tx = self.parties[who].tx
-        assert tx is not None
-        if tx.repeatable:
+        party = self.parties[who]
+        if party.tx is None:
+            return False
+        written = party.run(lambda session: session.scalar("select pg_current_xact_id_if_assigned() is not null"))
+        if party.tx.repeatable or written:
             self.refused(who, {"MQ015"}, "append")
+            return True
+        return False
 
     def _placed(self, tx: Tx, new: list[Any], at: Span, *, whole: bool) -> None:
         """See that the new rows are what had to come; they are there for others once the pass has committed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -39,7 +40,7 @@ class Base(RuleBasedStateMachine):
     parties: ClassVar[dict[str, Party]] = {}  # they stay connected from history to history
     watcher: ClassVar[Session]
     steps: ClassVar[int] = 0  # of all histories
-    refusals: ClassVar[dict[str, int]] = {}
+    made: ClassVar[Counter[str]] = Counter()  # calls that did something, by function, and refusals by SQLSTATE
     _runs: ClassVar[Iterator[int]] = itertools.count(1)
 
     def __init__(self) -> None:
@@ -53,8 +54,10 @@ class Base(RuleBasedStateMachine):
             Base.watcher = self.broker.session()
         for party in self.parties.values():
             party.write = self.journal.append
+            party.made = Base.made
         self._payloads = itertools.count(1)
-        self.failed = False
+        self.topic_id = 0
+        self.paused = False
 
     @property
     def mq(self) -> Session:
@@ -88,8 +91,7 @@ class Base(RuleBasedStateMachine):
             tx.begun = self.model.stamp()  # nothing written so far: no xid
         try:
             yield party, tx
-        except Refused as refusal:
-            Base.refusals[refusal.code] = Base.refusals.get(refusal.code, 0) + 1
+        except Refused:
             if alone:
                 self.model.rollback(tx)
             raise
@@ -102,7 +104,6 @@ class Base(RuleBasedStateMachine):
         try:
             self._guarded(party, function, *args, **named)
         except Refused as refusal:
-            self._note(refusal)
             if refusal.code not in codes:
                 raise AssertionError(f"{function}: {refusal}, expected {codes}") from refusal
             if refusal.code == RACED:
@@ -122,15 +123,11 @@ class Base(RuleBasedStateMachine):
                 return self._guarded(party, function, *args, **named)
             return party.call(function, *args, **named)
         except Refused as refusal:
-            self._note(refusal)
             if refusal.code not in may and not (repeatable and refusal.code == RACED):
                 raise AssertionError(f"{function}{args}: {refusal}") from refusal
             if refusal.code == RACED:
                 self.end(name, commit=False)
             return refusal.code
-
-    def _note(self, refusal: Refused) -> None:
-        Base.refusals[refusal.code] = Base.refusals.get(refusal.code, 0) + 1
 
     def _guarded(self, party: Party, function: str, *args: object, **named: object) -> list[Any]:
         if party.tx is None:

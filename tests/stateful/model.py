@@ -27,7 +27,7 @@ def message_id_of(handle: str) -> int:
 class Tx:
     """A transaction, of one call or left open over many."""
 
-    number: int
+    number: int  # the stamp of its begin, when a repeatable one took its snapshot
     repeatable: bool = False
     begun: int = 0  # a stamp before it took its xid
     done: int | None = None  # a stamp after its commit returned
@@ -35,6 +35,7 @@ class Tx:
     effects: list[Callable[[], None]] = field(default_factory=list)  # at its commit
     locks: set[Hashable] = field(default_factory=set)
     touched: set[int] = field(default_factory=set)  # id() of what has its undo already
+    dying: set[tuple[int, int]] = field(default_factory=set)  # its dead letters: subscription, message
     passed: bool = False  # a pass of the appender was made in it: it may only end
 
 
@@ -91,7 +92,7 @@ class Claim:
     lane: Lane
     end: Span
     state: str = "open"  # open | spent | stale | void (its transaction rolled back)
-    sub_gone: bool = False
+    doubtful: bool = False  # a receive may have taken it over without giving any of it out
 
     @property
     def offsets(self) -> list[int]:
@@ -104,10 +105,14 @@ class Claim:
 
 @dataclass(eq=False)
 class Cell:
-    """An offset that was handed out and is not settled; `tries` counts its deliveries on this lane."""
+    """An offset that was handed out and is not settled; `tries` counts its deliveries on this lane.
+
+    Without a claim it is free, once `until` is over: a failed message under block_key or block_queue backs off there.
+    """
 
     tries: int
     claim: Claim | None
+    until: Span = (0.0, 0.0)
 
 
 @dataclass(eq=False)
@@ -128,7 +133,7 @@ class Lane:
     def keep(self) -> Callable[[], None]:
         """What brings the lane back to where it is now."""
         claimed, owner, claims = self.claimed, self.owner, [(c, c.state, c.end) for c in self.claims]
-        cells = {offset: Cell(cell.tries, cell.claim) for offset, cell in self.cells.items()}
+        cells = {offset: Cell(cell.tries, cell.claim, cell.until) for offset, cell in self.cells.items()}
 
         def back() -> None:
             for claim in self.claims:
@@ -143,18 +148,29 @@ class Lane:
 
 @dataclass(eq=False)
 class Sub:
-    """A subscription: its lanes, its retry lane's rows (message, attempt), its dead letters."""
+    """A subscription, or a member of a broadcast group: its lanes, its retry lane's rows, its dead letters."""
 
     group: str
-    topic: str
     mode: str
     max_attempts: int
     subscription_id: int
+    on_failure: str = "skip"
+    every: int = 0  # its filter leaves out each payload that this divides
     lanes: dict[int, Lane] = field(default_factory=dict)
     retries: list[tuple[Message, int]] = field(default_factory=list)
     dead: set[int] = field(default_factory=set)
     made: int = 0  # stamp
     gone: bool = False
+    paused: bool = False
+    name: str | None = None  # of a member
+    members: dict[str, Sub] = field(default_factory=dict)
+
+    def chooses(self, message: Message) -> bool:
+        return not self.every or message.payload % self.every != 0
+
+    def everybody(self) -> list[Sub]:
+        """Who has positions: the members of a broadcast group, else the subscription itself."""
+        return list(self.members.values()) if self.mode == "broadcast" else [self]
 
 
 class Model:
@@ -212,6 +228,16 @@ class Model:
         """Everything that was appended to a lane."""
         return [message for message, _ in lane.sub.retries] if lane.queue_id < 0 else self.queues[lane.queue_id]
 
+    def fresh(self, lane: Lane) -> list[int]:
+        """Offsets that were never handed out and are not filtered away."""
+        rows = self.rows(lane)
+        offsets = range(lane.claimed, len(rows))
+        return [o for o in offsets if lane.queue_id < 0 or lane.sub.chooses(rows[o])]
+
+    def pending(self, lane: Lane) -> list[int]:
+        """Offsets that have yet to be settled, in order."""
+        return sorted(lane.cells) + self.fresh(lane)
+
     def attempt(self, lane: Lane, offset: int) -> int:
         """The attempt that the next delivery of an offset is."""
         tries = lane.cells[offset].tries if offset in lane.cells else 0
@@ -249,6 +275,20 @@ class Model:
     def outcome(self, half: Half, decision: str) -> str:
         """What a decision over it is answered with."""
         return decision if half.decision is None else f"already_{half.decision}"
+
+    def die(self, tx: Tx, sub: Sub, message_id: int) -> None:
+        """A dead letter."""
+        sub.dead.add(message_id)
+        tx.dying.add((sub.subscription_id, message_id))
+        tx.undo.append(lambda: sub.dead.discard(message_id))
+
+    def dead_for(self, tx: Tx | None, sub: Sub) -> set[int]:
+        """The dead letters that a transaction (None: one to come) can see."""
+        hidden = {m for other in self.open if other is not tx for s, m in other.dying if s == sub.subscription_id}
+        return sub.dead - hidden
+
+    def all_subs(self) -> list[Sub]:
+        return [one for sub in self.subs.values() for one in sub.everybody()]
 
     # what is where
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-from collections import namedtuple
+from collections import Counter, namedtuple
 from collections.abc import Callable
 from typing import Any
 
@@ -85,6 +85,7 @@ class Party:
     def __init__(self, broker: Broker, name: str, *, process: bool = False) -> None:
         self._broker, self.name, self._process = broker, name, process
         self.write: Callable[[str], None] = print
+        self.made: Counter[str] = Counter()
         self.tx: Tx | None = None
         self.session: Session | None = None
 
@@ -101,8 +102,10 @@ class Party:
         try:
             rows: list[Any] = self.run(lambda session: session.call(function, *args, **named))
         except Refused as refusal:
+            self.made[refusal.code] += 1
             self.write(f"{self.name}: {function}({shown}) -> {str(refusal).splitlines()[0]}")
             raise
+        self.made[function] += bool(rows)
         self.write(f"{self.name}: {function}({shown}) -> {[_short(row) for row in rows]}")
         return rows
 
@@ -120,6 +123,7 @@ class Party:
         """Kill the process, or have the server cut the connection; returns once the server has rolled back."""
         if self.session is None:
             return
+        self.made["killed" if self._process else "cut off"] += 1
         self.write(f"{self.name}: cut off")
         pid, watcher = self.session.pid, self._broker.session()
         if isinstance(self.session, _ChildSession):

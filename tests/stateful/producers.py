@@ -26,12 +26,6 @@ class Producers(Appender):
             (row,) = party.call("send", self.topic, str(payload), key=key)
             self.model.sent(tx, Message(row[0], key, payload))
 
-    @rule(keys=st.lists(KEYS, min_size=1, max_size=8))
-    def send_and_append(self, keys: list[str | None]) -> None:
-        """So that there is something to consume."""
-        self.send_batch("main", keys)
-        self.append("main", None)
-
     @rule(who=PARTIES, keys=st.lists(KEYS, max_size=5))
     def send_batch(self, who: str, keys: list[str | None]) -> None:
         if self.closing(who):
@@ -96,7 +90,7 @@ class Producers(Appender):
                 return
             assert message.tx is not None
             unseen = message.tx is not tx and (
-                message.tx.done is None or (tx.repeatable and message.tx.done > tx.begun)
+                message.tx.done is None or (tx.repeatable and message.tx.done > tx.number)
             )
             if self.model.locked(("recall", message_id), tx):
                 self.refused(who, {LOCKED, "MQ001"}, "recall", message_id)

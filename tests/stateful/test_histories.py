@@ -19,19 +19,17 @@ from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
 from tests.sql.harness import Broker, eventually, seconds
 from tests.stateful.admin import Admin
-from tests.stateful.consumers import Consumers
+from tests.stateful.checks import Checks
 from tests.stateful.crashes import Crashes
 from tests.stateful.invariants import rewritten
 from tests.stateful.machine import Base
-from tests.stateful.producers import Producers
-from tests.stateful.transactions import Transactions
 
 EXAMPLES = int(os.environ.get("MQPG_STATEFUL_EXAMPLES", "60"))
 STEPS = int(os.environ.get("MQPG_STATEFUL_STEPS", "50"))
 MINUTES = float(os.environ.get("MQPG_STATEFUL_MINUTES", "0"))
 
 
-class QueueMachine(Producers, Transactions, Consumers, Admin, Crashes):
+class QueueMachine(Checks, Admin, Crashes):
     """Everything at once."""
 
 
@@ -77,7 +75,9 @@ def test_random_histories_agree_with_the_model(machine: type[QueueMachine]) -> N
     while time.monotonic() - started < MINUTES * 60:
         seed += 1
         run(machine, seed, EXAMPLES)
-    print(f"{Base.steps - before} steps in {time.monotonic() - started:.0f} s; refused: {Base.refusals}")
+    print(
+        f"{Base.steps - before} steps in {time.monotonic() - started:.0f} s; calls and refusals: {dict(Base.made.most_common())}"
+    )
     session = Base.broker.session()
     eventually(lambda: session.scalar("select pg_stat_force_next_flush() is not null"))
     assert rewritten(session) == [], "I10"

@@ -52,7 +52,8 @@ class Transactions(Base):
             else:
                 texts = [str(p) for p in payloads]
                 rows = party.call("prepare_batch", self.topic, texts, group, keys=keys, **named)
-            check_at = (before + CHECK_AFTER[group], self.now() + CHECK_AFTER[group])
+            after = CHECK_AFTER[group]
+            check_at = (before + after, self.now() + after + 0.1)  # entries go by tenths of a second
             for row, key, payload in zip(rows, keys, payloads, strict=True):
                 message = Message(message_id_of(row[0]), key, payload)
                 self.model.prepared(tx, Half(row[0], message, group, tx, check_at, delay))
@@ -61,10 +62,10 @@ class Transactions(Base):
     def _blocked(self, half: Half, tx: Tx) -> bool:
         return self.model.locked(("op", half.message_id), tx)
 
-    def _unseen(self, half: Half, tx: Tx) -> bool:
+    def unseen_half(self, half: Half, tx: Tx) -> bool:
         """Prepared by a transaction that this one cannot see: the handle is unknown to it."""
         made = half.prepared
-        return made is not tx and (made.done is None or (tx.repeatable and made.done > tx.begun))
+        return made is not tx and (made.done is None or (tx.repeatable and made.done > tx.number))
 
     @rule(who=PARTIES, handle=handles, decision=st.sampled_from(["commit", "commit", "rollback"]), final=st.booleans())
     def decide(self, who: str, handle: str, decision: str, final: bool) -> None:
@@ -74,7 +75,7 @@ class Transactions(Base):
         payload = self.payload() if final and decision == "commit" else None
         with self.calling(who) as (_, tx):
             arguments = (handle,) if payload is None else (handle, str(payload))
-            if half is None or self._unseen(half, tx):
+            if half is None or self.unseen_half(half, tx):
                 answer = self.attempt(who, set(), decision, *arguments)
                 assert isinstance(answer, str) or answer[0][0] == "unknown"
                 return
@@ -103,7 +104,7 @@ class Transactions(Base):
         payloads = [self.payload() if final and n % 2 else None for n in range(len(some))]
         with self.calling(who) as (_, tx):
             known = {h: self.model.halves[h] for h in some if h in self.model.halves}
-            seen = {h: half for h, half in known.items() if not self._unseen(half, tx)}
+            seen = {h: half for h, half in known.items() if not self.unseen_half(half, tx)}
             arguments: tuple[object, ...] = (some,)
             if decision == "commit" and final and some:
                 arguments = (some, [None if p is None else str(p) for p in payloads])
