@@ -13,6 +13,9 @@ PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md
 
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_DIAGRAM = re.compile(r"^```mermaid\nsequenceDiagram\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_STEP = re.compile(r"(\w+)(?:->>|-->>|--x|-x)(\w+): [^;#]+")
+_NOTE = re.compile(r"Note over (\w+)(?:,(\w+))?: [^;#]+")
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
 
@@ -48,3 +51,24 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_protocol_is_in_the_table() -> None:
     front = {target.partition("#")[0] for target in links(ROOT / "docs" / "protocols" / "README.md")}
     assert {path.name for path in (ROOT / "docs" / "protocols").glob("*.md")} - {"README.md"} <= front
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "```mermaid" in page.read_text()], ids=lambda page: page.name
+)
+def test_diagrams(page: Path) -> None:
+    """What Mermaid would refuse, or cut off at a semicolon."""
+    for diagram in _DIAGRAM.findall(page.read_text()):
+        lines = [line.strip() for line in diagram.splitlines()]
+        known = {match[1] for line in lines if (match := re.fullmatch(r"participant (\w+) as [^;#]+", line))}
+        blocks = 0
+        for line in lines:
+            if line.startswith(("participant ", "autonumber")):
+                continue
+            blocks += line.startswith(("alt ", "loop ")) - (line == "end")
+            if re.match(r"(alt|else|loop) |end$", line):
+                continue
+            match = _STEP.fullmatch(line) or _NOTE.fullmatch(line)
+            assert match, line
+            assert {name for name in match.groups() if name} <= known, line
+        assert blocks == 0
