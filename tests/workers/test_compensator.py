@@ -45,8 +45,8 @@ def create_group(db: Connection, name: str, checker: str, target: str | None = N
     )
 
 
-def prepare(db: Connection, group: str) -> str:
-    row = db.execute("select mqpg.prepare('t', '{}'::text, %s)", [group]).fetchone()
+def prepare(db: Connection, group: str, check_after: str | None = None) -> str:
+    row = db.execute("select mqpg.prepare('t', '{}'::text, %s, check_after => %s)", [group, check_after]).fetchone()
     assert row is not None
     return str(row[0])
 
@@ -141,7 +141,7 @@ def test_a_ledger_that_dies_while_running_is_no_check(processes: Processes, db: 
     create_group(db, "shop", "url", "shop", max_checks=2)
     start(processes, f"shop={outside.url}")
     eventually(lambda: ledger_detail(db, "shop").get("state") == "ok", why=processes.logs)
-    handle = prepare(db, "shop")
+    handle = prepare(db, "shop", check_after="3 s")  # not before it is committed
     outside.commit(handle)
     outside.disconnect()
     try:
