@@ -27,6 +27,7 @@ from mqpg.embedded import EmbeddedServer
 
 __all__ = ["main"]
 
+_PACE = 0.005
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -35,7 +36,10 @@ def _server_pids(dsn: str) -> list[int]:
         row = conn.execute("select pg_backend_pid()").fetchone()
         assert row is not None
         postmaster = int(_stat(int(row[0]))[1])
-    return [postmaster, *(int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and _parent(p) == postmaster)]
+    return [
+        postmaster,
+        *(int(p.name) for p in Path("/proc").iterdir() if p.name.isdigit() and _parent(p) == postmaster),
+    ]
 
 
 def _parent(process: Path) -> int:
@@ -69,12 +73,16 @@ def _set_up(dsn: str, topics: int, queues: int, groups: int) -> None:
 
 async def _wait_for_nothing(dsn: str, arguments: argparse.Namespace) -> tuple[float, float]:
     """Settle, then measure: CPU seconds per second of the server and of this process."""
-    async with await mqpg.connect_async(dsn, pool_max_size=4) as mq:
+    async with await mqpg.connect_async(dsn, pool_max_size=4, pool_timeout=600) as mq:
         stop, consumers = asyncio.Event(), []
         for group in range(1, arguments.groups + 1):
             for topic in range(1, arguments.topics + 1):
                 consumers.append(mqpg.consumer(f"t{topic}", group=f"g{group}", effect="external")(_handle))
-        tasks = [asyncio.create_task(one.run(mq, stop)) for one in consumers]
+        tasks = []
+        for one in consumers:
+            tasks.append(asyncio.create_task(one.run(mq, stop)))
+            # Not all at once: the first looks would queue for a connection.
+            await asyncio.sleep(_PACE)
         await _settle(mq, tasks)
         pids = _server_pids(dsn)
         before, own, began = {pid: _cpu(pid) for pid in pids}, time.process_time(), time.monotonic()

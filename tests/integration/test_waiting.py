@@ -85,14 +85,18 @@ def test_one_listening_connection_a_process(
     consumers = [
         mqpg.consumer(name, group="g", effect="external")(lambda message: seen.append(message.topic)) for name in topics
     ]
-    with mqpg.connect(dsn) as other:
-        with running(consumers[0], mq), running(consumers[1], mq), running(consumers[2], other):
-            for name in topics[:3]:
-                mq.send(name, 1)
-            mq.append()
-            eventually(lambda: sorted(seen) == topics[:3])
-            assert listeners() == 1
-            assert mq._ticks() is other._ticks()
+    with (
+        mqpg.connect(dsn) as other,
+        running(consumers[0], mq),
+        running(consumers[1], mq),
+        running(consumers[2], other),
+    ):
+        for name in topics[:3]:
+            mq.send(name, 1)
+        mq.append()
+        eventually(lambda: sorted(seen) == topics[:3])
+        assert listeners() == 1
+        assert mq._ticks() is other._ticks()
     mq.close()
     eventually(lambda: listeners() == 0)
 
