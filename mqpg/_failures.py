@@ -23,7 +23,18 @@ from mqpg.errors import (
 )
 from mqpg.message import Interval, Message
 
-__all__ = ["FATAL", "Answer", "Failure", "InboxFailed", "KnownReason", "RoundLost", "Watchlist", "answers", "is_passing", "reason_of"]
+__all__ = [
+    "FATAL",
+    "Answer",
+    "Failure",
+    "InboxFailed",
+    "KnownReason",
+    "RoundLost",
+    "Watchlist",
+    "answers",
+    "is_passing",
+    "reason_of",
+]
 
 # What does not go away by trying again.
 FATAL = (ConfigurationError, HandlerStuck, LedgerError, MissingBody, NotFound, OffsetBeyondLog, SchemaError)
