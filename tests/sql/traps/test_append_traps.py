@@ -659,3 +659,79 @@ def test_a_recall_between_the_look_and_the_decision_is_put_off_too(mq: Session, 
     mq.execute("select pg_sleep(1.1)")
     assert mq.append() == 0
     assert [m for _, _, m in positions(mq, "one")] == [kept]
+
+
+# due against recall
+
+
+def put_off_and_rolled_back(mq: Session, broker: Broker) -> list[int]:
+    """Passes put a message off for an open recall, which is rolled back; then it has two rows in delayed."""
+    recaller = broker.session()
+    mq.send("one", "1", delay=seconds(0.05))
+    with recaller.transaction() as tx:
+        recaller.value("recall", mq.scalar("select first_id from mqpg.delayed"))
+        mq.execute("select pg_sleep(0.06)")
+        for _ in range(3):
+            assert mq.append() == 0
+        tx.force_rollback = True
+    eventually(lambda: (mq.append(), positions(mq, "one"))[1])
+    mq.execute("select pg_sleep(1.1)")
+    return appended(mq)
+
+
+def test_trap_a_message_put_off_comes_once(mq: Session, broker: Broker) -> None:
+    assert len(put_off_and_rolled_back(mq, broker)) == 1
+
+
+def test_trap_a_message_put_off_comes_once_mutant_no_tick(mq: Session, broker: Broker) -> None:
+    """A pass in which all was put off must store its tick: else the next one puts the same off again."""
+    mutate(mq, "append", "if v_messages > 0 or v_was_due then", "if v_messages > 0 then")
+    put_off_and_rolled_back(mq, broker)
+    assert mq.scalar("select count(*) from mqpg.delayed") > 2
+
+
+def test_trap_a_message_put_off_comes_once_mutant_any_decision(mq: Session, broker: Broker) -> None:
+    """Only what this very pass decided: the second row meets the decision of the pass that delivered the first."""
+    mutate(mq, "_append_runs", "and k.xid = pg_current_xact_id()", "")
+    message_id = mq.send("one", "1", delay=seconds(0.02))
+    recaller = broker.session()
+    with recaller.transaction() as tx:
+        recaller.value("recall", message_id)
+        mq.execute("select pg_sleep(0.03)")
+        mq.append()
+        tx.force_rollback = True
+    mq.execute("insert into mqpg.delayed select * from mqpg.delayed order by written_at desc limit 1")
+    mq.execute("select pg_sleep(1.1)")
+    mq.append()
+    mq.execute(
+        "insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)"
+        " select clock_timestamp(), pg_current_xact_id(), first_id, n, written_at, topic_id, queue_id"
+        " from mqpg.delayed limit 1"
+    )
+    mq.execute("select pg_sleep(0.01)")
+    mq.append()
+    assert len(appended(mq)) > 1, "delivered twice"
+
+
+# the sequence of batch ids has no cache
+
+
+def turns_of_two_sessions(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
+    """Two sessions send a key's messages in turn, one after the other; as sent, and as they got their offsets."""
+    other = broker.session()
+    mq.send("one", "1", key="k")
+    sent = [session.send("one", "1", key="k") for session in (other, mq, other, mq)]
+    return sent, appended(mq)[1:]
+
+
+def test_trap_the_sequence_has_no_cache(mq: Session, broker: Broker) -> None:
+    assert mq.scalar("select seqcache from pg_sequence where seqrelid = 'mqpg.batch_id'::regclass") == 1
+    sent, got = turns_of_two_sessions(mq, broker)
+    assert got == sent
+
+
+def test_trap_the_sequence_has_no_cache_mutant(mq: Session, broker: Broker) -> None:
+    mq.execute("alter sequence mqpg.batch_id cache 10")
+    sent, got = turns_of_two_sessions(mq, broker)
+    assert sorted(got) == sorted(sent)
+    assert got != sent, "I6: a later message of the key came first"

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from tests.sql.harness import Broker, Session, refused, seconds
-from tests.sql.mutation import mutate
+from tests.sql.mutation import PAUSE, Gate, mutate
 
 # a lost race of cursors
 
@@ -68,21 +68,31 @@ def test_trap_receive_passes_over_a_locked_queue_mutant(mq: Session, broker: Bro
         receive_beside_an_open_receive(mq, broker)
 
 
-def take_with_a_stale_hint(mq: Session, broker: Broker) -> list[int]:
-    """A receive that would look at the cursor before it has the lock sees a claim twice."""
-    mq.send_batch("one", ["1"] * 2)
+def take_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
+    """One receive stops between its look at the queue and the lock, and another takes everything meanwhile."""
+    mutate(mq, "receive", "if not pg_try_advisory_xact_lock(", f"{PAUSE} if not pg_try_advisory_xact_lock(")
+    ids = mq.send_batch("one", ["1"] * 2)
     mq.append()
-    first, second = broker.session(), broker.session()
-    with first.transaction():
-        got = first.receive("one")
-        assert second.receive("one") == []
-    again = second.receive("one")
-    return [m.message_id for m in got + again]
+    gate = Gate(broker)
+    late = gate.stopping()
+    with gate.closed():
+        receiving = broker.background(late.receive, "one", queue_id=0)
+        gate.wait_for(late)
+        assert [m.message_id for m in mq.receive("one")] == ids
+    return [m.message_id for m in receiving.result(5)]
 
 
 def test_trap_a_claim_is_given_once(mq: Session, broker: Broker) -> None:
-    ids = take_with_a_stale_hint(mq, broker)
-    assert len(ids) == len(set(ids)) == 2
+    assert take_with_a_stale_look(mq, broker) == []
+
+
+def test_trap_a_claim_is_given_once_mutant(mq: Session, broker: Broker) -> None:
+    """With the cursor of the look before the lock, only the cursor's key saves the claim from being given twice."""
+    early = "for v_waiting in select q.queue_id, c.claimed, c.claims,"
+    mutate(mq, "receive", early, "v_cursor := mqpg._cursor(v_subscription.subscription_id, 0); " + early)
+    mutate(mq, "receive", "v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);", "")
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        take_with_a_stale_look(mq, broker)
 
 
 @pytest.mark.parametrize("action", ["ack", "nack", "extend", "release"])

@@ -31,8 +31,7 @@ def test_trap_the_standing_decision_is_looked_up_after_the_wait_mutant(mq: Sessi
     mutate(
         mq,
         "_decide",
-        "select o.op into strict v_standing from mqpg.op_log o"
-        " where o.message_id = v_handle.message_id and o.stage = 0;",
+        "select o.op into strict v_standing from mqpg.op_log o where o.message_id = v_id and o.stage = 0;",
         "",
     )
     mutate(
@@ -40,7 +39,7 @@ def test_trap_the_standing_decision_is_looked_up_after_the_wait_mutant(mq: Sessi
         "_decide",
         "v_now := clock_timestamp(); insert into mqpg.op_log",
         """v_now := clock_timestamp();
-        select o.op into v_standing from mqpg.op_log o where o.message_id = v_handle.message_id and o.stage = 0;
+        select o.op into v_standing from mqpg.op_log o where o.message_id = v_id and o.stage = 0;
         insert into mqpg.op_log""",
     )
     said, moved = racing_decisions(mq, broker)
@@ -61,17 +60,49 @@ def test_trap_the_standing_decision_of_a_batch(mq: Session, broker: Broker) -> N
     assert racing_batches_same_handle(mq, broker) == ("already_committed", 1)
 
 
-def test_trap_a_lost_decision_writes_no_final_payload(mq: Session, broker: Broker) -> None:
+def test_trap_the_standing_decision_of_a_batch_mutant(mq: Session, broker: Broker) -> None:
+    """With the look in the snapshot of the insert, the row that it waited for is not there."""
+    mutate(mq, "_decide_batch", "v_xid xid8;", "v_xid xid8; v_seen pg_snapshot := pg_current_snapshot();")
+    mutate(
+        mq,
+        "_decide_batch",
+        "where l.message_id = u.id and l.stage = 0",
+        "where l.message_id = u.id and l.stage = 0 and pg_visible_in_snapshot(l.xid, v_seen)",
+    )
+    said, moved = racing_batches_same_handle(mq, broker)
+    assert (said, moved) == ("already_rolled_back", 1), "it says rolled back of what is delivered"
+
+
+def racing_final_payloads(mq: Session, broker: Broker, function: str) -> int:
+    """Two commits with a final payload each; returns how many of those were written."""
     other = broker.session()
     handle = mq.prepare("one", "1")
+    second = {"commit": (handle, '"second"'), "commit_batch": ([handle], ['"second"'])}[function]
     with mq.transaction():
         mq.commit(handle, '"first"')
-        racing = broker.background(other.commit, handle, '"second"')
+        racing = broker.background(other.call, function, *second)
         broker.wait_blocked(other)
-    assert racing.result(5) == "already_committed"
+    assert racing.result(5)[0].outcome == "already_committed" if function == "commit_batch" else racing.result(5)
     mq.append()
     assert [m.payload for m in mq.receive("one")] == ["first"]
-    assert mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'") == 1
+    return int(mq.scalar("select count(*) from mqpg.commit_log where kind = 'f'"))
+
+
+@pytest.mark.parametrize("function", ["commit", "commit_batch"])
+def test_trap_a_lost_decision_writes_no_final_payload(mq: Session, broker: Broker, function: str) -> None:
+    assert racing_final_payloads(mq, broker, function) == 1
+
+
+MUTANTS = {
+    "commit": ("_decide", "if v_inserted = 0 then", "if v_inserted = 0 and _decide.payload is null then"),
+    "commit_batch": ("_store_finals", "h.id = any(_store_finals.decided) and", ""),
+}
+
+
+@pytest.mark.parametrize("function", ["commit", "commit_batch"])
+def test_trap_a_lost_decision_writes_no_final_payload_mutant(mq: Session, broker: Broker, function: str) -> None:
+    mutate(mq, *MUTANTS[function])
+    assert racing_final_payloads(mq, broker, function) == 2, "a body that nobody delivers"
 
 
 # batches take their handles sorted

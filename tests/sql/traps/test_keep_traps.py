@@ -1,0 +1,136 @@
+"""The traps of the keeper: each scenario holds, and shows the damage once its rule is taken out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually
+from tests.sql.mutation import PAUSE, Gate, mutate
+
+CLOSED = ("closed", "log", 1)
+
+
+@pytest.fixture
+def brisk(mq: Session) -> Session:
+    """Every closed segment is past its retention."""
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
+    mq.execute("update mqpg.topic set retention = '0 s'")
+    age(mq, "0 s")
+    return mq
+
+
+def age(mq: Session, value: str) -> None:
+    """The age at which what is in use is closed."""
+    mq.execute("update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", value)
+
+
+def keep(mq: Session, passes: int = 4) -> list[tuple[str, str, int]]:
+    return [tuple(row)[:3] for _ in range(passes) for row in mq.call("keep")]  # type: ignore[misc]
+
+
+# a log segment is closed once nobody can write into it, and all of it has its offsets
+
+
+def keep_beside_an_open_writer(mq: Session, broker: Broker) -> bool:
+    """Whether the segment is closed although a transaction that wrote into it is still open."""
+    slow = broker.session()
+    with slow.transaction():
+        slow.send("one", "1")
+        mq.send("one", "2")
+        mq.append()
+        return CLOSED in keep(mq)
+
+
+def test_trap_a_writer_keeps_its_segment_open(brisk: Session, broker: Broker) -> None:
+    assert not keep_beside_an_open_writer(brisk, broker)
+    brisk.append()
+    eventually(lambda: CLOSED in keep(brisk, 1), timeout=30)
+
+
+def test_trap_a_writer_keeps_its_segment_open_mutant(brisk: Session, broker: Broker) -> None:
+    mutate(brisk, "_close_segments", ") < pg_snapshot_xmin(pg_current_snapshot())", ") is not null")
+    assert keep_beside_an_open_writer(brisk, broker)
+
+
+def keep_before_the_pass(mq: Session) -> bool:
+    """Whether the segment is closed although a message of it has no offset yet."""
+    mq.send("one", "1")
+    return any(CLOSED in keep(mq) for _ in range(20))
+
+
+def test_trap_what_has_no_offset_keeps_its_segment_open(brisk: Session) -> None:
+    assert not keep_before_the_pass(brisk)
+    brisk.append()
+    eventually(lambda: CLOSED in keep(brisk, 1), timeout=30)
+
+
+def test_trap_what_has_no_offset_keeps_its_segment_open_mutant(brisk: Session) -> None:
+    mutate(
+        brisk,
+        "_close_segments",
+        "and (v_tick.snapshot is null or not pg_visible_in_snapshot(l.xid, v_tick.snapshot))",
+        "and false",
+    )
+    eventually(lambda: keep_before_the_pass(brisk), timeout=30)
+
+
+# I11 is looked at again under the partition's lock
+
+
+def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
+    """A message is done with at the first look and a dead letter at the second; and whether its body is gone."""
+    mutate(mq, "_drop_log", "v_held := mqpg._hold(v_ids);", f"v_held := mqpg._hold(v_ids); {PAUSE}")
+    message_id = mq.send("one", "1")
+    mq.append()
+    mq.drain("one")
+    mq.drain("one", group="g")
+    keep(mq, 1)
+    age(mq, "6 hours")
+    eventually(lambda: _is_closed(mq), timeout=30, interval=0.05)
+    gate = Gate(broker)
+    keeper = gate.stopping()
+    with gate.closed():
+        keeping = broker.background(_drop, keeper)
+        gate.wait_for(keeper)
+        mq.execute(
+            "insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts)"
+            " select subscription_id, %s, %s, 0, 1 from mqpg.subscription join mqpg.topic using (topic_id)"
+            " where name = 'one'",
+            message_id,
+            message_id,
+        )
+    keeping.result(30)
+    return message_id, not mq.rows("select from mqpg.held where message_id = %s", message_id)
+
+
+def _is_closed(mq: Session) -> bool:
+    """The segment is closed; nothing is dropped on the way, for cursors still look at it."""
+    mq.execute("update mqpg.topic set retention = '1 hour'")
+    keep(mq, 1)
+    mq.execute("update mqpg.topic set retention = '0 s'")
+    return bool(mq.scalar("select closed_at is not null from mqpg.segment where family = 'log' and segment_no = 1"))
+
+
+def _drop(keeper: Session) -> None:
+    def dropped() -> bool:
+        return any(row.action == "dropped" and row.detail.startswith("commit_log_1") for row in keeper.call("keep"))
+
+    eventually(dropped, timeout=30, interval=0.05)
+
+
+def test_trap_survivors_are_looked_for_again_under_the_lock(brisk: Session, broker: Broker) -> None:
+    """The drop gives way, and the next pass holds the message."""
+    message_id, gone = a_survivor_that_comes_late(brisk, broker)
+    assert not gone
+    assert [letter.message_id for letter in brisk.call("dead_letters", "g", "one")] == [message_id]
+
+
+def test_trap_survivors_are_looked_for_again_under_the_lock_mutant(brisk: Session, broker: Broker) -> None:
+    mutate(
+        brisk,
+        "_drop_log",
+        "select from mqpg._survivors(v_from, v_to, v_tick_id, null) v where not exists",
+        "select from mqpg._survivors(v_from, v_to, v_tick_id, null) v where false and not exists",
+    )
+    _, gone = a_survivor_that_comes_late(brisk, broker)
+    assert gone, "a dead letter without a body"
