@@ -272,3 +272,27 @@ def test_receive_passes_over_a_queue_that_is_being_moved(mq: Session, broker: Br
         mq.call("seek", "g", "one", "1", queue_id=0)
         assert broker.background(other.receive, "one").result(5) == []
     assert [m.payload for m in other.receive("one")] == [1]
+
+
+def test_I7_positions_go_back_by_seek_only(mq: Session) -> None:
+    """Over everything that moves a cursor, only versions written by a seek lie before the ones they follow."""
+    fill(mq, 6)
+    mq.execute("update mqpg.tick set at = at - interval '1 hour'")
+    mq.call("alter_topic", "one", message_ttl=seconds(600))
+    fill(mq, 6)
+    rows = mq.receive("one", max_messages=3)
+    mq.nack(rows[0].receipt, [rows[0].message_id], delay=seconds(0))
+    mq.call("release", rows[0].receipt)
+    mq.ack(mq.receive("one", max_messages=2, queue_id=0)[0].receipt)
+    mq.call("seek", "g", "one", "8", queue_id=0)
+    mq.drain("one")
+    mq.call("purge_topic", "one")
+    mq.call("seek", "g", "one", "earliest")
+    mq.drain("one")
+    back = mq.rows(
+        "select action from (select c.*, lag(committed) over w as before, lag(claimed) over w as claimed_before"
+        " from mqpg.cursor c window w as (partition by subscription_id, queue_id order by version)) as v"
+        " where committed < before or claimed < claimed_before"
+    )
+    assert len(back) == 2
+    assert {row.action for row in back} == {"q"}
