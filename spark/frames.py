@@ -33,7 +33,7 @@ class Frames:
     """One row a message (known), an offset (placed), an effect (applied), a delivery owed, a promise of a ledger.
 
     queued: ids with an offset of their topic; seen: ids with any offset or an effect; where: positions of groups;
-    dropped: ranges of ids whose messages are dropped.
+    again: what a seek back brought again; dropped: ranges of ids whose messages are dropped.
     """
 
     topics: DataFrame
@@ -47,6 +47,7 @@ class Frames:
     delivered: DataFrame
     promised: DataFrame
     seen: DataFrame
+    again: DataFrame
     dropped: history.Segments
 
 
@@ -129,5 +130,17 @@ def derive(inputs: Inputs, to: Stage) -> Frames:
         ),
     )
     return Frames(
-        topics, raw["tick"], queue_rows, known, placed, queued, applied, where, delivered, promised, seen, dropped
+        topics,
+        raw["tick"],
+        queue_rows,
+        known,
+        placed,
+        queued,
+        applied,
+        where,
+        delivered,
+        promised,
+        seen,
+        raw["again"],
+        dropped,
     )

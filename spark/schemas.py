@@ -83,7 +83,10 @@ TICKS = _parse("tick_id bigint, xmax bigint, xip array<bigint>, due_until timest
 TOPICS = _parse("topic_id int, topic string")
 SUBSCRIPTIONS = _parse("subscription_id int, consumer_group string, topic_id int, start string")
 CURSORS = _parse("subscription_id int, queue_id int, committed bigint, start_offset bigint")
+# Dead ones, and those that the group was moved over: what it need not apply.
 DEAD_LETTERS = _parse("subscription_id int, message_id bigint, attempts int")
+# How often a seek back brought a message again.
+AGAIN = _parse("consumer_group string, topic string, message_id bigint, times bigint")
 
 LEDGER = _parse("ledger string, message_id bigint, nonce string, entry string, created_at timestamp, done_at timestamp")
 # Committed rows of a ledger, as reconciliation reads them.

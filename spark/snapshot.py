@@ -15,7 +15,7 @@ from typing import Any, LiteralString
 
 import psycopg
 from psycopg.rows import dict_row
-from psycopg.sql import Composed
+from psycopg.sql import SQL, Composed, Identifier
 
 from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError
 from mqpg.spark.databases import Database, jdbc_options
@@ -26,6 +26,12 @@ _EXPORT = """
 select pg_export_snapshot() as snapshot_id, pg_current_snapshot()::text as snapshot,
     (select system_identifier from pg_control_system()) as system_identifier,
     current_database() as database, current_setting('server_version') as server_version
+"""
+# Tables with partitions, as far as the database has them; LOCK TABLE takes the partitions along.
+_PARTITIONED = """
+select c.relname from pg_class c
+where c.relnamespace = to_regnamespace('mqpg') and c.relkind = 'p'
+    and c.relname in ('commit_log', 'op_log', 'consume_queue', 'tick', 'delayed', 'cursor')
 """
 
 
@@ -78,9 +84,11 @@ def pinned(database: Database) -> Iterator[Snapshot]:
         try:
             connection.execute("set idle_in_transaction_session_timeout = 0")
             clock = connection.execute("select clock_timestamp() as now").fetchone()
+            tables = [row["relname"] for row in connection.execute(_PARTITIONED).fetchall()]
             connection.commit()
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
+            _hold(connection, tables)
             row = connection.execute(_EXPORT).fetchone()
         except psycopg.Error as error:
             raise ConnectionFailed(f"no snapshot of {database.name}: {_line(error)}") from error
@@ -97,6 +105,16 @@ def pinned(database: Database) -> Iterator[Snapshot]:
         )
         snapshot.jdbc()
         yield snapshot
+
+
+def _hold(connection: psycopg.Connection[dict[str, Any]], tables: list[str]) -> None:
+    """Keeps a broker's partitions from being dropped before they are read: a snapshot alone does not.
+
+    Locks first, then the snapshot: LOCK TABLE takes none. keep() gives up on them after 100 ms and comes back.
+    """
+    if tables:
+        names = SQL(", ").join(Identifier("mqpg", table) for table in tables)
+        connection.execute(SQL("lock table {} in access share mode").format(names))
 
 
 def _line(error: BaseException) -> str:

@@ -38,6 +38,26 @@ _DECISIONS_GONE = (
     "and x.message_id >= s.lower_bound::bigint * 1024 and x.message_id < s.upper_bound::bigint * 1024)"
 )
 
+# What groups were moved over, or are to get again, as ids: offsets of jumps, found in the queues as far as these go.
+_JUMPED = (
+    "(select j.subscription_id, j.consumer_group, j.topic, j.back, c.first_ids[u.i] + o.o - u.start as message_id "
+    "from mqpg.jump j join mqpg.consume_queue c on c.topic_id = j.topic_id and c.queue_id = j.queue_id "
+    "and c.subscription_id = case j.queue_id when -1 then j.subscription_id else 0 end "
+    "and c.base_offset < j.to_offset and c.base_offset + c.n > j.from_offset "
+    "cross join lateral unnest(c.starts) with ordinality as u(start, i) "
+    "cross join lateral generate_series(u.start, coalesce(c.starts[u.i + 1], c.n) - 1) as o(o) "
+    "where c.base_offset + o.o >= j.from_offset and c.base_offset + o.o < j.to_offset)"
+)
+# Dead letters, those that were discarded, what was left out by seek, purge, expiry or policy, and what a filter does not
+# choose: settled on purpose.
+_SETTLED_APART = (
+    "(select d.subscription_id, d.message_id, max(d.attempts) as attempts from ("
+    "select l.subscription_id, l.message_id, l.attempts from mqpg.dead_letter l "
+    "union all select f.subscription_id, f.message_id, f.attempts from mqpg.former_letter f where f.fate = 'discarded' "
+    f"union all select j.subscription_id, j.message_id, 0 from {_JUMPED} j where not j.back "
+    "union all select u.subscription_id, u.message_id, 0 from mqpg._unchosen() u) d group by 1, 2)"
+)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -136,9 +156,15 @@ def broker_sources(topic_ids: list[int] | None) -> list[Source]:
         Source(
             "dead_letter",
             "x.subscription_id, x.message_id, x.attempts",
-            "mqpg.dead_letter x",
+            f"{_SETTLED_APART} x",
             schemas.DEAD_LETTERS,
-            "x.message_id",
+        ),
+        Source(
+            "again",
+            "x.consumer_group, x.topic, x.message_id, x.times",
+            "(select j.consumer_group, j.topic, j.message_id, count(*) as times "
+            f"from {_JUMPED} j where j.back group by 1, 2, 3) x",
+            schemas.AGAIN,
         ),
     ]
 

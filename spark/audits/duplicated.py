@@ -10,12 +10,16 @@ from mqpg.spark.audits._anomaly import anomaly, together
 __all__ = ["duplicated"]
 
 
-def duplicated(placed: DataFrame, applied: DataFrame) -> DataFrame:
-    """Messages applied twice by a group, messages at two offsets of a topic's queues, offsets held twice."""
-    return together(_applied_twice(applied), _two_offsets(placed), _offset_held_twice(placed))
+def duplicated(placed: DataFrame, applied: DataFrame, again: DataFrame) -> DataFrame:
+    """Messages applied twice by a group, messages at two offsets of a topic's queues, offsets held twice.
+
+    again: how often a seek back brought a message again; so often it may be applied once more.
+    """
+    return together(_applied_twice(applied, again), _two_offsets(placed), _offset_held_twice(placed))
 
 
-def _applied_twice(applied: DataFrame) -> DataFrame:
+def _applied_twice(applied: DataFrame, again: DataFrame) -> DataFrame:
+    wanted = again.withColumnRenamed("times", "wanted")
     repeated = (
         applied.groupBy("consumer_group", "topic", "message_id")
         .agg(
@@ -24,6 +28,8 @@ def _applied_twice(applied: DataFrame) -> DataFrame:
             F.min("queue_offset").alias("queue_offset"),
         )
         .where("times > 1")
+        .join(wanted, ["consumer_group", "topic", "message_id"], "left")
+        .where("times > 1 + coalesce(wanted, 0)")
     )
     return anomaly("duplicated", repeated, F.format_string("applied %s times", F.col("times")))
 

@@ -58,7 +58,7 @@ def _anomalies(frames: Frames, inputs: Inputs, options: AuditOptions) -> DataFra
     }
     found = [
         audits.lost(frames.known, frames.placed, frames.delivered, frames.topics),
-        audits.duplicated(frames.placed, frames.applied),
+        audits.duplicated(frames.placed, frames.applied, frames.again),
         audits.phantom(frames.placed, frames.applied, frames.promised, purged_before=purged_before),
         audits.early(
             frames.placed,

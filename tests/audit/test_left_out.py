@@ -1,0 +1,98 @@
+"""What a group was moved over on purpose is neither lost nor a gap, and what it was told to do again is no duplicate:
+the audit says so, and still finds what is wrong beside it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import psycopg
+import pytest
+
+from mqpg.spark.databases import parse_database
+from mqpg.spark.report import Report
+from mqpg.spark.snapshot import pinned
+from mqpg.spark.verdict import Verdict
+from tests.audit.story import Story, Trio
+
+pytestmark = pytest.mark.spark
+
+
+def found(report: Report) -> dict[str, int]:
+    return {kind: count for kind, count in report.anomalies.items() if count}
+
+
+def test_seek_purge_expiry_discard_and_policy_are_accounted_apart(audit: Callable[..., Report], story: Story) -> None:
+    broker = story.broker
+    broker.execute("select mqpg.discard_dead_letters('board', 'orders')")
+    for why in ("purge_topic('orders')", "seek('board', 'orders', 'latest')"):
+        for _ in range(3):
+            story.business()
+        story.append()
+        broker.execute(f"select mqpg.{why}")  # type: ignore[call-overload]
+        story.business()
+        story.drain()
+    _forget_local_offsets(story)
+    report = audit()
+    assert (report.verdict, found(report)) == (Verdict.VALID, {}), (report.reasons, report.examples)
+    left_out = {
+        row["why"]: row["offsets"] for row in report.run["broker"]["left_out"] if row["consumer_group"] == "board"
+    }
+    assert left_out == {"purge": 3, "seek": 3}
+    message = story.business()
+    story.drain()
+    _forget_local_offsets(story)
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
+    assert found(audit()) == {"lost": 1}
+
+
+def _forget_local_offsets(story: Story) -> None:
+    """The group goes by the broker's cursor: one that keeps its own offsets would not have been moved."""
+    story.consumer.execute("delete from mqpg_offsets")
+
+
+def test_what_a_seek_back_brought_again_may_be_applied_again(audit: Callable[..., Report], story: Story) -> None:
+    _forget_local_offsets(story)
+    message = story.business()
+    story.drain()
+    _forget_local_offsets(story)
+    tail = story.one("select max(next_offset) from mqpg.queue_depth where topic = 'orders'")
+    assert tail > 0
+    row = story.broker.execute(
+        "select queue_id, queue_offset from mqpg.find_by_key('orders', 'none') union all"
+        " select (detail ->> 'queue_id')::int, (detail ->> 'queue_offset')::bigint from mqpg.trace(%s)"
+        " where event = 'appended'",
+        (message,),
+    ).fetchone()
+    assert row is not None
+    story.broker.execute(
+        "select mqpg.seek('board', 'orders', %s, queue_id => %s)", (str(row["queue_offset"]), row["queue_id"])
+    )
+    story.drain()
+    _forget_local_offsets(story)
+    times = story.consumer.execute(
+        "select count(*) as n from mqpg_applied where message_id = %s", (message,)
+    ).fetchone()
+    assert times is not None
+    assert times["n"] == 2
+    report = audit()
+    assert found(report) == {}, report.examples
+    story.consumer.execute(
+        "insert into mqpg_applied select * from mqpg_applied where message_id = %s limit 1", (message,)
+    )
+    assert found(audit()) == {"duplicated": 1}
+
+
+def test_a_pinned_snapshot_keeps_the_tables_that_it_is_to_read(trio: Trio) -> None:
+    """Without locks keep() could drop a partition between the snapshot and the read."""
+    with pinned(parse_database(trio.broker)), psycopg.connect(trio.broker, autocommit=True) as keeper:
+        partition = keeper.execute("select inhrelid::regclass::text from pg_inherits"
+                                   " where inhparent = 'mqpg.commit_log'::regclass limit 1").fetchone()  # fmt: skip
+        assert partition is not None
+        keeper.execute("set lock_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            keeper.execute(f"drop table {partition[0]}")  # type: ignore[call-overload]
+        writer = threading.Thread(target=keeper.execute, args=("select mqpg.send('orders', '1'::text)",))
+        writer.start()
+        writer.join(5)
+        assert not writer.is_alive()
