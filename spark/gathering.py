@@ -35,6 +35,11 @@ from mqpg.spark.snapshot import Snapshot, pinned
 __all__ = ["gather", "probe"]
 
 _GROUPS_OF = SQL("select distinct consumer_group from {}")
+# Accounted apart, and told in the report: what groups were moved over, and what they were told to do again.
+_LEFT_OUT = """
+select j.topic, j.consumer_group, j.why, j.back, sum(j.to_offset - j.from_offset)::bigint as offsets
+from mqpg.jump j group by 1, 2, 3, 4 order by 1, 2, 3, 4
+"""
 
 
 def probe(options: AuditOptions) -> None:
@@ -163,6 +168,7 @@ class _Gathering:
             "select count(*) as n from mqpg.segment where family = 'tick' and body_dropped_at is not null"
         )
         self.result.complete = gone[0]["n"] == 0
+        self.result.broker["left_out"] = broker.rows(_LEFT_OUT)
 
 
 def _by_value(urls: Mapping[str, str]) -> dict[str, list[str]]:

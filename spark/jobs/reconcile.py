@@ -2,7 +2,7 @@
 
 A ledger is read first and the broker after it, and rows younger than older_than are left to their producers. So a row
 whose half no commit decided is a lost commit: its local transaction had committed before, and its producer has had its
-time. Each hit is looked at again when it is settled, so any number of jobs, and of mqpg.protocols.Reconciler, may run at once.
+time. Each hit is looked at again when it is settled, so any number of jobs, and of Reconciler, may run at once.
 """
 
 from __future__ import annotations
