@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,33 @@ async def apply_async(messages, conn):
 
 def plain(message, conn):
     pass
+"""
+# With a database of its own (C2), anywhere (C3), and one whose handler takes its time.
+ELSEWHERE = """
+import os, sqlite3, time
+import mqpg
+from sqlalchemy import text
+
+@mqpg.consumer("t", group="own", database=os.environ.get("OWN", "sqlite://"), journal=True, max_messages=5)
+def own(message, conn):
+    conn.execute(text("insert into effect values (:id)"), {"id": message.message_id})
+
+@mqpg.consumer("t", group="mail", effect="external", mode="shared", max_messages=5, lease=2)
+def mail(message):
+    with open("mailed", "a") as out:
+        out.write(f"{message.message_id} ")
+
+@mqpg.consumer("t", group="slow", effect="external", lease=1)
+def slow(message):
+    with open("begun", "a") as out:
+        out.write("x")
+    time.sleep(2.5)
+    with open("done", "a") as out:
+        out.write(f"{message.message_id} ")
+
+@mqpg.consumer("t", group="stuck", effect="external", timeout=0.05, max_messages=1, max_attempts=1)
+def stuck(message):
+    time.sleep(600)
 """
 
 
@@ -100,6 +129,89 @@ def test_only_some_queues(processes: Processes, db: Connection, handlers: str) -
     eventually(lambda: row and len(effects(db)) == row[0], why=processes.logs)
     lag = db.execute("select queue_id, lag from mqpg.subscription_lag where queue_id >= 0").fetchall()
     assert {queue for queue, left in lag if left} == {0, 2}
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, db: Connection) -> str:
+    """Module with handlers whose effects are not in the broker's database."""
+    (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
+    db.execute("select mqpg.create_topic('t', 4)")
+    return "elsewhere"
+
+
+def own_effects(path: Path) -> list[int]:
+    with closing(sqlite3.connect(path)) as own:
+        return [row[0] for row in own.execute("select message_id from effect order by message_id")]
+
+
+def numbers(path: Path) -> list[int]:
+    return sorted(map(int, path.read_text().split())) if path.exists() else []
+
+
+@pytest.mark.chaos
+def test_c2_a_killed_consumer_applies_once_in_its_own_database(
+    processes: Processes, db: Connection, elsewhere: str, tmp_path: Path
+) -> None:
+    """The same name again finds its queues and its offsets; another one gets none of them."""
+    path = tmp_path / "own.db"
+    with closing(sqlite3.connect(path)) as own:
+        own.execute("create table effect (message_id int)")
+    db.execute("select mqpg.subscribe('own', 't', 'pinned')")
+    arguments = (f"{elsewhere}:own", "--consumer", "one", "--concurrency", "2")
+    sent = send(db, 60)
+    first = processes.start("consume", *arguments, OWN=f"sqlite:///{path}")
+    eventually(lambda: len(own_effects(path)) >= 10, why=processes.logs)
+    first.kill()
+    sent += send(db, 60)
+    second = processes.start("consume", *arguments, OWN=f"sqlite:///{path}")
+    eventually(lambda: len(own_effects(path)) >= len(sent), why=processes.logs)
+    assert second.stop() == 0
+    assert own_effects(path) == sorted(sent)
+
+
+@pytest.mark.chaos
+def test_c3_what_a_killed_consumer_held_comes_again(
+    processes: Processes, db: Connection, elsewhere: str, tmp_path: Path
+) -> None:
+    """At least once: what was acknowledged before is not repeated, at most the message in hand is."""
+    db.execute("select mqpg.subscribe('mail', 't', 'shared')")
+    pair = [processes.start("consume", f"{elsewhere}:mail", "--concurrency", "2") for _ in range(2)]
+    eventually(lambda: len(workers(db, "consumer", "active")) == 2, why=processes.logs)
+    sent = send(db, 300)
+    eventually(lambda: numbers(tmp_path / "mailed"), why=processes.logs)
+    pair[0].kill()
+    eventually(lambda: set(numbers(tmp_path / "mailed")) == set(sent), why=processes.logs)
+    assert pair[1].stop() == 0
+    mailed = numbers(tmp_path / "mailed")
+    assert len(mailed) - len(set(mailed)) <= 2
+
+
+def test_sigterm_finishes_the_message_in_hand_and_gives_the_others_back(
+    processes: Processes, db: Connection, elsewhere: str, tmp_path: Path
+) -> None:
+    """The handler takes longer than the lease, which the heartbeat extends meanwhile."""
+    db.execute("select mqpg.subscribe('slow', 't')")
+    query = "select mqpg.send_batch('t', array_fill('{}'::text, array[3]), keys => array_fill('k'::text, array[3]))"
+    sent = [row[0] for row in db.execute(query)]
+    db.execute("select mqpg.append()")
+    process = processes.start("consume", f"{elsewhere}:slow")
+    eventually((tmp_path / "begun").exists, why=processes.logs)
+    assert process.stop(signal.SIGTERM) == 0
+    assert numbers(tmp_path / "done") == sent[:1]
+    rest = db.execute("select message_id, attempt from mqpg.receive('slow', 't')").fetchall()
+    assert rest == [(sent[1], 1), (sent[2], 1)]
+
+
+def test_a_process_full_of_stuck_handlers_ends(processes: Processes, db: Connection, elsewhere: str) -> None:
+    """So that whoever supervises it starts it anew."""
+    db.execute("select mqpg.subscribe('stuck', 't', max_attempts => 1)")
+    send(db, 10)
+    process = processes.start("consume", f"{elsewhere}:stuck", "--concurrency", "2")
+    assert process.wait() == 1
+    assert "never returned" in process.log()
+    dead = db.execute("select count(*) from mqpg.dead_letters('stuck', 't')").fetchone()
+    assert dead is not None
+    assert 8 <= dead[0] <= 10
 
 
 @pytest.mark.parametrize(
