@@ -1,0 +1,400 @@
+"""Two connections at each lock: who waits, for how long, who passes by, and what a REPEATABLE READ caller is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tests.sql.harness import Broker, Session, eventually, positions, refused, seconds
+
+PATIENCE = "100 ms"
+
+
+@pytest.fixture
+def other(mq: Session, broker: Broker) -> Session:
+    """A second connection; nobody waits long for a queue."""
+    mq.execute("update mqpg.settings set value = %s where name = 'lock_timeout'", PATIENCE)
+    return broker.session()
+
+
+@pytest.fixture
+def impatient(other: Session, broker: Broker) -> Session:
+    """A connection whose every wait for a lock ends after 100 ms."""
+    return broker.session("set lock_timeout = '100ms'")
+
+
+@contextmanager
+def within(limit: float) -> Iterator[None]:
+    started = time.monotonic()
+    yield
+    assert time.monotonic() - started < limit, "it waited"
+
+
+def filled(mq: Session, topic: str = "one", n: int = 2) -> list[int]:
+    ids = mq.send_batch(topic, ["1"] * n)
+    mq.append()
+    return ids
+
+
+# the lock of a queue's cursor
+
+
+def test_receive_passes_by_a_locked_queue(mq: Session, other: Session) -> None:
+    filled(mq)
+    with mq.transaction():
+        assert len(mq.receive("one")) == 2
+        with within(1):
+            assert other.receive("one") == []
+
+
+def test_a_shared_receive_waits_a_moment_only(mq: Session, other: Session) -> None:
+    mq.call("subscribe", "many", "one", mode="shared")
+    filled(mq)
+    with mq.transaction():
+        assert len(mq.receive("one", group="many", max_messages=1)) == 1
+        with within(1):
+            assert other.receive("one", group="many") == []
+    assert len(other.receive("one", group="many")) == 1
+
+
+SETTLING: dict[str, Callable[[Session, str, list[int]], object]] = {
+    "ack": lambda s, receipt, ids: s.ack(receipt),
+    "nack": lambda s, receipt, ids: s.nack(receipt, ids),
+    "extend": lambda s, receipt, ids: s.call("extend", receipt, seconds(60)),
+    "release": lambda s, receipt, ids: s.call("release", receipt),
+    "seek": lambda s, receipt, ids: s.call("seek", "g", "one", "earliest"),
+    "purge_topic": lambda s, receipt, ids: s.call("purge_topic", "one"),
+}
+
+
+@pytest.mark.parametrize("call", SETTLING)
+def test_settling_waits_for_the_cursor_with_a_time_out(mq: Session, other: Session, call: str) -> None:
+    ids = filled(mq)
+    receipt = mq.receive("one")[0].receipt
+    with mq.transaction():
+        mq.call("extend", receipt, seconds(60))
+        with within(3), refused("55P03"):
+            SETTLING[call](other, receipt, ids)
+    assert other.scalar("select current_setting('lock_timeout')") == "0"
+    SETTLING[call](other, receipt, ids)
+
+
+def test_unpin_waits_for_the_cursor_with_a_time_out(mq: Session, other: Session) -> None:
+    mq.call("subscribe", "pin", "one", mode="pinned")
+    filled(mq)
+    with mq.transaction():
+        assert len(mq.receive("one", group="pin", consumer="x")) == 2
+        with within(3), refused("55P03"):
+            other.call("unpin", "pin", "one")
+    other.call("unpin", "pin", "one")
+    assert len(other.receive("one", group="pin", consumer="y")) == 2
+
+
+def test_an_ack_that_gets_the_lock_in_time_counts(mq: Session, broker: Broker) -> None:
+    filled(mq)
+    receipt = mq.receive("one", max_messages=1)[0].receipt
+    other = broker.session()
+    with mq.transaction():
+        mq.call("extend", receipt, seconds(60))
+        acking = broker.background(other.ack, receipt)
+        broker.wait_blocked(other)
+    acking.result(5)
+    with refused("MQ008"):
+        mq.ack(receipt)
+
+
+# passes
+
+
+def test_a_pass_waits_for_the_pass_before(mq: Session, broker: Broker, impatient: Session) -> None:
+    ids = filled(mq, n=1)
+    other = broker.session()
+    with mq.transaction():
+        assert mq.append() == 0
+        ids += [other.send("one", "2")]
+        with refused("55P03"):
+            impatient.append()
+        passing = broker.background(other.append)
+        broker.wait_blocked(other)
+    assert passing.result(5) == 1
+    assert [m for _, _, m in positions(mq, "one")] == ids
+
+
+def test_nobody_waits_for_another_half_pass_and_no_half_is_forgotten(mq: Session, impatient: Session) -> None:
+    """Who has the lock does the same work for all."""
+    mq.call("create_producer_group", "soon", check_after=seconds(0.01))
+    handle = mq.prepare("one", "1", "soon")
+    mq.execute("select pg_sleep(0.12)")
+    with mq.transaction():
+        assert [row.handle for row in mq.call("due_checks", "soon", 10, seconds(0.01))] == [handle]
+        with within(1):
+            assert impatient.call("due_checks", "soon") == []
+            assert impatient.value("compensate") == 0
+    eventually(lambda: [row.handle for row in impatient.call("due_checks", "soon")] == [handle])
+
+
+def test_a_second_keeper_has_nothing_to_do(mq: Session, other: Session) -> None:
+    mq.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
+    with mq.transaction() as tx:
+        assert mq.call("keep")
+        with within(1):
+            assert other.call("keep") == []
+        tx.force_rollback = True
+    assert other.call("keep")
+
+
+@pytest.mark.parametrize("call", ["subscribe", "seek", "join"])
+def test_who_begins_at_the_oldest_offset_keeps_the_keeper_from_moving_it(
+    mq: Session, other: Session, call: str
+) -> None:
+    """The keeper's side of the lock of a topic, held by hand."""
+    mq.call("subscribe", "all", "one", mode="broadcast")
+    calls: dict[str, Callable[[], object]] = {
+        "subscribe": lambda: other.call("subscribe", "new", "one"),
+        "seek": lambda: other.call("seek", "g", "one", "earliest"),
+        "join": lambda: other.receive("one", group="all", consumer="x"),
+    }
+    with mq.transaction():
+        mq.execute("select pg_advisory_xact_lock(1836150838, topic_id) from mqpg.topic where name = 'one'")
+        with within(3), refused("55P03"):
+            calls[call]()
+    calls[call]()
+    with other.transaction():
+        calls["subscribe"]()
+        other.call("seek", "g", "one", "earliest")
+        sql = "select pg_try_advisory_xact_lock(1836150838, topic_id) from mqpg.topic where name = 'one'"
+        assert mq.scalar(sql) is False
+
+
+def test_two_that_join_a_broadcast_group_under_one_name_are_one(mq: Session, other: Session) -> None:
+    mq.call("subscribe", "all", "one", mode="broadcast")
+    filled(mq)
+    with mq.transaction():
+        assert len(mq.receive("one", group="all", consumer="x")) == 2
+        with within(1):
+            assert other.receive("one", group="all", consumer="x") == []
+    assert other.receive("one", group="all", consumer="x") == []
+    assert mq.scalar("select count(*) from mqpg.subscription where member = 'x'") == 1
+
+
+# recall
+
+
+def test_recalls_of_one_message_are_one_after_the_other(mq: Session, broker: Broker, impatient: Session) -> None:
+    first, second = mq.send_batch("one", ["1"] * 2, delay=seconds(60))
+    other = broker.session()
+    with mq.transaction():
+        assert mq.value("recall", first) is True
+        with refused("55P03"):
+            impatient.value("recall", first)
+        assert impatient.value("recall", second) is True
+        recalling = broker.background(other.value, "recall", first)
+        broker.wait_blocked(other)
+    assert recalling.result(5) is True
+
+
+def test_a_recall_waits_for_the_pass_that_delivers_the_message(mq: Session, broker: Broker, impatient: Session) -> None:
+    message_id = mq.send("one", "1", delay=seconds(0.02))
+    other = broker.session()
+    mq.execute("select pg_sleep(0.03)")
+    with mq.transaction():
+        assert mq.append() == 1
+        with refused("55P03"):
+            impatient.value("recall", message_id)
+        recalling = broker.background(other.value, "recall", message_id)
+        broker.wait_blocked(other)
+    assert recalling.result(5) is False
+
+
+# the key of a decision
+
+DECIDING: dict[str, Callable[[Session, str], str]] = {
+    "commit": lambda s, handle: s.commit(handle),
+    "rollback": lambda s, handle: s.rollback(handle),
+    "commit_batch": lambda s, handle: str(s.call("commit_batch", [handle])[0].outcome),
+    "rollback_batch": lambda s, handle: str(s.call("rollback_batch", [handle])[0].outcome),
+    "settle": lambda s, handle: str(s.value("settle", handle, "rollback", "said so")),
+}
+
+
+@pytest.mark.parametrize("second", DECIDING)
+def test_the_second_decider_waits_and_is_told_what_stands(
+    mq: Session, broker: Broker, impatient: Session, second: str
+) -> None:
+    other, handle = broker.session(), mq.prepare("one", "1")
+    with mq.transaction():
+        assert mq.commit(handle) == "committed"
+        with refused("55P03"):
+            DECIDING[second](impatient, handle)
+        deciding = broker.background(DECIDING[second], other, handle)
+        broker.wait_blocked(other)
+    assert deciding.result(5) == "already_committed"
+
+
+@pytest.mark.parametrize("second", DECIDING)
+def test_the_second_decider_decides_when_the_first_rolls_back(mq: Session, broker: Broker, second: str) -> None:
+    other, handle = broker.session(), mq.prepare("one", "1")
+    with mq.transaction() as tx:
+        mq.commit(handle)
+        deciding = broker.background(DECIDING[second], other, handle)
+        broker.wait_blocked(other)
+        tx.force_rollback = True
+    assert deciding.result(5) == ("committed" if "commit" in second else "rolled_back")
+
+
+# dedup ids
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_dedup_id_that_is_pending_is_waited_for(
+    mq: Session, broker: Broker, impatient: Session, commits: bool
+) -> None:
+    other = broker.session()
+    with mq.transaction() as tx:
+        first = mq.send("one", "1", dedup_id="d")
+        with refused("55P03"):
+            impatient.send("one", "2", dedup_id="d")
+        sending = broker.background(other.send, "one", "2", dedup_id="d")
+        broker.wait_blocked(other)
+        tx.force_rollback = not commits
+    assert (sending.result(5) == first) is commits
+    assert mq.append() == 1
+
+
+def test_a_dedup_id_of_a_half_that_is_pending_is_waited_for(mq: Session, broker: Broker) -> None:
+    other = broker.session()
+    with mq.transaction():
+        first = mq.prepare("one", "1", dedup_id="d")
+        preparing = broker.background(other.prepare, "one", "1", dedup_id="d")
+        broker.wait_blocked(other)
+    assert preparing.result(5) == first
+
+
+# the key of the ledger
+
+
+def test_a_local_transaction_waits_for_a_fence_under_way(mq: Session, broker: Broker, impatient: Session) -> None:
+    mq.call("create_producer_group", "led", check_after=seconds(0.01), checker="ledger")
+    handle, other = mq.prepare("one", "1", "led"), broker.session()
+    mq.execute("select pg_sleep(0.12)")
+    with mq.transaction():
+        assert mq.value("compensate") == 1
+        with refused("55P03"):
+            impatient.call("local_begin", handle)
+        beginning = broker.background(other.call, "local_begin", handle)
+        broker.wait_blocked(other)
+    with refused("MQ017"):
+        beginning.result(5)
+
+
+def test_the_fence_waits_a_moment_only_for_an_open_local_transaction(mq: Session, other: Session) -> None:
+    mq.call("create_producer_group", "led", check_after=seconds(0.01), checker="ledger")
+    handle = mq.prepare("one", "1", "led")
+    mq.execute("select pg_sleep(0.12)")
+    with mq.transaction():
+        mq.call("local_begin", handle)
+        with within(2):
+            assert other.value("compensate") == 1
+        assert other.scalar("select count(*) from mqpg.op_log") == 0
+    eventually(
+        lambda: (other.value("compensate"), other.scalar("select count(*) = 1 from mqpg.op_log where op = 'c'"))[1]
+    )
+
+
+def test_two_local_transactions_of_one_half_are_one(mq: Session, broker: Broker) -> None:
+    handle, other = mq.prepare("one", "1"), broker.session()
+    with mq.transaction():
+        mq.call("local_begin", handle)
+        beginning = broker.background(other.call, "local_begin", handle)
+        broker.wait_blocked(other)
+    with refused("MQ018"):
+        beginning.result(5)
+
+
+# dead letters
+
+
+def test_two_redrives_send_each_letter_once(mq: Session, broker: Broker) -> None:
+    mq.call("subscribe", "mortal", "one", max_attempts=1)
+    (message_id,) = filled(mq, n=1)
+    mq.nack(mq.receive("one", group="mortal")[0].receipt, [message_id])
+    other = broker.session()
+    with mq.transaction():
+        assert mq.value("redrive", "mortal", "one") == 1
+        driving = broker.background(other.value, "redrive", "mortal", "one")
+        broker.wait_blocked(other)
+    assert driving.result(5) == 0
+    assert mq.append() == 1
+
+
+# callers that read one snapshot
+
+
+@contextmanager
+def old_snapshot(session: Session) -> Iterator[None]:
+    """The block must fail with 40001; its transaction took its snapshot before what `session` does next."""
+    with refused("40001"), session.transaction():
+        session.execute("set transaction isolation level repeatable read")
+        session.execute("select 1 from mqpg.topic")
+        yield
+
+
+def test_a_receive_with_an_old_snapshot_is_told_to_start_over(mq: Session, other: Session) -> None:
+    filled(mq)
+    with old_snapshot(other):
+        mq.call("release", mq.receive("one", max_messages=1)[0].receipt)
+        other.receive("one")
+    assert len(other.receive("one")) == 1
+
+
+@pytest.mark.parametrize("call", ["ack", "nack", "extend", "release", "seek"])
+def test_settling_with_an_old_snapshot_is_told_to_start_over(mq: Session, other: Session, call: str) -> None:
+    ids = filled(mq)
+    receipt = mq.receive("one")[0].receipt
+    with old_snapshot(other):
+        mq.call("extend", receipt, seconds(60))
+        SETTLING[call](other, receipt, ids)
+    SETTLING[call](other, receipt, ids)
+
+
+@pytest.mark.parametrize("call", DECIDING)
+def test_a_decision_with_an_old_snapshot_is_told_to_start_over(mq: Session, other: Session, call: str) -> None:
+    handle = mq.prepare("one", "1")
+    with old_snapshot(other):
+        mq.commit(handle)
+        DECIDING[call](other, handle)
+    assert DECIDING[call](other, handle) == "already_committed"
+
+
+def test_a_dedup_id_with_an_old_snapshot_is_told_to_start_over(mq: Session, other: Session) -> None:
+    with old_snapshot(other):
+        first = mq.send("one", "1", dedup_id="d")
+        other.send("one", "2", dedup_id="d")
+    assert other.send("one", "2", dedup_id="d") == first
+
+
+def test_a_recall_with_an_old_snapshot_is_told_to_start_over(mq: Session, other: Session) -> None:
+    message_id = mq.send("one", "1", delay=seconds(60))
+    with old_snapshot(other):
+        mq.value("recall", message_id)
+        other.value("recall", message_id)
+    assert other.value("recall", message_id) is True
+
+
+def test_a_member_that_joins_with_an_old_snapshot_is_told_to_start_over(mq: Session, other: Session) -> None:
+    mq.call("subscribe", "all", "one", mode="broadcast")
+    filled(mq)
+    with old_snapshot(other):
+        mq.receive("one", group="all", consumer="x", max_messages=1)
+        other.receive("one", group="all", consumer="x")
+    assert mq.scalar("select count(*) from mqpg.subscription where member = 'x'") == 1
+
+
+@pytest.mark.parametrize("call", [("append",), ("keep",), ("compensate",), ("due_checks", "pg")])
+def test_passes_refuse_a_caller_with_one_snapshot(mq: Session, call: tuple[str, ...]) -> None:
+    with refused("MQ015"), mq.transaction():
+        mq.execute("set transaction isolation level repeatable read")
+        mq.call(*call)
