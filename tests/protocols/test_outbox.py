@@ -280,6 +280,38 @@ def test_recoveries_at_once_double_nothing(mq: mqpg.Client, orders: str, engine:
     assert sorted(delivered(mq, orders)) == list(range(30))
 
 
+@pytest.mark.chaos
+@pytest.mark.parametrize(("when", "step", "done"), [
+    ("after", "prepare_message", False), ("before", "commit_local", False), ("after", "commit_local", True),
+    ("after", "decide", True),
+])  # fmt: skip
+def test_killed_producer_of_a_relay_topic(
+    mq: mqpg.Client, dsn: str, sqlite: Engine, when: str, step: str, done: bool
+) -> None:
+    """P1-P7 and S1-S8: both ends with stores of their own, the broker between them no more than a log."""
+    mq.create_topic("orders", queues=1, kind="relay")
+    mq.create_producer_group("shop")
+    producer = outbox(mq, sqlite)
+    taken: list[int] = []
+    reader = mqpg.consumer("orders", group="readers", database=str(sqlite.url), consumer="one")
+    consumer: mqpg.Consumer = reader(lambda message, conn: taken.append(message.payload))
+    killed("tests.protocols.test_outbox", dsn, str(sqlite.url), when, step, "two")
+
+    def drain() -> None:
+        mq.append()
+        while consumer.step(mq):
+            pass
+
+    drain()
+    assert taken == ([1] if step == "decide" else [])  # PREPARE alone is held back
+    assert rows(sqlite, "mqpg_prepared") == 1 - len(taken)
+    producer.recover(older_than=AT_ONCE)
+    drain()
+    assert (business(sqlite), taken) == (([1], [1]) if done else ([], []))
+    assert (rows(sqlite, "mqpg_prepared"), rows(sqlite, "mqpg_outbox"), undecided(dsn)) == (0, 0, 0)
+    consumer.close()
+
+
 async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str, sqlite: Engine) -> None:
     url = str(sqlite.url).replace("sqlite://", "sqlite+aiosqlite://")
     async with protocols.AsyncOutboxProducer(amq, group="shop", database=url) as producer:

@@ -183,7 +183,7 @@ def test_a_producer_of_its_own_ids_may_repeat_both_phases(mq: mqpg.Client, relay
 
 def test_a_commit_whose_effect_fails_comes_again(mq: mqpg.Client, relayed: str, engine: Engine) -> None:
     """Its PREPARE stays in the inbox until the effect is there."""
-    mq.subscribe("readers", relayed, "pinned", retry_delay="10 ms")
+    mq.subscribe("readers", relayed, "pinned", retry_delay="1 s")
     consumer = reader(engine, fail=[1, 1])  # with the others, then alone
     for number in (1, 2):
         mq.commit(mq.prepare(relayed, number, "shop"))
