@@ -3,26 +3,35 @@
 Exactly once: the claim lives and dies with the transaction. The effect runs in a savepoint, so that a
 handler's error undoes it and still counts an attempt. When several messages were given and one fails,
 all are undone and done again one by one, which tells which one it was. Replies are sent in it too.
+
+In mode shared the claim is made in a transaction of its own and its lease kept up, since it would hold back the
+other members of its queue as long as it is open. Effect and ack are one transaction, so it is exactly once all the
+same: if the claim was taken over meanwhile, the ack is refused and the effect undone.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from mqpg._async._io import Connection, Engine, Event, PgConnection, database_url, make_engine
 from mqpg._async.calling import Calls, Reply
 from mqpg._async.client import AsyncClient
 from mqpg._async.lanes import Lanes
+from mqpg._async.leases import Lease, kept
 from mqpg._async.settling import give_up
 from mqpg._async.trying import Trial
 from mqpg._consumption import Options
 from mqpg._failures import RoundLost
 from mqpg._sql import statement
+from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
 
 __all__ = ["EffectHere"]
+
+logger = logging.getLogger("mqpg")
 
 _CREATE = """
 create table if not exists mqpg_applied (
@@ -51,6 +60,7 @@ class EffectHere:
         self._trial = Trial(calls, self._after, self._policy)
         self._engine: Engine | None = None
         self._ready = False
+        self._lease = Lease(options.lease)
         # The client of the round under way: rounds of one consumer have one client.
         self._mq: AsyncClient | None = None
 
@@ -58,6 +68,8 @@ class EffectHere:
         """One delivery in one transaction; how many messages it had."""
         self._mq = mq
         await self._prepare(mq)
+        if self._lanes.mode == "shared":
+            return await self._leased(mq, worker)
         while True:
             try:
                 async with self._transaction(mq) as conn:
@@ -65,6 +77,35 @@ class EffectHere:
                     if messages:
                         await self._apply(mq, conn, messages)
                 return len(messages)
+            except RoundLost:
+                # Again, to give up the message that lost it.
+                continue
+
+    async def _leased(self, mq: AsyncClient, worker: int) -> int:
+        messages = await self._lanes.receive(mq, worker)
+        if not messages:
+            return 0
+        receipt = str(messages[0].receipt)
+        async with kept(mq, receipt, self._lease.lease, await self._lease.seconds(mq)):
+            try:
+                await self._apply_claimed(mq, messages)
+            except ReceiptError as error:
+                logger.warning(
+                    "%s/%s: undone, somebody else has it now: %s", self._options.group, self._options.topic, error
+                )
+            except Exception:
+                # No fault of the messages: they come again, and no attempt is counted.
+                with suppress(Error):
+                    await mq.release(receipt)
+                raise
+        return len(messages)
+
+    async def _apply_claimed(self, mq: AsyncClient, messages: Sequence[Message]) -> None:
+        while True:
+            try:
+                async with self._transaction(mq) as conn:
+                    await self._apply(mq, conn, messages)
+                return
             except RoundLost:
                 # Again, to give up the message that lost it.
                 continue

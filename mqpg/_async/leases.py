@@ -6,15 +6,19 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
 from mqpg._async._io import Event, background, wait_for
 from mqpg._async.client import AsyncClient
+from mqpg._sql import statement
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Interval
 
-__all__ = ["Claim", "kept"]
+__all__ = ["Claim", "Lease", "kept"]
 
 logger = logging.getLogger("mqpg")
+
+_SECONDS = statement("select cast(extract(epoch from cast(%(lease)s as interval)) as float8)")
 
 
 @dataclass(slots=True)
@@ -23,6 +27,24 @@ class Claim:
 
     receipt: str
     lost: bool = False
+
+
+class Lease:
+    """How long a consumer's lease is; one that is given as text is the server's to read, once."""
+
+    def __init__(self, lease: Interval) -> None:
+        self.lease = lease
+        self._seconds: float | None = None
+
+    async def seconds(self, mq: AsyncClient) -> float:
+        """The same in seconds."""
+        if isinstance(self.lease, timedelta):
+            return self.lease.total_seconds()
+        if not isinstance(self.lease, str):
+            return self.lease
+        if self._seconds is None:
+            self._seconds = float(await mq._value(_SECONDS, {"lease": self.lease}, repeat=True))
+        return self._seconds
 
 
 @asynccontextmanager

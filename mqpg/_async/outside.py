@@ -9,26 +9,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
 
 from mqpg._async._io import Event
 from mqpg._async.calling import Calls
 from mqpg._async.client import AsyncClient
 from mqpg._async.lanes import Lanes
-from mqpg._async.leases import Claim, kept
+from mqpg._async.leases import Claim, Lease, kept
 from mqpg._async.settling import give_up
 from mqpg._async.trying import Tried
 from mqpg._consumption import Options
 from mqpg._failures import Failure
-from mqpg._sql import statement
 from mqpg.errors import ReceiptError
 from mqpg.message import Message
 
 __all__ = ["EffectOutside"]
 
 logger = logging.getLogger("mqpg")
-
-_SECONDS = statement("select cast(extract(epoch from cast(%(lease)s as interval)) as float8)")
 
 
 class EffectOutside:
@@ -38,7 +34,7 @@ class EffectOutside:
         self._options = options
         self._calls = calls
         self._lanes = Lanes(options)
-        self._seconds: float | None = None
+        self._lease = Lease(options.lease)
 
     async def close(self) -> None:
         """Nothing is kept open."""
@@ -55,7 +51,7 @@ class EffectOutside:
             await mq.ack(receipt)
             await self._handle_acked(mq, messages)
             return len(messages)
-        async with kept(mq, receipt, self._options.lease, await self._lease_seconds(mq)) as claim:
+        async with kept(mq, receipt, self._options.lease, await self._lease.seconds(mq)) as claim:
             try:
                 if self._options.batch:
                     await self._handle_batch(mq, claim, messages)
@@ -119,13 +115,3 @@ class EffectOutside:
         except Exception as error:
             return Failure(messages[0], error)
         return None
-
-    async def _lease_seconds(self, mq: AsyncClient) -> float:
-        lease = self._options.lease
-        if isinstance(lease, timedelta):
-            return lease.total_seconds()
-        if not isinstance(lease, str):
-            return lease
-        if self._seconds is None:
-            self._seconds = float(await mq._value(_SECONDS, {"lease": lease}, repeat=True))
-        return self._seconds

@@ -4,12 +4,17 @@
 Exactly once: the claim lives and dies with the transaction. The effect runs in a savepoint, so that a
 handler's error undoes it and still counts an attempt. When several messages were given and one fails,
 all are undone and done again one by one, which tells which one it was. Replies are sent in it too.
+
+In mode shared the claim is made in a transaction of its own and its lease kept up, since it would hold back the
+other members of its queue as long as it is open. Effect and ack are one transaction, so it is exactly once all the
+same: if the claim was taken over meanwhile, the ack is refused and the effect undone.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from mqpg._consumption import Options
@@ -19,11 +24,15 @@ from mqpg._sync._io import Connection, Engine, Event, PgConnection, database_url
 from mqpg._sync.calling import Calls, Reply
 from mqpg._sync.client import Client
 from mqpg._sync.lanes import Lanes
+from mqpg._sync.leases import Lease, kept
 from mqpg._sync.settling import give_up
 from mqpg._sync.trying import Trial
+from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
 
 __all__ = ["EffectHere"]
+
+logger = logging.getLogger("mqpg")
 
 _CREATE = """
 create table if not exists mqpg_applied (
@@ -52,6 +61,7 @@ class EffectHere:
         self._trial = Trial(calls, self._after, self._policy)
         self._engine: Engine | None = None
         self._ready = False
+        self._lease = Lease(options.lease)
         # The client of the round under way: rounds of one consumer have one client.
         self._mq: Client | None = None
 
@@ -59,6 +69,8 @@ class EffectHere:
         """One delivery in one transaction; how many messages it had."""
         self._mq = mq
         self._prepare(mq)
+        if self._lanes.mode == "shared":
+            return self._leased(mq, worker)
         while True:
             try:
                 with self._transaction(mq) as conn:
@@ -66,6 +78,35 @@ class EffectHere:
                     if messages:
                         self._apply(mq, conn, messages)
                 return len(messages)
+            except RoundLost:
+                # Again, to give up the message that lost it.
+                continue
+
+    def _leased(self, mq: Client, worker: int) -> int:
+        messages = self._lanes.receive(mq, worker)
+        if not messages:
+            return 0
+        receipt = str(messages[0].receipt)
+        with kept(mq, receipt, self._lease.lease, self._lease.seconds(mq)):
+            try:
+                self._apply_claimed(mq, messages)
+            except ReceiptError as error:
+                logger.warning(
+                    "%s/%s: undone, somebody else has it now: %s", self._options.group, self._options.topic, error
+                )
+            except Exception:
+                # No fault of the messages: they come again, and no attempt is counted.
+                with suppress(Error):
+                    mq.release(receipt)
+                raise
+        return len(messages)
+
+    def _apply_claimed(self, mq: Client, messages: Sequence[Message]) -> None:
+        while True:
+            try:
+                with self._transaction(mq) as conn:
+                    self._apply(mq, conn, messages)
+                return
             except RoundLost:
                 # Again, to give up the message that lost it.
                 continue

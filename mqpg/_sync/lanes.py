@@ -28,6 +28,7 @@ class Lanes:
         named = options.queues
         self._turns: list[deque[int | None]] = [deque([None] if named is None else [*named, _RETRY_LANE])]
         self._subscribed = False
+        self.mode = ""
 
     def receive(self, mq: Client, worker: int = 0, *, conn: Caller | None = None) -> list[Message]:
         """The next delivery, of the queue whose turn it is; empty when no queue has any."""
@@ -53,8 +54,8 @@ class Lanes:
         """Once: subscribe where nobody has; refuse a subscription of another mode."""
         if self._subscribed:
             return
-        mode = self._mode(mq)
-        if mode in ("pinned", "broadcast") and self._options.concurrency > 1:
+        self.mode = self._mode(mq)
+        if self.mode in ("pinned", "broadcast") and self._options.concurrency > 1:
             self._share_out(mq)
         self._subscribed = True
 

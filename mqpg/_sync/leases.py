@@ -7,15 +7,19 @@ import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 
+from mqpg._sql import statement
 from mqpg._sync._io import Event, background, wait_for
 from mqpg._sync.client import Client
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Interval
 
-__all__ = ["Claim", "kept"]
+__all__ = ["Claim", "Lease", "kept"]
 
 logger = logging.getLogger("mqpg")
+
+_SECONDS = statement("select cast(extract(epoch from cast(%(lease)s as interval)) as float8)")
 
 
 @dataclass(slots=True)
@@ -24,6 +28,24 @@ class Claim:
 
     receipt: str
     lost: bool = False
+
+
+class Lease:
+    """How long a consumer's lease is; one that is given as text is the server's to read, once."""
+
+    def __init__(self, lease: Interval) -> None:
+        self.lease = lease
+        self._seconds: float | None = None
+
+    def seconds(self, mq: Client) -> float:
+        """The same in seconds."""
+        if isinstance(self.lease, timedelta):
+            return self.lease.total_seconds()
+        if not isinstance(self.lease, str):
+            return self.lease
+        if self._seconds is None:
+            self._seconds = float(mq._value(_SECONDS, {"lease": self.lease}, repeat=True))
+        return self._seconds
 
 
 @contextmanager

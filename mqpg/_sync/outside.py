@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
 
 from mqpg._consumption import Options
 from mqpg._failures import Failure
-from mqpg._sql import statement
 from mqpg._sync._io import Event
 from mqpg._sync.calling import Calls
 from mqpg._sync.client import Client
 from mqpg._sync.lanes import Lanes
-from mqpg._sync.leases import Claim, kept
+from mqpg._sync.leases import Claim, Lease, kept
 from mqpg._sync.settling import give_up
 from mqpg._sync.trying import Tried
 from mqpg.errors import ReceiptError
@@ -29,8 +27,6 @@ __all__ = ["EffectOutside"]
 
 logger = logging.getLogger("mqpg")
 
-_SECONDS = statement("select cast(extract(epoch from cast(%(lease)s as interval)) as float8)")
-
 
 class EffectOutside:
     """Rounds of a consumer whose effects are in no transaction."""
@@ -39,7 +35,7 @@ class EffectOutside:
         self._options = options
         self._calls = calls
         self._lanes = Lanes(options)
-        self._seconds: float | None = None
+        self._lease = Lease(options.lease)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -56,7 +52,7 @@ class EffectOutside:
             mq.ack(receipt)
             self._handle_acked(mq, messages)
             return len(messages)
-        with kept(mq, receipt, self._options.lease, self._lease_seconds(mq)) as claim:
+        with kept(mq, receipt, self._options.lease, self._lease.seconds(mq)) as claim:
             try:
                 if self._options.batch:
                     self._handle_batch(mq, claim, messages)
@@ -120,13 +116,3 @@ class EffectOutside:
         except Exception as error:
             return Failure(messages[0], error)
         return None
-
-    def _lease_seconds(self, mq: Client) -> float:
-        lease = self._options.lease
-        if isinstance(lease, timedelta):
-            return lease.total_seconds()
-        if not isinstance(lease, str):
-            return lease
-        if self._seconds is None:
-            self._seconds = float(mq._value(_SECONDS, {"lease": lease}, repeat=True))
-        return self._seconds
