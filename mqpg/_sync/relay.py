@@ -27,7 +27,7 @@ from mqpg._sync._io import Connection, DriverConnection, PgConnection
 from mqpg._sync.client import Client
 from mqpg._sync.local import LocalDatabase
 from mqpg._tables import clock
-from mqpg.errors import ConfigurationError, DatabaseError, LedgerError, translate
+from mqpg.errors import ConfigurationError, DatabaseError, InvalidArgument, LedgerError, translate
 from mqpg.message import Message
 
 __all__ = ["HANDLE", "PHASE", "RelayInbox"]
@@ -37,6 +37,7 @@ logger = logging.getLogger("mqpg")
 # Headers of a phase.
 PHASE, HANDLE = "mqpg-phase", "mqpg-handle"
 
+_LONGEST_HANDLE = 200
 _IN_ORDER = ("exclusive", "pinned")
 _KIND = statement("select t.kind from mqpg.topic t where t.name = %(topic)s")
 _CREATE_HERE = str(CreateTable(prepared, if_not_exists=True).compile(dialect=postgresql.dialect()))  # type: ignore[no-untyped-call]
@@ -103,6 +104,9 @@ class RelayInbox:
         phase, handle = _phase(message)
         if phase is None:
             return message
+        if len(handle) > _LONGEST_HANDLE or not handle.isascii():
+            # The message's fault, so it must not stop the queue.
+            raise InvalidArgument(f"header {HANDLE} must be ASCII of {_LONGEST_HANDLE} characters at most")
         if phase == "prepare":
             self._store(conn, handle, message)
             return None

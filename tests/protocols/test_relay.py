@@ -222,6 +222,47 @@ def test_an_inbox_that_cannot_be_written_stops_the_queue(
         one.close()
 
 
+def test_a_handle_that_no_inbox_can_hold_is_its_message_s_fault(
+    mq: mqpg.Client, db: psycopg.Connection, relayed: str, sqlite: Engine
+) -> None:
+    mq.subscribe("readers", relayed, "pinned", max_attempts=1)
+    for handle in ("x" * 201, "\u00e9"):
+        mq.send(relayed, 1, headers={"mqpg-phase": "prepare", "mqpg-handle": handle})
+    mq.send(relayed, 2)
+    consumer = reader(sqlite)
+    drain(consumer, mq)
+    assert business(sqlite) == [2]
+    assert [letter.payload for letter in mq.dead_letters("readers", relayed)] == [1, 1]
+    consumer.close()
+
+
+async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, relayed: str, sqlite: Engine) -> None:
+    url = str(sqlite.url).replace("sqlite://", "sqlite+aiosqlite://")
+
+    @mqpg.consumer(relayed, group="readers", database=url, consumer="one")
+    async def handle(message: mqpg.Message, conn: Any) -> None:
+        await conn.execute(INSERT, {"id": message.payload})
+
+    good = await amq.prepare(relayed, 1, "shop", dedup_id="d")
+    assert await amq.prepare(relayed, 1, "shop", dedup_id="d") == good
+    bad = await amq.prepare(relayed, 2, "shop")
+    mq.append()
+    await handle.step(amq)
+    assert (business(sqlite), rows(sqlite, "mqpg_prepared")) == ([], 2)
+    await amq.commit(good)
+    await amq.rollback(bad)
+    mq.append()
+    await handle.step(amq)
+    assert (business(sqlite), rows(sqlite, "mqpg_prepared")) == ([1], 0)
+    await handle.close()
+
+
+def test_consumers_without_a_transaction_are_refused(mq: mqpg.Client, relayed: str) -> None:
+    consumer = mqpg.consumer(relayed, group="readers", effect="external")(lambda message: None)
+    with pytest.raises(errors.ConfigurationError, match="need a transaction"):
+        consumer.step(mq)
+
+
 def test_modes_in_which_phases_could_overtake_are_refused(mq: mqpg.Client, relayed: str) -> None:
     for arguments in ({"mode": "shared"}, {"mode": "broadcast"}, {"filter": "$.id > 1"}):
         with pytest.raises(errors.WrongTopicKind, match="PREPARE"):
