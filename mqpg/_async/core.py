@@ -140,6 +140,8 @@ class Core:
             try:
                 conn = await self._pool.getconn(timeout=min(_SLICE, max(give_up - time.monotonic(), 0.01)))
                 break
+            except psycopg_pool.PoolClosed:
+                raise ConnectionFailed("this client is closed") from None
             except psycopg_pool.PoolTimeout:
                 if time.monotonic() >= give_up:
                     raise ConnectionFailed(

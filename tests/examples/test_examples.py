@@ -21,6 +21,12 @@ PRINTED = {
     ],
     "half_message.py": ["received: {'id': 1}", "orders in the table: [1]"],
     "consumer_same_transaction.py": ["invoices: [(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)]"],
+    "consumer_external.py": [
+        "mailed ann@example.org at attempt 1",
+        "mailed busy@example.org at attempt 2",
+        "dead letter: bob because no address: bob",
+    ],
+    "request_reply.py": ["reply: {'item': 'bolt', 'price': 40}", "nobody answers in time"],
     "consumer_local_database.py": ["stock: [('bolt', 70), ('nut', 80)]"],
     "relay_topic.py": ["shipped: [1]", "held back: 1", "shipped: [1, 3]"],
     "post_message.py": [
