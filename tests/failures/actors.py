@@ -60,6 +60,18 @@ def sell_stored(dsn: str, shop: str, id: int, fail: bool = False, merged: bool =
             raise ValueError("the shop says no")
 
 
+def sell_compensated(dsn: str, shop: str, id: int, fail: bool = False) -> None:
+    """QoS 1: the message is stored with the business, sent after, and then deleted."""
+    engine = create_engine(shop, poolclass=NullPool)
+    with mqpg.connect(dsn) as mq, mqpg.protocols.OutboxProducer(mq, database=engine) as producer:
+        with engine.begin() as conn:
+            conn.execute(SALE, {"id": id})
+            producer.send("orders", {"id": id}, conn=conn)
+            if fail:
+                raise ValueError("the shop says no")
+        producer.recover(older_than=timedelta(0))
+
+
 def post(dsn: str, shop: str, id: int, result: str = "success") -> None:
     """postMessage: the business in a callback, which tells its result."""
 

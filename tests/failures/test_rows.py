@@ -11,8 +11,10 @@ import pytest
 
 FOLDER = Path(__file__).parent
 TABLES = [FOLDER / "README.md", FOLDER.parents[1] / "docs" / "failures.md"]
-_ID = re.compile(r"test_(1_1_[EF]\d+|1_[2345]_\d+|4_\d+|bad_\d+)_\w+")
-_ROW = re.compile(r"\| (1\.1 [EF]\d+|1\.[2345]\.\d+|4\.\d+|bad \d+) \|.*\| \[?`(test_\w+)`(?:\]\((test_\w+\.py)\))? \|")
+_ID = re.compile(r"test_(1_1_[CEF]\d+|1_[2345]_\d+|4_\d+|bad_\d+)_\w+")
+_ROW = re.compile(
+    r"\| (1\.1 [CEF]\d+|1\.[2345]\.\d+|4\.\d+|bad \d+) \|.*\| \[?`(test_\w+)`(?:\]\((test_\w+\.py)\))? \|"
+)
 
 
 def named() -> dict[str, tuple[str, str]]:
@@ -51,7 +53,7 @@ def test_each_row_has_exactly_one_test(table: Path) -> None:
 def test_the_numbers_of_a_section_have_no_gap() -> None:
     sections: dict[str, list[int]] = {}
     for id in named():
-        section, number = re.fullmatch(r"(.*?_?[EF]?)(\d+)", id).groups()  # type: ignore[union-attr]
+        section, number = re.fullmatch(r"(.*?_?[CEF]?)(\d+)", id).groups()  # type: ignore[union-attr]
         sections.setdefault(section, []).append(int(number))
     counts = {section: len(numbers) for section, numbers in sections.items()}
     assert {section: sorted(numbers) for section, numbers in sections.items()} == {

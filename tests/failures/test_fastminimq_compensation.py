@@ -1,0 +1,96 @@
+"""FastMiniMQ's compensation (QoS 1): P1 message stored with the business, P2 P3 sent, P4 deleted; the loop sends again.
+
+There the consumer must be idempotent. Here the message's own id is its dedup id at the broker, so a repetition within the
+dedup window is absorbed there, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+import mqpg
+from tests.failures.stage import SALE, Stage
+from tests.sql.harness import eventually
+
+STEPS = "mqpg._sync.outboxing"
+NOW = timedelta(0)
+IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
+
+
+@pytest.fixture
+def fast(stage: Stage) -> Iterator[mqpg.protocols.OutboxProducer]:
+    """The producer that recovers after the killed one."""
+    with stage.stored() as producer:
+        yield producer
+
+
+@pytest.mark.parametrize("fail", [False, True])
+def test_1_1_C1_producer_dies_before_it_sent(stage: Stage, fast: mqpg.protocols.OutboxProducer, fail: bool) -> None:
+    """The message is stored exactly when the business was done, and the loop sends it."""
+    step = ("after", "mqpg.protocols:OutboxProducer.send") if fail else ("before", f"{STEPS}:send_message")
+    stage.killed("sell_compensated", *step, id=1, fail=fail)
+    assert stage.outbox() == ([] if fail else ["send"])
+    assert stage.delivered() == []
+    assert fast.recover(older_than=NOW) == int(not fail)
+    assert stage.outbox() == []
+    stage.exactly_once([] if fail else [1])
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_1_1_C2_message_or_its_answer_lost(stage: Stage, fast: mqpg.protocols.OutboxProducer, arrived: bool) -> None:
+    with stage.through_proxy(**IMPATIENT) as (cut, mq), stage.stored(mq) as producer:
+        with stage.engine.begin() as conn:
+            conn.execute(SALE, {"id": 1})
+            producer.send("orders", {"id": 1}, conn=conn)
+        mq.append()
+        cut.cut_at(b"mqpg.send", forward=arrived, stay_down=True)
+        with pytest.raises(mqpg.ConnectionFailed):
+            producer.recover(older_than=NOW)
+        assert cut.cuts == 1
+    assert stage.outbox() == ["send"]
+    if arrived:
+        eventually(lambda: stage.sql.scalar("select count(*) from mqpg.commit_log") == 1)
+    assert fast.recover(older_than=NOW) == 1
+    assert stage.outbox() == []
+    stage.exactly_once([1])
+
+
+@pytest.mark.parametrize(
+    ("when", "step"),
+    [("after", "mqpg:Client.send"), ("before", f"{STEPS}:delete_message"), ("after", f"{STEPS}:delete_message")],
+    ids=["answer not seen", "not deleted", "deleted"],
+)
+def test_1_1_C3_producer_dies_after_it_sent(
+    stage: Stage, fast: mqpg.protocols.OutboxProducer, when: str, step: str
+) -> None:
+    """Sent again where it is not deleted, found again by its id, and then deleted."""
+    stage.killed("sell_compensated", when, step, id=1)
+    left = len(stage.outbox())
+    assert left == int((when, step) != ("after", f"{STEPS}:delete_message"))
+    assert fast.recover(older_than=NOW) == left
+    assert stage.outbox() == []
+    stage.exactly_once([1])
+
+
+def test_1_1_C4_broker_away_is_waited_for(stage: Stage) -> None:
+    """The message is pinned to its broker: one attempt after the other there, none anywhere else."""
+    with stage.through_proxy(**IMPATIENT) as (cut, mq), stage.stored(mq) as producer:
+        mq.append()
+        cut.cut_at(b"mqpg.send", forward=False, stay_down=True)
+        assert producer.send("orders", {"id": 1}) is None
+        assert producer.send("orders", {"id": 2}) is None
+        assert stage.outbox() == ["send", "send"]
+        cut.down = False
+        eventually(lambda: _recovered(producer) or stage.outbox() == [])
+    assert stage.delivered() == [1, 2]
+
+
+def _recovered(producer: mqpg.protocols.OutboxProducer) -> bool:
+    """A pass, which fails while its broker is away."""
+    try:
+        return producer.recover(older_than=NOW) == 2
+    except mqpg.ConnectionFailed:
+        return False
