@@ -33,7 +33,7 @@ from mqpg.errors import (
     OutcomeUnknown,
     SerializationFailure,
 )
-from mqpg.message import BrokerInfo, HalfCheck, Json, Message, Outcome, Verdict
+from mqpg.message import BrokerInfo, Json, Message, Outcome, Verdict
 
 __all__ = [
     "AsyncClient",
@@ -47,7 +47,6 @@ __all__ = [
     "Consumer",
     "Error",
     "Fenced",
-    "HalfCheck",
     "Json",
     "Ledger",
     "LockTimeout",

@@ -32,7 +32,7 @@ async def connect_async(dsn: str | None = None, **settings: Any) -> AsyncClient:
     Where `dsn` is None: MQPG_DATABASE_URL, DATABASE_URL, PG*, else the embedded server. `settings` are
     fields of mqpg.settings.Settings. Raises ConfigurationError, ConnectionFailed, SchemaError.
     """
-    chosen = Settings(**settings)
+    chosen = Settings.read(**settings)
     client = AsyncClient(await resolve_dsn(dsn, chosen), chosen)
     await connected(client)
     return client

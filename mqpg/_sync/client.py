@@ -33,7 +33,7 @@ def connect(dsn: str | None = None, **settings: Any) -> Client:
     Where `dsn` is None: MQPG_DATABASE_URL, DATABASE_URL, PG*, else the embedded server. `settings` are
     fields of mqpg.settings.Settings. Raises ConfigurationError, ConnectionFailed, SchemaError.
     """
-    chosen = Settings(**settings)
+    chosen = Settings.read(**settings)
     client = Client(resolve_dsn(dsn, chosen), chosen)
     connected(client)
     return client
