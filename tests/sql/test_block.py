@@ -94,7 +94,7 @@ def test_queue_nothing_overtakes_a_failed_message(by_queue: Session) -> None:
     ack_rest(by_queue, got)  # 0 only: 2 and 3 were given back with 1
     assert lag(by_queue).committed == 1
     assert by_queue.receive("k") == []
-    seen = []
+    seen: list[tuple[int, int]] = []
     while len(seen) < 5:
         got = again(by_queue)
         seen += [(m.queue_offset, m.attempt) for m in got]
@@ -292,7 +292,7 @@ def test_key_others_go_on_and_its_own_wait(by_key: Session) -> None:
     ack_rest(by_key, got)
     assert by_key.receive("k") == []
     assert lag(by_key).committed == 0
-    seen = []
+    seen: list[tuple[int, int]] = []
     while len(seen) < 3:
         got = again(by_key)
         seen += [(m.queue_offset, m.attempt) for m in got]
@@ -387,7 +387,7 @@ def test_key_a_hot_key_is_held_back_to_a_limit_and_the_order_holds(mq: Session) 
     assert 20 < len(claims) < 60_000
     held = mq.scalar("select mqpg._waiting(claims) from mqpg.cursor order by version desc limit 1")
     assert 4096 <= held < 5200
-    seen = []
+    seen: list[int] = []
     while len(seen) < 6001:
         got = again(mq, max_messages=2000)
         seen += [m.queue_offset for m in got]
@@ -405,7 +405,7 @@ def test_key_with_a_filter(by_key: Session) -> None:
     got = by_key.receive("k")
     assert offsets(got) == [2, 6]
     ack_rest(by_key, got)
-    seen = []
+    seen: list[int] = []
     while len(seen) < 3:
         got = again(by_key)
         seen += offsets(got)

@@ -9,14 +9,14 @@ import pytest
 
 from tests.sql.harness import Broker, Session, refused, seconds
 
-Action = Callable[[Session, str, int], None]
+Action = Callable[[Session, str, int], object]
 
 ACTIONS: dict[str, Action] = {
     "ack": lambda mq, receipt, _: mq.ack(receipt),
     "ack through": lambda mq, receipt, _: mq.ack(receipt, through=int(receipt.split(".")[3])),
     "nack": lambda mq, receipt, message_id: mq.nack(receipt, [message_id]),
-    "extend": lambda mq, receipt, _: mq.call("extend", receipt, seconds(30)) and None,
-    "release": lambda mq, receipt, _: mq.call("release", receipt) and None,
+    "extend": lambda mq, receipt, _: mq.call("extend", receipt, seconds(30)),
+    "release": lambda mq, receipt, _: mq.call("release", receipt),
 }
 MODES = ["exclusive", "shared", "pinned", "broadcast"]
 
