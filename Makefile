@@ -10,7 +10,7 @@ ARGS ?=
 JOBS ?= $(shell nproc)
 export PYTHON
 
-.PHONY: help setup java demo test test-mariadb test-node lint format prove sql bench chaos idle clean
+.PHONY: help setup java demo test test-long soak test-mariadb test-node lint format prove sql bench chaos idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -26,6 +26,12 @@ demo: setup java ## Replay a month of real flights, kill everything meanwhile, a
 
 test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(ARGS)
+
+test-long: setup ## Random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
+	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly --timeout 14400 $(ARGS)
+
+soak: setup java ## All modes at work for MINUTES (30) while processes and servers are killed; must end drained, audit valid
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 test-mariadb: setup ## Ledgers and offsets in MariaDB: install its server where possible, start one, test, stop it
 	@tools/mariadb.sh
