@@ -143,14 +143,14 @@ class Outbox:
         async with self.database.engine.begin() as conn:
             await conn.execute(delete(outbox).where(outbox.c.id == message_id))
 
-    async def open_rows(self, broker: str, limit: int, older_than: timedelta) -> list[Stored]:
-        """Rows of one broker, oldest first."""
+    async def open_rows(self, broker: str, limit: int, older_than: timedelta, skip: int = 0) -> list[Stored]:
+        """Rows of one broker, oldest first, but for the first `skip`."""
         query = select(*_COLUMNS).where(outbox.c.broker == broker).order_by(outbox.c.created_at, outbox.c.id)
         async with self.database.engine.connect() as conn:
             if older_than:
                 now: Any = (await conn.execute(select(clock()))).scalar_one()
                 query = query.where(outbox.c.created_at <= now - older_than)
-            return [Stored(*row) for row in await conn.execute(query.limit(limit))]
+            return [Stored(*row) for row in await conn.execute(query.limit(limit).offset(skip))]
 
 
 class OutboxEntry:

@@ -163,11 +163,7 @@ class AsyncOutboxProducer:
         for seat in self.brokers.seats:
             try:
                 mq = await seat.client()
-                rows = await self.outbox.open_rows((await mq.info()).broker_id, max_rows, older_than)
-                if rows:
-                    await self.outbox.settled()
-                for row in rows:
-                    finished += await self._finish(mq, row)
+                finished += await self._finish_rows(mq, max_rows, older_than)
             except ConnectionFailed as error:
                 seat.failed(error)
                 failures.append(error)
@@ -234,6 +230,25 @@ class AsyncOutboxProducer:
         if outcome is not None:
             await delete_message(self.outbox, row.id)
         return outcome
+
+    async def _finish_rows(self, mq: AsyncClient, max_rows: int, older_than: timedelta) -> int:
+        """Rows of one broker; further ones only where nothing can be done about the first."""
+        broker_id, skipped = (await mq.info()).broker_id, 0
+        while True:
+            rows = await self.outbox.open_rows(broker_id, max_rows, older_than, skipped)
+            if rows:
+                await self.outbox.settled()
+            finished = 0
+            for row in rows:
+                try:
+                    finished += await self._finish(mq, row)
+                except ConnectionFailed:
+                    raise
+                except Error as error:
+                    logger.error("outbox: message %s stays, its broker refuses it: %s", row.id, error)
+            if finished or len(rows) < max_rows:
+                return finished
+            skipped += len(rows)
 
     async def _finish(self, mq: AsyncClient, row: Stored) -> bool:
         if row.state == "send":

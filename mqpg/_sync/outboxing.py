@@ -162,11 +162,7 @@ class OutboxProducer:
         for seat in self.brokers.seats:
             try:
                 mq = seat.client()
-                rows = self.outbox.open_rows((mq.info()).broker_id, max_rows, older_than)
-                if rows:
-                    self.outbox.settled()
-                for row in rows:
-                    finished += self._finish(mq, row)
+                finished += self._finish_rows(mq, max_rows, older_than)
             except ConnectionFailed as error:
                 seat.failed(error)
                 failures.append(error)
@@ -233,6 +229,25 @@ class OutboxProducer:
         if outcome is not None:
             delete_message(self.outbox, row.id)
         return outcome
+
+    def _finish_rows(self, mq: Client, max_rows: int, older_than: timedelta) -> int:
+        """Rows of one broker; further ones only where nothing can be done about the first."""
+        broker_id, skipped = (mq.info()).broker_id, 0
+        while True:
+            rows = self.outbox.open_rows(broker_id, max_rows, older_than, skipped)
+            if rows:
+                self.outbox.settled()
+            finished = 0
+            for row in rows:
+                try:
+                    finished += self._finish(mq, row)
+                except ConnectionFailed:
+                    raise
+                except Error as error:
+                    logger.error("outbox: message %s stays, its broker refuses it: %s", row.id, error)
+            if finished or len(rows) < max_rows:
+                return finished
+            skipped += len(rows)
 
     def _finish(self, mq: Client, row: Stored) -> bool:
         if row.state == "send":

@@ -98,11 +98,13 @@ class Reconciler:
 
     def _pages(self, broker_id: str) -> Generator[dict[str, str | None]]:
         """Topics by handle: local rows of a broker, in the order of the ledger's key."""
-        last = f"{broker_id}."
+        last = ""
         while True:
-            query = select(ledger.c.handle, ledger.c.topic).where(
-                ledger.c.entry == "local", ledger.c.handle > last, ledger.c.handle < f"{broker_id}/"
-            )
+            # A prefix, not a range: what lies between two handles depends on the database's collation.
+            ours = ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)
+            query = select(ledger.c.handle, ledger.c.topic).where(ours, ledger.c.entry == "local")
+            if last:
+                query = query.where(ledger.c.handle > last)
             try:
                 with self.ledger.database.engine.connect() as conn:
                     now: Any = (conn.execute(select(clock()))).scalar_one()

@@ -265,6 +265,22 @@ def test_an_unknown_message_of_this_life_is_evidence(
     assert state(sqlite) == ["commit"]
 
 
+def test_a_row_that_is_refused_does_not_hold_up_the_others(
+    mq: mqpg.Client, orders: str, sqlite: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its topic was dropped meanwhile: it stays as evidence, and is told in every pass."""
+    producer = outbox(mq, sqlite)
+    mq.create_topic("former")
+    with sqlite.begin() as conn:
+        for topic in ("former", "former", orders):
+            producer.send(topic, topic, conn=conn)
+    mq.drop_topic("former", force=True)
+    assert producer.recover(1, older_than=AT_ONCE) == 1
+    assert producer.recover(1, older_than=AT_ONCE) == 0
+    assert delivered(mq, orders) == [orders]
+    assert (rows(sqlite, "mqpg_outbox"), caplog.text.count("refuses it")) == (2, 4)
+
+
 def test_recoveries_at_once_double_nothing(mq: mqpg.Client, orders: str, engine: Engine) -> None:
     producer = outbox(mq, engine)
     with engine.begin() as conn:
