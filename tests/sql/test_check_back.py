@@ -354,9 +354,10 @@ def test_a_function_that_hangs_is_cut_off_counted_and_parked(quick: Session) -> 
     handles = {quick.prepare("one", "1", "asks") for _ in range(2)}
     quick.value("compensate")
     overdue_now(quick)
-    quick.execute("set statement_timeout = '150ms'")
     for _ in range(4):
+        quick.execute("set statement_timeout = '500ms'")
         assert quick.value("compensate", 100) == 1
+        quick.execute("set statement_timeout = 0")
         overdue_now(quick)
     assert quick.value("compensate", 100) == 2
     parked = quick.rows("select * from mqpg.half_parked")

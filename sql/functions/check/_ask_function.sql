@@ -1,8 +1,9 @@
--- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns mqpg.verdict.
--- Where it fails, answers null or is not such a function, verdict is null and problem says why: a check without
--- a result. A lock time-out inside it is a wait. One that hangs is ended by the session's statement_timeout, which
--- strikes once a statement: after it (timed_out) the caller must ask no other. A cancel request is passed on. The
--- name is data: it is looked up, never pasted.
+-- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns
+-- mqpg.verdict. Where it fails, answers null or is not such a function, verdict is null and problem says why: a
+-- check without a result. A lock time-out inside it is a wait. One that hangs is ended by the session's
+-- statement_timeout, which strikes once a statement: after it (timed_out) the caller must ask no other. A cancel
+-- request is passed on (in the first half of that time; later it is taken for the time-out). The name is data: it
+-- is looked up, never pasted.
 -- Locks: the function's, each waited for at most 1 s. Cost: the function's.
 create function mqpg._ask_function(
     target text, handle text, key text, headers jsonb, payload json,
@@ -38,7 +39,8 @@ exception
         problem := null;
     when query_canceled then
         v_limit := nullif(current_setting('statement_timeout'), '0')::interval;
-        if v_limit is null or clock_timestamp() < statement_timestamp() + v_limit then
+        -- Half of it, as the time-out runs from the statement's parsing on, which is not known here.
+        if v_limit is null or clock_timestamp() < statement_timestamp() + v_limit / 2 then
             raise;
         end if;
         verdict := null;
