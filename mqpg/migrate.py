@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Status",
+    "adopt",
     "check",
     "check_connection",
     "head",
@@ -83,6 +84,21 @@ def upgrade(dsn: str) -> Status:
     finally:
         engine.dispose()
     return status(dsn)
+
+
+def adopt(dsn: str, *, same_xids: bool = False) -> str:
+    """Make a restored, promoted or recovered copy a broker again, before anybody writes; returns what was done.
+
+    same_xids: the transaction ids came along (pg_upgrade). Raises ConnectionFailed, SchemaError, RestoredCluster
+    (they did not), LockTimeout (somebody is at work).
+    """
+    check(dsn)
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            row = connection.execute("select mqpg.adopt(%s)", [same_xids]).fetchone()
+    except psycopg.Error as error:
+        raise errors.translate(error) from error
+    return str(row[0]) if row else ""
 
 
 def status(dsn: str) -> Status:

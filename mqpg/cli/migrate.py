@@ -1,6 +1,8 @@
-"""`mqpg migrate [up|status|sql]`."""
+"""`mqpg migrate [up|status|adopt|sql]`."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -36,6 +38,18 @@ def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
     print_rows([row], list(row), as_json=json)
     if not found.up_to_date:
         raise typer.Exit(1)
+
+
+@app.command()
+def adopt(
+    context: typer.Context,
+    same_xids: Annotated[
+        bool, typer.Option("--same-xids", help="The transaction ids came along, as with pg_upgrade.")
+    ] = False,
+    dsn: Dsn = None,
+) -> None:
+    """Make a restored, promoted or recovered copy a broker again; with all workers and clients stopped."""
+    typer.echo(migrate.adopt(dsns.resolve(dsn or context.obj), same_xids=same_xids))
 
 
 @app.command()

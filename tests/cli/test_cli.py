@@ -129,6 +129,16 @@ def test_migrate_sql_is_the_script(mqpg: Run) -> None:
     assert mqpg("migrate", "sql").stdout == migrate.script()
 
 
+def test_migrate_adopt(mqpg: Run, dsn: str, empty_dsn: str) -> None:
+    done = mqpg("migrate", "adopt", "--dsn", dsn)
+    assert done.returncode == 0
+    assert "incarnation 2" in done.stdout
+    with psycopg.connect(dsn) as connection:
+        connection.execute("update mqpg.broker set system_identifier = 1")
+    assert "transaction ids kept" in mqpg("migrate", "adopt", "--same-xids", "--dsn", dsn).stdout
+    _one_line(mqpg("migrate", "adopt", "--dsn", empty_dsn), 3, "run mqpg migrate")
+
+
 def test_no_password_in_what_is_printed(mqpg: Run, empty_dsn: str) -> None:
     done = mqpg("-vv", "migrate", "--dsn", empty_dsn)
     password = psycopg.conninfo.conninfo_to_dict(empty_dsn).get("password")
