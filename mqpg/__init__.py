@@ -33,20 +33,20 @@ from mqpg.errors import (
     OutcomeUnknown,
     SerializationFailure,
 )
-from mqpg.message import BrokerInfo, Json, Message, Outcome, Verdict
+from mqpg.message import HalfCheck, Json, Message, Outcome, Verdict
 
 __all__ = [
     "AsyncClient",
     "AsyncConsumer",
     "AsyncLedger",
     "AsyncTransactionalProducer",
-    "BrokerInfo",
     "Client",
     "ConfigurationError",
     "ConnectionFailed",
     "Consumer",
     "Error",
     "Fenced",
+    "HalfCheck",
     "Json",
     "Ledger",
     "LockTimeout",
