@@ -11,7 +11,7 @@ __all__ = ["CASES", "Case"]
 class Case:
     """One run of SPIN. `options` are macros of half_message.pml; `claim` is the name of an ltl formula in it.
 
-    `fails` says that a counterexample must be found; `size` is producers x checkers.
+    `fails` says that a counterexample must be found; `size` is producers x checkers. `big`: only by name.
     """
 
     name: str
@@ -20,6 +20,7 @@ class Case:
     size: tuple[int, int] = (1, 2)
     claim: str | None = None
     fails: bool = False
+    big: bool = False
 
     @property
     def found(self) -> str:
@@ -79,4 +80,10 @@ _MUTANTS = [
          ("P_EARLY", "RECOVER_UNFLUSHED"), fails=True),
 ]  # fmt: skip
 
-CASES = [*_SAFE, *_LIVE, *_REACHED, *_MUTANTS]
+_BIG = [
+    Case("decided-four", "every half is decided some day; two of each", ("P_FIRST",), (2, 2), "decided", big=True),
+    Case("delivered-four", "what committed locally is delivered some day; two of each", ("P_FIRST",), (2, 2),
+         "delivered", big=True),
+]  # fmt: skip
+
+CASES = [*_SAFE, *_LIVE, *_REACHED, *_MUTANTS, *_BIG]
