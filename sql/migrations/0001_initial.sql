@@ -1123,10 +1123,12 @@ comment on function mqpg._chosen(mqpg.subscription, int, bigint, bigint)
 -- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
 -- was never handed out, less what the subscription's filter does not choose. Messages whose attempts are used up
 -- become dead letters on the way; the last attempt of a message is delivered alone. Null when nothing is to be had.
+-- `tail` is the queue's next offset as the caller saw it a moment ago, if it did.
 -- Locks: none (the caller holds the queue's). Cost: one cursor version; where attempts matter a look at
 -- the range's runs; with a filter _pick.
 create function mqpg._claim(
-    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
+    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text,
+    tail bigint default null
 ) returns mqpg.claim
 language plpgsql as $$
 declare
@@ -1161,9 +1163,12 @@ begin
             v_action := 'r';
             v_old := null;
             v_rest := v_cursor.claims;
-            v_tail := mqpg._tail((_claim.subscription).topic_id, v_cursor.queue_id, v_lane);
-            if v_tail <= v_cursor.claimed then
-                return null;
+            v_tail := _claim.tail;
+            if v_tail is null or v_tail <= v_cursor.claimed then
+                v_tail := mqpg._tail((_claim.subscription).topic_id, v_cursor.queue_id, v_lane);
+                if v_tail <= v_cursor.claimed then
+                    return null;
+                end if;
             end if;
             v_claim := row(
                 null, v_cursor.claimed, least(v_cursor.claimed + _claim.max_messages, v_tail), 1,
@@ -1227,7 +1232,7 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text)
+comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint)
     is 'Internal: hand out the next range of a queue';
 
 -- functions/internal/_claim_by_key.sql
@@ -4685,6 +4690,7 @@ declare
     v_topic mqpg.topic;
     v_waiting record;
     v_locked int;           -- shared: the first queue that another call had locked
+    v_tail bigint;
     v_cursor mqpg.cursor;
     v_claim mqpg.claim;
     v_runs record;
@@ -4697,8 +4703,13 @@ begin
     if not found then
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
-    perform mqpg._check_receive(
-        v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
+    -- most calls need no more than this to be checked
+    if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds' and interval '1 day'
+        and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
+        is not true then
+        perform mqpg._check_receive(
+            v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
+    end if;
     if v_subscription.paused or v_topic.paused then
         return;
     end if;
@@ -4721,15 +4732,17 @@ begin
             order by c.at
         loop
             -- look before taking the lock: it is held to the end of the transaction
-            continue when case
-                when v_waiting.claims = '{}' then
-                    v_waiting.claimed >= mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane)
-                else case mqpg._next_claim(v_subscription, v_waiting.claims)
+            if v_waiting.claims = '{}' then
+                v_tail := mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane);
+                continue when v_waiting.claimed >= v_tail;
+            else
+                v_tail := null;
+                continue when case mqpg._next_claim(v_subscription, v_waiting.claims)
                     when -1 then true
                     when 0 then v_waiting.claimed >= mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane)
                     else false
-                end
-            end;
+                end;
+            end if;
             if not pg_try_advisory_xact_lock(
                 1836150833, v_subscription.subscription_id * 1024 + v_waiting.queue_id + 1) then
                 if v_round = 1 then
@@ -4744,7 +4757,7 @@ begin
                 v_cursor := mqpg._expire(v_topic, v_subscription, v_cursor);
             end if;
             v_claim := mqpg._claim(
-                v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
+                v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer, v_tail);
             continue when v_claim is null;
             v_runs := mqpg._runs(
                 v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset);

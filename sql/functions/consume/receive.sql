@@ -21,6 +21,7 @@ declare
     v_topic mqpg.topic;
     v_waiting record;
     v_locked int;           -- shared: the first queue that another call had locked
+    v_tail bigint;
     v_cursor mqpg.cursor;
     v_claim mqpg.claim;
     v_runs record;
@@ -33,8 +34,13 @@ begin
     if not found then
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
-    perform mqpg._check_receive(
-        v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
+    -- most calls need no more than this to be checked
+    if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds' and interval '1 day'
+        and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
+        is not true then
+        perform mqpg._check_receive(
+            v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
+    end if;
     if v_subscription.paused or v_topic.paused then
         return;
     end if;
@@ -57,15 +63,17 @@ begin
             order by c.at
         loop
             -- look before taking the lock: it is held to the end of the transaction
-            continue when case
-                when v_waiting.claims = '{}' then
-                    v_waiting.claimed >= mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane)
-                else case mqpg._next_claim(v_subscription, v_waiting.claims)
+            if v_waiting.claims = '{}' then
+                v_tail := mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane);
+                continue when v_waiting.claimed >= v_tail;
+            else
+                v_tail := null;
+                continue when case mqpg._next_claim(v_subscription, v_waiting.claims)
                     when -1 then true
                     when 0 then v_waiting.claimed >= mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane)
                     else false
-                end
-            end;
+                end;
+            end if;
             if not pg_try_advisory_xact_lock(
                 1836150833, v_subscription.subscription_id * 1024 + v_waiting.queue_id + 1) then
                 if v_round = 1 then
@@ -80,7 +88,7 @@ begin
                 v_cursor := mqpg._expire(v_topic, v_subscription, v_cursor);
             end if;
             v_claim := mqpg._claim(
-                v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer);
+                v_subscription, v_cursor, receive.max_messages, receive.lease, receive.consumer, v_tail);
             continue when v_claim is null;
             v_runs := mqpg._runs(
                 v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset);

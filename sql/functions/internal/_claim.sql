@@ -1,10 +1,12 @@
 -- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
 -- was never handed out, less what the subscription's filter does not choose. Messages whose attempts are used up
 -- become dead letters on the way; the last attempt of a message is delivered alone. Null when nothing is to be had.
+-- `tail` is the queue's next offset as the caller saw it a moment ago, if it did.
 -- Locks: none (the caller holds the queue's). Cost: one cursor version; where attempts matter a look at
 -- the range's runs; with a filter _pick.
 create function mqpg._claim(
-    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
+    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text,
+    tail bigint default null
 ) returns mqpg.claim
 language plpgsql as $$
 declare
@@ -39,9 +41,12 @@ begin
             v_action := 'r';
             v_old := null;
             v_rest := v_cursor.claims;
-            v_tail := mqpg._tail((_claim.subscription).topic_id, v_cursor.queue_id, v_lane);
-            if v_tail <= v_cursor.claimed then
-                return null;
+            v_tail := _claim.tail;
+            if v_tail is null or v_tail <= v_cursor.claimed then
+                v_tail := mqpg._tail((_claim.subscription).topic_id, v_cursor.queue_id, v_lane);
+                if v_tail <= v_cursor.claimed then
+                    return null;
+                end if;
             end if;
             v_claim := row(
                 null, v_cursor.claimed, least(v_cursor.claimed + _claim.max_messages, v_tail), 1,
@@ -105,5 +110,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text)
+comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint)
     is 'Internal: hand out the next range of a queue';
