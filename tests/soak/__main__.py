@@ -258,7 +258,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=float(os.environ.get("MINUTES") or 30))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MQPG_TEST_SEED") or secrets.randbits(32)))
-    parser.add_argument("--patience", type=float, default=300, help="seconds for the queues to drain")
+    parser.add_argument("--patience", type=float, default=900, help="seconds for the queues to drain")
     options = parser.parse_args()
     folder, rng = Path(mkdtemp(prefix="mqpg-soak-")), random.Random(options.seed)
     print(f"seed {options.seed}, {options.minutes} minutes, logs in {folder}", flush=True)

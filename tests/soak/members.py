@@ -109,7 +109,7 @@ def send(rng: random.Random, broker: str, shop: str) -> None:
             with conn.transaction() as tx:
                 kind = rng.choice(["one", "batch", "delayed", "dedup"])
                 if kind == "batch":
-                    n = rng.choice([2, 20, 100])
+                    n = rng.choice([2, 5, 20])
                     ids = mq.send_batch(TOPIC, [_payload(rng) for _ in range(n)], keys=[_key(rng)] * n, conn=conn)
                 elif kind == "delayed":
                     ids = [mq.send(TOPIC, _payload(rng), delay=timedelta(seconds=rng.random()), conn=conn)]
@@ -119,11 +119,11 @@ def send(rng: random.Random, broker: str, shop: str) -> None:
                 for message_id in ids:
                     conn.execute("insert into soak_sale values (%s) on conflict do nothing", [message_id])
                 tx.force_rollback = rng.random() < 0.1
-            if kind == "delayed" and rng.random() < 0.3:
+            if kind == "delayed" and not tx.force_rollback and rng.random() < 0.3:
                 with conn.transaction():
                     if mq.recall(ids[0], conn=conn):
                         conn.execute("delete from soak_sale where message_id = %s", ids)
-            time.sleep(rng.random() * 0.05)
+            time.sleep(rng.random() * 0.2)
 
 
 def transact(rng: random.Random, broker: str, shop: str) -> None:
@@ -141,7 +141,7 @@ def transact(rng: random.Random, broker: str, shop: str) -> None:
                 pass
             if rng.random() < 0.1:
                 producer.recover()
-            time.sleep(rng.random() * 0.05)
+            time.sleep(rng.random() * 0.2)
 
 
 def local(rng: random.Random, broker: str, shop: str) -> None:
@@ -159,7 +159,7 @@ def local(rng: random.Random, broker: str, shop: str) -> None:
             fate = "rollback" if tx.force_rollback else "commit"
             if rng.random() < 0.67:
                 conn.execute(f"select mqpg.{fate}_batch(%s)", [handles])  # type: ignore[arg-type]
-            time.sleep(rng.random() * 0.05)
+            time.sleep(rng.random() * 0.2)
 
 
 _PRODUCE = {"sender": send, "transactor": transact, "local": local}

@@ -11,7 +11,7 @@ from tests.stateful.machine import LOCKED, PARTIES, handles, seconds
 from tests.stateful.model import Half, Span, Tx
 from tests.stateful.transactions import Transactions
 
-__all__ = ["Checks"]
+__all__ = ["Checks", "MAX_CHECKS"]
 
 _DECIDED = "select message_id, op::text, decided_by from mqpg.op_log where stage = 0 and message_id = any(%s)"
 _PARKED = "select handle from mqpg.half_parked where topic = %s"

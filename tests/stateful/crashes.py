@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
+from mqpg.embedded import EmbeddedServer
 from tests.stateful.machine import Base
 
-__all__ = ["Crashes"]
+__all__ = ["Crashes", "ServerCrashes"]
 
 
 class Crashes(Base):
@@ -21,3 +24,21 @@ class Crashes(Base):
         tx, party.tx = party.tx, None
         party.cut()
         self.model.rollback(tx)
+
+
+class ServerCrashes(Base):
+    """An immediate shutdown takes everybody's open transactions; what was committed is there after recovery."""
+
+    server: ClassVar[EmbeddedServer]
+
+    @rule()
+    def crash_server(self) -> None:
+        self.journal.append("the server crashes")
+        self.made["server crashes"] += 1
+        self.server.restart("immediate")
+        for party in self.parties.values():
+            party.lost()
+            if party.tx is not None:
+                tx, party.tx = party.tx, None
+                self.model.rollback(tx)
+        self.connect_watcher()

@@ -51,7 +51,7 @@ class Base(RuleBasedStateMachine):
         self.journal: list[str] = []
         if not Base.parties:
             Base.parties = {n: Party(self.broker, n, process=n == "kim") for n in ("main", "ann", "bob", "kim")}
-            Base.watcher = self.broker.session()
+            self.connect_watcher()
         for party in self.parties.values():
             party.write = self.journal.append
             party.made = Base.made
@@ -63,6 +63,9 @@ class Base(RuleBasedStateMachine):
     def mq(self) -> Session:
         """Sees what is committed; never holds a transaction."""
         return self.watcher
+
+    def connect_watcher(self) -> None:
+        Base.watcher = self.broker.session()
 
     def payload(self) -> int:
         return next(self._payloads)
@@ -181,6 +184,8 @@ class Base(RuleBasedStateMachine):
         """At the end of all histories."""
         for party in cls.parties.values():
             party.close()
+        if Base.parties:
+            Base.watcher.conn.close()
         Base.parties = {}
 
 
