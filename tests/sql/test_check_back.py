@@ -350,19 +350,20 @@ def test_a_function_whose_assertion_fails_is_no_verdict(quick: Session) -> None:
 
 def test_a_function_that_hangs_is_cut_off_counted_and_parked(quick: Session) -> None:
     """The statement_timeout strikes once a statement, so the pass ends there, and keeps what it found."""
-    replace_answer(quick, "perform pg_sleep(60); return 'commit';")
-    handles = {quick.prepare("one", "1", "asks") for _ in range(2)}
+    replace_answer(quick, "perform pg_sleep(600); return 'commit';")
+    handles = {quick.prepare("one", "1", "asks", check_after=seconds(3600)) for _ in range(2)}
     quick.value("compensate")
-    overdue_now(quick)
-    for _ in range(4):
-        quick.execute("set statement_timeout = '500ms'")
-        assert quick.value("compensate", 100) == 1
-        quick.execute("set statement_timeout = 0")
+    hung = 0
+    while len(quick.rows("select from mqpg.half_parked")) < 2:
         overdue_now(quick)
-    assert quick.value("compensate", 100) == 2
+        quick.execute("set statement_timeout = '1s'")
+        assert quick.value("compensate", 100) >= 1
+        quick.execute("set statement_timeout = 0")
+        before, hung = hung, quick.scalar("select count(*) from mqpg.check_log where event = 'asked'")
+        assert hung <= before + 1
+    assert hung == 4
     parked = quick.rows("select * from mqpg.half_parked")
-    assert {row.handle for row in parked} == handles
-    assert {row.checks for row in parked} == {2}
+    assert {(row.handle, row.checks) for row in parked} == {(handle, 2) for handle in handles}
     assert {row.reason for row in parked} == {
         "no verdict after 2 checks; the last one: answer was cut off: it did not answer in time"
     }
