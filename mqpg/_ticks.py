@@ -33,10 +33,15 @@ _LATE = 1.0  # how long after a tick was seen its notification may still come
 _AGAIN = 5.0  # longest pause between two tries to connect
 _SLICE = 1.0  # how soon the thread sees that it is no longer wanted
 
-_NEWEST = "select coalesce(max(tick_id), 0) from mqpg.tick"
+# A seek makes no tick, but is noted; nobody announces it, so it is seen with the next look.
+_NEWEST = """
+select (select coalesce(max(k.tick_id), 0) from mqpg.tick k), (select coalesce(max(j.jump_id), 0) from mqpg.jump j)
+"""
 _TOUCHED = """
-select distinct t.name from mqpg.tick k, unnest(k.topic_ids) as u (topic_id) join mqpg.topic t using (topic_id)
+select t.name from mqpg.tick k, unnest(k.topic_ids) as u (topic_id) join mqpg.topic t using (topic_id)
 where k.tick_id > %s
+union
+select j.topic from mqpg.jump j where j.jump_id > %s
 """
 # Behind so many ticks it is cheaper to wake everybody than to find out whom.
 _MANY = 1000
@@ -62,7 +67,8 @@ class TickWatch:
         self.users = 0
         # Whether notifications are known to arrive; for tests and for the curious.
         self.trusted = False
-        self._seen: int | None = None
+        # The newest tick and jump.
+        self._seen: tuple[int, int] | None = None
 
     def add(self, topic: str, wake: Callable[[], None]) -> Interest:
         """Be woken whenever the topic got something, until `remove`; once in vain now and then."""
@@ -140,9 +146,9 @@ class TickWatch:
             return False
         return True
 
-    def _newest(self, conn: psycopg.Connection[Any]) -> int:
+    def _newest(self, conn: psycopg.Connection[Any]) -> tuple[int, int]:
         row = conn.execute(_NEWEST).fetchone()
-        return int(row[0]) if row else 0
+        return row if row else (0, 0)
 
     def _look(self, conn: psycopg.Connection[Any]) -> bool:
         """Wake whom the ticks since the last look concern; whether there were any."""
@@ -150,11 +156,11 @@ class TickWatch:
         if newest == seen:
             return False
         self._seen = newest
-        if seen is None or not 0 < newest - seen <= _MANY or len(self._interests) == 1:
+        if seen is None or not 0 <= newest[0] - seen[0] <= _MANY or len(self._interests) == 1:
             self._wake(None)
         else:
-            self._wake({row[0] for row in conn.execute(_TOUCHED, [seen])})
-        return True
+            self._wake({row[0] for row in conn.execute(_TOUCHED, seen)})
+        return seen is None or newest[0] != seen[0]
 
     def _wake(self, topics: set[str] | None) -> None:
         """Wake whoever waits for one of the topics; None: everybody."""

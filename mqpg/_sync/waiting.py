@@ -24,7 +24,7 @@ _BEHIND = statement("""
 
 _FLOOR = 0.02  # between two looks, however often the appender calls
 _BEHIND_PAUSE = 1.0  # while somebody else has something in flight
-_IDLE_PAUSE = 300.0  # while nobody has: only seek, resume and their like can change that without a tick
+_IDLE_PAUSE = 300.0  # while nobody has: everything that changes that is seen by the watcher
 
 
 class Wake:

@@ -127,6 +127,23 @@ def test_what_a_dead_member_held_is_found_without_a_tick(mq: mqpg.Client, topics
     assert 0.5 < time.monotonic() - began < 10
 
 
+def test_a_seek_wakes_whoever_waits(dsn: str, topics: list[str]) -> None:
+    """It makes no tick; notifications being trusted, it is seen by the next look."""
+    with mqpg.connect(dsn, listen=False, poll_interval=0.2) as mq:
+        mq.send("t0", 1)
+        mq.append()
+        (message,) = mq.receive("g", "t0")
+        mq.ack(str(message.receipt))
+        found: list[Any] = []
+        thread = threading.Thread(target=lambda: found.extend(mq.receive("g", "t0", wait=40)))
+        thread.start()
+        time.sleep(1.5)
+        assert found == []
+        mq.seek("g", "t0", "earliest")
+        thread.join(20)
+        assert [message.payload for message in found] == [1]
+
+
 def test_waiting_outlives_a_restart(own_server: OwnServer) -> None:
     with mqpg.connect(own_server.dsn, retry_timeout=20) as mq:
         mq.create_topic("t")
