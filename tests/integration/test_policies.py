@@ -1,0 +1,226 @@
+"""Consumers keep to what their subscription says: failures that block, filters, seeks, members of a broadcast."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, text
+
+import mqpg
+from mqpg import errors
+from tests.integration.consuming import drain, eventually, running, send
+
+INSERT = text("insert into business (id) values (:id)")
+
+
+class Own:
+    """Business and consumer's tables in a database of the consumer's."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.engine = create_engine(url)
+        with self.engine.begin() as conn:
+            conn.execute(text("create table business (row integer primary key, id int)" if "sqlite" in url else
+                              "create table business (row serial primary key, id int)"))  # fmt: skip
+
+    def ids(self) -> list[int]:
+        with self.engine.connect() as conn:
+            return list(conn.execute(text("select id from business order by row")).scalars())
+
+    def applied(self) -> list[int]:
+        with self.engine.connect() as conn:
+            return list(conn.execute(text("select message_id from mqpg_applied")).scalars())
+
+
+@pytest.fixture
+def own(local_url: str) -> Iterator[Own]:
+    found = Own(local_url)
+    yield found
+    found.engine.dispose()
+
+
+@pytest.fixture
+def topic(mq: mqpg.Client) -> str:
+    mq.create_topic("orders", queues=1)
+    return "orders"
+
+
+KEYS = ["a", "b", "b", "c", "b"]
+
+
+def send_keyed(mq: mqpg.Client) -> None:
+    mq.send_batch("orders", [{"id": n} for n in range(5)], keys=KEYS)
+    mq.append()
+
+
+@pytest.mark.parametrize(("on_failure", "first"), [("skip", [0, 2, 3, 4]), ("block_key", [0, 3]), ("block_queue", [0])])
+def test_here_what_must_not_overtake_is_not_applied(
+    mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], on_failure: str, first: list[int]
+) -> None:
+    db.execute("create table business (row serial, id int)")
+
+    @mqpg.consumer(topic, group="g", on_failure=on_failure, retry_delay="300 ms", journal=True)
+    def bill(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        conn.execute("insert into business (id) values (%s)", [message.payload["id"]])
+        if message.payload["id"] == 1 and message.attempt < 3:
+            raise ValueError("later")
+
+    def ids() -> list[int]:
+        return [row[0] for row in db.execute("select id from business order by row")]
+
+    assert bill.step(mq) == 0
+    send_keyed(mq)
+    assert bill.step(mq) == 5
+    assert ids() == first
+    eventually(lambda: (mq.append(), bill.step(mq), len(ids()) >= 5)[2])
+    drain(bill, mq)
+    of_b = [number for number in ids() if KEYS[number] == "b"]
+    assert of_b == ([2, 4, 1] if on_failure == "skip" else [1, 2, 4])
+    assert sorted(ids()) == [0, 1, 2, 3, 4]
+    assert db.execute("select count(distinct message_id), count(*) from mqpg_applied").fetchone() == (5, 5)
+
+
+def test_a_rejected_message_blocks_nothing(mq: mqpg.Client, topic: str) -> None:
+    seen = []
+
+    @mqpg.consumer(topic, group="g", on_failure="block_queue")
+    def bill(message: mqpg.Message, conn: Any) -> None:
+        if message.payload["id"] == 1:
+            raise mqpg.Reject("never")
+        seen.append(message.payload["id"])
+
+    assert bill.step(mq) == 0
+    send_keyed(mq)
+    assert bill.step(mq) == 5
+    assert seen[-4:] == [0, 2, 3, 4]
+    assert [letter.payload["id"] for letter in mq.dead_letters("g", topic)] == [1]
+
+
+def test_there_the_offset_stops_before_the_failed_message(mq: mqpg.Client, topic: str, own: Own) -> None:
+    """block_queue with a database of its own: in order and once, a dead letter unblocks."""
+    attempts: list[int] = []
+
+    @mqpg.consumer(topic, group="g", database=own.url, consumer="one", on_failure="block_queue",
+                   retry_delay="100 ms", max_attempts=3, journal=True)  # fmt: skip
+    def bill(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+        if message.payload["id"] == 1 and message.attempt < 3:
+            raise ValueError("later")
+        if message.payload["id"] == 3:
+            attempts.append(message.attempt)
+            raise ValueError("never")
+
+    assert bill.step(mq) == 0
+    send_keyed(mq)
+    assert bill.step(mq) == 5
+    assert own.ids() == [0]
+    with own.engine.connect() as conn:
+        assert conn.execute(text("select next_offset from mqpg_offsets")).scalar() == 1
+    eventually(lambda: (mq.append(), bill.step(mq), mq.dead_letters("g", topic))[2])
+    drain(bill, mq)
+    assert own.ids() == [0, 1, 2, 4]
+    assert sorted(set(attempts)) == [1, 2, 3]
+    assert [letter.payload["id"] for letter in mq.dead_letters("g", topic)] == [3]
+    assert mq.redrive("g", topic) == 1
+    assert len(set(own.applied())) == len(own.applied()) == 4
+    bill.close()
+
+
+def test_there_block_key_is_refused(mq: mqpg.Client, topic: str, own: Own) -> None:
+    bill = mqpg.consumer(topic, group="g", database=own.url, on_failure="block_key")(lambda message, conn: None)
+    with pytest.raises(errors.InvalidArgument, match="block_queue"):
+        bill.step(mq)
+    bill.close()
+
+
+def test_there_what_the_filter_leaves_out_is_not_taken_from_the_log(mq: mqpg.Client, topic: str, own: Own) -> None:
+    """The delivery leaves offsets out, rightly: they are not missing."""
+
+    @mqpg.consumer(topic, group="g", database=own.url, consumer="one", max_messages=2,
+                   filter="$.id % 3 == 1", tags=["x"], journal=True)  # fmt: skip
+    def bill(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    assert bill.step(mq) == 0
+    for start in (0, 10, 20):
+        send(mq, range(start, start + 10), tags=["x" if n != 4 else "y" for n in range(start, start + 10)])
+        drain(bill, mq)
+    assert own.ids() == [n for n in range(30) if n % 3 == 1 and n != 4]
+    bill.close()
+
+
+def test_there_a_restored_database_gets_back_what_the_filter_chooses(mq: mqpg.Client, topic: str, own: Own) -> None:
+    @mqpg.consumer(topic, group="g", database=own.url, consumer="one", filter="$.id % 2 == 0")
+    def bill(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    assert bill.step(mq) == 0
+    send(mq, range(3))
+    drain(bill, mq)
+    with own.engine.connect() as conn:
+        backup = dict(conn.execute(text("select next_offset, last_message_id from mqpg_offsets")).one()._mapping)
+    send(mq, range(3, 8))
+    drain(bill, mq)
+    assert own.ids() == [0, 2, 4, 6]
+    with own.engine.begin() as conn:
+        conn.execute(text("delete from business where id > 2"))
+        conn.execute(
+            text("update mqpg_offsets set next_offset = :next_offset, last_message_id = :last_message_id"), backup
+        )
+    send(mq, [8])
+    drain(bill, mq)
+    assert own.ids() == [0, 2, 4, 6, 8]
+    bill.close()
+
+
+def test_there_a_seek_forward_is_followed(mq: mqpg.Client, topic: str, own: Own) -> None:
+    """What the group was moved over on purpose is not applied from the log behind its back."""
+
+    @mqpg.consumer(topic, group="g", database=own.url, consumer="one")
+    def bill(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    assert bill.step(mq) == 0
+    send(mq, range(2))
+    drain(bill, mq)
+    send(mq, range(2, 6))
+    mq.seek("g", topic, "5", 0)
+    drain(bill, mq)
+    assert own.ids() == [0, 1, 5]
+    bill.close()
+
+
+def test_each_member_of_a_broadcast_group_gets_everything(mq: mqpg.Client, topic: str) -> None:
+    seen: dict[str, list[int]] = {"one": [], "two": []}
+
+    def member(name: str) -> mqpg.Consumer:
+        @mqpg.consumer(topic, group="g", mode="broadcast", consumer=name, effect="external", concurrency=2)
+        def note(message: mqpg.Message) -> None:
+            seen[name].append(message.payload["id"])
+
+        assert note.step(mq) == 0
+        return note
+
+    members = [member(name) for name in seen]
+    with running(members[0], mq), running(members[1], mq):
+        send(mq, range(5))
+        eventually(lambda: all(len(found) >= 5 for found in seen.values()))
+        time.sleep(0.1)
+    assert seen == {"one": list(range(5)), "two": list(range(5))}
+
+
+def test_a_pause_stops_a_waiting_consumer_and_resume_wakes_it(mq: mqpg.Client, topic: str) -> None:
+    seen: list[int] = []
+    consumer = mqpg.consumer(topic, group="g", effect="external")(lambda message: seen.append(message.payload["id"]))
+    assert consumer.step(mq) == 0
+    mq.pause(topic, "g")
+    with running(consumer, mq):
+        send(mq, [1])
+        time.sleep(0.5)
+        assert seen == []
+        mq.resume(topic, "g")
+        eventually(lambda: seen == [1], 10)
