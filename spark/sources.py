@@ -48,8 +48,8 @@ _JUMPED = (
     "cross join lateral generate_series(u.start, coalesce(c.starts[u.i + 1], c.n) - 1) as o(o) "
     "where c.base_offset + o.o >= j.from_offset and c.base_offset + o.o < j.to_offset)"
 )
-# Dead letters, those that were discarded, what was left out by seek, purge, expiry or policy, and what a filter does not
-# choose: settled on purpose.
+# Dead letters, those that were discarded, what was left out by seek, purge, expiry or policy, and what a filter does
+# not choose: settled on purpose.
 _SETTLED_APART = (
     "(select d.subscription_id, d.message_id, max(d.attempts) as attempts from ("
     "select l.subscription_id, l.message_id, l.attempts from mqpg.dead_letter l "
