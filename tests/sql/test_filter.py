@@ -344,6 +344,16 @@ def test_other_subscriptions_pay_nothing(mq: Session) -> None:
     assert called & {"_pick", "_chosen", "_matches", "_picked_runs", "_member", "_claim_by_key", "_next_claim"} == set()
 
 
+def test_what_is_not_chosen_does_not_expire_into_the_dead_letters(mq: Session) -> None:
+    mq.call("alter_topic", "one", message_ttl=seconds(0.02), on_expired="dead_letter")
+    ids = mq.send_batch("one", [str(i) for i in range(4)], tags=["a", "b"] * 2)
+    mq.append()
+    mq.call("subscribe", "f", "one", tags=["a"])
+    mq.execute("select pg_sleep(0.1)")
+    assert mq.receive("one", group="f") == []
+    assert sorted(d.message_id for d in mq.call("dead_letters", "f", "one")) == [ids[0], ids[2]]
+
+
 def test_the_audit_can_tell_what_was_not_chosen(mq: Session) -> None:
     """`_unchosen` names exactly the messages that a filter passed over."""
     ids = mq.send_batch("one", [str(i) for i in range(6)], tags=["a", "b"] * 3)

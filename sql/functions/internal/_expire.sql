@@ -11,6 +11,7 @@ declare
     v_before timestamptz := clock_timestamp() - (_expire.topic).message_ttl;
     v_tick_id bigint;
     v_to bigint;
+    v_chosen bigint [];
 begin
     select c.tick_id into v_tick_id from mqpg.consume_queue c
     where c.topic_id = (_expire.topic).topic_id and c.queue_id = v_cursor.queue_id and c.subscription_id = 0
@@ -25,11 +26,15 @@ begin
         return v_cursor;
     end if;
     if (_expire.topic).on_expired = 'dead_letter' then
+        -- what the filter does not choose was never the group's
+        if (_expire.subscription).filter is not null or (_expire.subscription).tags is not null then
+            v_chosen := (mqpg._chosen(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to)).offsets;
+        end if;
         perform mqpg._bury(
             v_cursor.subscription_id, array_agg(m.message_id), array_agg(m.deliver_id),
             array_agg(0), 'expired')
         from mqpg._claimed_messages((_expire.topic).topic_id, v_cursor.queue_id, 0,
-            row(null, v_cursor.claimed, v_to, 1, null, null, null, null, null)::mqpg.claim) m;
+            row(null, v_cursor.claimed, v_to, 1, null, null, null, v_chosen, null)::mqpg.claim) m;
     end if;
     perform mqpg._write_cursor(v_cursor, 'x', null, v_to, v_cursor.owner, v_cursor.claims);
     perform mqpg._note_jump(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to, 'expired');
