@@ -51,6 +51,18 @@ def _forget_local_offsets(story: Story) -> None:
     story.consumer.execute("delete from mqpg_offsets")
 
 
+def test_what_a_filter_does_not_choose_is_not_lost(audit: Callable[..., Report], story: Story) -> None:
+    story.broker.execute("select mqpg.alter_subscription('board', 'orders', filter => '$ == \"nothing\"')")
+    for _ in range(3):
+        story.business()
+    story.drain()
+    _forget_local_offsets(story)
+    report = audit()
+    assert (report.verdict, found(report)) == (Verdict.VALID, {}), (report.reasons, report.examples)
+    story.broker.execute("select mqpg.alter_subscription('board', 'orders', filter => 'true')")
+    assert found(audit()) == {"lost": 3}  # they were passed, and by no filter that there is
+
+
 def test_what_a_seek_back_brought_again_may_be_applied_again(audit: Callable[..., Report], story: Story) -> None:
     _forget_local_offsets(story)
     message = story.business()
