@@ -1,4 +1,4 @@
-"""C3: the effect is in no database (a mail, a call of somebody's API), so a message is leased and acknowledged after it.
+"""C3: the effect is in no database (a mail, somebody's API), so a message is leased and acknowledged after it.
 
     MQPG_DATABASE_URL=postgresql://… python examples/consumer_external.py
 
