@@ -32,4 +32,3 @@ def test_urgent_messages_go_first_and_the_rest_is_not_starved(mq: Session) -> No
     assert order[18:20] == ["jobs.low"] * 2
     normal = [i for i, level in enumerate(order) if level == "jobs.normal"]
     assert max(i for i, level in enumerate(order) if level == "jobs.high") < min(normal)
-
