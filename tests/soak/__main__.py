@@ -280,7 +280,7 @@ def main() -> int:
     if any(left):
         wrong.append(f"not drained: lag {left[0]}, halves {left[1]}, delayed {left[2]}")
     report |= {"left": left, "wrong": wrong, "crashed_by_themselves": fleet.crashes[:20], "audit_status": status}
-    report["audit"] = audit if status else audit.get("verdict")
+    report["audit"] = {name: audit[name] for name in ("verdict", "reasons", "anomalies", "output") if name in audit}
     print(json.dumps(report, indent=2, default=str), flush=True)
     return 0 if status == 0 and not wrong else 1
 

@@ -48,7 +48,7 @@ class Admin(Settling, Invariants):
         mode, most, on_failure, every = SUBS[group]
         named: dict[str, object] = {"filter": f"$ % {every} != 0"} if every else {}
         settings = {"mode": mode, "start": start, "max_attempts": most, "on_failure": on_failure}
-        self.mq.call("subscribe", group, self.topic, **settings, **named, retry_delay=seconds(RETRY_DELAY))
+        self.parties["main"].call("subscribe", group, self.topic, **settings, **named, retry_delay=seconds(RETRY_DELAY))
         sql = "select subscription_id from mqpg.subscription where topic_id = %s and consumer_group = %s"
         number = self.mq.scalar(sql, self.topic_id, group)
         sub = self.model.subs[group] = Sub(group, mode, most, number, on_failure, every, made=self.model.stamp())
@@ -65,10 +65,11 @@ class Admin(Settling, Invariants):
         sub = one_of(self.model.subs, which)
         if self._busy(sub):
             return
-        self.mq.call("unsubscribe", sub.group, self.topic)
+        self.parties["main"].call("unsubscribe", sub.group, self.topic)
         del self.model.subs[sub.group]
         for one in [sub, *sub.members.values()]:
             one.gone = True
+            self.model.gone.add(one.subscription_id)
             self.model.waiting = [item for item in self.model.waiting if item.sub is not one]
 
     def _busy(self, sub: Sub) -> bool:
@@ -147,7 +148,7 @@ class Admin(Settling, Invariants):
         pause = not pause
         sub = one_of(self.model.subs, which)
         named = {} if topic else {"consumer_group": sub.group}
-        self.mq.call("pause" if pause else "resume", self.topic, **named)
+        self.parties["main"].call("pause" if pause else "resume", self.topic, **named)
         if topic:
             self.paused = pause
         else:
@@ -165,7 +166,7 @@ class Admin(Settling, Invariants):
         named = {"message_ids": [*ids, 1]} if some else {}
         before = self.now()
         function = "redrive" if drive else "discard_dead_letters"
-        assert self.mq.value(function, sub.group, self.topic, **named) == len(ids)
+        assert self.parties["main"].call(function, sub.group, self.topic, **named)[0][0] == len(ids)
         sub.dead -= set(ids)
         if drive:
             due = (before, self.now())
@@ -182,7 +183,7 @@ class Admin(Settling, Invariants):
             self._age("0 s")
         try:
             for _ in range(2 if old else 1):
-                self.mq.call("keep")
+                self.parties["main"].call("keep")
         finally:
             if old:
                 self._age("6 hours", "7 days")

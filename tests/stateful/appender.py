@@ -45,6 +45,7 @@ class Appender(Base):
             new = party.run(lambda session: session.rows(_NEW, tick, self.topic))
             moved = answer[0][0]
             assert moved >= len(new)
+            new = [row for row in new if row.subscription_id not in self.model.gone]
             assert moved or not self.model.due_items(at)[0], "a pass moved nothing of what waits"
             self._placed(tx, new, at, whole=most is None)
             if party.tx is not None:

@@ -183,6 +183,7 @@ class Model:
         self.waiting: list[Item] = []
         self.queues: list[list[Message]] = [[] for _ in range(queues)]
         self.subs: dict[str, Sub] = {}
+        self.gone: set[int] = set()  # subscriptions that ended: retries of theirs may still get an offset
         self.claims: dict[str, Claim] = {}
         self.dedup: dict[str, int] = {}
         self.recalled: dict[int, Tx] = {}
