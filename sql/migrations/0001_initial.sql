@@ -7479,15 +7479,14 @@ $$;
 comment on function mqpg._pins(int) is 'Internal: unread parts of closed segments';
 
 -- functions/keep/keep.sql
--- One pass of the keeper: notes what is in use, begins new segments by age, makes some ahead, carries cursors,
--- closes what is complete, and drops what is past retention and needed by nobody (I11), at most one table a
--- pass and none in a pass that made or carried something. Returns what it did: action opened, rolled, made,
--- carried, closed, dropped, pinned (with what pins it), freed (oldest offsets moved), lost (by a policy: what, of whom),
--- blocked (busy, next time), purged. Nothing where
--- another keeper is at it. Call it until it returns no row but pinned and blocked, then every minute or so;
--- pg_cron may.
--- Locks: the keeper's lock till commit; see the parts; every wait for a table is short. Cost: a few lookups
--- where there is nothing to do. Errors: MQ015.
+-- One pass of the keeper: notes what is in use, begins new segments by age, makes some ahead, carries cursors, closes
+-- what is complete, and drops what is past retention and needed by nobody (I11), at most one table a pass and none in
+-- a pass that made or carried something. Returns what it did: action opened, rolled, made, carried, closed, dropped,
+-- pinned (with what pins it), freed (oldest offsets moved), lost (by a policy: what, of whom), blocked (busy, next
+-- time), purged. Nothing where another keeper is at it. Call it until it returns no row but pinned and blocked, then
+-- every minute or so; pg_cron may.
+-- Locks: the keeper's lock till commit; see the parts; every wait for a table is short. Cost: a few lookups where
+-- there is nothing to do. Errors: MQ015.
 create function mqpg.keep() returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
