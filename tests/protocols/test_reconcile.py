@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, make_url, text
 
 import mqpg
 from mqpg import errors, protocols
@@ -221,7 +221,7 @@ def test_suspended_while_the_ledger_is_away_and_resumed(
 ) -> None:
     found = psycopg.conninfo.conninfo_to_dict(business_database)
     with proxy(str(found["host"]), int(str(found["port"]))) as between:
-        behind = f"postgresql+psycopg://{found['user']}@127.0.0.1:{between.port}/{found['dbname']}"
+        behind = make_url(business_database).set(drivername="postgresql+psycopg", host="127.0.0.1", port=between.port)
         ledger = create_engine(behind, pool_pre_ping=True, connect_args={"gssencmode": "disable"})
         with ledger.begin() as conn:
             conn.execute(text("drop schema public cascade"))

@@ -113,11 +113,11 @@ def test_final_payload_delay_and_batches(mq: mqpg.Client, db: psycopg.Connection
     assert phases(db, mq)[-1] == ("commit", "LATE")
 
 
-def test_check_back_decides_relayed_halves_too(mq: mqpg.Client, db: psycopg.Connection, relayed: str) -> None:
+def test_check_back_decides_relayed_halves_too(mq: mqpg.Client, dsn: str, db: psycopg.Connection, relayed: str) -> None:
     mq.create_producer_group("here", check_after="10 ms", checker="ledger")
     done = mq.prepare(relayed, "done", "here")
     mq.prepare(relayed, "never", "here")
-    with psycopg.connect(db.info.dsn) as conn:
+    with psycopg.connect(dsn) as conn:
         mq.local_begin(done, conn=conn)
     time.sleep(0.05)
     wait_until(lambda: mq.compensate() == 0 and db.execute("select from mqpg.half_pending").fetchone() is None)
