@@ -31,8 +31,10 @@ class ServerCrashes(Base):
 
     server: ClassVar[EmbeddedServer]
 
-    @rule()
-    def crash_server(self) -> None:
+    @rule(rarely=st.integers(0, 3))
+    def crash_server(self, rarely: int) -> None:
+        if rarely:
+            return
         self.journal.append("the server crashes")
         self.made["server crashes"] += 1
         self.server.restart("immediate")
