@@ -2541,7 +2541,7 @@ $$;
 comment on function mqpg._pack_claims(bigint, bigint [], int [], text [], timestamptz [])
     is 'Internal: free claims for single messages';
 
--- functions/internal/_parse_handle.sql
+-- functions/internal/_is_handle.sql
 -- Whether a text has the form of a handle, so that its parts may be cast.
 -- Locks: none. Cost: one regular expression (inlined).
 create function mqpg._is_handle(handle text) returns boolean
@@ -2556,6 +2556,7 @@ language sql immutable as $$
 $$;
 comment on function mqpg._is_handle(text) is 'Internal: whether a text has the form of a handle';
 
+-- functions/internal/_parse_handle.sql
 -- The parts of a handle; all null where the text is no handle.
 -- Locks: none. Cost: one regular expression.
 create function mqpg._parse_handle(

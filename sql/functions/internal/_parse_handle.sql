@@ -1,17 +1,3 @@
--- Whether a text has the form of a handle, so that its parts may be cast.
--- Locks: none. Cost: one regular expression (inlined).
-create function mqpg._is_handle(handle text) returns boolean
-language sql immutable as $$
-    -- no leading zeros: a handle is one text, since ledgers are keyed by it; lengths apart: a pattern
-    -- with {1,18} costs three times as much
-    select _is_handle.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
-        and length(split_part(_is_handle.handle, '.', 1)) = 12
-        and length(split_part(_is_handle.handle, '.', 2)) <= 9
-        and length(split_part(_is_handle.handle, '.', 3)) <= 18
-        and length(split_part(_is_handle.handle, '.', 4)) = 32
-$$;
-comment on function mqpg._is_handle(text) is 'Internal: whether a text has the form of a handle';
-
 -- The parts of a handle; all null where the text is no handle.
 -- Locks: none. Cost: one regular expression.
 create function mqpg._parse_handle(
