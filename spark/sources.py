@@ -150,7 +150,8 @@ def broker_sources(topic_ids: list[int] | None) -> list[Source]:
         Source(
             "subscription",
             "x.subscription_id, x.consumer_group, x.topic_id, x.start",
-            f"mqpg.subscription x where {scope}",
+            # a broadcast group's own row is never read by: its members have the positions
+            f"mqpg.subscription x where {scope} and (x.mode <> 'broadcast' or x.member <> '')",
             schemas.SUBSCRIPTIONS,
         ),
         Source(
