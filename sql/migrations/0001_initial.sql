@@ -3034,7 +3034,8 @@ comment on function mqpg._store_once(
 ) is 'Internal: write messages with dedup ids into the commit log';
 
 -- functions/internal/_subscription.sql
--- The subscription of a consumer group to a topic (of a broadcast group its own row, no member's), or MQ001/MQ002/MQ003/MQ005.
+-- The subscription of a consumer group to a topic (of a broadcast group its own row, no member's), or an error:
+-- MQ001, MQ002, MQ003, MQ005.
 -- Locks: none. Cost: two index lookups.
 create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$
@@ -3471,8 +3472,8 @@ comment on function mqpg.create_topic(text, int, interval, text) is 'Make a topi
 
 -- functions/topic/drop_producer_group.sql
 -- Drops a producer group; refuses (MQ018) while one of its halves is undecided, since nobody could be asked. prepare()
--- takes no lock on the group: a half whose transaction is open meanwhile stays undecided, in the view half_pending without
--- a group, until its producer decides or settle() does.
+-- takes no lock on the group: a half whose transaction is open meanwhile stays undecided, in the view half_pending
+-- without a group, until its producer decides or settle() does.
 -- Locks: the group's row. Cost: a look at the undecided halves. Errors: MQ004, MQ018.
 create function mqpg.drop_producer_group(producer_group text) returns void
 language plpgsql as $$

@@ -1,4 +1,5 @@
--- The subscription of a consumer group to a topic (of a broadcast group its own row, no member's), or MQ001/MQ002/MQ003/MQ005.
+-- The subscription of a consumer group to a topic (of a broadcast group its own row, no member's), or an error:
+-- MQ001, MQ002, MQ003, MQ005.
 -- Locks: none. Cost: two index lookups.
 create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$

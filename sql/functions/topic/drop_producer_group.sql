@@ -1,6 +1,6 @@
 -- Drops a producer group; refuses (MQ018) while one of its halves is undecided, since nobody could be asked. prepare()
--- takes no lock on the group: a half whose transaction is open meanwhile stays undecided, in the view half_pending without
--- a group, until its producer decides or settle() does.
+-- takes no lock on the group: a half whose transaction is open meanwhile stays undecided, in the view half_pending
+-- without a group, until its producer decides or settle() does.
 -- Locks: the group's row. Cost: a look at the undecided halves. Errors: MQ004, MQ018.
 create function mqpg.drop_producer_group(producer_group text) returns void
 language plpgsql as $$
