@@ -5480,11 +5480,15 @@ comment on function mqpg._back_off(int, int) is 'Internal: pause before the next
 -- transaction: the fence and the decision stand or fall together. An answer that is none counts as a check, with
 -- the reason kept, and the next comes after the back-off. Returns whether there was something to ask; timed_out
 -- means that the caller's statement has used up its statement_timeout.
--- Locks: the caller holds the entry's row; as _fence() or the function. Cost: a few lookups, an insert, a decision.
+-- A decision that somebody has under way is waited for no longer than a local transaction: the verdict is wait then,
+-- and the fence goes.
+-- Locks: the caller holds the entry's row; as _fence() or the function; the decision's key, waited for at most 50 ms.
+-- Cost: a few lookups, an insert, a decision.
 create function mqpg._check_half(
     producer_group mqpg.producer_group, msg_id bigint, handle text, out asked boolean, out timed_out boolean
 )
-language plpgsql as $$
+language plpgsql
+set lock_timeout = '50ms' as $$
 declare
     v_half record;
     v_checks record;
@@ -5506,24 +5510,31 @@ begin
             _check_half.handle, v_half.message_id, _check_half.producer_group, _check_half.msg_id, v_checks.checks);
         return;
     end if;
-    if _check_half.producer_group.checker = 'ledger' then
-        v_verdict := mqpg._fence(_check_half.handle);
-    else
+    if _check_half.producer_group.checker = 'function' then
         v_by := 'function ' || _check_half.producer_group.checker_target;
         select a.verdict, a.problem, a.timed_out into v_verdict, v_problem, timed_out
         from mqpg._ask_function(_check_half.producer_group.checker_target, _check_half.handle, v_half.key,
             v_half.headers, v_half.payload) a;
     end if;
-    perform mqpg._log_check(v_half.message_id, 'asked', v_by, coalesce(v_problem, v_verdict::text));
+    begin
+        if _check_half.producer_group.checker = 'ledger' then
+            v_verdict := mqpg._fence(_check_half.handle);
+        end if;
+        perform mqpg._log_check(v_half.message_id, 'asked', v_by, coalesce(v_problem, v_verdict::text));
+        if v_verdict <> 'wait' then
+            perform mqpg._decide(
+                _check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
+            perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
+        end if;
+    exception when lock_not_available then
+        v_verdict := 'wait';
+        perform mqpg._log_check(v_half.message_id, 'asked', v_by, v_verdict::text);
+    end;
     if v_verdict = 'wait' then
         perform mqpg._wait(v_half.message_id, v_half.producer_group_id, _check_half.msg_id, null, true, v_by, null);
     elsif v_verdict is null then
         perform mqpg._hide_entry(_check_half.msg_id,
             clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));
-    else
-        perform mqpg._decide(
-            _check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
-        perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
     end if;
 end
 $$;
@@ -5746,11 +5757,13 @@ comment on function mqpg._entry(bigint) is 'Internal: op-log entry of a half, lo
 -- ledger exists a rollback needs a fence: in this database anybody may have called local_begin(), whatever the
 -- group's checker, so one is set here, and its answer counts, whatever it is; one in another database cannot be set
 -- from SQL, so such a half is parked, never guessed.
--- Locks: the caller holds the entry's row; as _fence(). Cost: one decision or one move to the archive.
+-- Locks: the caller holds the entry's row; as _fence(); the decision's key, waited for as long.
+-- Cost: one decision or one move to the archive.
 create function mqpg._exhaust(
     handle text, message_id bigint, producer_group mqpg.producer_group, msg_id bigint, checks int
 ) returns void
-language plpgsql as $$
+language plpgsql
+set lock_timeout = '50ms' as $$
 declare
     v_verdict mqpg.verdict;
     v_reason text := format('no verdict after %s checks', _exhaust.checks);
@@ -5768,15 +5781,19 @@ begin
         perform pgmq.archive('mqpg_oplog', _exhaust.msg_id);
         return;
     end if;
-    v_verdict := mqpg._fence(_exhaust.handle);
-    if v_verdict = 'wait' then
-        perform mqpg._wait(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
-            false, 'ledger', 'the local transaction is open');
-        return;
-    end if;
-    perform mqpg._decide(
-        _exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
-    perform pgmq.delete('mqpg_oplog', _exhaust.msg_id);
+    begin
+        v_verdict := mqpg._fence(_exhaust.handle);
+        if v_verdict <> 'wait' then
+            perform mqpg._decide(
+                _exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
+            perform pgmq.delete('mqpg_oplog', _exhaust.msg_id);
+            return;
+        end if;
+    exception when lock_not_available then
+        null;    -- somebody's decision is under way; the fence went with this block
+    end;
+    perform mqpg._wait(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
+        false, 'ledger', 'the local transaction or a decision is open');
 end
 $$;
 comment on function mqpg._exhaust(text, bigint, mqpg.producer_group, bigint, int)
@@ -5980,7 +5997,8 @@ comment on function mqpg.check_wait(text, interval) is 'Answer a check-back with
 -- on; those decided meanwhile are cleared away and not counted. Groups take turns of ten in random order, so that
 -- one with nothing but open or failing transactions does not slow the others. After a function that hung until the
 -- statement_timeout it ends: nothing would end the next one.
--- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
+-- Locks: the entries' rows, those of others are skipped; the ledger keys and decisions' keys, each waited for at
+-- most 50 ms.
 -- Cost: an index probe a group; a few lookups, an insert and a decision a half.
 -- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
 create function mqpg._compensate(max_messages int, checker text default null, checker_target text default null)

@@ -304,6 +304,35 @@ def test_the_fence_waits_a_moment_only_for_an_open_local_transaction(mq: Session
     )
 
 
+@pytest.mark.parametrize("checker", ["ledger", "function"])
+@pytest.mark.parametrize("exhausted", [False, True])
+def test_a_check_back_waits_a_moment_only_for_a_decision_under_way(
+    mq: Session, other: Session, checker: str, exhausted: bool
+) -> None:
+    """Else one forgotten transaction would hold up the checks of everybody; and no fence contradicts it afterwards."""
+    mq.execute(
+        "create or replace function public.shop_says(handle text, key text, headers jsonb, payload json)"
+        " returns mqpg.verdict language sql as $$ select 'rollback'::mqpg.verdict $$"
+    )
+    target = {"checker_target": "public.shop_says"} if checker == "function" else {}
+    named = {"checker": checker, "check_after": seconds(0.01), "max_checks": 1, "on_exhausted": "rollback"}
+    mq.call("create_producer_group", "held", **named, **target)
+    held, free = mq.prepare("one", "1", "held"), mq.prepare("one", "1", "held")
+    if exhausted:
+        mq.execute(
+            "insert into mqpg.check_log (message_id, at, event, by) select unnest(%s::bigint[]), clock_timestamp(), 'asked', 'x'",
+            [int(handle.split(".")[2]) for handle in (held, free)],
+        )
+    mq.execute("select pg_sleep(0.12)")
+    with mq.transaction():
+        mq.commit(held)
+        with within(2):
+            assert other.value("compensate") == 2
+        assert other.rollback(free) == "already_rolled_back"
+        assert other.scalar("select count(*) from mqpg.ledger where handle = %s", held) == 0
+    assert other.commit(held) == "already_committed"
+
+
 def test_two_local_transactions_of_one_half_are_one(mq: Session, broker: Broker) -> None:
     handle, other = mq.prepare("one", "1"), broker.session()
     with mq.transaction():

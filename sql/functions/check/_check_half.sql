@@ -2,11 +2,15 @@
 -- transaction: the fence and the decision stand or fall together. An answer that is none counts as a check, with
 -- the reason kept, and the next comes after the back-off. Returns whether there was something to ask; timed_out
 -- means that the caller's statement has used up its statement_timeout.
--- Locks: the caller holds the entry's row; as _fence() or the function. Cost: a few lookups, an insert, a decision.
+-- A decision that somebody has under way is waited for no longer than a local transaction: the verdict is wait then,
+-- and the fence goes.
+-- Locks: the caller holds the entry's row; as _fence() or the function; the decision's key, waited for at most 50 ms.
+-- Cost: a few lookups, an insert, a decision.
 create function mqpg._check_half(
     producer_group mqpg.producer_group, msg_id bigint, handle text, out asked boolean, out timed_out boolean
 )
-language plpgsql as $$
+language plpgsql
+set lock_timeout = '50ms' as $$
 declare
     v_half record;
     v_checks record;
@@ -28,24 +32,31 @@ begin
             _check_half.handle, v_half.message_id, _check_half.producer_group, _check_half.msg_id, v_checks.checks);
         return;
     end if;
-    if _check_half.producer_group.checker = 'ledger' then
-        v_verdict := mqpg._fence(_check_half.handle);
-    else
+    if _check_half.producer_group.checker = 'function' then
         v_by := 'function ' || _check_half.producer_group.checker_target;
         select a.verdict, a.problem, a.timed_out into v_verdict, v_problem, timed_out
         from mqpg._ask_function(_check_half.producer_group.checker_target, _check_half.handle, v_half.key,
             v_half.headers, v_half.payload) a;
     end if;
-    perform mqpg._log_check(v_half.message_id, 'asked', v_by, coalesce(v_problem, v_verdict::text));
+    begin
+        if _check_half.producer_group.checker = 'ledger' then
+            v_verdict := mqpg._fence(_check_half.handle);
+        end if;
+        perform mqpg._log_check(v_half.message_id, 'asked', v_by, coalesce(v_problem, v_verdict::text));
+        if v_verdict <> 'wait' then
+            perform mqpg._decide(
+                _check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
+            perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
+        end if;
+    exception when lock_not_available then
+        v_verdict := 'wait';
+        perform mqpg._log_check(v_half.message_id, 'asked', v_by, v_verdict::text);
+    end;
     if v_verdict = 'wait' then
         perform mqpg._wait(v_half.message_id, v_half.producer_group_id, _check_half.msg_id, null, true, v_by, null);
     elsif v_verdict is null then
         perform mqpg._hide_entry(_check_half.msg_id,
             clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));
-    else
-        perform mqpg._decide(
-            _check_half.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
-        perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
     end if;
 end
 $$;

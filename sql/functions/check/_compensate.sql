@@ -4,7 +4,8 @@
 -- on; those decided meanwhile are cleared away and not counted. Groups take turns of ten in random order, so that
 -- one with nothing but open or failing transactions does not slow the others. After a function that hung until the
 -- statement_timeout it ends: nothing would end the next one.
--- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
+-- Locks: the entries' rows, those of others are skipped; the ledger keys and decisions' keys, each waited for at
+-- most 50 ms.
 -- Cost: an index probe a group; a few lookups, an insert and a decision a half.
 -- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
 create function mqpg._compensate(max_messages int, checker text default null, checker_target text default null)

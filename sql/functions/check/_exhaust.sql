@@ -2,11 +2,13 @@
 -- ledger exists a rollback needs a fence: in this database anybody may have called local_begin(), whatever the
 -- group's checker, so one is set here, and its answer counts, whatever it is; one in another database cannot be set
 -- from SQL, so such a half is parked, never guessed.
--- Locks: the caller holds the entry's row; as _fence(). Cost: one decision or one move to the archive.
+-- Locks: the caller holds the entry's row; as _fence(); the decision's key, waited for as long.
+-- Cost: one decision or one move to the archive.
 create function mqpg._exhaust(
     handle text, message_id bigint, producer_group mqpg.producer_group, msg_id bigint, checks int
 ) returns void
-language plpgsql as $$
+language plpgsql
+set lock_timeout = '50ms' as $$
 declare
     v_verdict mqpg.verdict;
     v_reason text := format('no verdict after %s checks', _exhaust.checks);
@@ -24,15 +26,19 @@ begin
         perform pgmq.archive('mqpg_oplog', _exhaust.msg_id);
         return;
     end if;
-    v_verdict := mqpg._fence(_exhaust.handle);
-    if v_verdict = 'wait' then
-        perform mqpg._wait(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
-            false, 'ledger', 'the local transaction is open');
-        return;
-    end if;
-    perform mqpg._decide(
-        _exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
-    perform pgmq.delete('mqpg_oplog', _exhaust.msg_id);
+    begin
+        v_verdict := mqpg._fence(_exhaust.handle);
+        if v_verdict <> 'wait' then
+            perform mqpg._decide(
+                _exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
+            perform pgmq.delete('mqpg_oplog', _exhaust.msg_id);
+            return;
+        end if;
+    exception when lock_not_available then
+        null;    -- somebody's decision is under way; the fence went with this block
+    end;
+    perform mqpg._wait(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
+        false, 'ledger', 'the local transaction or a decision is open');
 end
 $$;
 comment on function mqpg._exhaust(text, bigint, mqpg.producer_group, bigint, int)
