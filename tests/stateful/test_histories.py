@@ -24,7 +24,7 @@ from tests.stateful.crashes import Crashes, ServerCrashes
 from tests.stateful.invariants import rewritten
 from tests.stateful.machine import Base
 
-EXAMPLES = int(os.environ.get("MQPG_STATEFUL_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("MQPG_STATEFUL_EXAMPLES", "80"))
 STEPS = int(os.environ.get("MQPG_STATEFUL_STEPS", "50"))
 MINUTES = float(os.environ.get("MQPG_STATEFUL_MINUTES", "0"))
 
@@ -117,5 +117,5 @@ def test_random_histories_agree_with_the_model_while_the_server_crashes(
     crashing_machine: type[CrashingMachine], first_seed: int
 ) -> None:
     started, before = time.monotonic(), Base.steps
-    run(crashing_machine, first_seed, max(EXAMPLES // 10, 4))
+    run(crashing_machine, first_seed, max(EXAMPLES // 20, 4))
     look_back(first_seed, before, started)
