@@ -28,7 +28,7 @@ test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(ARGS)
 
 test-long: setup ## Random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
-	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly --timeout 14400 $(ARGS)
+	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
 
 soak: setup java ## All modes at work for MINUTES (30) while processes and servers are killed; must end drained, audit valid
 	@$(BIN)/python -m tests.soak $(ARGS)
