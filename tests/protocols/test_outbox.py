@@ -275,10 +275,11 @@ def test_a_row_that_is_refused_does_not_hold_up_the_others(
         for topic in ("former", "former", orders):
             producer.send(topic, topic, conn=conn)
     mq.drop_topic("former", force=True)
-    assert producer.recover(1, older_than=AT_ONCE) == 1
+    assert producer.recover(1, older_than=AT_ONCE) == 1  # how many are refused before depends on their ids
+    caplog.clear()
     assert producer.recover(1, older_than=AT_ONCE) == 0
     assert delivered(mq, orders) == [orders]
-    assert (rows(sqlite, "mqpg_outbox"), caplog.text.count("refuses it")) == (2, 4)
+    assert (rows(sqlite, "mqpg_outbox"), caplog.text.count("refuses it")) == (2, 2)
 
 
 def test_recoveries_at_once_double_nothing(mq: mqpg.Client, orders: str, engine: Engine) -> None:
