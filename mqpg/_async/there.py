@@ -35,6 +35,7 @@ from mqpg._async.offsets import Offsets
 from mqpg._async.settling import give_up
 from mqpg._async.trying import Trial, Tried
 from mqpg._consumption import Options
+from mqpg._dialects import MYSQL
 from mqpg._failures import Failure, KnownReason, RoundLost
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
@@ -210,5 +211,8 @@ class EffectThere:
         async with self._database.engine.connect() as conn:
             if self._database.dialect == "sqlite":
                 await begin_immediate(conn)
+            elif self._database.dialect in MYSQL:
+                # Else a look for a row that is not there yet locks the gap, and two first rounds deadlock.
+                await conn.execution_options(isolation_level="READ COMMITTED")
             yield conn
             await conn.commit()

@@ -27,6 +27,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 
 from mqpg._consumption import Options
+from mqpg._dialects import MYSQL
 from mqpg._failures import Failure, KnownReason, RoundLost
 from mqpg._sync._io import Connection, Event
 from mqpg._sync.calling import Calls, Reply
@@ -211,5 +212,8 @@ class EffectThere:
         with self._database.engine.connect() as conn:
             if self._database.dialect == "sqlite":
                 begin_immediate(conn)
+            elif self._database.dialect in MYSQL:
+                # Else a look for a row that is not there yet locks the gap, and two first rounds deadlock.
+                conn.execution_options(isolation_level="READ COMMITTED")
             yield conn
             conn.commit()
