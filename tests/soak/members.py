@@ -57,7 +57,6 @@ def _work(rng: random.Random) -> None:
 def consume(group: str, name: str, rng: random.Random, broker: str, shop: str) -> None:
     """A member of a consumer group; C2 where the mode is pinned, C3 where the effect is outside."""
     settings = {"retry_delay": 0.1, "max_attempts": 1000} | GROUPS[group]
-    own = psycopg.connect(broker, autocommit=True)
 
     def here(message: mqpg.Message, conn: Any) -> None:
         conn.execute(_EFFECT.format("%s"), _row(group, name, message))
@@ -69,7 +68,9 @@ def consume(group: str, name: str, rng: random.Random, broker: str, shop: str) -
         conn.execute(sqlalchemy.text(sql), {str(i): v for i, v in enumerate(_row(group, name, message))})
 
     def outside(message: mqpg.Message) -> None:
-        own.execute(_EFFECT.format("%s"), _row(group, name, message))
+        # Of the handler's own making each time: one that is kept would be dead for good after a crash of the server.
+        with psycopg.connect(broker, autocommit=True) as own:
+            own.execute(_EFFECT.format("%s"), _row(group, name, message))
         _work(rng)
 
     handler: Callable[..., None] = here
