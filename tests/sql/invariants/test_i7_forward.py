@@ -36,6 +36,11 @@ MODES: dict[str, dict[str, Any]] = {
 }
 
 
+def _feed(mq: Session) -> None:
+    mq.send_batch("t", ["1"] * 20, keys=[f"k{i % 7}" for i in range(20)], tags=["yes", "no"] * 10)
+    mq.append()
+
+
 def _consume(mq: Session, rng: random.Random, steps: int) -> None:
     """Every action there is, in any order; late and refused ones included."""
     consumer = rng.choice(["me", "you"])
@@ -43,7 +48,7 @@ def _consume(mq: Session, rng: random.Random, steps: int) -> None:
         lease = seconds(rng.choice([0.01, 30]))
         got = mq.receive("t", max_messages=rng.randint(1, 20), lease=lease, consumer=consumer)
         if not got:
-            mq.append()
+            _feed(mq)
             continue
         receipt, some = got[0].receipt, rng.sample(got, max(1, len(got) // 3))
         action = rng.randrange(6)
@@ -71,9 +76,8 @@ def test_I7_cursors_move_forward_under_concurrent_consumers(
     mq.call("unsubscribe", "g", "t")
     mq.call("subscribe", "g", "t", max_attempts=4, retry_delay=seconds(0), **MODES[name])
     for _ in range(20):
-        mq.send_batch("t", ["1"] * 20, keys=[f"k{i % 7}" for i in range(20)], tags=["yes", "no"] * 10)
-    mq.append()
-    running = [broker.background(_consume, broker.session(), random.Random(rng.random()), 30) for _ in range(5)]
+        _feed(mq)
+    running = [broker.background(_consume, broker.session(), random.Random(rng.random()), 40) for _ in range(5)]
     for f in running:
         f.result(60)
     assert assert_forward(mq) > 100
