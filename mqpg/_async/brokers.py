@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -131,6 +131,24 @@ class AsyncBrokers:
         rested = [seat for seat in ordered if not seat.away]
         yield from rested
         yield from (seat for seat in ordered if seat not in rested)
+
+    async def each(self, work: Callable[[AsyncClient], Any]) -> int:
+        """`work` at every broker in turn; the sum of what it returns. One that is away is passed over.
+
+        Raises ConnectionFailed when no broker answers.
+        """
+        done, failures = 0, []
+        for seat in self.seats:
+            try:
+                done += await work(await seat.client())
+            except ConnectionFailed as error:
+                seat.failed(error)
+                failures.append(error)
+            else:
+                seat.worked()
+        if len(failures) == len(self.seats):
+            raise failures[0]
+        return done
 
     async def pick(self, key: str | None = None) -> AsyncClient:
         """A broker that answers. Raises ConnectionFailed where none does."""

@@ -17,13 +17,14 @@ from typing import Any, Self
 from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._async._io import Connection, Engine, Event, ScopedSession, Session, wait_for
+from mqpg._async._io import Connection, Engine, Event, ScopedSession, Session
 from mqpg._async.brokers import AsyncBrokers
 from mqpg._async.client import AsyncClient
 from mqpg._async.decisions import decide, rollback_half
 from mqpg._async.local import LocalDatabase
 from mqpg._async.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
 from mqpg._async.outbox import Outbox, OutboxEntry, Stored, body
+from mqpg._async.passes import run_passes
 from mqpg._protocol_tables import outbox_metadata
 from mqpg.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
 from mqpg.message import Interval, Outcome
@@ -159,29 +160,11 @@ class AsyncOutboxProducer:
         nothing was left to do. Raises ConnectionFailed when no broker answers.
         """
         await self.outbox.verified()
-        finished, failures = 0, []
-        for seat in self.brokers.seats:
-            try:
-                mq = await seat.client()
-                finished += await self._finish_rows(mq, max_rows, older_than)
-            except ConnectionFailed as error:
-                seat.failed(error)
-                failures.append(error)
-            else:
-                seat.worked()
-        if len(failures) == len(self.brokers.seats):
-            raise failures[0]
-        return finished
+        return await self.brokers.each(lambda mq: self._finish_rows(mq, max_rows, older_than))
 
     async def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
         """`recover` every `interval` seconds until `stop` is set, through restarts of any database."""
-        while not stop.is_set():
-            try:
-                while await self.recover() and not stop.is_set():
-                    pass
-            except (Error, SQLAlchemyError) as error:
-                logger.warning("recovery of the outbox failed, it goes on: %s", error)
-            await wait_for(stop, interval)
+        await run_passes(self.recover, stop, interval, "recovery of the outbox")
 
     async def _prepare(
         self, topic: str, payload: Any, key: str | None, tag: str | None, headers: Any, delay: Interval | None,

@@ -15,16 +15,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import URL
-from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._async._io import Engine, Event, wait_for
+from mqpg._async._io import Engine, Event
 from mqpg._async.brokers import AsyncBrokers
 from mqpg._async.client import AsyncClient
 from mqpg._async.decisions import decide, decide_all, prepare_half, prepare_somewhere, rollback_half
 from mqpg._async.ledger import AsyncLedger
 from mqpg._async.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
+from mqpg._async.passes import run_passes
 from mqpg._async.recovery import DoneNotes, Recovery
-from mqpg.errors import ConnectionFailed, Error
 from mqpg.message import Interval
 
 __all__ = ["AsyncTransactionalProducer"]
@@ -129,30 +128,16 @@ class AsyncTransactionalProducer:
         many rows were settled; 0 says that nothing was left. Raises ConnectionFailed when no broker answers.
         """
         await self._notes.flush()
-        settled, failures = 0, []
-        for seat in self.brokers.seats:
-            try:
-                mq = await seat.client()
-                recovery = self._recoveries.setdefault(seat.dsn, Recovery(mq, self.ledger))
-                settled += await recovery.run(max_rows, older_than)
-            except ConnectionFailed as error:
-                seat.failed(error)
-                failures.append(error)
-            else:
-                seat.worked()
-        if len(failures) == len(self.brokers.seats):
-            raise failures[0]
-        return settled
+
+        async def settle(mq: AsyncClient) -> int:
+            recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))
+            return await recovery.run(max_rows, older_than)
+
+        return await self.brokers.each(settle)
 
     async def run_recovery(self, stop: Event, interval: float = 5.0) -> None:
         """`recover` every `interval` seconds until `stop` is set, through restarts of either database."""
-        while not stop.is_set():
-            try:
-                while await self.recover() and not stop.is_set():
-                    pass
-            except (Error, SQLAlchemyError) as error:
-                logger.warning("recovery of producer group %s failed, it goes on: %s", self.group, error)
-            await wait_for(stop, interval)
+        await run_passes(self.recover, stop, interval, f"recovery of producer group {self.group}")
 
 
 async def mark_done(notes: DoneNotes, handle: str) -> None:

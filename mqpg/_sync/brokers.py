@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -132,6 +132,24 @@ class Brokers:
         rested = [seat for seat in ordered if not seat.away]
         yield from rested
         yield from (seat for seat in ordered if seat not in rested)
+
+    def each(self, work: Callable[[Client], Any]) -> int:
+        """`work` at every broker in turn; the sum of what it returns. One that is away is passed over.
+
+        Raises ConnectionFailed when no broker answers.
+        """
+        done, failures = 0, []
+        for seat in self.seats:
+            try:
+                done += work(seat.client())
+            except ConnectionFailed as error:
+                seat.failed(error)
+                failures.append(error)
+            else:
+                seat.worked()
+        if len(failures) == len(self.seats):
+            raise failures[0]
+        return done
 
     def pick(self, key: str | None = None) -> Client:
         """A broker that answers. Raises ConnectionFailed where none does."""

@@ -19,13 +19,14 @@ from sqlalchemy import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._protocol_tables import outbox_metadata
-from mqpg._sync._io import Connection, Engine, Event, ScopedSession, Session, wait_for
+from mqpg._sync._io import Connection, Engine, Event, ScopedSession, Session
 from mqpg._sync.brokers import Brokers
 from mqpg._sync.client import Client
 from mqpg._sync.decisions import decide, rollback_half
 from mqpg._sync.local import LocalDatabase
 from mqpg._sync.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
 from mqpg._sync.outbox import Outbox, OutboxEntry, Stored, body
+from mqpg._sync.passes import run_passes
 from mqpg.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
 from mqpg.message import Interval, Outcome
 
@@ -158,29 +159,11 @@ class OutboxProducer:
         nothing was left to do. Raises ConnectionFailed when no broker answers.
         """
         self.outbox.verified()
-        finished, failures = 0, []
-        for seat in self.brokers.seats:
-            try:
-                mq = seat.client()
-                finished += self._finish_rows(mq, max_rows, older_than)
-            except ConnectionFailed as error:
-                seat.failed(error)
-                failures.append(error)
-            else:
-                seat.worked()
-        if len(failures) == len(self.brokers.seats):
-            raise failures[0]
-        return finished
+        return self.brokers.each(lambda mq: self._finish_rows(mq, max_rows, older_than))
 
     def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
         """`recover` every `interval` seconds until `stop` is set, through restarts of any database."""
-        while not stop.is_set():
-            try:
-                while self.recover() and not stop.is_set():
-                    pass
-            except (Error, SQLAlchemyError) as error:
-                logger.warning("recovery of the outbox failed, it goes on: %s", error)
-            wait_for(stop, interval)
+        run_passes(self.recover, stop, interval, "recovery of the outbox")
 
     def _prepare(
         self, topic: str, payload: Any, key: str | None, tag: str | None, headers: Any, delay: Interval | None,

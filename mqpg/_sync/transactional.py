@@ -16,16 +16,15 @@ from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import URL
-from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._sync._io import Engine, Event, wait_for
+from mqpg._sync._io import Engine, Event
 from mqpg._sync.brokers import Brokers
 from mqpg._sync.client import Client
 from mqpg._sync.decisions import decide, decide_all, prepare_half, prepare_somewhere, rollback_half
 from mqpg._sync.ledger import Ledger
 from mqpg._sync.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
+from mqpg._sync.passes import run_passes
 from mqpg._sync.recovery import DoneNotes, Recovery
-from mqpg.errors import ConnectionFailed, Error
 from mqpg.message import Interval
 
 __all__ = ["TransactionalProducer"]
@@ -130,30 +129,16 @@ class TransactionalProducer:
         many rows were settled; 0 says that nothing was left. Raises ConnectionFailed when no broker answers.
         """
         self._notes.flush()
-        settled, failures = 0, []
-        for seat in self.brokers.seats:
-            try:
-                mq = seat.client()
-                recovery = self._recoveries.setdefault(seat.dsn, Recovery(mq, self.ledger))
-                settled += recovery.run(max_rows, older_than)
-            except ConnectionFailed as error:
-                seat.failed(error)
-                failures.append(error)
-            else:
-                seat.worked()
-        if len(failures) == len(self.brokers.seats):
-            raise failures[0]
-        return settled
+
+        def settle(mq: Client) -> int:
+            recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))
+            return recovery.run(max_rows, older_than)
+
+        return self.brokers.each(settle)
 
     def run_recovery(self, stop: Event, interval: float = 5.0) -> None:
         """`recover` every `interval` seconds until `stop` is set, through restarts of either database."""
-        while not stop.is_set():
-            try:
-                while self.recover() and not stop.is_set():
-                    pass
-            except (Error, SQLAlchemyError) as error:
-                logger.warning("recovery of producer group %s failed, it goes on: %s", self.group, error)
-            wait_for(stop, interval)
+        run_passes(self.recover, stop, interval, f"recovery of producer group {self.group}")
 
 
 def mark_done(notes: DoneNotes, handle: str) -> None:
