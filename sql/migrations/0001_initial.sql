@@ -1145,6 +1145,7 @@ declare
     v_end bigint;
     v_pick record;
     v_action "char";
+    v_version bigint;
 begin
     loop
         if v_cursor.version is null or v_cursor.owner <> _claim.consumer then
@@ -1223,7 +1224,7 @@ begin
             if v_claim.settled is not null or v_claim.picked is not null then
                 v_claim := mqpg._settle_offsets(v_claim, '{}');
             end if;
-            perform mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
+            v_version := mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
             return v_claim;
         end if;
         -- the first message was buried: note it and look again
@@ -2133,19 +2134,21 @@ comment on function mqpg._limit_attempts(mqpg.subscription, int, int, mqpg.claim
 
 -- functions/internal/_lock_cursor.sql
 -- Takes a queue's cursor lock for the rest of the transaction, waiting no longer than the setting
--- lock_timeout (55P03).
+-- lock_timeout (55P03). True when it had to wait.
 -- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: none to speak of where nobody holds it.
-create function mqpg._lock_cursor(subscription_id int, queue_id int) returns void
+create function mqpg._lock_cursor(subscription_id int, queue_id int) returns boolean
 language plpgsql as $$
 declare
     v_key int := _lock_cursor.subscription_id * 1024 + _lock_cursor.queue_id + 1;
     v_timeout text := current_setting('lock_timeout');
 begin
-    if not pg_try_advisory_xact_lock(1836150833, v_key) then
-        perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
-        perform pg_advisory_xact_lock(1836150833, v_key);
-        perform set_config('lock_timeout', v_timeout, true);
+    if pg_try_advisory_xact_lock(1836150833, v_key) then
+        return false;
     end if;
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    perform pg_advisory_xact_lock(1836150833, v_key);
+    perform set_config('lock_timeout', v_timeout, true);
+    return true;
 end
 $$;
 comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queue''s cursor lock';
@@ -2487,15 +2490,16 @@ language plpgsql as $$
 declare
     v_receipt record;
     v_claim mqpg.claim;
+    v_waited boolean;
 begin
-    select p.* into v_receipt from mqpg._parse_receipt(_open_claim.receipt) p;
+    v_receipt := mqpg._parse_receipt(_open_claim.receipt);
     select s.* into _open_claim.subscription from mqpg.subscription s
     where s.subscription_id = v_receipt.subscription_id;
     if not found then
         raise exception using errcode = 'MQ007', message = format(
             'receipt %L belongs to no subscription here', _open_claim.receipt);
     end if;
-    perform mqpg._lock_cursor(v_receipt.subscription_id, v_receipt.queue_id);
+    v_waited := mqpg._lock_cursor(v_receipt.subscription_id, v_receipt.queue_id);
     _open_claim.last_version := mqpg._cursor(v_receipt.subscription_id, v_receipt.queue_id);
     if (_open_claim.last_version).version is null or v_receipt.epoch / 1048576 > (_open_claim.last_version).version then
         raise exception using errcode = 'MQ007', message = format(
@@ -3233,26 +3237,28 @@ $$;
 comment on function mqpg._wait_for_cursor(int, int) is 'Internal: take a queue''s cursor lock, waiting a moment';
 
 -- functions/internal/_write_cursor.sql
--- Writes the next version of a cursor. `claims` come in any order; finished ones are gone from it.
--- A caller whose snapshot is too old to see the newest version loses the race: 40001.
+-- Writes the next version of a cursor and returns its number, so that callers may assign it: PERFORM costs an
+-- executor run. `claims` come in any order; finished ones are gone from it. A caller whose snapshot is too old
+-- to see the newest version loses the race: 40001.
 -- Locks: none beyond the new row (callers hold the queue's lock). Cost: one insert.
 create function mqpg._write_cursor(
     last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim [],
     failed bigint [] default null, reason text default null
-) returns void
+) returns bigint
 language plpgsql as $$
 declare
-    v_claims mqpg.claim [] := coalesce(
-        case when cardinality(_write_cursor.claims) > 1
-            then array(select c from unnest(_write_cursor.claims) c order by (c).from_offset)
-            else _write_cursor.claims end, '{}');
+    v_claims mqpg.claim [] := coalesce(_write_cursor.claims, '{}');
+    v_version bigint := _write_cursor.last_version.version + 1;
 begin
+    if cardinality(v_claims) > 1 then
+        v_claims := array(select c from unnest(v_claims) c order by (c).from_offset);
+    end if;
     insert into mqpg.cursor (
         subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims, failed,
         reason)
     values (
         _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
-        _write_cursor.last_version.slot, _write_cursor.last_version.version + 1,
+        _write_cursor.last_version.slot, v_version,
         coalesce((v_claims[1]).from_offset, _write_cursor.claimed), _write_cursor.claimed, clock_timestamp(),
         _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims,
         _write_cursor.failed, _write_cursor.reason)
@@ -3260,6 +3266,7 @@ begin
     if not found then
         raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
     end if;
+    return v_version;
 end
 $$;
 comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [], bigint [], text)
@@ -4374,10 +4381,11 @@ declare
     v_claim mqpg.claim;
     v_left mqpg.claim;
     v_receipt record;
+    v_version bigint;
 begin
-    select o.* into v from mqpg._open_claim(ack.receipt) o;
+    v := mqpg._open_claim(ack.receipt);
     if ack.through is not null then
-        select p.* into v_receipt from mqpg._parse_receipt(ack.receipt) p;
+        v_receipt := mqpg._parse_receipt(ack.receipt);
         if ack.through not between v_receipt.from_offset and v_receipt.to_offset - 1 then
             raise exception using errcode = 'MQ001', message = format(
                 'through must lie in the delivery, %s to %s, not %s', v_receipt.from_offset, v_receipt.to_offset - 1,
@@ -4390,7 +4398,7 @@ begin
         v_claim.from_offset := ack.through + 1;
         v_left := mqpg._settle_offsets(v_claim, '{}');
     end if;
-    perform mqpg._write_cursor(
+    v_version := mqpg._write_cursor(
         v.last_version, 'a', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
         case when v_left.epoch is null then v.rest else v_left || v.rest end);
 end

@@ -28,6 +28,13 @@ def test_pace_is_none_with_work_and_grows_to_the_limit_without() -> None:
     assert [pace.after(3), pace.after(0)] == [0.0, 0.001]
 
 
+def test_pace_shares_the_cost_of_a_pass_among_many_messages() -> None:
+    pace = Pace(busy=0.05)
+    assert pace.after(99, 0.002) == 0.004
+    assert pace.after(100, 0.002) == 0.016
+    assert pace.after(5000, 1.0) == 0.05
+
+
 def test_backoff_grows_to_its_limit_and_starts_anew() -> None:
     backoff = Backoff(first=0.1, most=1.0)
     pauses = [backoff.next() for _ in range(50)]

@@ -8,10 +8,11 @@ declare
     v_claim mqpg.claim;
     v_left mqpg.claim;
     v_receipt record;
+    v_version bigint;
 begin
-    select o.* into v from mqpg._open_claim(ack.receipt) o;
+    v := mqpg._open_claim(ack.receipt);
     if ack.through is not null then
-        select p.* into v_receipt from mqpg._parse_receipt(ack.receipt) p;
+        v_receipt := mqpg._parse_receipt(ack.receipt);
         if ack.through not between v_receipt.from_offset and v_receipt.to_offset - 1 then
             raise exception using errcode = 'MQ001', message = format(
                 'through must lie in the delivery, %s to %s, not %s', v_receipt.from_offset, v_receipt.to_offset - 1,
@@ -24,7 +25,7 @@ begin
         v_claim.from_offset := ack.through + 1;
         v_left := mqpg._settle_offsets(v_claim, '{}');
     end if;
-    perform mqpg._write_cursor(
+    v_version := mqpg._write_cursor(
         v.last_version, 'a', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
         case when v_left.epoch is null then v.rest else v_left || v.rest end);
 end

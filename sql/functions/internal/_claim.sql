@@ -23,6 +23,7 @@ declare
     v_end bigint;
     v_pick record;
     v_action "char";
+    v_version bigint;
 begin
     loop
         if v_cursor.version is null or v_cursor.owner <> _claim.consumer then
@@ -101,7 +102,7 @@ begin
             if v_claim.settled is not null or v_claim.picked is not null then
                 v_claim := mqpg._settle_offsets(v_claim, '{}');
             end if;
-            perform mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
+            v_version := mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
             return v_claim;
         end if;
         -- the first message was buried: note it and look again

@@ -10,15 +10,16 @@ language plpgsql as $$
 declare
     v_receipt record;
     v_claim mqpg.claim;
+    v_waited boolean;
 begin
-    select p.* into v_receipt from mqpg._parse_receipt(_open_claim.receipt) p;
+    v_receipt := mqpg._parse_receipt(_open_claim.receipt);
     select s.* into _open_claim.subscription from mqpg.subscription s
     where s.subscription_id = v_receipt.subscription_id;
     if not found then
         raise exception using errcode = 'MQ007', message = format(
             'receipt %L belongs to no subscription here', _open_claim.receipt);
     end if;
-    perform mqpg._lock_cursor(v_receipt.subscription_id, v_receipt.queue_id);
+    v_waited := mqpg._lock_cursor(v_receipt.subscription_id, v_receipt.queue_id);
     _open_claim.last_version := mqpg._cursor(v_receipt.subscription_id, v_receipt.queue_id);
     if (_open_claim.last_version).version is null or v_receipt.epoch / 1048576 > (_open_claim.last_version).version then
         raise exception using errcode = 'MQ007', message = format(

@@ -1,23 +1,25 @@
--- Writes the next version of a cursor. `claims` come in any order; finished ones are gone from it.
--- A caller whose snapshot is too old to see the newest version loses the race: 40001.
+-- Writes the next version of a cursor and returns its number, so that callers may assign it: PERFORM costs an
+-- executor run. `claims` come in any order; finished ones are gone from it. A caller whose snapshot is too old
+-- to see the newest version loses the race: 40001.
 -- Locks: none beyond the new row (callers hold the queue's lock). Cost: one insert.
 create function mqpg._write_cursor(
     last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim [],
     failed bigint [] default null, reason text default null
-) returns void
+) returns bigint
 language plpgsql as $$
 declare
-    v_claims mqpg.claim [] := coalesce(
-        case when cardinality(_write_cursor.claims) > 1
-            then array(select c from unnest(_write_cursor.claims) c order by (c).from_offset)
-            else _write_cursor.claims end, '{}');
+    v_claims mqpg.claim [] := coalesce(_write_cursor.claims, '{}');
+    v_version bigint := _write_cursor.last_version.version + 1;
 begin
+    if cardinality(v_claims) > 1 then
+        v_claims := array(select c from unnest(v_claims) c order by (c).from_offset);
+    end if;
     insert into mqpg.cursor (
         subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims, failed,
         reason)
     values (
         _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
-        _write_cursor.last_version.slot, _write_cursor.last_version.version + 1,
+        _write_cursor.last_version.slot, v_version,
         coalesce((v_claims[1]).from_offset, _write_cursor.claimed), _write_cursor.claimed, clock_timestamp(),
         _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims,
         _write_cursor.failed, _write_cursor.reason)
@@ -25,6 +27,7 @@ begin
     if not found then
         raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
     end if;
+    return v_version;
 end
 $$;
 comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [], bigint [], text)
