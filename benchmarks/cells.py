@@ -30,6 +30,7 @@ class Cell:
     seconds: float
     receive: int = 0  # messages asked for by a receive of an end-to-end cell
     held: bool = False  # an old transaction holds xmin meanwhile
+    together: bool = False  # receive and ack in one transaction, as a consumer does whose effects are in it, too
     packed: bool = False  # the MNS scheme in one statement a transaction, not one a step
     sides: tuple[str, ...] = ("mqpg", "pgmq", "bare")
 
@@ -43,6 +44,16 @@ CELLS = (
     Cell("send-1", "send ×1, 16 clients", Kind.SEND, 16, 1, 5),
     Cell("send-1000", "send ×1000, 2 clients", Kind.SEND, 2, 1000, 3),
     Cell("receive-100", "receive+ack ×100, 2 clients", Kind.RECEIVE, 2, 100, 3),
+    Cell(
+        "receive-100-together",
+        "the same in one transaction",
+        Kind.RECEIVE,
+        2,
+        100,
+        3,
+        together=True,
+        sides=("mqpg", "pgmq"),
+    ),
     Cell("receive-1000", "receive+ack ×1000, 2 clients", Kind.RECEIVE, 2, 1000, 3),
     Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 5),
     Cell("half-1-packed", "the same, MNS in 2 statements", Kind.HALF, 16, 1, 5, packed=True, sides=("mqpg", "pgmq")),

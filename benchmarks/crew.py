@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -175,14 +175,15 @@ def _produce(pipe: Connection, job: Job, link: Link) -> Result:
 
 def _consume(pipe: Connection, job: Job, link: Link) -> Result:
     consumer = SIDES[job.side].consumer(link, job.cell, job.index)
-    warm = total = sum(consumer.step() for _ in range(_WARM_UP))
+    step = _in_transaction(link, consumer.step) if job.cell.together else consumer.step
+    warm = total = sum(step() for _ in range(_WARM_UP))
     start = now = last = _wait_for_start(pipe)
     deadline = start + job.cell.seconds
     until = deadline + job.drain
     count = 0
     ended = start
     while now < until:
-        got = consumer.step()
+        got = step()
         now = time.monotonic()
         if got:
             last = now
@@ -196,6 +197,19 @@ def _consume(pipe: Connection, job: Job, link: Link) -> Result:
         else:
             time.sleep(_POLL)
     return Result(job.role, count, start, ended, total, consumer.seen.as_ranges())
+
+
+def _in_transaction(link: Link, step: Callable[[], int]) -> Callable[[], int]:
+    link.prepare("begin", "begin")
+    link.prepare("commit", "commit")
+
+    def wrapped() -> int:
+        link.run(b"begin")
+        got = step()
+        link.run(b"commit")
+        return got
+
+    return wrapped
 
 
 def _append(pipe: Connection, job: Job, link: Link) -> Result:
