@@ -23,8 +23,7 @@ _HANDLES = 16
 _LEASE = 12.0
 _GIVEN_BACK = timedelta(seconds=1)
 _DUE = "select handle from mqpg.due_checks(%s, %s, %s)"
-_ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s, %s)"
-_COMMIT = "select mqpg.commit(%s, %s::text)"
+_ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s, %s, %s)"
 _WAIT = "select mqpg.check_wait(%s, %s)"
 _BROKER = "select broker_id from mqpg.broker"
 
@@ -108,15 +107,13 @@ class LedgerChecker(threading.Thread):
                 require_reachable(self._ledger)
             payload = self._ledger.final_payload(handle) if look.verdict is Verdict.COMMIT else None
         except NoVerdict as error:
-            conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, str(error), _GIVEN_BACK))
+            conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, str(error), _GIVEN_BACK, None))
             raise
         except Exception as error:  # whatever the driver raises is no verdict, and never a guess
             known = str(errors.translate(error))
             # With the full back-off: should it be about this handle alone, it does not hold up the others.
-            conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, known, None))
+            conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, known, None, None))
             raise NoVerdict(known) from error
-        if payload is None:
-            conn.execute(_ANSWER, (handle, look.verdict.value, by, look.reason, None))
-        else:
-            conn.execute(_COMMIT, (handle, payload.raw))
+        final = None if payload is None else payload.raw
+        conn.execute(_ANSWER, (handle, look.verdict.value, by, look.reason, None, final))
         self.detail[look.verdict.value] += 1

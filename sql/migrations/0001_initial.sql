@@ -3553,25 +3553,34 @@ $$;
 comment on function mqpg.drop_topic(text, boolean) is
     'Drop a topic; refuses while something is undelivered or undecided unless forced';
 
+-- functions/topic/_set_paused.sql
+-- Pauses a topic or one subscription (with a broadcast group all its members), or lets it go on.
+-- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
+create function mqpg._set_paused(topic text, consumer_group text, paused boolean) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(_set_paused.topic);
+    v_group mqpg.subscription;
+begin
+    if _set_paused.consumer_group is null then
+        update mqpg.topic t set paused = _set_paused.paused where t.topic_id = v_topic.topic_id;
+        return;
+    end if;
+    v_group := mqpg._subscription(_set_paused.consumer_group, _set_paused.topic);
+    update mqpg.subscription s set paused = _set_paused.paused
+    where v_group.subscription_id in (s.subscription_id, s.member_of);
+end
+$$;
+comment on function mqpg._set_paused(text, text, boolean) is 'Internal: pause a topic or subscription, or let it go on';
+
 -- functions/topic/pause.sql
 -- Stops delivery of a topic, or of one subscription to it: receive() returns nothing until resume(). Sends go on, what
 -- was handed out can be settled, fetch() (a pure read) goes on. A topic and its subscriptions are paused each for
 -- themselves. Repeated it changes nothing.
 -- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
 create function mqpg.pause(topic text, consumer_group text default null) returns void
-language plpgsql as $$
-declare
-    v_topic mqpg.topic := mqpg._topic(pause.topic);
-    v_group mqpg.subscription;
-begin
-    if pause.consumer_group is null then
-        update mqpg.topic t set paused = true where t.topic_id = v_topic.topic_id;
-        return;
-    end if;
-    v_group := mqpg._subscription(pause.consumer_group, pause.topic);
-    update mqpg.subscription s set paused = true
-    where v_group.subscription_id in (s.subscription_id, s.member_of);
-end
+language sql as $$
+    select mqpg._set_paused(pause.topic, pause.consumer_group, true)
 $$;
 comment on function mqpg.pause(text, text) is 'Stop delivery of a topic or of one subscription';
 
@@ -3613,19 +3622,8 @@ comment on function mqpg.purge_topic(text) is 'Count all that a topic''s queues 
 -- nothing.
 -- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
 create function mqpg.resume(topic text, consumer_group text default null) returns void
-language plpgsql as $$
-declare
-    v_topic mqpg.topic := mqpg._topic(resume.topic);
-    v_group mqpg.subscription;
-begin
-    if resume.consumer_group is null then
-        update mqpg.topic t set paused = false where t.topic_id = v_topic.topic_id;
-        return;
-    end if;
-    v_group := mqpg._subscription(resume.consumer_group, resume.topic);
-    update mqpg.subscription s set paused = false
-    where v_group.subscription_id in (s.subscription_id, s.member_of);
-end
+language sql as $$
+    select mqpg._set_paused(resume.topic, resume.consumer_group, false)
 $$;
 comment on function mqpg.resume(text, text) is 'Go on with the delivery of a topic or of one subscription';
 
@@ -5373,13 +5371,18 @@ $$;
 comment on function mqpg.append(int) is 'One pass of the appender; returns the number of messages appended';
 
 -- functions/check/_answer.sql
--- The answer of a compensator outside the database to a hand-out of _due_halves(): commit and rollback decide and
--- the outcome says what came of it; wait backs off (or for retry_after), counts no check, and returns null.
--- Locks: the decision's key, the entry's row. Cost: one decision or one update. Errors: MQ001, MQ006.
+-- The answer of a compensator outside the database to a hand-out of _due_halves(): commit (with the final payload, if
+-- it has one) and rollback decide and the outcome says what came of it; wait backs off (or for retry_after), counts no
+-- check, and returns null. So does a decision that somebody else has under way: it is not waited for, or one forgotten
+-- transaction would hold up the checks of everybody.
+-- Locks: the decision's key, waited for at most 50 ms; the entry's row. Cost: one decision or one update.
+-- Errors: MQ001, MQ006, MQ010, 22P02 (not JSON).
 create function mqpg._answer(
-    handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null
+    handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null,
+    payload text default null
 ) returns mqpg.outcome
-language plpgsql as $$
+language plpgsql
+set lock_timeout = '50ms' as $$
 declare
     v_half record;
     v_entry record;
@@ -5390,12 +5393,15 @@ begin
         raise exception using errcode = 'MQ001', message = 'verdict must not be null';
     end if;
     if _answer.verdict <> 'wait' then
-        v_outcome := mqpg._decide(_answer.handle, case _answer.verdict when 'commit' then 'c' else 'b' end::"char",
-            'checker', concat_ws(': ', _answer.by, _answer.reason));
-        perform mqpg._forget_entry(v_half.message_id);
-        return v_outcome;
-    end if;
-    if v_half.decided then
+        begin
+            v_outcome := mqpg._decide(_answer.handle, case _answer.verdict when 'commit' then 'c' else 'b' end::"char",
+                'checker', concat_ws(': ', _answer.by, _answer.reason), _answer.payload);
+            perform mqpg._forget_entry(v_half.message_id);
+            return v_outcome;
+        exception when lock_not_available then
+            null;    -- wait
+        end;
+    elsif v_half.decided then
         perform mqpg._forget_entry(v_half.message_id);
         return null;
     end if;
@@ -5407,7 +5413,7 @@ begin
     return null;
 end
 $$;
-comment on function mqpg._answer(text, mqpg.verdict, text, text, interval)
+comment on function mqpg._answer(text, mqpg.verdict, text, text, interval, text)
     is 'Internal: a compensator''s answer about a half';
 
 -- functions/check/_ask_function.sql

@@ -1,10 +1,15 @@
--- The answer of a compensator outside the database to a hand-out of _due_halves(): commit and rollback decide and
--- the outcome says what came of it; wait backs off (or for retry_after), counts no check, and returns null.
--- Locks: the decision's key, the entry's row. Cost: one decision or one update. Errors: MQ001, MQ006.
+-- The answer of a compensator outside the database to a hand-out of _due_halves(): commit (with the final payload, if
+-- it has one) and rollback decide and the outcome says what came of it; wait backs off (or for retry_after), counts no
+-- check, and returns null. So does a decision that somebody else has under way: it is not waited for, or one forgotten
+-- transaction would hold up the checks of everybody.
+-- Locks: the decision's key, waited for at most 50 ms; the entry's row. Cost: one decision or one update.
+-- Errors: MQ001, MQ006, MQ010, 22P02 (not JSON).
 create function mqpg._answer(
-    handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null
+    handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null,
+    payload text default null
 ) returns mqpg.outcome
-language plpgsql as $$
+language plpgsql
+set lock_timeout = '50ms' as $$
 declare
     v_half record;
     v_entry record;
@@ -15,12 +20,15 @@ begin
         raise exception using errcode = 'MQ001', message = 'verdict must not be null';
     end if;
     if _answer.verdict <> 'wait' then
-        v_outcome := mqpg._decide(_answer.handle, case _answer.verdict when 'commit' then 'c' else 'b' end::"char",
-            'checker', concat_ws(': ', _answer.by, _answer.reason));
-        perform mqpg._forget_entry(v_half.message_id);
-        return v_outcome;
-    end if;
-    if v_half.decided then
+        begin
+            v_outcome := mqpg._decide(_answer.handle, case _answer.verdict when 'commit' then 'c' else 'b' end::"char",
+                'checker', concat_ws(': ', _answer.by, _answer.reason), _answer.payload);
+            perform mqpg._forget_entry(v_half.message_id);
+            return v_outcome;
+        exception when lock_not_available then
+            null;    -- wait
+        end;
+    elsif v_half.decided then
         perform mqpg._forget_entry(v_half.message_id);
         return null;
     end if;
@@ -32,5 +40,5 @@ begin
     return null;
 end
 $$;
-comment on function mqpg._answer(text, mqpg.verdict, text, text, interval)
+comment on function mqpg._answer(text, mqpg.verdict, text, text, interval, text)
     is 'Internal: a compensator''s answer about a half';

@@ -1,0 +1,18 @@
+-- Pauses a topic or one subscription (with a broadcast group all its members), or lets it go on.
+-- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
+create function mqpg._set_paused(topic text, consumer_group text, paused boolean) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(_set_paused.topic);
+    v_group mqpg.subscription;
+begin
+    if _set_paused.consumer_group is null then
+        update mqpg.topic t set paused = _set_paused.paused where t.topic_id = v_topic.topic_id;
+        return;
+    end if;
+    v_group := mqpg._subscription(_set_paused.consumer_group, _set_paused.topic);
+    update mqpg.subscription s set paused = _set_paused.paused
+    where v_group.subscription_id in (s.subscription_id, s.member_of);
+end
+$$;
+comment on function mqpg._set_paused(text, text, boolean) is 'Internal: pause a topic or subscription, or let it go on';
