@@ -2171,6 +2171,27 @@ end
 $$;
 comment on function mqpg._lock_topic(int) is 'Internal: keep a topic''s oldest offsets where they are';
 
+-- functions/internal/_lock_group.sql
+-- Waits for members that are joining a broadcast group, up to the setting lock_timeout (55P03), and lets nobody join
+-- until the end of the transaction: what is done to all members next leaves none out. Nothing in other modes.
+-- Locks: the group's row, FOR UPDATE (_member() takes KEY SHARE). Cost: one row.
+create function mqpg._lock_group(consumer_group mqpg.subscription) returns void
+language plpgsql as $$
+declare
+    v_timeout text := current_setting('lock_timeout');
+begin
+    if _lock_group.consumer_group.mode <> 'broadcast' or _lock_group.consumer_group.member <> '' then
+        return;
+    end if;
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    perform from mqpg.subscription s
+    where s.subscription_id = _lock_group.consumer_group.subscription_id
+    for update;
+    perform set_config('lock_timeout', v_timeout, true);
+end
+$$;
+comment on function mqpg._lock_group(mqpg.subscription) is 'Internal: let no member join a broadcast group meanwhile';
+
 -- functions/internal/_matches.sql
 -- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
 -- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match.
@@ -3324,7 +3345,8 @@ comment on function mqpg.alter_producer_group(text, interval, int, text, text, t
 -- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
 -- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
 -- between exclusive and shared only: positions and claims of the others mean something else.
--- Locks: the subscription's rows. Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020, MQ024.
+-- Locks: the subscription's rows, a broadcast group's as _lock_group. Cost: one update a row.
+-- Errors: MQ001, MQ003, MQ005, MQ020, MQ024, 55P03.
 create function mqpg.alter_subscription(
     consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
     filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
@@ -3347,6 +3369,7 @@ begin
             'mode may change between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
             hint = 'unsubscribe() and subscribe() begin anew.';
     end if;
+    perform mqpg._lock_group(v_new);
     update mqpg.subscription s set
         max_attempts = v_new.max_attempts,
         retry_delay = v_new.retry_delay,
@@ -3555,7 +3578,7 @@ comment on function mqpg.drop_topic(text, boolean) is
 
 -- functions/topic/_set_paused.sql
 -- Pauses a topic or one subscription (with a broadcast group all its members), or lets it go on.
--- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
+-- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
 create function mqpg._set_paused(topic text, consumer_group text, paused boolean) returns void
 language plpgsql as $$
 declare
@@ -3567,6 +3590,7 @@ begin
         return;
     end if;
     v_group := mqpg._subscription(_set_paused.consumer_group, _set_paused.topic);
+    perform mqpg._lock_group(v_group);
     update mqpg.subscription s set paused = _set_paused.paused
     where v_group.subscription_id in (s.subscription_id, s.member_of);
 end
@@ -3577,7 +3601,7 @@ comment on function mqpg._set_paused(text, text, boolean) is 'Internal: pause a 
 -- Stops delivery of a topic, or of one subscription to it: receive() returns nothing until resume(). Sends go on, what
 -- was handed out can be settled, fetch() (a pure read) goes on. A topic and its subscriptions are paused each for
 -- themselves. Repeated it changes nothing.
--- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
+-- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
 create function mqpg.pause(topic text, consumer_group text default null) returns void
 language sql as $$
     select mqpg._set_paused(pause.topic, pause.consumer_group, true)
@@ -3590,8 +3614,9 @@ comment on function mqpg.pause(text, text) is 'Stop delivery of a topic or of on
 -- how many deliveries that leaves out; the table jump has the offsets. What is not in a queue yet stays: undecided
 -- halves, delayed messages, and what was sent and not appended. Dead letters stay (discard_dead_letters()), and bodies
 -- until their retention is over.
--- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue of each
--- subscription. Errors: MQ001, MQ002, MQ003, 55P03, 40001.
+-- Locks: each broadcast group's row (see _lock_group) and each queue's cursor lock, waiting up to the setting
+-- lock_timeout.
+-- Cost: one cursor version a queue of each subscription. Errors: MQ001, MQ002, MQ003, 55P03, 40001.
 create function mqpg.purge_topic(topic text) returns bigint
 language plpgsql as $$
 declare
@@ -3600,6 +3625,7 @@ declare
     v_queue int;
     v_left_out bigint := 0;
 begin
+    perform mqpg._lock_group(s) from mqpg.subscription s where s.topic_id = v_topic.topic_id;
     for v_row in
         select s.* from mqpg.subscription s where s.topic_id = v_topic.topic_id order by s.subscription_id
     loop
@@ -3620,7 +3646,7 @@ comment on function mqpg.purge_topic(text) is 'Count all that a topic''s queues 
 -- functions/topic/resume.sql
 -- Goes on with the delivery of a topic, or of one subscription to it, that pause() stopped. Repeated it changes
 -- nothing.
--- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
+-- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
 create function mqpg.resume(topic text, consumer_group text default null) returns void
 language sql as $$
     select mqpg._set_paused(resume.topic, resume.consumer_group, false)
@@ -4868,7 +4894,8 @@ comment on function mqpg.release(text) is 'Give a delivery back without counting
 -- says -1. Receipts that were open there become stale. Of a broadcast group all members move and those to come
 -- begin there, or the one named. What a seek leaves out or repeats is noted in the table jump. A consumer that keeps
 -- its offset in its own database (C2) goes by that one: move it, too.
--- Locks: the topic's keeping (see _lock_topic); each queue's cursor lock, waiting up to the setting lock_timeout.
+-- Locks: the topic's keeping (see _lock_topic); a broadcast group's row (see _lock_group); each queue's cursor lock,
+-- waiting up to the setting lock_timeout.
 -- Cost: one cursor version a queue. Errors: MQ001, MQ003, MQ005, MQ013, 55P03, 40001.
 create function mqpg.seek(
     consumer_group text, topic text, target text, queue_id int default null, consumer text default null
@@ -4895,6 +4922,9 @@ begin
             seek.topic, v_group.mode);
     end if;
     perform mqpg._lock_topic(v_topic.topic_id);
+    if seek.consumer is null then
+        perform mqpg._lock_group(v_group);
+    end if;
     for v_row in
         select s.* from mqpg.subscription s
         where v_group.subscription_id in (s.subscription_id, s.member_of)

@@ -195,6 +195,35 @@ def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: 
     assert cast.scalar("select count(*) from mqpg.subscription where consumer_group = 'g' and mode = 'broadcast'") == 0
 
 
+@pytest.mark.parametrize("call", ["seek", "purge_topic", "pause", "alter_subscription"])
+def test_what_moves_a_group_waits_for_a_member_that_joins(cast: Session, broker: Broker, call: str) -> None:
+    """Else the member would go on from the old position, or unpaused, with the old filter."""
+    fill(cast, 4)
+    other = broker.session()
+    args = {
+        "seek": ("g", "b", "latest"),
+        "purge_topic": ("b",),
+        "pause": ("b", "g"),
+        "alter_subscription": ("g", "b", 7),
+    }
+    with cast.transaction():
+        assert cast.receive("b", max_messages=1, consumer="a")
+        moving = broker.background(other.call, call, *args[call])
+        broker.wait_blocked(other)
+    moving.result(5)
+    assert cast.receive("b", consumer="a") == [] or call == "alter_subscription"
+    assert cast.scalar("select min(max_attempts) from mqpg.subscription") == (7 if call == "alter_subscription" else 2)
+
+
+def test_what_moves_a_group_waits_no_longer_than_the_lock_timeout(cast: Session, broker: Broker) -> None:
+    fill(cast, 1)
+    cast.execute("update mqpg.settings set value = '200 ms' where name = 'lock_timeout'")
+    with cast.transaction():
+        assert cast.receive("b", consumer="a")
+        with refused("55P03"):
+            broker.session().call("seek", "g", "b", "latest")
+
+
 def test_what_a_member_has_not_read_pins_its_segment(cast: Session) -> None:
     """I11's rule for consume queues: the group's own row needs nothing, each member what it has not read."""
     fill(cast, 12)

@@ -4,7 +4,8 @@
 -- says -1. Receipts that were open there become stale. Of a broadcast group all members move and those to come
 -- begin there, or the one named. What a seek leaves out or repeats is noted in the table jump. A consumer that keeps
 -- its offset in its own database (C2) goes by that one: move it, too.
--- Locks: the topic's keeping (see _lock_topic); each queue's cursor lock, waiting up to the setting lock_timeout.
+-- Locks: the topic's keeping (see _lock_topic); a broadcast group's row (see _lock_group); each queue's cursor lock,
+-- waiting up to the setting lock_timeout.
 -- Cost: one cursor version a queue. Errors: MQ001, MQ003, MQ005, MQ013, 55P03, 40001.
 create function mqpg.seek(
     consumer_group text, topic text, target text, queue_id int default null, consumer text default null
@@ -31,6 +32,9 @@ begin
             seek.topic, v_group.mode);
     end if;
     perform mqpg._lock_topic(v_topic.topic_id);
+    if seek.consumer is null then
+        perform mqpg._lock_group(v_group);
+    end if;
     for v_row in
         select s.* from mqpg.subscription s
         where v_group.subscription_id in (s.subscription_id, s.member_of)

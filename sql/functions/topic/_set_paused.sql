@@ -1,5 +1,5 @@
 -- Pauses a topic or one subscription (with a broadcast group all its members), or lets it go on.
--- Locks: the row. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005.
+-- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
 create function mqpg._set_paused(topic text, consumer_group text, paused boolean) returns void
 language plpgsql as $$
 declare
@@ -11,6 +11,7 @@ begin
         return;
     end if;
     v_group := mqpg._subscription(_set_paused.consumer_group, _set_paused.topic);
+    perform mqpg._lock_group(v_group);
     update mqpg.subscription s set paused = _set_paused.paused
     where v_group.subscription_id in (s.subscription_id, s.member_of);
 end

@@ -3,8 +3,9 @@
 -- how many deliveries that leaves out; the table jump has the offsets. What is not in a queue yet stays: undecided
 -- halves, delayed messages, and what was sent and not appended. Dead letters stay (discard_dead_letters()), and bodies
 -- until their retention is over.
--- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue of each
--- subscription. Errors: MQ001, MQ002, MQ003, 55P03, 40001.
+-- Locks: each broadcast group's row (see _lock_group) and each queue's cursor lock, waiting up to the setting
+-- lock_timeout.
+-- Cost: one cursor version a queue of each subscription. Errors: MQ001, MQ002, MQ003, 55P03, 40001.
 create function mqpg.purge_topic(topic text) returns bigint
 language plpgsql as $$
 declare
@@ -13,6 +14,7 @@ declare
     v_queue int;
     v_left_out bigint := 0;
 begin
+    perform mqpg._lock_group(s) from mqpg.subscription s where s.topic_id = v_topic.topic_id;
     for v_row in
         select s.* from mqpg.subscription s where s.topic_id = v_topic.topic_id order by s.subscription_id
     loop
