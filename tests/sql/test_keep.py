@@ -308,6 +308,30 @@ def test_I11_an_open_claim_pins(brisk: Session) -> None:
     gone(brisk, {"consume_queue_1"}, keep(brisk))
 
 
+def test_I11_the_oldest_of_many_shared_claims_pins(brisk: Session) -> None:
+    """Claims of one queue end in any order, and their cursors are carried meanwhile."""
+    brisk.call("subscribe", "crowd", "one", mode="shared", retry_delay=seconds(0))
+    brisk.send_batch("one", [str(i) for i in range(5)])
+    brisk.append()
+    brisk.drain("one")
+    held = [brisk.receive("one", group="crowd", max_messages=1)[0] for _ in range(5)]
+    for message in held[1:4]:
+        brisk.ack(message.receipt)
+    reported = roll(brisk)
+    gone(brisk, {"cursor_1"}, reported)
+    assert "consume_queue_1" not in dropped(reported)
+    assert ("pinned", "tick", 1, "crowd has one queue 0 at 0 of 5") in reported
+    unsettled = {message.message_id for message in (held[0], held[4])}
+    assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= unsettled
+    brisk.nack(held[0].receipt, [held[0].message_id], reason="not yet")
+    brisk.append()
+    assert payloads(brisk.drain("one", group="crowd")) == [0]
+    assert "consume_queue_1" not in dropped(keep(brisk))
+    brisk.ack(held[4].receipt)
+    gone(brisk, {"consume_queue_1"}, keep(brisk))
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
+
+
 def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> None:
     """Their ids lie in a log segment that goes, their offsets in a tick segment that stays."""
     retain(brisk, "1 h", "t")
