@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from mqpg.spark.report import Report
 from mqpg.spark.verdict import Verdict
 from tests.audit.story import Story, Trio
+from tests.sql.harness import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -31,8 +31,9 @@ def test_running_system_is_valid(audit: Callable[..., Report], trio: Trio) -> No
     threads = [threading.Thread(target=_loop, args=(trio, stop, errors, work)) for work in works]
     for thread in threads:
         thread.start()
-    time.sleep(0.5)
     try:
+        with Story.of(trio) as story:
+            eventually(lambda: story.ledger.execute("select from mqpg_ledger offset 40").fetchone() is not None, timeout=60)
         report = audit()
     finally:
         stop.set()

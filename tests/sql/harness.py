@@ -155,7 +155,7 @@ class Broker:
             self._pool.shutdown(wait=True)
 
 
-def eventually(probe: Callable[[], Any], timeout: float = 5.0, interval: float = 0.01) -> Any:
+def eventually(probe: Callable[[], Any], timeout: float = 30.0, interval: float = 0.01) -> Any:
     """The first true answer of `probe`; fails the test when none comes in time."""
     deadline = time.monotonic() + timeout
     while not (answer := probe()):
