@@ -33,7 +33,9 @@ def test_running_system_is_valid(audit: Callable[..., Report], trio: Trio) -> No
         thread.start()
     try:
         with Story.of(trio) as story:
-            eventually(lambda: story.ledger.execute("select from mqpg_ledger offset 40").fetchone() is not None, timeout=60)
+            eventually(
+                lambda: story.ledger.execute("select from mqpg_ledger offset 40").fetchone() is not None, timeout=60
+            )
         report = audit()
     finally:
         stop.set()
