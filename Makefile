@@ -7,7 +7,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
-JOBS ?= $(shell nproc)
+# one process where all would share a server: what one of them leaves open, the others see in their snapshots
+JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
 .PHONY: help setup java demo test test-long soak test-mariadb test-node lint format prove sql bench chaos idle clean
