@@ -5441,6 +5441,8 @@ begin
             v_entry.vt > clock_timestamp(), coalesce(_answer.by, 'checker'), _answer.reason);
     end if;
     return null;
+exception when lock_not_available then
+    return null;    -- whoever decides is taking the entry away, too
 end
 $$;
 comment on function mqpg._answer(text, mqpg.verdict, text, text, interval, text)

@@ -333,9 +333,10 @@ def test_a_check_back_waits_a_moment_only_for_a_decision_under_way(
     assert other.commit(held) == "already_committed"
 
 
-@pytest.mark.parametrize("verdict", ["commit", "rollback"])
+@pytest.mark.parametrize("verdict", ["commit", "rollback", "wait"])
+@pytest.mark.parametrize("decider", ["commit", "settle"])
 def test_an_answer_from_outside_waits_a_moment_only_for_a_decision_under_way(
-    mq: Session, other: Session, verdict: str
+    mq: Session, other: Session, verdict: str, decider: str
 ) -> None:
     """It counts as wait, so the compensator goes on with the halves of others; the decision under way stands."""
     mq.call("create_producer_group", "held", checker="due_checks", check_after=seconds(0.01))
@@ -344,11 +345,15 @@ def test_an_answer_from_outside_waits_a_moment_only_for_a_decision_under_way(
     assert [check.handle for check in mq.call("due_checks", "held")] == [handle]
     answer = "select mqpg._answer(%s, %s::text::mqpg.verdict, 'url shop', 'looked', null, %s)"
     with mq.transaction():
-        mq.commit(handle)
+        if decider == "commit":
+            mq.commit(handle)
+        else:
+            mq.call("settle", handle, "commit", "asked the shop")
         with within(2):
             assert other.scalar(answer, handle, verdict, None) is None
-    assert other.scalar(answer, handle, verdict, '"final"') == "already_committed"
-    assert mq.scalar("select event from mqpg.check_log order by at desc limit 1") == "waited"
+    assert other.scalar(answer, handle, "rollback", None) == "already_committed"
+    events = [row[0] for row in mq.rows("select event from mqpg.check_log order by at")]
+    assert events == (["asked", "waited"] if decider == "commit" else ["asked", "settled"])
 
 
 def test_two_local_transactions_of_one_half_are_one(mq: Session, broker: Broker) -> None:
