@@ -5,6 +5,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/packages.sh
 
 VENV=.venv
+# activated, it would be taken for the interpreter that it is to be made with
+if [ "${VIRTUAL_ENV:-}" = "$PWD/$VENV" ]; then
+    PATH=${PATH//"$VIRTUAL_ENV/bin:"/}
+fi
 STAMP=$VENV/.mqpg-stamp
 IS_ENOUGH='import sys; sys.exit(sys.version_info < (3, 11))'
 
