@@ -7,7 +7,6 @@ recovery pass (mqpg._async.recovery) or a check-back settles.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -27,8 +26,6 @@ from mqpg._async.recovery import DoneNotes, Recovery
 from mqpg.message import Interval
 
 __all__ = ["AsyncTransactionalProducer"]
-
-logger = logging.getLogger("mqpg")
 
 
 class AsyncTransactionalProducer:

@@ -8,7 +8,6 @@ recovery pass (mqpg._sync.recovery) or a check-back settles.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -28,8 +27,6 @@ from mqpg._sync.recovery import DoneNotes, Recovery
 from mqpg.message import Interval
 
 __all__ = ["TransactionalProducer"]
-
-logger = logging.getLogger("mqpg")
 
 
 class TransactionalProducer:
