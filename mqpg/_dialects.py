@@ -12,6 +12,7 @@ from mqpg.errors import LedgerError
 
 __all__ = [
     "MYSQL",
+    "has",
     "in_transaction",
     "is_answer",
     "is_autocommit",
@@ -41,6 +42,11 @@ _READ_ONLY = (1290, 1792, 1836)
 _LOCKED, _LOCKED_STATES = (1205, 1213, 3572), ("55P03", "40P01")
 # MySQL: a deadlock's victim is rolled back whole.
 _ROLLED_BACK = (1213,)
+
+
+def has(conn: Connection, table: Table) -> bool:
+    """Whether a table of this name is there."""
+    return inspect(conn).has_table(table.name)
 
 
 def verify(conn: Connection, table: Table) -> None:

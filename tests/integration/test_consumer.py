@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import Engine, create_engine, event, text
 
 import mqpg
 from mqpg import errors
@@ -242,6 +242,27 @@ def test_c2_skips_a_message_that_killed_every_process(mq: mqpg.Client, topic: st
     drain(handle, mq)
     assert ids(engine) == [0, 2]
     assert [dead.payload for dead in mq.dead_letters("g", topic)] == [{"id": 1}]
+
+
+def test_c2_tables_that_another_process_makes_at_the_same_moment_are_no_error(
+    mq: mqpg.Client, topic: str, engine: Engine, local_url: str
+) -> None:
+    """Where DDL is no part of a transaction the other one has made the first table, and not the next."""
+    other = create_engine(local_url)
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def faster(conn: Any, cursor: Any, statement: str, *rest: Any) -> None:
+        if "create table" in statement.lower() and not made:
+            made.append(statement)
+            with other.begin() as faster_one:
+                faster_one.exec_driver_sql(statement)
+
+    made: list[str] = []
+    handle = mqpg.consumer(topic, group="g", database=engine)(lambda message, conn: None)
+    send(mq, [0])
+    assert handle.step(mq) == 1
+    assert made
+    other.dispose()
 
 
 def test_c2_two_processes_of_one_name_apply_once(mq: mqpg.Client, topic: str, dsn: str, local_url: str) -> None:
