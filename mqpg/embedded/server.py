@@ -16,7 +16,7 @@ from typing import Literal, Self
 from urllib.parse import quote
 
 import psycopg
-from psycopg import sql
+from psycopg import pq, sql
 
 from mqpg.embedded.account import Account, current_account
 from mqpg.embedded.binaries import Binaries, find_binaries, readable_for
@@ -70,13 +70,17 @@ class EmbeddedServer:
         self._started = False
 
     def start(self) -> Self:
-        """Make the cluster if needed and start it; a server that runs on it already is taken as it is."""
+        """Make the cluster if needed, start it, and wait until it takes connections.
+
+        A server that runs on it already is taken as it is.
+        """
         account = current_account()
         self.directory.mkdir(parents=True, exist_ok=True)
         with self._locked():
             running = self._data.postmaster()
             if running is not None:
                 self.port = running.port
+                self._wait_until_ready()
                 if self._detach:
                     self._data.detach(account)
                 return self
@@ -199,6 +203,15 @@ class EmbeddedServer:
             self.port = port
             logger.info("server in %s listens on 127.0.0.1:%d", self.directory, port)
             return
+
+    def _wait_until_ready(self) -> None:
+        # It may be recovering, from a crash of one of its processes for instance.
+        deadline = time.monotonic() + _START_SECONDS
+        while pq.PGconn.ping(self.dsn().encode()) != pq.Ping.OK:
+            if time.monotonic() > deadline:
+                said = " ".join(self.log_tail().split())[-600:]
+                raise ConfigurationError(f"the server in {self.directory} takes no connections; its log: {said}")
+            time.sleep(0.05)
 
     def _worth_another_try(self, said: str) -> bool:
         # A port taken between looking and binding; a killed postmaster that its parent has yet to reap, or whose

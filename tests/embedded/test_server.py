@@ -96,6 +96,19 @@ def test_starts_after_the_postmaster_was_killed(start: Callable[..., EmbeddedSer
     assert _one(server, "select n from t") == 42
 
 
+def test_joining_a_server_that_recovers_from_a_crash_waits_for_it(
+    tmp_path: Path, start: Callable[..., EmbeddedServer]
+) -> None:
+    server = start(tmp_path / "data", settings={"checkpoint_timeout": "1h"})
+    with psycopg.connect(server.dsn(), autocommit=True) as connection:
+        connection.execute("create table t as select g as n, repeat('x', 500) as t from generate_series(1, 200000) g")
+        os.kill(connection.info.backend_pid, signal.SIGKILL)
+        _until(lambda: _refuses(server))
+    joined = start(tmp_path / "data")
+    assert joined.pid == server.pid
+    assert _one(joined, "select count(*) from t") == 200_000
+
+
 def test_data_and_password_stay_in_a_named_directory_until_it_is_destroyed(tmp_path: Path) -> None:
     with EmbeddedServer(tmp_path / "data", binaries=BINARIES) as server:
         first = server.dsn("kept")
@@ -184,6 +197,14 @@ def _one(server: EmbeddedServer, query: str) -> object:
         row = connection.execute(query.encode()).fetchone()
     assert row is not None
     return row[0]
+
+
+def _refuses(server: EmbeddedServer) -> bool:
+    try:
+        psycopg.connect(server.dsn()).close()
+    except psycopg.OperationalError:
+        return True
+    return False
 
 
 def _until(condition: Callable[[], bool], seconds: float = 15.0) -> None:
