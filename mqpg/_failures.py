@@ -89,6 +89,8 @@ def reason_of(error: BaseException) -> str:
     """One line for the retry lane and the dead letters."""
     own_words = isinstance(error, (KnownReason, Reject, Retry))
     text = str(error) if own_words else f"{type(error).__name__}: {error}"
+    # JSON may name half a surrogate pair, which is no character to a database.
+    text = text.encode("utf-8", "backslashreplace").decode()
     return " ".join(text.split()).replace("\x00", "")[:_LONGEST_REASON]
 
 

@@ -13,7 +13,7 @@ from mqpg._async._io import Connection, DriverConnection, PgConnection, ScopedSe
 from mqpg._sql import Statement
 from mqpg.errors import InvalidArgument, translate
 
-__all__ = ["Caller", "rows_in", "rows_on"]
+__all__ = ["Caller", "rows_in", "rows_on", "savepoint"]
 
 Caller = PgConnection | Connection | Session | ScopedSession[Any]
 
@@ -37,3 +37,8 @@ async def rows_on(conn: PgConnection, statement: Statement, values: Mapping[str,
     async with conn.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(statement.query, values)
         return await cursor.fetchall()  # type: ignore[return-value]
+
+
+def savepoint(conn: PgConnection | Connection) -> Any:
+    """A context manager in the caller's transaction, which undoes what was done in it when that fails."""
+    return conn.transaction() if isinstance(conn, DriverConnection) else conn.begin_nested()

@@ -14,7 +14,7 @@ from mqpg._sql import Statement
 from mqpg._sync._io import Connection, DriverConnection, PgConnection, ScopedSession, Session
 from mqpg.errors import InvalidArgument, translate
 
-__all__ = ["Caller", "rows_in", "rows_on"]
+__all__ = ["Caller", "rows_in", "rows_on", "savepoint"]
 
 Caller = PgConnection | Connection | Session | ScopedSession[Any]
 
@@ -38,3 +38,8 @@ def rows_on(conn: PgConnection, statement: Statement, values: Mapping[str, Any])
     with conn.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(statement.query, values)
         return cursor.fetchall()  # type: ignore[return-value]
+
+
+def savepoint(conn: PgConnection | Connection) -> Any:
+    """A context manager in the caller's transaction, which undoes what was done in it when that fails."""
+    return conn.transaction() if isinstance(conn, DriverConnection) else conn.begin_nested()

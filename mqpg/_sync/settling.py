@@ -4,15 +4,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 
-from mqpg._failures import Failure, answers
-from mqpg._sync.caller import Caller
+from mqpg._failures import Failure, answers, reason_of
+from mqpg._sync._io import Connection, PgConnection
+from mqpg._sync.caller import savepoint
 from mqpg._sync.client import Client
+from mqpg.errors import InvalidArgument
 
 __all__ = ["give_up"]
 
 
-def give_up(mq: Client, receipt: str, failures: Sequence[Failure], *, conn: Caller | None = None) -> None:
+def give_up(
+    mq: Client, receipt: str, failures: Sequence[Failure], *, conn: PgConnection | Connection | None = None
+) -> None:
     """Send failed messages of a delivery to retry or to the dead letters, as their errors say."""
     for answer, ids in answers(failures).items():
-        mq.nack(receipt, ids, answer.reason, answer.delay, answer.final, conn=conn)
+        if answer.delay is None:
+            mq.nack(receipt, ids, answer.reason, None, answer.final, conn=conn)
+            continue
+        try:
+            with nullcontext() if conn is None else savepoint(conn):
+                mq.nack(receipt, ids, answer.reason, answer.delay, conn=conn)
+        except InvalidArgument as error:
+            # The handler's delay is no time span: the message must count its attempt all the same.
+            mq.nack(receipt, ids, f"{answer.reason} ({reason_of(error)})", conn=conn)

@@ -1,0 +1,82 @@
+"""What a handler says of a failed message reaches the broker whatever it says: else its attempt would not count."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import mqpg
+from tests.integration.consuming import drain, send
+
+DELAYS: list[Any] = [-1, -0.01, timedelta(seconds=-1), "-1 s", "soon", float("nan"), 1e300, "200 years"]
+
+
+@pytest.fixture(params=["broker", "shared", "database", "external"])
+def options(request: pytest.FixtureRequest, mq: mqpg.Client, tmp_path: Path) -> Any:
+    """Of a consumer of each protocol."""
+    mq.create_topic("orders", queues=1)
+    kinds: dict[str, Any] = {
+        "broker": {},
+        "shared": {"mode": "shared"},
+        "database": {"database": f"sqlite:///{tmp_path}/own.db", "consumer": "one"},
+        "external": {"effect": "external"},
+    }
+    return kinds[request.param]
+
+
+def test_a_delay_that_is_none(mq: mqpg.Client, options: dict[str, Any]) -> None:
+    """One that has passed already means now; one that is no time span leaves it to the back-off."""
+    seen: list[int] = []
+
+    @mqpg.consumer("orders", group="g", max_attempts=3, retry_delay=0, **options)
+    def bill(message: mqpg.Message) -> None:
+        if message.payload["id"] < len(DELAYS):
+            raise mqpg.Retry("later", delay=DELAYS[message.payload["id"]])
+        seen.append(message.payload["id"])
+
+    assert bill.step(mq) == 0
+    send(mq, range(len(DELAYS) + 1))
+    drain(bill, mq)
+    bill.close()
+    assert seen[-1] == len(DELAYS)
+    dead = {letter.payload["id"]: letter for letter in mq.dead_letters("g", "orders")}
+    assert [(n, dead[n].attempts, str(dead[n].reason).split(" ")[0]) for n in sorted(dead)] == [
+        (n, 3, "later") for n in range(len(DELAYS))
+    ]
+    assert dead[0].reason == "later"
+    assert "invalid input syntax" in str(dead[4].reason)
+
+
+def test_a_delay_that_has_passed_means_now(mq: mqpg.Client, options: dict[str, Any]) -> None:
+    attempts: list[int] = []
+
+    @mqpg.consumer("orders", group="g", retry_delay="1 hour", **options)
+    def bill(message: mqpg.Message) -> None:
+        attempts.append(message.attempt)
+        if message.attempt == 1:
+            raise mqpg.Retry("due already", delay=-0.001)
+
+    assert bill.step(mq) == 0
+    send(mq, [1])
+    drain(bill, mq)
+    bill.close()
+    assert attempts == [1, 2]
+
+
+def test_a_reason_that_is_no_utf_8(mq: mqpg.Client, db: psycopg.Connection[Any], options: dict[str, Any]) -> None:
+    """JSON may name half a surrogate pair, Python makes a character of it, and no database takes that."""
+
+    @mqpg.consumer("orders", group="g", max_attempts=1, **options)
+    def bill(message: mqpg.Message) -> None:
+        raise ValueError("unknown item " + message.payload["item"])
+
+    assert bill.step(mq) == 0
+    db.execute("""select mqpg.send('orders', '{"item": "a\\ud800"}')""")
+    drain(bill, mq)
+    bill.close()
+    reasons = [row[0] for row in db.execute("select reason from mqpg.dead_letters('g', 'orders')")]
+    assert reasons == ["ValueError: unknown item a\\ud800"]
