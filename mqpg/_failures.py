@@ -8,18 +8,22 @@ from typing import NamedTuple
 
 import psycopg
 
+from mqpg._dialects import is_answer, is_locked
 from mqpg._signals import Reject, Retry
 from mqpg.errors import (
     ConfigurationError,
+    ConnectionFailed,
     HandlerStuck,
     HandlerTimeout,
     LedgerError,
+    LockTimeout,
     MissingBody,
     NotFound,
     OffsetBeyondLog,
     SchemaError,
     SerializationFailure,
     by_sqlstate,
+    translate,
 )
 from mqpg.message import Interval, Message
 
@@ -33,6 +37,7 @@ __all__ = [
     "Watchlist",
     "answers",
     "is_passing",
+    "is_refusal",
     "reason_of",
 ]
 
@@ -59,7 +64,7 @@ class KnownReason(Exception):
 
 
 class RoundLost(Exception):
-    """The round's transaction is gone, with a handler that did not come back; it has to be begun anew."""
+    """The round's transaction is gone, and known (or searched for) is whose fault it was; it has to be begun anew."""
 
 
 class InboxFailed(Exception):
@@ -104,31 +109,49 @@ def is_passing(error: BaseException) -> bool:
     return isinstance(origin, SerializationFailure) or "database is locked" in str(origin)
 
 
+def is_refusal(error: BaseException) -> bool:
+    """Whether a database refused to commit what was written (a deferred constraint); else it is gone, or busy."""
+    if is_passing(error) or is_locked(error):
+        return False
+    if isinstance(error, psycopg.Error):
+        return not isinstance(translate(error), (ConnectionFailed, LockTimeout))
+    return is_answer(error)
+
+
 class Watchlist:
-    """Messages whose handler did not come back, so that the transaction which said so is lost.
+    """Messages that took their transaction along: the handler did not come back, or the commit was refused.
 
     They are remembered until they are received again, and then given up without another call.
     """
 
     def __init__(self) -> None:
-        self._overdue: dict[int, HandlerTimeout] = {}
+        self._known: dict[int, Exception] = {}
         self._suspects: set[int] = set()
 
     def note(self, error: HandlerTimeout) -> None:
-        """One message is to blame; several of one batch are tried singly next time."""
-        if len(error.message_ids) == 1:
-            self._overdue[error.message_ids[0]] = error
+        """These were being handled."""
+        self._add(error.message_ids, error)
+
+    def blame(self, messages: Sequence[Message], error: Exception) -> None:
+        """These were to be committed."""
+        self._add([message.message_id for message in messages], error)
+
+    def _add(self, message_ids: Sequence[int], error: Exception) -> None:
+        """One message is to blame; several are tried singly next time."""
+        if len(message_ids) == 1:
+            self._known[message_ids[0]] = error
         else:
-            self._suspects.update(error.message_ids)
+            self._suspects.update(message_ids)
 
     def take(self, messages: Sequence[Message]) -> list[Failure]:
         """The failures that are known already."""
-        return [Failure(m, self._overdue.pop(m.message_id)) for m in messages if m.message_id in self._overdue]
+        return [Failure(m, self._known.pop(m.message_id)) for m in messages if m.message_id in self._known]
 
     def are_suspect(self, messages: Sequence[Message]) -> bool:
-        """Whether these must be tried one by one."""
-        return any(message.message_id in self._suspects for message in messages)
+        """Whether these must be tried one by one, each in a transaction of its own."""
+        return bool(self._suspects) and any(message.message_id in self._suspects for message in messages)
 
     def clear(self, messages: Sequence[Message]) -> None:
         """They have been tried."""
-        self._suspects.difference_update(message.message_id for message in messages)
+        if self._suspects:
+            self._suspects.difference_update(message.message_id for message in messages)

@@ -80,10 +80,20 @@ class Calls:
             return await self._handler(given)
         if self._wants != SESSION:
             return await self._handler(given, conn)
-        # Its commit ends a savepoint; the transaction is the consumer's.
-        async with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
-            result = await self._handler(given, session)
-            await session.commit()
+        return await self._in_session(given, conn)
+
+    async def _in_session(self, given: Any, conn: Any) -> Any:
+        """Its commit ends a savepoint; the transaction is the consumer's."""
+        outer = conn.get_nested_transaction()
+        try:
+            async with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
+                result = await self._handler(given, session)
+                await session.commit()
+        except BaseException:
+            # Where that commit failed its savepoint stays on the connection, in the way of a rollback to ours.
+            while (left := conn.get_nested_transaction()) is not None and left is not outer:
+                await left.rollback()
+            raise
         return result
 
 

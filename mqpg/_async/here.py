@@ -21,8 +21,8 @@ from mqpg._async.calling import Calls, Reply
 from mqpg._async.client import AsyncClient
 from mqpg._async.lanes import Lanes
 from mqpg._async.leases import Lease, kept
-from mqpg._async.settling import give_up
-from mqpg._async.trying import Trial
+from mqpg._async.settling import accept, give_up
+from mqpg._async.trying import Trial, Tried
 from mqpg._consumption import Options
 from mqpg._failures import RoundLost
 from mqpg._sql import statement
@@ -70,25 +70,16 @@ class EffectHere:
         await self._prepare(mq)
         if self._lanes.mode == "shared":
             return await self._leased(mq, worker)
-        while True:
-            try:
-                async with self._transaction(mq) as conn:
-                    messages = await self._lanes.receive(mq, worker, conn=conn)
-                    if messages:
-                        await self._apply(mq, conn, messages)
-                return len(messages)
-            except RoundLost:
-                # Again, to give up the message that lost it.
-                continue
+        return await self._applied(mq, worker)
 
     async def _leased(self, mq: AsyncClient, worker: int) -> int:
         messages = await self._lanes.receive(mq, worker)
         if not messages:
             return 0
-        receipt = str(messages[0].receipt)
+        receipt, count = str(messages[0].receipt), len(messages)
         async with kept(mq, receipt, self._lease.lease, await self._lease.seconds(mq)):
             try:
-                await self._apply_claimed(mq, messages)
+                count = await self._applied(mq, worker, messages)
             except ReceiptError as error:
                 logger.warning(
                     "%s/%s: undone, somebody else has it now: %s", self._options.group, self._options.topic, error
@@ -98,32 +89,42 @@ class EffectHere:
                 with suppress(Error):
                     await mq.release(receipt)
                 raise
-        return len(messages)
+        return count
 
-    async def _apply_claimed(self, mq: AsyncClient, messages: Sequence[Message]) -> None:
+    async def _applied(self, mq: AsyncClient, worker: int, claimed: Sequence[Message] = ()) -> int:
+        """What was claimed before, else a delivery, in one transaction; how many messages it settled."""
         while True:
-            try:
-                async with self._transaction(mq) as conn:
-                    await self._apply(mq, conn, messages)
-                return
-            except RoundLost:
-                # Again, to give up the message that lost it.
-                continue
+            # Again, to give up the message that lost it.
+            with suppress(RoundLost):
+                return await self._round(mq, worker, claimed)
+
+    async def _round(self, mq: AsyncClient, worker: int, claimed: Sequence[Message]) -> int:
+        tried = Tried()
+        try:
+            async with self._transaction(mq) as conn:
+                delivery = claimed or await self._lanes.receive(mq, worker, conn=conn)
+                if delivery:
+                    tried = await self._apply(mq, conn, delivery)
+        except Exception as error:
+            # Nothing was tried yet unless this is the commit.
+            self._trial.blame(tried.applied, error)
+            raise
+        return len(tried.applied) + tried.left
 
     async def close(self) -> None:
         """Close the connections that are not the client's."""
         if self._engine is not None:
             await self._engine.dispose()
 
-    async def _apply(self, mq: AsyncClient, conn: PgConnection | Connection, messages: Sequence[Message]) -> None:
+    async def _apply(self, mq: AsyncClient, conn: PgConnection | Connection, delivery: Sequence[Message]) -> Tried:
+        messages = self._trial.chosen(delivery)
         tried = await self._trial.apply(conn, messages)
-        receipt = str(messages[0].receipt)
-        await give_up(mq, receipt, tried.failures, conn=conn)
+        await give_up(mq, str(messages[0].receipt), tried.failures, conn=conn)
         if tried.failures and messages[0].queue_id >= 0 and await self._policy(conn) != tried.policy:
             # alter_subscription meanwhile: whether what is behind had to wait was decided by the old one.
             raise RoundLost
-        if tried.left < len(messages):
-            await mq.ack(receipt, conn=conn)
+        await accept(mq, delivery, messages, tried, conn=conn)
+        return tried
 
     async def _policy(self, conn: PgConnection | Connection) -> str:
         assert self._mq is not None

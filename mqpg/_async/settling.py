@@ -1,4 +1,4 @@
-"""Telling the broker what became of failed messages."""
+"""Telling the broker what became of a delivery."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from contextlib import nullcontext
 from mqpg._async._io import Connection, PgConnection
 from mqpg._async.caller import savepoint
 from mqpg._async.client import AsyncClient
+from mqpg._async.trying import Tried
 from mqpg._failures import Failure, answers, reason_of
 from mqpg.errors import InvalidArgument
+from mqpg.message import Message
 
-__all__ = ["give_up"]
+__all__ = ["accept", "give_up"]
 
 
 async def give_up(
@@ -28,3 +30,20 @@ async def give_up(
         except InvalidArgument as error:
             # The handler's delay is no time span: the message must count its attempt all the same.
             await mq.nack(receipt, ids, f"{answer.reason} ({reason_of(error)})", conn=conn)
+
+
+async def accept(
+    mq: AsyncClient,
+    delivery: Sequence[Message],
+    messages: Sequence[Message],
+    tried: Tried,
+    *,
+    conn: PgConnection | Connection | None = None,
+) -> None:
+    """Acknowledge what of `messages` did not fail; give the rest of the delivery back where only they were tried."""
+    receipt, rest = str(delivery[0].receipt), delivery[len(messages) :]
+    if tried.left < len(messages):
+        await mq.ack(receipt, messages[-1].queue_offset if rest else None, conn=conn)
+    # What a failure holds back was given back with it.
+    if not all(tried.holds(message) for message in rest):
+        await mq.release(receipt, conn=conn)

@@ -25,17 +25,20 @@ import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 
-from mqpg._async._io import Connection, Event
+from sqlalchemy import Connection as SyncConnection
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._async._io import Connection, Event, run_sync
 from mqpg._async.calling import Calls, Reply
 from mqpg._async.client import AsyncClient
 from mqpg._async.lanes import Lanes
 from mqpg._async.local import LocalDatabase, begin_immediate
 from mqpg._async.logcheck import LogCheck
 from mqpg._async.offsets import Offsets
-from mqpg._async.settling import give_up
+from mqpg._async.settling import accept, give_up
 from mqpg._async.trying import Trial, Tried
 from mqpg._consumption import Options
-from mqpg._dialects import MYSQL
+from mqpg._dialects import MYSQL, is_answer
 from mqpg._failures import Failure, KnownReason, RoundLost
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
@@ -81,9 +84,10 @@ class EffectThere:
                 continue
 
     async def _round(self, mq: AsyncClient, worker: int) -> int:
-        messages = await self._lanes.receive(mq, worker)
-        if not messages:
+        delivery = await self._lanes.receive(mq, worker)
+        if not delivery:
             return 0
+        messages = self._trial.chosen(delivery)
         try:
             if messages[0].queue_id < 0:
                 tried = await self._apply_retries(messages)
@@ -97,15 +101,15 @@ class EffectThere:
             raise
         for request, payload in tried.replies:
             await mq.reply(request, payload)
-        await self._settle(mq, messages, tried)
+        await self._settle(mq, delivery, messages, tried)
         return len(messages)
 
-    async def _settle(self, mq: AsyncClient, messages: Sequence[Message], tried: Tried) -> None:
-        receipt = str(messages[0].receipt)
+    async def _settle(
+        self, mq: AsyncClient, delivery: Sequence[Message], messages: Sequence[Message], tried: Tried
+    ) -> None:
         try:
-            await give_up(mq, receipt, tried.failures)
-            if tried.left < len(messages):
-                await mq.ack(receipt)
+            await give_up(mq, str(delivery[0].receipt), tried.failures)
+            await accept(mq, delivery, messages, tried)
         except ReceiptError as error:
             # Another process of this name has taken over; it finds here what was done.
             logger.warning("%s/%s: %s", self._options.group, self._options.topic, error)
@@ -165,6 +169,7 @@ class EffectThere:
             passed = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
             if passed and (position is None or passed[-1].queue_offset >= position.next_offset):
                 await self._offsets.move(conn, passed[-1], position, info)
+            await self._commit(conn, tried.applied if claimed else [])
         tried.failures = old + tried.failures
         return tried
 
@@ -194,9 +199,20 @@ class EffectThere:
             tried = await self._trial.apply(conn, due)
             failed = {failure.message.message_id for failure in tried.failures}
             await self._offsets.settle(conn, [m for m in due if m.message_id not in failed])
+            await self._commit(conn, tried.applied)
         strange = [m for m in messages if m.message_id not in states]
         tried.failures += [Failure(m, KnownReason(_NEVER_DEFERRED)) for m in strange]
         return tried
+
+    async def _commit(self, conn: Connection, applied: Sequence[Message]) -> None:
+        try:
+            await conn.commit()
+        except SQLAlchemyError as error:
+            if is_answer(error):
+                # SQLite's transaction is open still, SQLAlchemy takes it for ended, and the pool would keep it so.
+                await run_sync(conn, _roll_back)
+            self._trial.blame(applied, error)
+            raise
 
     async def _policy(self, conn: Connection) -> str:
         assert self._mq is not None
@@ -215,4 +231,7 @@ class EffectThere:
                 # Else a look for a row that is not there yet locks the gap, and two first rounds deadlock.
                 await conn.execution_options(isolation_level="READ COMMITTED")
             yield conn
-            await conn.commit()
+
+
+def _roll_back(conn: SyncConnection) -> None:
+    conn.connection.rollback()

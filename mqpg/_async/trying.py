@@ -1,5 +1,8 @@
 """Effects in savepoints: a delivery as a whole, and when that failed, message by message.
 
+What no savepoint catches (a commit that is refused, a handler that does not come back) is found in the next rounds,
+with one message in each transaction.
+
 Where the subscription blocks on a failure (on_failure), what would overtake the failed message is not tried.
 """
 
@@ -9,11 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from mqpg._async._io import Connection, DriverConnection, Handled, PgConnection
+from mqpg._async._io import Connection, DriverConnection, Handled, PgConnection, driver_connection
+from mqpg._async.caller import savepoint
 from mqpg._async.calling import Calls, Reply, is_lost
-from mqpg._failures import Failure, RoundLost, Watchlist, is_passing
+from mqpg._dialects import in_transaction
+from mqpg._failures import Failure, RoundLost, Watchlist, is_passing, is_refusal
 from mqpg._signals import Reject
-from mqpg.errors import HandlerTimeout
+from mqpg.errors import HandlerTimeout, WrongState
 from mqpg.message import Message
 
 __all__ = ["Trial", "Tried"]
@@ -27,8 +32,9 @@ _RETRY_LANE = -1
 
 @dataclass(slots=True)
 class Tried:
-    """What came of a delivery: the failures, undone; what must wait behind them, untried; what to reply."""
+    """What came of a delivery: what took effect; the failures, undone; what must wait behind them; what to reply."""
 
+    applied: list[Message] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
     held: list[Message] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
@@ -65,13 +71,24 @@ class Trial:
         self._policy = policy
         self._watchlist = Watchlist()
 
+    def chosen(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """What of a delivery is tried in one transaction: all, or the first where it is sought who spoils them."""
+        return messages[:1] if self._watchlist.are_suspect(messages) else messages
+
+    def blame(self, applied: Sequence[Message], error: Exception) -> None:
+        """A transaction with these effects ended so. Raises RoundLost where it was refused because of them."""
+        if applied and is_refusal(error):
+            self._watchlist.blame(applied, error)
+            raise RoundLost from error
+
     async def apply(self, conn: PgConnection | Connection, messages: Sequence[Message]) -> Tried:
         """Raises RoundLost, and whatever took the connection away."""
         tried = Tried()
         known = {failure.message.message_id: failure for failure in self._watchlist.take(messages)}
-        if messages and not known and not (len(messages) > 1 and self._watchlist.are_suspect(messages)):
-            failure = await self._try(conn, messages, tried.replies)
+        if messages and not known:
+            failure = await self._try(conn, messages, tried)
             if failure is None:
+                self._watchlist.clear(messages)
                 return tried
             known = {failure.message.message_id: failure} if len(messages) == 1 else {}
         if messages and messages[0].queue_id != _RETRY_LANE:
@@ -80,17 +97,16 @@ class Trial:
             if tried.holds(message):
                 tried.held.append(message)
                 continue
-            failure = known.get(message.message_id) or await self._try(conn, [message], tried.replies)
+            failure = known.get(message.message_id) or await self._try(conn, [message], tried)
             tried.failures += [] if failure is None else [failure]
         self._watchlist.clear(messages)
         return tried
 
-    async def _try(
-        self, conn: PgConnection | Connection, messages: Sequence[Message], replies: list[Reply]
-    ) -> Failure | None:
+    async def _try(self, conn: PgConnection | Connection, messages: Sequence[Message], tried: Tried) -> Failure | None:
         try:
-            async with conn.transaction() if isinstance(conn, DriverConnection) else conn.begin_nested():
+            async with savepoint(conn):
                 found = await self._calls(messages, conn)
+                await _check_alive(conn)
                 await self._after(conn, messages, found)
         except Exception as error:
             if isinstance(error, HandlerTimeout) and is_lost(conn):
@@ -99,5 +115,13 @@ class Trial:
             if is_lost(conn) or is_passing(error):
                 raise
             return Failure(messages[0], error)
-        replies += found
+        tried.applied += messages
+        tried.replies += found
         return None
+
+
+async def _check_alive(conn: PgConnection | Connection) -> None:
+    """A handler may have swallowed an error that aborted the transaction; a savepoint's release would not undo it."""
+    driver = conn if isinstance(conn, DriverConnection) else await driver_connection(conn)
+    if in_transaction(driver) is False:
+        raise WrongState("a statement had failed and aborted the transaction, but the handler went on")

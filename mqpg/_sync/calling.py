@@ -81,10 +81,20 @@ class Calls:
             return self._handler(given)
         if self._wants != SESSION:
             return self._handler(given, conn)
-        # Its commit ends a savepoint; the transaction is the consumer's.
-        with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
-            result = self._handler(given, session)
-            session.commit()
+        return self._in_session(given, conn)
+
+    def _in_session(self, given: Any, conn: Any) -> Any:
+        """Its commit ends a savepoint; the transaction is the consumer's."""
+        outer = conn.get_nested_transaction()
+        try:
+            with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
+                result = self._handler(given, session)
+                session.commit()
+        except BaseException:
+            # Where that commit failed its savepoint stays on the connection, in the way of a rollback to ours.
+            while (left := conn.get_nested_transaction()) is not None and left is not outer:
+                left.rollback()
+            raise
         return result
 
 

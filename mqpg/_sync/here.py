@@ -25,8 +25,8 @@ from mqpg._sync.calling import Calls, Reply
 from mqpg._sync.client import Client
 from mqpg._sync.lanes import Lanes
 from mqpg._sync.leases import Lease, kept
-from mqpg._sync.settling import give_up
-from mqpg._sync.trying import Trial
+from mqpg._sync.settling import accept, give_up
+from mqpg._sync.trying import Trial, Tried
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
 
@@ -71,25 +71,16 @@ class EffectHere:
         self._prepare(mq)
         if self._lanes.mode == "shared":
             return self._leased(mq, worker)
-        while True:
-            try:
-                with self._transaction(mq) as conn:
-                    messages = self._lanes.receive(mq, worker, conn=conn)
-                    if messages:
-                        self._apply(mq, conn, messages)
-                return len(messages)
-            except RoundLost:
-                # Again, to give up the message that lost it.
-                continue
+        return self._applied(mq, worker)
 
     def _leased(self, mq: Client, worker: int) -> int:
         messages = self._lanes.receive(mq, worker)
         if not messages:
             return 0
-        receipt = str(messages[0].receipt)
+        receipt, count = str(messages[0].receipt), len(messages)
         with kept(mq, receipt, self._lease.lease, self._lease.seconds(mq)):
             try:
-                self._apply_claimed(mq, messages)
+                count = self._applied(mq, worker, messages)
             except ReceiptError as error:
                 logger.warning(
                     "%s/%s: undone, somebody else has it now: %s", self._options.group, self._options.topic, error
@@ -99,32 +90,42 @@ class EffectHere:
                 with suppress(Error):
                     mq.release(receipt)
                 raise
-        return len(messages)
+        return count
 
-    def _apply_claimed(self, mq: Client, messages: Sequence[Message]) -> None:
+    def _applied(self, mq: Client, worker: int, claimed: Sequence[Message] = ()) -> int:
+        """What was claimed before, else a delivery, in one transaction; how many messages it settled."""
         while True:
-            try:
-                with self._transaction(mq) as conn:
-                    self._apply(mq, conn, messages)
-                return
-            except RoundLost:
-                # Again, to give up the message that lost it.
-                continue
+            # Again, to give up the message that lost it.
+            with suppress(RoundLost):
+                return self._round(mq, worker, claimed)
+
+    def _round(self, mq: Client, worker: int, claimed: Sequence[Message]) -> int:
+        tried = Tried()
+        try:
+            with self._transaction(mq) as conn:
+                delivery = claimed or self._lanes.receive(mq, worker, conn=conn)
+                if delivery:
+                    tried = self._apply(mq, conn, delivery)
+        except Exception as error:
+            # Nothing was tried yet unless this is the commit.
+            self._trial.blame(tried.applied, error)
+            raise
+        return len(tried.applied) + tried.left
 
     def close(self) -> None:
         """Close the connections that are not the client's."""
         if self._engine is not None:
             self._engine.dispose()
 
-    def _apply(self, mq: Client, conn: PgConnection | Connection, messages: Sequence[Message]) -> None:
+    def _apply(self, mq: Client, conn: PgConnection | Connection, delivery: Sequence[Message]) -> Tried:
+        messages = self._trial.chosen(delivery)
         tried = self._trial.apply(conn, messages)
-        receipt = str(messages[0].receipt)
-        give_up(mq, receipt, tried.failures, conn=conn)
+        give_up(mq, str(messages[0].receipt), tried.failures, conn=conn)
         if tried.failures and messages[0].queue_id >= 0 and self._policy(conn) != tried.policy:
             # alter_subscription meanwhile: whether what is behind had to wait was decided by the old one.
             raise RoundLost
-        if tried.left < len(messages):
-            mq.ack(receipt, conn=conn)
+        accept(mq, delivery, messages, tried, conn=conn)
+        return tried
 
     def _policy(self, conn: PgConnection | Connection) -> str:
         assert self._mq is not None

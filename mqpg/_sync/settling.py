@@ -1,5 +1,5 @@
 # Generated from mqpg/_async/settling.py by tools/async_to_sync.py: change that file.
-"""Telling the broker what became of failed messages."""
+"""Telling the broker what became of a delivery."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from mqpg._failures import Failure, answers, reason_of
 from mqpg._sync._io import Connection, PgConnection
 from mqpg._sync.caller import savepoint
 from mqpg._sync.client import Client
+from mqpg._sync.trying import Tried
 from mqpg.errors import InvalidArgument
+from mqpg.message import Message
 
-__all__ = ["give_up"]
+__all__ = ["accept", "give_up"]
 
 
 def give_up(
@@ -29,3 +31,20 @@ def give_up(
         except InvalidArgument as error:
             # The handler's delay is no time span: the message must count its attempt all the same.
             mq.nack(receipt, ids, f"{answer.reason} ({reason_of(error)})", conn=conn)
+
+
+def accept(
+    mq: Client,
+    delivery: Sequence[Message],
+    messages: Sequence[Message],
+    tried: Tried,
+    *,
+    conn: PgConnection | Connection | None = None,
+) -> None:
+    """Acknowledge what of `messages` did not fail; give the rest of the delivery back where only they were tried."""
+    receipt, rest = str(delivery[0].receipt), delivery[len(messages) :]
+    if tried.left < len(messages):
+        mq.ack(receipt, messages[-1].queue_offset if rest else None, conn=conn)
+    # What a failure holds back was given back with it.
+    if not all(tried.holds(message) for message in rest):
+        mq.release(receipt, conn=conn)

@@ -26,17 +26,20 @@ import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 
+from sqlalchemy import Connection as SyncConnection
+from sqlalchemy.exc import SQLAlchemyError
+
 from mqpg._consumption import Options
-from mqpg._dialects import MYSQL
+from mqpg._dialects import MYSQL, is_answer
 from mqpg._failures import Failure, KnownReason, RoundLost
-from mqpg._sync._io import Connection, Event
+from mqpg._sync._io import Connection, Event, run_sync
 from mqpg._sync.calling import Calls, Reply
 from mqpg._sync.client import Client
 from mqpg._sync.lanes import Lanes
 from mqpg._sync.local import LocalDatabase, begin_immediate
 from mqpg._sync.logcheck import LogCheck
 from mqpg._sync.offsets import Offsets
-from mqpg._sync.settling import give_up
+from mqpg._sync.settling import accept, give_up
 from mqpg._sync.trying import Trial, Tried
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
@@ -82,9 +85,10 @@ class EffectThere:
                 continue
 
     def _round(self, mq: Client, worker: int) -> int:
-        messages = self._lanes.receive(mq, worker)
-        if not messages:
+        delivery = self._lanes.receive(mq, worker)
+        if not delivery:
             return 0
+        messages = self._trial.chosen(delivery)
         try:
             if messages[0].queue_id < 0:
                 tried = self._apply_retries(messages)
@@ -98,15 +102,13 @@ class EffectThere:
             raise
         for request, payload in tried.replies:
             mq.reply(request, payload)
-        self._settle(mq, messages, tried)
+        self._settle(mq, delivery, messages, tried)
         return len(messages)
 
-    def _settle(self, mq: Client, messages: Sequence[Message], tried: Tried) -> None:
-        receipt = str(messages[0].receipt)
+    def _settle(self, mq: Client, delivery: Sequence[Message], messages: Sequence[Message], tried: Tried) -> None:
         try:
-            give_up(mq, receipt, tried.failures)
-            if tried.left < len(messages):
-                mq.ack(receipt)
+            give_up(mq, str(delivery[0].receipt), tried.failures)
+            accept(mq, delivery, messages, tried)
         except ReceiptError as error:
             # Another process of this name has taken over; it finds here what was done.
             logger.warning("%s/%s: %s", self._options.group, self._options.topic, error)
@@ -166,6 +168,7 @@ class EffectThere:
             passed = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
             if passed and (position is None or passed[-1].queue_offset >= position.next_offset):
                 self._offsets.move(conn, passed[-1], position, info)
+            self._commit(conn, tried.applied if claimed else [])
         tried.failures = old + tried.failures
         return tried
 
@@ -195,9 +198,20 @@ class EffectThere:
             tried = self._trial.apply(conn, due)
             failed = {failure.message.message_id for failure in tried.failures}
             self._offsets.settle(conn, [m for m in due if m.message_id not in failed])
+            self._commit(conn, tried.applied)
         strange = [m for m in messages if m.message_id not in states]
         tried.failures += [Failure(m, KnownReason(_NEVER_DEFERRED)) for m in strange]
         return tried
+
+    def _commit(self, conn: Connection, applied: Sequence[Message]) -> None:
+        try:
+            conn.commit()
+        except SQLAlchemyError as error:
+            if is_answer(error):
+                # SQLite's transaction is open still, SQLAlchemy takes it for ended, and the pool would keep it so.
+                run_sync(conn, _roll_back)
+            self._trial.blame(applied, error)
+            raise
 
     def _policy(self, conn: Connection) -> str:
         assert self._mq is not None
@@ -216,4 +230,7 @@ class EffectThere:
                 # Else a look for a row that is not there yet locks the gap, and two first rounds deadlock.
                 conn.execution_options(isolation_level="READ COMMITTED")
             yield conn
-            conn.commit()
+
+
+def _roll_back(conn: SyncConnection) -> None:
+    conn.connection.rollback()
