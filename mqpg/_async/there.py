@@ -39,7 +39,7 @@ from mqpg._async.settling import accept, give_up
 from mqpg._async.trying import Trial, Tried
 from mqpg._consumption import Options
 from mqpg._dialects import MYSQL, is_answer
-from mqpg._failures import Failure, KnownReason, RoundLost
+from mqpg._failures import Failure, KnownReason, RoundLost, reason_of
 from mqpg.errors import Error, ReceiptError
 from mqpg.message import Message
 
@@ -99,10 +99,18 @@ class EffectThere:
             with suppress(Error):
                 await mq.release(str(messages[0].receipt))
             raise
-        for request, payload in tried.replies:
-            await mq.reply(request, payload)
+        await self._reply(mq, tried.replies)
         await self._settle(mq, delivery, messages, tried)
         return len(messages)
+
+    async def _reply(self, mq: AsyncClient, replies: Sequence[Reply]) -> None:
+        """The effect is committed; a reply that cannot be sent (anybody can name an unknown topic) is left out."""
+        for request, payload in replies:
+            try:
+                await mq.reply(request, payload)
+            except Exception as error:
+                logger.warning("%s/%s: no reply to message %d: %s", self._options.group, self._options.topic,
+                               request.message_id, reason_of(error))  # fmt: skip
 
     async def _settle(
         self, mq: AsyncClient, delivery: Sequence[Message], messages: Sequence[Message], tried: Tried

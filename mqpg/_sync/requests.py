@@ -53,7 +53,9 @@ class Requesting(Producing, Consuming, Finding, Topics):
         give_up = time.monotonic() + timeout
         self._create_replies(reply_topic)
         with Wake(self, reply_topic) as wake:
-            found = self.reply_of(asked, reply_topic=reply_topic) if correlation_id else None
+            # Of a topic of the caller's this tells before sending, too, whether it is there.
+            look = correlation_id is not None or reply_topic != _REPLIES
+            found = self.reply_of(asked, reply_topic=reply_topic) if look else None
             if found is None:
                 marks = {REPLY_TO: reply_topic, CORRELATION_ID: asked}
                 self.send(

@@ -31,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._consumption import Options
 from mqpg._dialects import MYSQL, is_answer
-from mqpg._failures import Failure, KnownReason, RoundLost
+from mqpg._failures import Failure, KnownReason, RoundLost, reason_of
 from mqpg._sync._io import Connection, Event, run_sync
 from mqpg._sync.calling import Calls, Reply
 from mqpg._sync.client import Client
@@ -100,10 +100,18 @@ class EffectThere:
             with suppress(Error):
                 mq.release(str(messages[0].receipt))
             raise
-        for request, payload in tried.replies:
-            mq.reply(request, payload)
+        self._reply(mq, tried.replies)
         self._settle(mq, delivery, messages, tried)
         return len(messages)
+
+    def _reply(self, mq: Client, replies: Sequence[Reply]) -> None:
+        """The effect is committed; a reply that cannot be sent (anybody can name an unknown topic) is left out."""
+        for request, payload in replies:
+            try:
+                mq.reply(request, payload)
+            except Exception as error:
+                logger.warning("%s/%s: no reply to message %d: %s", self._options.group, self._options.topic,
+                               request.message_id, reason_of(error))  # fmt: skip
 
     def _settle(self, mq: Client, delivery: Sequence[Message], messages: Sequence[Message], tried: Tried) -> None:
         try:

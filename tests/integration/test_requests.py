@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -11,7 +12,7 @@ import pytest
 
 import mqpg
 from mqpg import errors
-from tests.integration.consuming import drain, running
+from tests.integration.consuming import drain, eventually, running
 from tests.integration.crash import crash_at
 
 
@@ -71,6 +72,46 @@ def test_reply_by_hand_once(mq: mqpg.Client) -> None:
     (plain,) = mq.receive("g", "sums", wait=20)
     with pytest.raises(errors.InvalidArgument, match="is no request"):
         mq.reply(plain, "x")
+
+
+@pytest.mark.usefixtures("appending")
+def test_an_unknown_reply_topic_is_found_out_before_sending(mq: mqpg.Client) -> None:
+    mq.subscribe("g", "sums")
+    with pytest.raises(errors.UnknownTopic, match="nosuch"):
+        mq.request("sums", [1], reply_topic="nosuch", timeout=0.3)
+    mq.send("sums", [2])
+    (message,) = mq.receive("g", "sums", wait=20)
+    assert message.payload == [2]
+
+
+@pytest.mark.parametrize("kind", ["broker", "database", "external"])
+def test_a_request_that_cannot_be_replied_to_stops_no_consumer(
+    mq: mqpg.Client, db: psycopg.Connection[Any], kind: str, tmp_path: Path
+) -> None:
+    """Anybody can name a reply topic that is not there, or go away with it."""
+    mq.create_topic("sums", queues=1)
+    options: dict[str, Any] = {"broker": {}, "external": {"effect": "external"}}.get(kind, {})
+    if kind == "database":
+        options = {"database": f"sqlite:///{tmp_path}/own.db", "consumer": "one"}
+    seen: list[Any] = []
+
+    @mqpg.consumer("sums", group="g", max_attempts=1, **options)
+    def reply(message: mqpg.Message) -> Any:
+        seen.append(message.payload)
+        return "\ud800" if message.payload == ["surrogate"] else message.payload
+
+    mq.subscribe("g", "sums", reply.options.wanted_mode, max_attempts=1)
+    mq.create_topic("answers")
+    for number, (topic, payload) in enumerate([("nosuch", [1]), ("answers", ["surrogate"]), ("answers", [2])]):
+        mq.send("sums", payload, headers={"mqpg-reply-to": topic, "mqpg-correlation-id": f"c{number}"})
+    mq.append()
+    with running(reply, mq):
+        eventually(lambda: (mq.append(), mq.reply_of("c2", reply_topic="answers"))[1])
+        eventually(lambda: db.execute("select sum(lag)::int from mqpg.subscription_lag").fetchone() == (0,))
+    reply.close()
+    assert seen[-1] == [2]
+    # C2 replies after its commit: the effect stands, only the reply is lost.
+    assert len(mq.dead_letters("g", "sums")) == (0 if kind == "database" else 2)
 
 
 @pytest.mark.usefixtures("appending")
