@@ -171,6 +171,7 @@ create table mqpg.producer_group (
     on_exhausted text not null,     -- park | rollback
     checker text not null,          -- due_checks | ledger | function | url
     checker_target text,
+    ledger_since bigint not null default 0, -- batch id: halves up to it were prepared under another ledger
     created_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.producer_group is 'Producer groups: when and by whom undecided half messages are checked';
@@ -3296,7 +3297,8 @@ comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text
 -- functions/topic/alter_producer_group.sql
 -- Changes a producer group; null leaves a value as it is. A new check_after holds for halves prepared
 -- from now on. A ledger (checker ledger or url) takes what it does not know for rolled back, so a group does not
--- get another one while halves are undecided (MQ018); a function or an app must know itself what it knows.
+-- get another one while halves are undecided (MQ018), and those whose prepare() is still open then are parked when
+-- their time has come; a function or an app must know itself what it knows.
 -- Locks: the group's row. Cost: one update; with another ledger, a look at the undecided halves.
 -- Errors: MQ001, MQ004, MQ018.
 create function mqpg.alter_producer_group(
@@ -3322,20 +3324,24 @@ begin
         v_group.checker_target);
     if v_group.checker in ('ledger', 'url')
         and (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target)
-        and (exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
-            or exists (select from mqpg.half_parked h where h.producer_group = v_group.name))
     then
-        raise exception using errcode = 'MQ018',
-            message = format('producer group %L has undecided half messages, and another ledger would take those '
-                'that it does not know for rolled back', v_group.name),
-            hint = 'Let them be decided first (views half_pending and half_parked), or have new ones in another group.';
+        v_group.ledger_since := nextval('mqpg.batch_id');
+        if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
+            or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
+            raise exception using errcode = 'MQ018',
+                message = format('producer group %L has undecided half messages, and another ledger would take those '
+                    'that it does not know for rolled back', v_group.name),
+                hint = 'Let them be decided first (views half_pending and half_parked), or have new ones in another '
+                    'group.';
+        end if;
     end if;
     update mqpg.producer_group g set
         check_after = v_group.check_after,
         max_checks = v_group.max_checks,
         on_exhausted = v_group.on_exhausted,
         checker = v_group.checker,
-        checker_target = v_group.checker_target
+        checker_target = v_group.checker_target,
+        ledger_since = v_group.ledger_since
     where g.producer_group_id = v_group.producer_group_id;
 end
 $$;
@@ -4228,7 +4234,7 @@ declare
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
-    select t.topic_id, t.kind, t.queues, t.max_payload, g.producer_group_id, g.check_after, b.broker_id, b.incarnation
+    select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, g.producer_group_id, g.check_after, b.broker_id, b.incarnation
     into v_to
     from mqpg.broker b
     cross join mqpg.topic t
@@ -4248,8 +4254,9 @@ begin
     if octet_length(prepare.key) > 512 or octet_length(prepare.tag) > 512 then
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
     end if;
-    if prepare.check_after is not null or prepare.delay is not null then
-        perform mqpg._check_half_times(mqpg._topic(prepare.topic), prepare.check_after, prepare.delay);
+    if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention then
+        perform mqpg._check_half_times(
+            mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
     end if;
     if current_setting('synchronous_commit') in ('off', 'local') then    -- a call saved, as nearly always
         perform mqpg._force_sync();
@@ -4330,7 +4337,8 @@ declare
 begin
     perform mqpg._check_batch(
         v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
-    perform mqpg._check_half_times(v_topic, prepare_batch.check_after, prepare_batch.delay);
+    perform mqpg._check_half_times(
+        v_topic, coalesce(prepare_batch.check_after, v_group.check_after), prepare_batch.delay);
     if cardinality(prepare_batch.payloads) = 0 then
         return;
     end if;
@@ -5549,6 +5557,9 @@ begin
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
         return;
     end if;
+    if mqpg._park_stranger(_check_half.producer_group, v_half.message_id, _check_half.msg_id) then
+        return;
+    end if;
     asked := true;
     select c.* into v_checks from mqpg._checks(v_half.message_id) c;
     if v_checks.checks >= _check_half.producer_group.max_checks then
@@ -5661,6 +5672,7 @@ begin
                 perform pgmq.delete('mqpg_oplog', v_entry.msg_id);
                 continue;
             end if;
+            continue when mqpg._park_stranger(v_group, v_half.message_id, v_entry.msg_id);
             select c.checks into v_checks from mqpg._checks(v_half.message_id) c;
             if v_checks >= v_group.max_checks then
                 perform mqpg._exhaust(v_entry.handle, v_half.message_id, v_group, v_entry.msg_id, v_checks);
@@ -5822,9 +5834,8 @@ begin
         if _exhaust.producer_group.on_exhausted <> 'park' then
             v_reason := v_reason || '; a rollback would need a fence in the other database';
         end if;
-        perform mqpg._log_check(_exhaust.message_id, 'parked', _exhaust.producer_group.checker,
+        perform mqpg._park(_exhaust.message_id, _exhaust.msg_id, _exhaust.producer_group.checker,
             concat_ws('; the last one: ', v_reason, v_last));
-        perform pgmq.archive('mqpg_oplog', _exhaust.msg_id);
         return;
     end if;
     begin
@@ -5979,6 +5990,39 @@ begin
 end
 $$;
 comment on function mqpg._open_half(text) is 'Internal: half message by handle, or an error';
+
+-- functions/check/_park.sql
+-- Takes an undecided half out of the op-log queue for an administrator: view half_parked, rearm(), settle().
+-- Locks: the caller holds the entry's row. Cost: an insert and the move to the archive.
+create function mqpg._park(message_id bigint, msg_id bigint, by text, reason text) returns void
+language plpgsql as $$
+begin
+    perform mqpg._log_check(_park.message_id, 'parked', _park.by, _park.reason);
+    perform pgmq.archive('mqpg_oplog', _park.msg_id);
+end
+$$;
+comment on function mqpg._park(bigint, bigint, text, text) is 'Internal: leave a half to an administrator';
+
+-- functions/check/_park_stranger.sql
+-- Parks a half that was prepared before its group got the ledger that would be asked: its prepare was open then, so
+-- alter_producer_group() could not see it, and a ledger that never heard of it would rule rollback. Returns whether
+-- it was one.
+-- Locks: the caller holds the entry's row. Cost: none for others.
+create function mqpg._park_stranger(producer_group mqpg.producer_group, message_id bigint, msg_id bigint)
+returns boolean
+language plpgsql as $$
+begin
+    if _park_stranger.message_id / 1024 > (_park_stranger.producer_group).ledger_since
+        or (_park_stranger.producer_group).checker not in ('ledger', 'url') then
+        return false;
+    end if;
+    perform mqpg._park(_park_stranger.message_id, _park_stranger.msg_id, (_park_stranger.producer_group).checker,
+        'prepared before its group got this ledger, which knows nothing of it');
+    return true;
+end
+$$;
+comment on function mqpg._park_stranger(mqpg.producer_group, bigint, bigint)
+    is 'Internal: park a half that is older than its group''s ledger';
 
 -- functions/check/_wait.sql
 -- A half whose local transaction is not over: leave it alone for retry_after, or the back-off. The ask before

@@ -7,6 +7,7 @@ create table mqpg.producer_group (
     on_exhausted text not null,     -- park | rollback
     checker text not null,          -- due_checks | ledger | function | url
     checker_target text,
+    ledger_since bigint not null default 0, -- batch id: halves up to it were prepared under another ledger
     created_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.producer_group is 'Producer groups: when and by whom undecided half messages are checked';

@@ -127,6 +127,24 @@ def test_bad_4_group_changes_its_checker_with_halves_open(asking: Stage, before:
     assert stage.delivered() == ([1] if after in by_whom else [])
 
 
+@pytest.mark.parametrize("after", ["ledger", "url"])
+def test_bad_4_half_whose_prepare_was_open_when_its_group_got_another_ledger(stage: Stage, after: str) -> None:
+    """It could not be seen then, and the new ledger knows nothing of it: parked with the reason, never rolled back."""
+    stage.mq.create_producer_group("moving", check_after="10 ms")
+    preparing = stage.broker.session()
+    with preparing.transaction():
+        handle = preparing.prepare("orders", '{"id": 1}', "moving")
+        stage.mq.alter_producer_group("moving", **CHECKERS[after])
+    later = stage.sql.prepare("orders", '{"id": 2}', "moving")
+    stage.check_back(until=lambda: stage.parked() and stage.decision(later))
+    (row,) = stage.parked()
+    assert (row.handle, row.checks) == (handle, 0)
+    assert "before its group got this ledger" in row.reason
+    assert stage.decision(later) == ("b", "checker")
+    assert stage.mq.settle(handle, "commit", "the shop has it") is mqpg.Outcome.COMMITTED
+    assert stage.delivered() == [1]
+
+
 def test_bad_5_handle_of_another_broker(stage: Stage, new_database: Callable[..., str]) -> None:
     """Unknown, everywhere, and its ledger row is left to its own broker."""
     with mqpg.connect(new_database()) as other:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import uuid
+from functools import partial
 
 import pytest
 
 import mqpg
 from mqpg import errors
-from tests.failures.stage import Stage
+from tests.failures.stage import SALE, Stage
 
 
 def test_1_1_F1_decision_over_an_unknown_id_is_never_swallowed(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
@@ -32,10 +33,16 @@ def test_1_1_F1_decision_over_an_unknown_id_is_never_swallowed(stage: Stage, cap
 
 
 def test_1_1_F2_late_duplicate_of_a_prepare_arms_nothing(stage: Stage) -> None:
-    """It is another half, which nobody's ledger names; the repeated COMMIT still names the first one."""
-    handle = stage.sell(1)
-    late = stage.sql.prepare("orders", '{"id": 1}', "shop", key="1")
+    """With its dedup id it is the first half, decided long ago; without one another, which nobody's ledger names."""
+    prepare = partial(stage.mq.prepare, "orders", {"id": 1}, "shop", key="1")
+    handle = prepare(dedup_id="order 1")
+    with stage.engine.begin() as local:
+        stage.ledger.begin(local, handle)
+        local.execute(SALE, {"id": 1})
+    assert stage.mq.commit(handle) is mqpg.Outcome.COMMITTED
+    assert prepare(dedup_id="order 1") == handle
     assert stage.mq.commit(handle) is mqpg.Outcome.ALREADY_COMMITTED
+    late = prepare()
     stage.recover()
     stage.check_back()
     assert stage.decision(late) == ("b", "checker")

@@ -8,6 +8,7 @@ follows from 1 and 5 from 4, so neither can be forgotten.
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,11 @@ def test_1_2_15_retention_shorter_than_the_check_back_is_refused(stage: Stage) -
         stage.mq.prepare("brief", 1, "shop", delay="2 min")
     with pytest.raises(errors.InvalidArgument, match="check_after must lie within"):
         stage.mq.prepare_batch("brief", [1], "shop", check_after="2 min")
+    stage.mq.create_producer_group("slow", check_after="2 min")
+    for prepare in (partial(stage.mq.prepare, "brief", 1), partial(stage.mq.prepare_batch, "brief", [1])):
+        with pytest.raises(errors.InvalidArgument, match="check_after must lie within"):
+            prepare("slow")
+        assert prepare("slow", check_after="10 s")
 
 
 def test_1_2_16_not_found_is_final_for_a_local_transaction_that_comes_late(stage: Stage) -> None:

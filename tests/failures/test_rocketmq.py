@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -305,19 +307,31 @@ def test_1_3_20_batch_of_a_dead_consumer_goes_to_another(stage: Stage) -> None:
 # documented limits
 
 
+def _recover(stage: Stage) -> int:
+    producer = mqpg.TransactionalProducer(stage.mq, group="shop", ledger=stage.engine)
+    return producer.recover(older_than=timedelta(0))
+
+
 def test_1_3_21_what_is_checked_or_retried_often_takes_effect_once(stage: Stage) -> None:
     """Documented there: may be checked and consumed more than once. Three recoveries and two checkers at a time here."""
     for id in (1, 2, 3):
         stage.killed("sell", "before", "mqpg:Client.commit", id=id)
-    others = [mqpg.TransactionalProducer(stage.mq, group="shop", ledger=stage.engine) for _ in range(3)]
-    with stage.compensator():
-        running = [threading.Thread(target=producer.recover) for producer in others]
-        stage.overdue_now()
-        for thread in running:
-            thread.start()
-        for thread in running:
-            thread.join()
+    handles = [row[0] for row in stage.shop.rows("select handle from mqpg_ledger")]
+    with stage.compensator(), stage.compensator(), ThreadPoolExecutor() as pool:
+        holder = stage.broker.session()
+        with holder.transaction() as undecided:
+            # All of them meet at this decision that is never made, and go on together.
+            holder.execute("select mqpg.rollback_batch(%s)", handles)
+            recoveries = [pool.submit(_recover, stage) for _ in range(3)]
+            waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'commit_batch'"
+            eventually(lambda: stage.sql.scalar(waiting) == 3)
+            asked = "select count(distinct message_id) from mqpg.check_log where event = 'asked'"
+            stage.overdue_now()
+            eventually(lambda: stage.sql.scalar(asked) == 3)
+            undecided.force_rollback = True
+        assert [recovery.result(30) for recovery in recoveries] == [3, 3, 3]
         eventually(lambda: stage.pending() == [], timeout=20)
+    assert [stage.decision(handle)[0] for handle in handles] == ["c", "c", "c"]
     stage.append()
     for _ in range(2):
         stage.finished("consume_there")

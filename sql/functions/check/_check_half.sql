@@ -25,6 +25,9 @@ begin
         perform pgmq.delete('mqpg_oplog', _check_half.msg_id);
         return;
     end if;
+    if mqpg._park_stranger(_check_half.producer_group, v_half.message_id, _check_half.msg_id) then
+        return;
+    end if;
     asked := true;
     select c.* into v_checks from mqpg._checks(v_half.message_id) c;
     if v_checks.checks >= _check_half.producer_group.max_checks then

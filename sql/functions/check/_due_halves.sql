@@ -33,6 +33,7 @@ begin
                 perform pgmq.delete('mqpg_oplog', v_entry.msg_id);
                 continue;
             end if;
+            continue when mqpg._park_stranger(v_group, v_half.message_id, v_entry.msg_id);
             select c.checks into v_checks from mqpg._checks(v_half.message_id) c;
             if v_checks >= v_group.max_checks then
                 perform mqpg._exhaust(v_entry.handle, v_half.message_id, v_group, v_entry.msg_id, v_checks);

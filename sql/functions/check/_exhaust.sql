@@ -21,9 +21,8 @@ begin
         if _exhaust.producer_group.on_exhausted <> 'park' then
             v_reason := v_reason || '; a rollback would need a fence in the other database';
         end if;
-        perform mqpg._log_check(_exhaust.message_id, 'parked', _exhaust.producer_group.checker,
+        perform mqpg._park(_exhaust.message_id, _exhaust.msg_id, _exhaust.producer_group.checker,
             concat_ws('; the last one: ', v_reason, v_last));
-        perform pgmq.archive('mqpg_oplog', _exhaust.msg_id);
         return;
     end if;
     begin

@@ -18,7 +18,7 @@ declare
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
-    select t.topic_id, t.kind, t.queues, t.max_payload, g.producer_group_id, g.check_after, b.broker_id, b.incarnation
+    select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, g.producer_group_id, g.check_after, b.broker_id, b.incarnation
     into v_to
     from mqpg.broker b
     cross join mqpg.topic t
@@ -38,8 +38,9 @@ begin
     if octet_length(prepare.key) > 512 or octet_length(prepare.tag) > 512 then
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
     end if;
-    if prepare.check_after is not null or prepare.delay is not null then
-        perform mqpg._check_half_times(mqpg._topic(prepare.topic), prepare.check_after, prepare.delay);
+    if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention then
+        perform mqpg._check_half_times(
+            mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
     end if;
     if current_setting('synchronous_commit') in ('off', 'local') then    -- a call saved, as nearly always
         perform mqpg._force_sync();

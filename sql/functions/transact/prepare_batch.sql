@@ -17,7 +17,8 @@ declare
 begin
     perform mqpg._check_batch(
         v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
-    perform mqpg._check_half_times(v_topic, prepare_batch.check_after, prepare_batch.delay);
+    perform mqpg._check_half_times(
+        v_topic, coalesce(prepare_batch.check_after, v_group.check_after), prepare_batch.delay);
     if cardinality(prepare_batch.payloads) = 0 then
         return;
     end if;

@@ -1,0 +1,10 @@
+-- Takes an undecided half out of the op-log queue for an administrator: view half_parked, rearm(), settle().
+-- Locks: the caller holds the entry's row. Cost: an insert and the move to the archive.
+create function mqpg._park(message_id bigint, msg_id bigint, by text, reason text) returns void
+language plpgsql as $$
+begin
+    perform mqpg._log_check(_park.message_id, 'parked', _park.by, _park.reason);
+    perform pgmq.archive('mqpg_oplog', _park.msg_id);
+end
+$$;
+comment on function mqpg._park(bigint, bigint, text, text) is 'Internal: leave a half to an administrator';
