@@ -106,23 +106,30 @@ insert into mqpg.broker (system_identifier) select system_identifier from pg_con
 create table mqpg.settings (
     name text primary key,
     value text not null,
+    least text not null,            -- a number, or an interval
+    most text not null,
     description text not null
 );
 comment on table mqpg.settings is 'Server-wide settings of mqpg';
-insert into mqpg.settings (name, value, description) values
-('segment_ids', '1073741824', 'batch ids in a commit_log segment (closing one early skips the rest)'),
-('segment_age', '6 hours', 'a commit_log segment older than this is closed and the next one begun'),
-('segments_ahead', '2', 'empty segments kept ready behind the current one'),
-('segment_ticks', '1073741824', 'ticks in a consume_queue / tick segment'),
-('cursor_slot_age', '6 hours', 'a cursor slot older than this is replaced by a new one'),
-('delayed_slot', '1 day', 'length of a slot of the delayed table'),
-('dedup_window', '1 hour', 'two sends with one dedup id within this time store one message'),
-('held_limit', '10000', 'survivors that keep() copies out of a segment before it drops it; more pin it'),
-('op_log_keep', '7 days', 'how long decisions outlive their segment'),
-('jump_keep', '90 days', 'how long it is kept what seek, purge, expiry and policies left out, and former dead letters'),
-('retry_delay_cap', '1 hour', 'longest back-off between two attempts'),
-('filter_time', '1 s', 'how long one receive looks through messages that a filter does not choose'),
-('lock_timeout', '5 s', 'how long ack, nack, extend and release wait for a queue''s lock');
+insert into mqpg.settings (name, value, least, most, description) values
+('segment_ids', '1073741824', '1', '1152921504606846976',
+    'batch ids in a commit_log segment (closing one early skips the rest)'),
+('segment_age', '6 hours', '0 s', '100 years',
+    'a commit_log segment older than this is closed and the next one begun'),
+('segments_ahead', '2', '1', '100', 'empty segments kept ready behind the current one'),
+('segment_ticks', '1073741824', '1', '1152921504606846976', 'ticks in a consume_queue / tick segment'),
+('cursor_slot_age', '6 hours', '0 s', '100 years', 'a cursor slot older than this is replaced by a new one'),
+('delayed_slot', '1 day', '10 ms', '100 years', 'length of a slot of the delayed table'),
+('dedup_window', '1 hour', '1 s', '1 year', 'two sends with one dedup id within this time store one message'),
+('held_limit', '10000', '0', '1000000000',
+    'survivors that keep() copies out of a segment before it drops it; more pin it'),
+('op_log_keep', '7 days', '0 s', '100 years', 'how long decisions outlive their segment'),
+('jump_keep', '90 days', '0 s', '100 years',
+    'how long it is kept what seek, purge, expiry and policies left out, and former dead letters'),
+('retry_delay_cap', '1 hour', '1 ms', '100 years', 'longest back-off between two attempts'),
+('filter_time', '1 s', '0 s', '1 hour',
+    'how long one receive looks through messages that a filter does not choose'),
+('lock_timeout', '5 s', '1 ms', '1 hour', 'how long ack, nack, extend and release wait for a queue''s lock');
 
 -- tables/segment.sql
 -- The partitions of the append-only tables, made ahead, closed and dropped by keep().
@@ -988,6 +995,38 @@ $$;
 comment on function mqpg._check_receive(mqpg.subscription, int, int, interval, text, int)
     is 'Internal: refuse invalid arguments of receive';
 
+-- functions/internal/_check_setting.sql
+-- Trigger on settings: refuses a value that is no number or no interval, or out of its range (MQ001). lock_timeout is
+-- stored as PostgreSQL's own setting of that name is written.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_setting() returns trigger
+language plpgsql as $$
+declare
+    v_good boolean := false;
+begin
+    begin
+        if new.least ~ '^[0-9]+$' then
+            v_good := new.value ~ '^[0-9]{1,19}$'
+                and new.value::numeric between new.least::numeric and new.most::numeric;
+        else
+            v_good := new.value::interval between new.least::interval and new.most::interval;
+        end if;
+    exception when invalid_datetime_format or datetime_field_overflow or interval_field_overflow then
+        null;
+    end;
+    if not v_good then
+        raise exception using errcode = 'MQ001', message = format(
+            'setting %s must be %s from %s to %s, not %L', new.name,
+            case when new.least ~ '^[0-9]+$' then 'a number' else 'an interval' end, new.least, new.most, new.value);
+    end if;
+    if new.name = 'lock_timeout' then
+        new.value := ceil(extract(epoch from new.value::interval) * 1000) || ' ms';
+    end if;
+    return new;
+end
+$$;
+comment on function mqpg._check_setting() is 'Internal: refuse invalid settings';
+
 -- functions/internal/_check_shape.sql
 -- Checks the shape of a batch argument: one dimension and as many elements as there are payloads (MQ001).
 -- Locks: none. Cost: none to speak of.
@@ -1817,14 +1856,17 @@ comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is 
 create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
 language plpgsql as $$
 declare
-    v_slot bigint := floor(extract(epoch from clock_timestamp())
-        / extract(epoch from mqpg._setting('dedup_window')::interval));
+    v_slot bigint;
     v_wanted bigint [];
     v_first bigint [];
 begin
     if exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
         raise exception using errcode = 'MQ001', message = 'dedup_id must have 1 to 512 bytes';
     end if;
+    -- before the setting is read: while it is changed nobody has its old value
+    lock table only mqpg.dedup in row exclusive mode;
+    v_slot := floor(extract(epoch from clock_timestamp())
+        / extract(epoch from mqpg._setting('dedup_window')::interval));
     with fresh as (
         select distinct on (u.d) u.d, u.m
         from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
@@ -7251,6 +7293,48 @@ end
 $$;
 comment on function mqpg._raise_oldest(mqpg.segment) is 'Internal: move oldest offsets over what nobody needs';
 
+-- functions/keep/_renumber_dedup.sql
+-- Trigger on settings: slots of dedup are numbered in lengths of dedup_window, so with another window the ids that are
+-- known now get their places under the new numbers; those of the old ones mean nothing any more.
+-- Locks: the keeper's; ACCESS EXCLUSIVE on dedup, each waited for up to 5 s (55P03, and nothing is changed): sends with
+-- a dedup id wait for it or it for them. Cost: a row for each id of the window, and DDL.
+create function mqpg._renumber_dedup() returns trigger
+language plpgsql
+set lock_timeout = '5s' as $$
+declare
+    v_next record;
+    v_now numeric;
+    v_old bigint;
+    v_new bigint;
+begin
+    perform pg_advisory_xact_lock(1836150835, 0);
+    lock table mqpg.dedup in access exclusive mode;
+    v_now := extract(epoch from clock_timestamp());
+    v_old := floor(v_now / extract(epoch from old.value::interval));
+    v_new := floor(v_now / extract(epoch from new.value::interval));
+    drop table if exists pg_temp.mqpg_known;
+    -- what _first_sends() would find: the later slot is right where both have the id
+    create temp table mqpg_known on commit drop as
+    select distinct on (d.topic_id, d.dedup_id) d.topic_id, d.dedup_id, d.message_id
+    from mqpg.dedup d
+    where d.slot between v_old and v_old + 1
+    order by d.topic_id, d.dedup_id, d.slot desc;
+    truncate mqpg.dedup;
+    loop
+        select n.* into v_next from mqpg._next_segment('dedup') n;
+        exit when not found;
+        perform mqpg._make_segment('dedup', v_next.lower_bound, v_next.upper_bound, v_next.opened);
+    end loop;
+    insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
+    select k.topic_id, k.dedup_id, v_new + s.s, k.message_id
+    from pg_temp.mqpg_known k
+    cross join generate_series(0, 1) as s(s);
+    drop table pg_temp.mqpg_known;
+    return null;
+end
+$$;
+comment on function mqpg._renumber_dedup() is 'Internal: known dedup ids under the numbers of another window';
+
 -- functions/keep/_roll_cursors.sql
 -- Makes a new cursor slot where the newest has reached `cursor_slot_age`, carries every queue whose newest
 -- state is still in an older one, and closes slots that nobody needs any more.
@@ -8460,6 +8544,15 @@ select
     w.detail
 from mqpg.worker as w;
 comment on view mqpg.worker_status is 'Worker processes and whether they are alive';
+
+-- triggers/settings_check.sql
+create trigger settings_check before insert or update on mqpg.settings
+for each row execute function mqpg._check_setting();
+
+-- triggers/settings_dedup_window.sql
+create trigger settings_dedup_window after update on mqpg.settings
+for each row when (new.name = 'dedup_window' and new.value::interval <> old.value::interval)
+execute function mqpg._renumber_dedup();
 
 -- start.sql
 -- Makes a fresh installation usable at once: the first partitions, and a first tick whose snapshot saw nothing.

@@ -27,6 +27,8 @@ def brisk(mq: Session) -> Session:
 
 def retain(mq: Session, retention: str, topic: str | None = None) -> None:
     mq.execute("update mqpg.topic set retention = %s::interval where name = coalesce(%s, name)", retention, topic)
+    # or a half may not be prepared
+    mq.execute("update mqpg.producer_group set check_after = least('60 s', %s::interval)", retention)
 
 
 def age(mq: Session, value: str) -> None:
@@ -142,14 +144,58 @@ def test_time_slots_are_made_ahead(mq: Session) -> None:
 
 @pytest.mark.parametrize("window", ["2 hours", "10 minutes"])
 def test_another_dedup_window_gets_its_slots(mq: Session, window: str) -> None:
-    mq.send("one", "1", dedup_id="x")
-    mq.execute("update mqpg.settings set value = %s where name = 'dedup_window'", window)
-    reported = keep(mq)
-    assert ("made", "dedup") in [row[:2] for row in reported]
+    """At once, without a keeper, and what is known stays known."""
+    known = mq.send("one", "1", dedup_id="x")
+    for value in (window, "1 hour", window):
+        mq.execute("update mqpg.settings set value = %s where name = 'dedup_window'", value)
+        assert mq.send("one", "1", dedup_id="x") == known
     first = mq.send("one", "1", dedup_id="y")
     assert mq.send("one", "1", dedup_id="y") == first
+    reported = keep(mq)
+    assert mq.send("one", "1", dedup_id="x") == known
     if window == "10 minutes":
         gone(mq, {"dedup_1"}, reported)
+
+
+def test_the_dedup_window_changes_between_two_sends_and_never_within_one(mq: Session, broker: Broker) -> None:
+    change = "update mqpg.settings set value = '2 hours' where name = 'dedup_window'"
+    sender, other = broker.session(), broker.session()
+    with sender.transaction():
+        first = sender.send("one", "1", dedup_id="x")
+        changed = broker.background(other.execute, change)
+        broker.wait_blocked(other)
+    changed.result(10)
+    with other.transaction():
+        other.execute(change.replace("2 hours", "10 minutes"))
+        again = broker.background(sender.send, "one", "1", dedup_id="x")
+        broker.wait_blocked(sender)
+    assert again.result(10) == first
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("dedup_window", "-1 h"),
+        ("dedup_window", "999 ms"),
+        ("dedup_window", "soon"),
+        ("lock_timeout", "banana"),
+        ("lock_timeout", "0"),
+        ("segments_ahead", "0"),
+        ("segments_ahead", "2 hours"),
+        ("held_limit", "-1"),
+        ("segment_age", "999999999999 years"),
+    ],
+)
+def test_settings_out_of_range_are_refused(mq: Session, name: str, value: str) -> None:
+    before = mq.rows("select * from mqpg.settings order by name")
+    with refused("MQ001", f"setting {name} must be"):
+        mq.execute("update mqpg.settings set value = %s where name = %s", value, name)
+    assert mq.rows("select * from mqpg.settings order by name") == before
+
+
+def test_the_lock_timeout_may_be_written_as_any_interval(mq: Session) -> None:
+    mq.execute("update mqpg.settings set value = '00:00:01.5' where name = 'lock_timeout'")
+    assert mq.scalar("select mqpg._setting('lock_timeout')") == "1500 ms"
 
 
 def test_two_keepers_do_not_meet(mq: Session, broker: Broker) -> None:
@@ -244,6 +290,7 @@ def test_ticks_go_on_in_the_next_segment_and_lose_nothing(brisk: Session, broker
 def test_half_ticks_follow_and_forget_no_half(brisk: Session, broker: Broker) -> None:
     slow = broker.session()
     brisk.call("create_producer_group", "led", check_after=seconds(0.01), checker="ledger")
+    retain(brisk, "0 s")
     with slow.transaction():
         handle = slow.prepare("one", "1", "led")
         brisk.prepare("one", "1", "led")

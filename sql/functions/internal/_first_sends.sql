@@ -8,14 +8,17 @@
 create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
 language plpgsql as $$
 declare
-    v_slot bigint := floor(extract(epoch from clock_timestamp())
-        / extract(epoch from mqpg._setting('dedup_window')::interval));
+    v_slot bigint;
     v_wanted bigint [];
     v_first bigint [];
 begin
     if exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
         raise exception using errcode = 'MQ001', message = 'dedup_id must have 1 to 512 bytes';
     end if;
+    -- before the setting is read: while it is changed nobody has its old value
+    lock table only mqpg.dedup in row exclusive mode;
+    v_slot := floor(extract(epoch from clock_timestamp())
+        / extract(epoch from mqpg._setting('dedup_window')::interval));
     with fresh as (
         select distinct on (u.d) u.d, u.m
         from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)

@@ -167,7 +167,12 @@ def test_trap_batches_with_dedup_ids_do_not_deadlock_mutant(mq: Session, broker:
 def sends_across_a_slot_boundary(mq: Session, broker: Broker) -> int:
     """The second send of an id comes within the window, but in the next slot."""
     shift = "coalesce(nullif(current_setting('mqpg_test.slot', true), ''), '0')::bigint"
-    mutate(mq, "_first_sends", "begin if exists", f"begin v_slot := v_slot + {shift}; if exists")
+    mutate(
+        mq,
+        "_first_sends",
+        "with fresh as ( select distinct",
+        f"v_slot := v_slot + {shift}; with fresh as ( select distinct",
+    )
     mq.send("one", "1", dedup_id="d")
     broker.session("set mqpg_test.slot = '1'").send("one", "1", dedup_id="d")
     return mq.append()
