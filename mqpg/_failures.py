@@ -15,6 +15,7 @@ from mqpg.errors import (
     ConnectionFailed,
     HandlerStuck,
     HandlerTimeout,
+    InvalidArgument,
     LedgerError,
     LockTimeout,
     MissingBody,
@@ -22,6 +23,7 @@ from mqpg.errors import (
     OffsetBeyondLog,
     SchemaError,
     SerializationFailure,
+    WrongTopicKind,
     by_sqlstate,
     translate,
 )
@@ -42,7 +44,17 @@ __all__ = [
 ]
 
 # What does not go away by trying again.
-FATAL = (ConfigurationError, HandlerStuck, LedgerError, MissingBody, NotFound, OffsetBeyondLog, SchemaError)
+FATAL = (
+    ConfigurationError,
+    HandlerStuck,
+    InvalidArgument,
+    LedgerError,
+    MissingBody,
+    NotFound,
+    OffsetBeyondLog,
+    SchemaError,
+    WrongTopicKind,
+)
 
 _LONGEST_REASON = 1000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -37,8 +38,8 @@ class AsyncConsumer:
     def __init__(self, handler: Callable[..., Handled], options: Options) -> None:
         self.handler = handler
         self.options = options
-        self.calls = Calls(handler, options)
-        self.effect = _EFFECTS[options.where](options, self.calls)
+        self._client: AsyncClient | None = None
+        self._begin()
         self.__doc__ = handler.__doc__
         self.__name__ = getattr(handler, "__name__", type(handler).__name__)
 
@@ -48,16 +49,31 @@ class AsyncConsumer:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.__name__} of {self.options.group}/{self.options.topic}>"
 
+    def _begin(self) -> None:
+        self.calls = Calls(self.handler, self.options)
+        self.effect = _EFFECTS[self.options.where](self.options, self.calls)
+
+    async def _serve(self, mq: AsyncClient) -> None:
+        """Forget what was learnt of another client's database: subscription, mode, tables."""
+        if self._client not in (None, mq):
+            with suppress(Exception):  # of an event loop that is over, perhaps
+                await self.effect.close()
+            self._begin()
+        self._client = mq
+
     async def step(self, mq: AsyncClient) -> int:
         """One round; returns how many messages it settled (applied, or sent to retry), 0 when there were none."""
+        await self._serve(mq)
         return await self.effect.step(mq)
 
     async def run(self, mq: AsyncClient, stop: Event) -> None:
         """Rounds until `stop` is set, `concurrency` of them at a time; those under way are finished first.
 
         Goes on through restarts of both databases. Raises what repetition cannot mend: OffsetBeyondLog,
-        LedgerError, ConfigurationError, NotFound, MissingBody, SchemaError, HandlerStuck.
+        LedgerError, ConfigurationError, InvalidArgument, NotFound, WrongTopicKind, MissingBody, SchemaError,
+        HandlerStuck. Serves one client at a time.
         """
+        await self._serve(mq)
         count = self.options.concurrency
         if self.options.where == "broker" and self.calls.wants_driver and count > mq.settings.pool_max_size:
             raise ConfigurationError(

@@ -3,24 +3,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import nullcontext
 
-from mqpg._failures import Failure, answers, reason_of
+from mqpg._failures import Failure, KnownReason, answers, reason_of
+from mqpg._signals import Reject, Retry
 from mqpg._sync._io import Connection, PgConnection
 from mqpg._sync.caller import savepoint
 from mqpg._sync.client import Client
 from mqpg._sync.trying import Tried
-from mqpg.errors import InvalidArgument
+from mqpg.errors import HandlerTimeout, InvalidArgument
 from mqpg.message import Message
 
 __all__ = ["accept", "give_up"]
+
+logger = logging.getLogger("mqpg")
 
 
 def give_up(
     mq: Client, receipt: str, failures: Sequence[Failure], *, conn: PgConnection | Connection | None = None
 ) -> None:
     """Send failed messages of a delivery to retry or to the dead letters, as their errors say."""
+    _tell(failures)
     for answer, ids in answers(failures).items():
         if answer.delay is None:
             mq.nack(receipt, ids, answer.reason, None, answer.final, conn=conn)
@@ -31,6 +36,23 @@ def give_up(
         except InvalidArgument as error:
             # The handler's delay is no time span: the message must count its attempt all the same.
             mq.nack(receipt, ids, f"{answer.reason} ({reason_of(error)})", conn=conn)
+
+
+def _tell(failures: Sequence[Failure]) -> None:
+    """A line for each message; where its error comes from once, unless the handler said so in as many words."""
+    told: list[Exception] = []
+    for failure in failures:
+        message, error = failure.message, failure.error
+        known = isinstance(error, (HandlerTimeout, KnownReason, Reject, Retry)) or error in told
+        logger.warning(
+            "message %d of topic %s failed in attempt %d: %s",
+            message.message_id,
+            message.topic,
+            message.attempt,
+            failure.reason,
+            exc_info=None if known else error,
+        )
+        told.append(error)
 
 
 def accept(

@@ -82,6 +82,6 @@ def _fail(error: errors.Error) -> None:
 def _status(error: errors.Error) -> int:
     if isinstance(error, (errors.ConnectionFailed, errors.SchemaError)):
         return 3
-    if isinstance(error, (errors.ConfigurationError, errors.InvalidArgument, errors.NotFound)):
+    if isinstance(error, (errors.ConfigurationError, errors.InvalidArgument, errors.NotFound, errors.WrongTopicKind)):
         return 2
     return 1

@@ -53,6 +53,14 @@ def test_each_order_is_billed(mqpg_client, bills):
     assert [letter.reason for letter in mqpg_client.dead_letters("billing", "orders")] == ["ValueError: negative"]
 
 
+def test_the_same_handler_serves_the_next_test(mqpg_client, bills):
+    mqpg_client.create_producer_group("other")
+    drain(mqpg_client, bill)
+    mqpg_client.send("orders", {"id": 7})
+    assert drain(mqpg_client, bill) == 1
+    assert bills() == [7]
+
+
 def test_the_next_test_has_another_database(mqpg_client):
     with pytest.raises(mqpg.errors.UnknownTopic):
         mqpg_client.send("orders", {"id": 1})
@@ -75,6 +83,15 @@ async def test_asynchronously(mqpg_async_client):
     assert sent == [5]
 
 
+@pytest.mark.asyncio
+async def test_asynchronously_once_more(mqpg_async_client):
+    await mqpg_async_client.create_topic("orders")
+    assert await adrain(mqpg_async_client, mail) == 0
+    await mqpg_async_client.send("orders", {"id": 6})
+    assert await adrain(mqpg_async_client, mail) == 1
+    assert sent[-1] == 6
+
+
 def test_that_fails(mqpg_client):
     mqpg_client.create_topic("orders")
     assert drain(mqpg_client) == 1
@@ -91,7 +108,7 @@ def test_in_a_project_of_a_users_own(tmp_path: Path, server: Server) -> None:
          "-o", "asyncio_default_fixture_loop_scope=function"],
         cwd=tmp_path, env=environment | {"MQPG_TEST_DSN": server.dsn()}, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
     assert "1 failed" in done.stdout
     assert "test_that_fails" in done.stdout
 
