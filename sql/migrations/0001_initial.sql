@@ -1135,7 +1135,7 @@ begin
             else jsonb_path_match(d.payload::jsonb, v_filter,
                 jsonb_build_object('headers', d.headers, 'key', d.key, 'tag', d.tag), true)
         end as chosen offset 0) as m;
-    exception when data_exception or program_limit_exceeded or undefined_object then
+    exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
         select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
             array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
         into _chosen.offsets, _chosen.keys, v_all
@@ -2237,7 +2237,8 @@ comment on function mqpg._lock_group(mqpg.subscription) is 'Internal: let no mem
 
 -- functions/internal/_matches.sql
 -- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
--- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match.
+-- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of times
+-- that needs a time zone.
 -- Locks: none. Cost: parses the payload; a subtransaction.
 create function mqpg._matches(filter jsonpath, key text, tag text, headers jsonb, payload json) returns boolean
 language plpgsql immutable as $$
@@ -2245,7 +2246,7 @@ begin
     return coalesce(jsonb_path_match(
         _matches.payload::jsonb, _matches.filter,
         jsonb_build_object('headers', _matches.headers, 'key', _matches.key, 'tag', _matches.tag), true), false);
-exception when data_exception or program_limit_exceeded or undefined_object then
+exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
     return false;
 end
 $$;

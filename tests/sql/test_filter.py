@@ -90,6 +90,17 @@ def test_a_filter_that_raises_for_some_chooses_the_others(mq: Session) -> None:
     assert chosen(mq, filter="$.at.datetime() > \"2025-01-01\".datetime()") == [ids[2]]  # fmt: skip
 
 
+def test_a_comparison_that_needs_a_time_zone_is_no_match(mq: Session) -> None:
+    """One message of another kind of time does not stop the subscription, nor a choice of dead letters."""
+    filter_ = '$.at.datetime() == "2026-01-01".datetime()'
+    ids = [send(mq, {"at": at}) for at in ("2026-01-01", "2026-01-01T00:00:00+00:00", "2026-01-01")]
+    assert chosen(mq, filter=filter_) == [ids[0], ids[2]]
+    assert lag(mq).lag == 0
+    got = mq.receive("one")
+    mq.nack(got[0].receipt, ids, final=True)
+    assert mq.scalar("select mqpg.redrive('g', 'one', filter => %s::jsonpath)", filter_) == 2
+
+
 def test_messages_in_retry_were_chosen_before(mq: Session) -> None:
     mq.call("subscribe", "f", "one", filter="$ == 1", retry_delay=seconds(0))
     message_id = send(mq, 1)
@@ -378,7 +389,7 @@ class TestMutants:
         mutate(
             mq,
             "_chosen",
-            "exception when data_exception or program_limit_exceeded or undefined_object then",
+            "exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then",
             "exception when division_by_zero then",
         )
         send(mq, '"a\\u0000b"')

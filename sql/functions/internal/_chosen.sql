@@ -29,7 +29,7 @@ begin
             else jsonb_path_match(d.payload::jsonb, v_filter,
                 jsonb_build_object('headers', d.headers, 'key', d.key, 'tag', d.tag), true)
         end as chosen offset 0) as m;
-    exception when data_exception or program_limit_exceeded or undefined_object then
+    exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
         select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
             array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
         into _chosen.offsets, _chosen.keys, v_all

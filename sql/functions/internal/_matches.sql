@@ -1,5 +1,6 @@
 -- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
--- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match.
+-- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of times
+-- that needs a time zone.
 -- Locks: none. Cost: parses the payload; a subtransaction.
 create function mqpg._matches(filter jsonpath, key text, tag text, headers jsonb, payload json) returns boolean
 language plpgsql immutable as $$
@@ -7,7 +8,7 @@ begin
     return coalesce(jsonb_path_match(
         _matches.payload::jsonb, _matches.filter,
         jsonb_build_object('headers', _matches.headers, 'key', _matches.key, 'tag', _matches.tag), true), false);
-exception when data_exception or program_limit_exceeded or undefined_object then
+exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
     return false;
 end
 $$;
