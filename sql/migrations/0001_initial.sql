@@ -801,6 +801,32 @@ $$;
 comment on function mqpg._check_half_times(mqpg.topic, interval, interval)
     is 'Internal: refuse invalid times of a half message';
 
+-- functions/internal/_check_issued.sql
+-- Refuses a receipt that no delivery of its queue had: MQ007 (another broker's, a changed one, or one whose transaction
+-- rolled back). The version of the cursor that issued it tells; where that is dropped, nothing is refused.
+-- Locks: none. Cost: one cursor version; not for a receipt whose claim is as it was issued.
+create function mqpg._check_issued(
+    receipt text, subscription_id int, queue_id int, epoch bigint, from_offset bigint, to_offset bigint
+) returns void
+language plpgsql as $$
+begin
+    if exists (
+        select from mqpg.cursor c
+        where c.subscription_id = _check_issued.subscription_id and c.queue_id = _check_issued.queue_id
+            and c.version = _check_issued.epoch / 1048576
+            and not exists (
+                select from unnest(c.claims) k
+                where k.epoch = _check_issued.epoch and k.from_offset = _check_issued.from_offset
+                    and k.to_offset = _check_issued.to_offset)
+    ) then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L was not issued here, or by a transaction that rolled back', _check_issued.receipt);
+    end if;
+end
+$$;
+comment on function mqpg._check_issued(text, int, int, bigint, bigint, bigint)
+    is 'Internal: refuse a receipt that was not issued so';
+
 -- functions/internal/_check_labels.sql
 -- Refuses keys and tags over 512 bytes (MQ001): they are indexed and repeated in every delivery.
 -- Locks: none. Cost: one look at each.
@@ -2545,8 +2571,8 @@ comment on function mqpg._oldest(int, int, int) is 'Internal: oldest readable of
 -- functions/internal/_open_claim.sql
 -- Locks the queue of a receipt and finds its claim (I8). A receipt is good until somebody else takes the
 -- range over: a late one that nobody overtook still counts.
--- Locks: as _lock_cursor. Cost: one cursor version read.
--- Errors: MQ007 (malformed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
+-- Locks: as _lock_cursor. Cost: one cursor version read, two where the delivery was settled in part.
+-- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
 create function mqpg._open_claim(
     receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
     out rest mqpg.claim []
@@ -2579,10 +2605,16 @@ begin
             _open_claim.rest := _open_claim.rest || v_claim;
         end if;
     end loop;
-    if (_open_claim.claim).epoch is null then
-        perform mqpg._refuse_receipt(
+    -- bounds that are not the claim's: it is gone, settled in part, or the receipt was changed
+    if ((_open_claim.claim).from_offset = v_receipt.from_offset
+        and (_open_claim.claim).to_offset = v_receipt.to_offset) is not true then
+        perform mqpg._check_issued(
             _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
             v_receipt.to_offset);
+        if (_open_claim.claim).epoch is null then
+            perform mqpg._refuse_receipt(
+                _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch);
+        end if;
     end if;
 end
 $$;
@@ -2800,29 +2832,14 @@ $$;
 comment on function mqpg._queue_of(bigint, int) is 'Internal: queue of a batch without keys';
 
 -- functions/internal/_refuse_receipt.sql
--- Says what became of a receipt whose claim is gone: MQ007 where no delivery of this queue had it (another broker's, a
--- changed one, or one whose transaction rolled back), MQ009 where the claim was taken over, MQ008 where it was
+-- Says what became of a receipt whose claim is gone: MQ009 where the claim was taken over, MQ008 where it was
 -- settled or given back. The history of the cursor tells; where that is dropped, it counts as spent.
 -- Locks: none. Cost: the cursor's versions since the claim; an error path only.
-create function mqpg._refuse_receipt(
-    receipt text, subscription_id int, queue_id int, epoch bigint, from_offset bigint, to_offset bigint
-) returns void
+create function mqpg._refuse_receipt(receipt text, subscription_id int, queue_id int, epoch bigint) returns void
 language plpgsql as $$
 declare
     v_action "char";
 begin
-    if exists (
-        select from mqpg.cursor c
-        where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
-            and c.version = _refuse_receipt.epoch / 1048576
-            and not exists (
-                select from unnest(c.claims) k
-                where k.epoch = _refuse_receipt.epoch and k.from_offset = _refuse_receipt.from_offset
-                    and k.to_offset = _refuse_receipt.to_offset)
-    ) then
-        raise exception using errcode = 'MQ007', message = format(
-            'receipt %L was not issued here, or by a transaction that rolled back', _refuse_receipt.receipt);
-    end if;
     select c.action into v_action from mqpg.cursor c
     where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
         and c.version > _refuse_receipt.epoch / 1048576
@@ -2836,8 +2853,7 @@ begin
         'receipt %L is spent: its messages are settled or given back', _refuse_receipt.receipt);
 end
 $$;
-comment on function mqpg._refuse_receipt(text, int, int, bigint, bigint, bigint)
-    is 'Internal: error for a receipt without a claim';
+comment on function mqpg._refuse_receipt(text, int, int, bigint) is 'Internal: error for a receipt without a claim';
 
 -- functions/internal/_runs.sql
 -- The runs of message ids at offsets from_offset .. to_offset - 1 of a queue, cut to that range, in order, as

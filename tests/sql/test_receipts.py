@@ -108,10 +108,26 @@ def test_malformed_where_it_was_changed(moded: Session) -> None:
         f"{subscription}.{queue}.{int(epoch) + 2**30}.{start}.{end}",
         f"{subscription}.{queue}.{epoch}.{int(start) + 1}.{end}",
         f"{subscription}.{queue}.{epoch}.{start}.{int(end) - 1}",
+        f"{subscription}.{queue}.{epoch}.{start}.{int(end) + 1}",
+        f"{subscription}.{queue}.{epoch}.{start}.999",
         f"{subscription}.-1.{epoch}.{start}.{end}",
     ):
         is_refused(moded, forged, got[0].message_id, "MQ007", "receipt")
     moded.ack(got[0].receipt)
+
+
+def test_malformed_where_it_was_changed_after_a_part_was_settled(moded: Session) -> None:
+    """The receipt is wider than what is left of the claim then, but as it was issued."""
+    got = receive(moded, max_messages=4)
+    start, middle, rest, end = got
+    moded.ack(start.receipt, through=start.queue_offset)
+    moded.nack(start.receipt, [end.message_id])
+    issued = start.receipt.rpartition(".")[0]
+    for changed in (end.queue_offset + 2, end.queue_offset + 999):
+        is_refused(moded, f"{issued}.{changed}", rest.message_id, "MQ007", "receipt")
+    moded.ack(start.receipt, through=middle.queue_offset)
+    moded.ack(start.receipt)
+    is_refused(moded, start.receipt, rest.message_id, "MQ008")
 
 
 def test_foreign_to_another_subscription(moded: Session) -> None:

@@ -1,7 +1,7 @@
 -- Locks the queue of a receipt and finds its claim (I8). A receipt is good until somebody else takes the
 -- range over: a late one that nobody overtook still counts.
--- Locks: as _lock_cursor. Cost: one cursor version read.
--- Errors: MQ007 (malformed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
+-- Locks: as _lock_cursor. Cost: one cursor version read, two where the delivery was settled in part.
+-- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
 create function mqpg._open_claim(
     receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
     out rest mqpg.claim []
@@ -34,10 +34,16 @@ begin
             _open_claim.rest := _open_claim.rest || v_claim;
         end if;
     end loop;
-    if (_open_claim.claim).epoch is null then
-        perform mqpg._refuse_receipt(
+    -- bounds that are not the claim's: it is gone, settled in part, or the receipt was changed
+    if ((_open_claim.claim).from_offset = v_receipt.from_offset
+        and (_open_claim.claim).to_offset = v_receipt.to_offset) is not true then
+        perform mqpg._check_issued(
             _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
             v_receipt.to_offset);
+        if (_open_claim.claim).epoch is null then
+            perform mqpg._refuse_receipt(
+                _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch);
+        end if;
     end if;
 end
 $$;

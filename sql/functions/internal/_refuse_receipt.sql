@@ -1,26 +1,11 @@
--- Says what became of a receipt whose claim is gone: MQ007 where no delivery of this queue had it (another broker's, a
--- changed one, or one whose transaction rolled back), MQ009 where the claim was taken over, MQ008 where it was
+-- Says what became of a receipt whose claim is gone: MQ009 where the claim was taken over, MQ008 where it was
 -- settled or given back. The history of the cursor tells; where that is dropped, it counts as spent.
 -- Locks: none. Cost: the cursor's versions since the claim; an error path only.
-create function mqpg._refuse_receipt(
-    receipt text, subscription_id int, queue_id int, epoch bigint, from_offset bigint, to_offset bigint
-) returns void
+create function mqpg._refuse_receipt(receipt text, subscription_id int, queue_id int, epoch bigint) returns void
 language plpgsql as $$
 declare
     v_action "char";
 begin
-    if exists (
-        select from mqpg.cursor c
-        where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
-            and c.version = _refuse_receipt.epoch / 1048576
-            and not exists (
-                select from unnest(c.claims) k
-                where k.epoch = _refuse_receipt.epoch and k.from_offset = _refuse_receipt.from_offset
-                    and k.to_offset = _refuse_receipt.to_offset)
-    ) then
-        raise exception using errcode = 'MQ007', message = format(
-            'receipt %L was not issued here, or by a transaction that rolled back', _refuse_receipt.receipt);
-    end if;
     select c.action into v_action from mqpg.cursor c
     where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
         and c.version > _refuse_receipt.epoch / 1048576
@@ -34,5 +19,4 @@ begin
         'receipt %L is spent: its messages are settled or given back', _refuse_receipt.receipt);
 end
 $$;
-comment on function mqpg._refuse_receipt(text, int, int, bigint, bigint, bigint)
-    is 'Internal: error for a receipt without a claim';
+comment on function mqpg._refuse_receipt(text, int, int, bigint) is 'Internal: error for a receipt without a claim';
