@@ -2261,6 +2261,57 @@ end
 $$;
 comment on function mqpg._lock_group(mqpg.subscription) is 'Internal: let no member join a broadcast group meanwhile';
 
+-- functions/internal/_lock_producer_group.sql
+-- The producer group of that name (see _producer_group), as it is once nobody else changes it, and until the end of the
+-- transaction nobody does.
+-- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
+-- Errors: MQ001, MQ002, MQ004, 55P03, 40001.
+create function mqpg._lock_producer_group(producer_group text) returns mqpg.producer_group
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group := mqpg._producer_group(_lock_producer_group.producer_group);
+    v_timeout text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    select g.* into v_group from mqpg.producer_group g
+    where g.producer_group_id = v_group.producer_group_id
+    for no key update;
+    perform set_config('lock_timeout', v_timeout, true);
+    if v_group.producer_group_id is null then
+        raise exception using errcode = 'MQ004', message = format(
+            'producer group %L was dropped meanwhile', _lock_producer_group.producer_group);
+    end if;
+    return v_group;
+end
+$$;
+comment on function mqpg._lock_producer_group(text) is 'Internal: producer group by name, locked against changes';
+
+-- functions/internal/_lock_subscription.sql
+-- The subscription of those names (see _subscription), as it is once nobody else changes it, and until the end of the
+-- transaction nobody does; a broadcast group's as _lock_group.
+-- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
+-- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
+create function mqpg._lock_subscription(consumer_group text, topic text) returns mqpg.subscription
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription := mqpg._subscription(_lock_subscription.consumer_group, _lock_subscription.topic);
+    v_timeout text := current_setting('lock_timeout');
+begin
+    perform mqpg._lock_group(v_subscription);
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    select s.* into v_subscription from mqpg.subscription s
+    where s.subscription_id = v_subscription.subscription_id
+    for no key update;
+    perform set_config('lock_timeout', v_timeout, true);
+    if v_subscription.subscription_id is null then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L was unsubscribed meanwhile', _lock_subscription.consumer_group);
+    end if;
+    return v_subscription;
+end
+$$;
+comment on function mqpg._lock_subscription(text, text) is 'Internal: subscription by names, locked against changes';
+
 -- functions/internal/_matches.sql
 -- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
 -- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of times
@@ -3358,15 +3409,16 @@ comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text
 -- from now on. A ledger (checker ledger or url) takes what it does not know for rolled back, so a group does not
 -- get another one while halves are undecided (MQ018), and those whose prepare() is still open then are parked when
 -- their time has come; a function or an app must know itself what it knows.
--- Locks: the group's row. Cost: one update; with another ledger, a look at the undecided halves.
--- Errors: MQ001, MQ004, MQ018.
+-- Locks: the group's row, see _lock_producer_group. Cost: one update; with another ledger, a look at the undecided
+-- halves.
+-- Errors: MQ001, MQ004, MQ018, 55P03, 40001.
 create function mqpg.alter_producer_group(
     producer_group text, check_after interval default null, max_checks int default null,
     on_exhausted text default null, checker text default null, checker_target text default null
 ) returns void
 language plpgsql as $$
 declare
-    v_group mqpg.producer_group := mqpg._producer_group(alter_producer_group.producer_group);
+    v_group mqpg.producer_group := mqpg._lock_producer_group(alter_producer_group.producer_group);
     v_before mqpg.producer_group := v_group;
 begin
     v_group.check_after := coalesce(alter_producer_group.check_after, v_group.check_after);
@@ -3410,15 +3462,15 @@ comment on function mqpg.alter_producer_group(text, interval, int, text, text, t
 -- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
 -- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
 -- between exclusive and shared only: positions and claims of the others mean something else.
--- Locks: the subscription's rows, a broadcast group's as _lock_group. Cost: one update a row.
--- Errors: MQ001, MQ003, MQ005, MQ020, MQ024, 55P03.
+-- Locks: the subscription's rows, see _lock_subscription: of two at once the second goes by what the first left.
+-- Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020, MQ024, 55P03, 40001.
 create function mqpg.alter_subscription(
     consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
     filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
 ) returns void
 language plpgsql as $$
 declare
-    v_new mqpg.subscription := mqpg._subscription(alter_subscription.consumer_group, alter_subscription.topic);
+    v_new mqpg.subscription := mqpg._lock_subscription(alter_subscription.consumer_group, alter_subscription.topic);
     v_mode text := v_new.mode;
 begin
     v_new.max_attempts := coalesce(alter_subscription.max_attempts, v_new.max_attempts);
@@ -3434,7 +3486,6 @@ begin
             'mode may change between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
             hint = 'unsubscribe() and subscribe() begin anew.';
     end if;
-    perform mqpg._lock_group(v_new);
     update mqpg.subscription s set
         max_attempts = v_new.max_attempts,
         retry_delay = v_new.retry_delay,

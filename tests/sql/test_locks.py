@@ -366,6 +366,52 @@ def test_two_local_transactions_of_one_half_are_one(mq: Session, broker: Broker)
         beginning.result(5)
 
 
+# changes of a subscription and of a producer group
+
+
+ALTERED = {
+    "alter_subscription": ("one", "max_attempts", 5, "retry_delay", seconds(7), "subscription"),
+    "alter_producer_group": (None, "max_checks", 5, "check_after", seconds(7), "producer_group"),
+}
+
+
+@pytest.mark.parametrize("call", ALTERED)
+def test_two_changes_at_once_are_both_there(mq: Session, broker: Broker, call: str) -> None:
+    topic, name, value, other_name, other_value, table = ALTERED[call]
+    who = ("g", topic) if topic else ("pg",)
+    other = broker.session()
+    with mq.transaction():
+        mq.call(call, *who, **{name: value})
+        altering = broker.background(other.call, call, *who, **{other_name: other_value})
+        broker.wait_blocked(other)
+    altering.result(5)
+    sql = f"select count(*) from mqpg.{table} where ({name}, {other_name}) = (%s, %s)"
+    assert mq.scalar(sql, value, other_value) == 1
+
+
+@pytest.mark.parametrize("call", ALTERED)
+def test_a_change_waits_for_another_with_a_time_out(mq: Session, other: Session, call: str) -> None:
+    topic, name, value, *_ = ALTERED[call]
+    who = ("g", topic) if topic else ("pg",)
+    with mq.transaction():
+        mq.call(call, *who, **{name: value})
+        with within(3), refused("55P03"):
+            other.call(call, *who, **{name: value})
+
+
+@pytest.mark.parametrize("call", ALTERED)
+def test_a_change_of_what_ends_meanwhile_is_refused(mq: Session, broker: Broker, call: str) -> None:
+    topic, name, value, *_ = ALTERED[call]
+    who = ("g", topic) if topic else ("pg",)
+    other = broker.session()
+    with mq.transaction():
+        mq.call("unsubscribe" if topic else "drop_producer_group", *who)
+        altering = broker.background(other.call, call, *who, **{name: value})
+        broker.wait_blocked(other)
+    with refused("MQ005" if topic else "MQ004", "meanwhile"):
+        altering.result(5)
+
+
 # dead letters
 
 

@@ -2,15 +2,16 @@
 -- from now on. A ledger (checker ledger or url) takes what it does not know for rolled back, so a group does not
 -- get another one while halves are undecided (MQ018), and those whose prepare() is still open then are parked when
 -- their time has come; a function or an app must know itself what it knows.
--- Locks: the group's row. Cost: one update; with another ledger, a look at the undecided halves.
--- Errors: MQ001, MQ004, MQ018.
+-- Locks: the group's row, see _lock_producer_group. Cost: one update; with another ledger, a look at the undecided
+-- halves.
+-- Errors: MQ001, MQ004, MQ018, 55P03, 40001.
 create function mqpg.alter_producer_group(
     producer_group text, check_after interval default null, max_checks int default null,
     on_exhausted text default null, checker text default null, checker_target text default null
 ) returns void
 language plpgsql as $$
 declare
-    v_group mqpg.producer_group := mqpg._producer_group(alter_producer_group.producer_group);
+    v_group mqpg.producer_group := mqpg._lock_producer_group(alter_producer_group.producer_group);
     v_before mqpg.producer_group := v_group;
 begin
     v_group.check_after := coalesce(alter_producer_group.check_after, v_group.check_after);

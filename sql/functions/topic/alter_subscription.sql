@@ -1,15 +1,15 @@
 -- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
 -- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
 -- between exclusive and shared only: positions and claims of the others mean something else.
--- Locks: the subscription's rows, a broadcast group's as _lock_group. Cost: one update a row.
--- Errors: MQ001, MQ003, MQ005, MQ020, MQ024, 55P03.
+-- Locks: the subscription's rows, see _lock_subscription: of two at once the second goes by what the first left.
+-- Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020, MQ024, 55P03, 40001.
 create function mqpg.alter_subscription(
     consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
     filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
 ) returns void
 language plpgsql as $$
 declare
-    v_new mqpg.subscription := mqpg._subscription(alter_subscription.consumer_group, alter_subscription.topic);
+    v_new mqpg.subscription := mqpg._lock_subscription(alter_subscription.consumer_group, alter_subscription.topic);
     v_mode text := v_new.mode;
 begin
     v_new.max_attempts := coalesce(alter_subscription.max_attempts, v_new.max_attempts);
@@ -25,7 +25,6 @@ begin
             'mode may change between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
             hint = 'unsubscribe() and subscribe() begin anew.';
     end if;
-    perform mqpg._lock_group(v_new);
     update mqpg.subscription s set
         max_attempts = v_new.max_attempts,
         retry_delay = v_new.retry_delay,

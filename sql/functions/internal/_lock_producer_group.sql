@@ -1,0 +1,23 @@
+-- The producer group of that name (see _producer_group), as it is once nobody else changes it, and until the end of the
+-- transaction nobody does.
+-- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
+-- Errors: MQ001, MQ002, MQ004, 55P03, 40001.
+create function mqpg._lock_producer_group(producer_group text) returns mqpg.producer_group
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group := mqpg._producer_group(_lock_producer_group.producer_group);
+    v_timeout text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    select g.* into v_group from mqpg.producer_group g
+    where g.producer_group_id = v_group.producer_group_id
+    for no key update;
+    perform set_config('lock_timeout', v_timeout, true);
+    if v_group.producer_group_id is null then
+        raise exception using errcode = 'MQ004', message = format(
+            'producer group %L was dropped meanwhile', _lock_producer_group.producer_group);
+    end if;
+    return v_group;
+end
+$$;
+comment on function mqpg._lock_producer_group(text) is 'Internal: producer group by name, locked against changes';

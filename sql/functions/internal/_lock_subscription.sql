@@ -1,0 +1,24 @@
+-- The subscription of those names (see _subscription), as it is once nobody else changes it, and until the end of the
+-- transaction nobody does; a broadcast group's as _lock_group.
+-- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
+-- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
+create function mqpg._lock_subscription(consumer_group text, topic text) returns mqpg.subscription
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription := mqpg._subscription(_lock_subscription.consumer_group, _lock_subscription.topic);
+    v_timeout text := current_setting('lock_timeout');
+begin
+    perform mqpg._lock_group(v_subscription);
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    select s.* into v_subscription from mqpg.subscription s
+    where s.subscription_id = v_subscription.subscription_id
+    for no key update;
+    perform set_config('lock_timeout', v_timeout, true);
+    if v_subscription.subscription_id is null then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L was unsubscribed meanwhile', _lock_subscription.consumer_group);
+    end if;
+    return v_subscription;
+end
+$$;
+comment on function mqpg._lock_subscription(text, text) is 'Internal: subscription by names, locked against changes';
