@@ -146,7 +146,8 @@ class Subscriptions(Core):
     def ready(self, consumer_group: str, after_tick: int = 0, *, conn: Caller | None = None) -> list[tuple[str, int]]:
         """Topics of a group that got something after a tick, each with its newest one.
 
-        For programs that read many topics by hand: consumers and `receive(wait=)` need it not.
+        For programs that read many topics by hand: consumers and `receive(wait=)` need it not. Raises
+        UnknownSubscription where the group has none.
         """
         values = {"consumer_group": consumer_group, "after_tick": after_tick}
         return [(row[0], row[1]) for row in self._rows(_READY, values, conn, repeat=True)]

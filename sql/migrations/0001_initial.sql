@@ -207,6 +207,7 @@ create table mqpg.subscription (
     unique (topic_id, consumer_group, member)
 );
 comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode, filter and retry policy';
+create index subscription_consumer_group on mqpg.subscription (consumer_group);
 create index subscription_member_of on mqpg.subscription (member_of) where member_of is not null;
 
 -- tables/commit_log.sql
@@ -1122,7 +1123,8 @@ begin
     if _check_target.target not in ('earliest', 'latest') then
         perform _check_target.target::timestamptz;
     end if;
-exception when invalid_datetime_format or datetime_field_overflow or invalid_parameter_value then
+exception when invalid_datetime_format or datetime_field_overflow or invalid_time_zone_displacement_value
+    or invalid_parameter_value then
     raise exception using errcode = 'MQ001', message = format(
         '%s must be earliest, latest or a time, not %L', _check_target.argument, left(_check_target.target, 100));
 end
@@ -2130,6 +2132,26 @@ end
 $$;
 comment on function mqpg._hold_back(mqpg.subscription, mqpg.cursor, mqpg.claim, bigint [], text, interval)
     is 'Internal: keep failed messages at their place';
+
+-- functions/internal/_hold_subscription.sql
+-- Keeps the subscription of a receipt from ending before the transaction does, for who writes what goes with it.
+-- Locks: its row, FOR KEY SHARE, waiting up to the setting lock_timeout. Cost: one row.
+-- Errors: MQ007 (it ended meanwhile), 55P03, 40001.
+create function mqpg._hold_subscription(receipt text, subscription_id int) returns void
+language plpgsql as $$
+declare
+    v_timeout text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    perform from mqpg.subscription s where s.subscription_id = _hold_subscription.subscription_id for key share;
+    if not found then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L belongs to no subscription here', _hold_subscription.receipt);
+    end if;
+    perform set_config('lock_timeout', v_timeout, true);
+end
+$$;
+comment on function mqpg._hold_subscription(text, int) is 'Internal: let a receipt''s subscription not end meanwhile';
 
 -- functions/internal/_interval.sql
 -- Refuses an interval that is null, shorter than `lowest` or longer than 100 years (MQ001).
@@ -4703,7 +4725,8 @@ comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an 
 -- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
 -- With `final` each becomes a dead letter at once, whatever attempts are left, and holds nothing back.
 -- The receipt stays open for the rest.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one row a message and one
+-- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _hold_subscription), waiting up to
+-- the setting lock_timeout. Cost: one row a message and one
 -- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.nack(
     receipt text, message_ids bigint [], reason text default null, delay interval default null,
@@ -4749,6 +4772,10 @@ begin
     if nack.message_ids = '{}' then
         return;
     end if;
+    if v_lane <> 0 or (v.claim).attempt >= v_subscription.max_attempts then
+        -- there may be dead letters, and they end with the subscription
+        perform mqpg._hold_subscription(nack.receipt, v_subscription.subscription_id);
+    end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
         select h.* into v_held from mqpg._hold_back(
             v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
@@ -4780,15 +4807,21 @@ comment on function mqpg.nack(text, bigint [], text, interval, boolean)
 -- for clients with many topics, which call it with the greatest tick they know (0 at first) and receive from what
 -- it names. What comes back without a tick is not seen by it: leases that ran out, released and unpinned messages.
 -- A topic may be named for a retry of another group. Paused ones are named, too.
--- Locks: none. Cost: one index lookup where nothing is new; reads the ticks since, and where they are more than
--- 10000, looks at each queue of each topic instead.
+-- Locks: none. Cost: two index lookups where nothing is new; reads the ticks since, and where they are more than
+-- 10000, looks at each queue of each topic instead. (No sequential scans: a plan made for a few subscriptions stays.)
+-- Errors: MQ001, MQ002, MQ005 (the group has no subscription).
 create function mqpg.ready(consumer_group text, after_tick bigint default 0) returns table (topic text, tick bigint)
-language plpgsql stable as $$
+language plpgsql stable set enable_seqscan = off as $$
 declare
     v_newest bigint := (select max(t.tick_id) from mqpg.tick t);
 begin
     perform mqpg._check_name('consumer_group', ready.consumer_group);
     perform mqpg._check_range('after_tick', ready.after_tick, 0, 9223372036854775807);
+    if not exists (select from mqpg.subscription s where s.consumer_group = ready.consumer_group) then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L has no subscription', ready.consumer_group),
+            hint = 'subscribe() makes one.';
+    end if;
     if v_newest <= ready.after_tick then
         return;
     end if;
@@ -5069,7 +5102,7 @@ comment on function mqpg.seek(text, text, text, int, text) is
 -- consumer's local database is known to hold all it applied, for the queue's next owner begins where the
 -- cursor stands. What was claimed may be received at once; open receipts become stale.
 -- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue.
--- Errors: MQ001, MQ003, MQ005, 55P03, 40001.
+-- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
 create function mqpg.unpin(consumer_group text, topic text, queue_id int default null, consumer text default null)
 returns void
 language plpgsql as $$
@@ -5088,6 +5121,9 @@ begin
     end if;
     if unpin.queue_id is not null then
         perform mqpg._check_range('queue_id', unpin.queue_id, -1, v_topic.queues - 1);
+    end if;
+    if unpin.consumer is not null then
+        perform mqpg._check_name('consumer', unpin.consumer);
     end if;
     for v_queue in coalesce(unpin.queue_id, -1)..coalesce(unpin.queue_id, v_topic.queues - 1) loop
         perform mqpg._lock_cursor(v_subscription.subscription_id, v_queue);

@@ -21,4 +21,5 @@ create table mqpg.subscription (
     unique (topic_id, consumer_group, member)
 );
 comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode, filter and retry policy';
+create index subscription_consumer_group on mqpg.subscription (consumer_group);
 create index subscription_member_of on mqpg.subscription (member_of) where member_of is not null;

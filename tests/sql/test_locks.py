@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -369,7 +370,7 @@ def test_two_local_transactions_of_one_half_are_one(mq: Session, broker: Broker)
 # changes of a subscription and of a producer group
 
 
-ALTERED = {
+ALTERED: dict[str, tuple[Any, ...]] = {
     "alter_subscription": ("one", "max_attempts", 5, "retry_delay", seconds(7), "subscription"),
     "alter_producer_group": (None, "max_checks", 5, "check_after", seconds(7), "producer_group"),
 }
@@ -413,6 +414,36 @@ def test_a_change_of_what_ends_meanwhile_is_refused(mq: Session, broker: Broker,
 
 
 # dead letters
+
+
+@pytest.mark.parametrize("how", ["final", "last attempt", "last retry", "blocking"])
+def test_a_last_nack_while_the_group_ends_is_refused(mq: Session, other: Session, broker: Broker, how: str) -> None:
+    policy = "block_queue" if how == "blocking" else "skip"
+    mq.call("subscribe", "n", "one", max_attempts=2 if how == "last retry" else 1, on_failure=policy)
+    filled(mq, n=1)
+    (message,) = mq.receive("one", group="n")
+    if how == "last retry":
+        mq.nack(message.receipt, [message.message_id], delay=seconds(0))
+        (message,) = eventually(lambda: (mq.append(), mq.receive("one", group="n"))[1])
+    mq.execute("update mqpg.settings set value = '10 s' where name = 'lock_timeout'")
+    with mq.transaction():
+        mq.call("unsubscribe", "n", "one")
+        nacking = broker.background(other.nack, message.receipt, [message.message_id], final=how == "final")
+        broker.wait_blocked(other)
+    with refused("MQ007", "subscription"):
+        nacking.result(5)
+
+
+def test_a_last_nack_waits_for_a_group_that_ends_with_a_time_out(mq: Session, other: Session) -> None:
+    filled(mq, n=1)
+    (message,) = mq.receive("one")
+    with mq.transaction() as ending:
+        mq.call("unsubscribe", "g", "one")
+        with within(3), refused("55P03"):
+            other.nack(message.receipt, [message.message_id], final=True)
+        ending.force_rollback = True
+    other.nack(message.receipt, [message.message_id], final=True)
+    assert len(mq.call("dead_letters", "g", "one")) == 1
 
 
 def test_two_redrives_send_each_letter_once(mq: Session, broker: Broker) -> None:

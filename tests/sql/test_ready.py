@@ -33,7 +33,17 @@ def test_only_topics_of_the_group(mq: Session) -> None:
     mq.append()
     assert ready(mq) == {}
     assert set(ready(mq, group="h")) == {"foreign"}
-    assert ready(mq, group="nobody") == {}
+
+
+def test_a_group_without_a_subscription_is_refused(mq: Session) -> None:
+    with refused("MQ005", "nobody"):
+        ready(mq, group="nobody")
+    mq.send("one", "1")
+    mq.append()
+    newest = ready(mq)["one"]
+    with refused("MQ005", "nobody"):
+        ready(mq, newest, group="nobody")
+    assert ready(mq, newest) == {}
 
 
 def test_a_retry_makes_its_topic_ready(mq: Session) -> None:

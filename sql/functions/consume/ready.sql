@@ -2,15 +2,21 @@
 -- for clients with many topics, which call it with the greatest tick they know (0 at first) and receive from what
 -- it names. What comes back without a tick is not seen by it: leases that ran out, released and unpinned messages.
 -- A topic may be named for a retry of another group. Paused ones are named, too.
--- Locks: none. Cost: one index lookup where nothing is new; reads the ticks since, and where they are more than
--- 10000, looks at each queue of each topic instead.
+-- Locks: none. Cost: two index lookups where nothing is new; reads the ticks since, and where they are more than
+-- 10000, looks at each queue of each topic instead. (No sequential scans: a plan made for a few subscriptions stays.)
+-- Errors: MQ001, MQ002, MQ005 (the group has no subscription).
 create function mqpg.ready(consumer_group text, after_tick bigint default 0) returns table (topic text, tick bigint)
-language plpgsql stable as $$
+language plpgsql stable set enable_seqscan = off as $$
 declare
     v_newest bigint := (select max(t.tick_id) from mqpg.tick t);
 begin
     perform mqpg._check_name('consumer_group', ready.consumer_group);
     perform mqpg._check_range('after_tick', ready.after_tick, 0, 9223372036854775807);
+    if not exists (select from mqpg.subscription s where s.consumer_group = ready.consumer_group) then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L has no subscription', ready.consumer_group),
+            hint = 'subscribe() makes one.';
+    end if;
     if v_newest <= ready.after_tick then
         return;
     end if;

@@ -2,7 +2,7 @@
 -- consumer's local database is known to hold all it applied, for the queue's next owner begins where the
 -- cursor stands. What was claimed may be received at once; open receipts become stale.
 -- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue.
--- Errors: MQ001, MQ003, MQ005, 55P03, 40001.
+-- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
 create function mqpg.unpin(consumer_group text, topic text, queue_id int default null, consumer text default null)
 returns void
 language plpgsql as $$
@@ -21,6 +21,9 @@ begin
     end if;
     if unpin.queue_id is not null then
         perform mqpg._check_range('queue_id', unpin.queue_id, -1, v_topic.queues - 1);
+    end if;
+    if unpin.consumer is not null then
+        perform mqpg._check_name('consumer', unpin.consumer);
     end if;
     for v_queue in coalesce(unpin.queue_id, -1)..coalesce(unpin.queue_id, v_topic.queues - 1) loop
         perform mqpg._lock_cursor(v_subscription.subscription_id, v_queue);

@@ -9,7 +9,8 @@ begin
     if _check_target.target not in ('earliest', 'latest') then
         perform _check_target.target::timestamptz;
     end if;
-exception when invalid_datetime_format or datetime_field_overflow or invalid_parameter_value then
+exception when invalid_datetime_format or datetime_field_overflow or invalid_time_zone_displacement_value
+    or invalid_parameter_value then
     raise exception using errcode = 'MQ001', message = format(
         '%s must be earliest, latest or a time, not %L', _check_target.argument, left(_check_target.target, 100));
 end

@@ -1,0 +1,18 @@
+-- Keeps the subscription of a receipt from ending before the transaction does, for who writes what goes with it.
+-- Locks: its row, FOR KEY SHARE, waiting up to the setting lock_timeout. Cost: one row.
+-- Errors: MQ007 (it ended meanwhile), 55P03, 40001.
+create function mqpg._hold_subscription(receipt text, subscription_id int) returns void
+language plpgsql as $$
+declare
+    v_timeout text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    perform from mqpg.subscription s where s.subscription_id = _hold_subscription.subscription_id for key share;
+    if not found then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L belongs to no subscription here', _hold_subscription.receipt);
+    end if;
+    perform set_config('lock_timeout', v_timeout, true);
+end
+$$;
+comment on function mqpg._hold_subscription(text, int) is 'Internal: let a receipt''s subscription not end meanwhile';
