@@ -2353,8 +2353,10 @@ comment on function mqpg._matches(jsonpath, text, text, jsonb, json) is 'Interna
 
 -- functions/internal/_member.sql
 -- The member of a broadcast group with that consumer name, which begins where the group does (or at the oldest offset
--- that is left). Made where it is not there yet; null while another call is making it.
--- Locks: for a new one the topic's keeping (see _lock_topic), and 1836150841 with a hash of the name, by trying.
+-- that is left). Made where it is not there yet; null while another call is making it, changes the group or ends it, or
+-- keep() moves the topic's oldest offsets: it joins at a later receive.
+-- Locks: for a new one the topic's keeping (see _lock_topic), 1836150841 with a hash of the name, and the group's row,
+-- KEY SHARE (see _lock_group), all by trying.
 -- Cost: one index lookup; for a new one a cursor row a queue. Errors: MQ005 (unsubscribed meanwhile), 40001.
 create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
 language plpgsql as $$
@@ -2368,9 +2370,16 @@ begin
         1836150841, hashtext((_member.parent).subscription_id || ' ' || _member.consumer)) then
         return v_member;
     end if;
-    perform mqpg._lock_topic((_member.parent).topic_id);
-    perform from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id for key share;
+    if not pg_try_advisory_xact_lock_shared(1836150838, (_member.parent).topic_id) then
+        return null;
+    end if;
+    perform from mqpg.subscription s
+    where s.subscription_id = (_member.parent).subscription_id for key share skip locked;
     if not found then
+        if exists (
+            select from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id) then
+            return null;
+        end if;
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L was unsubscribed meanwhile', (_member.parent).consumer_group);
     end if;
@@ -4811,7 +4820,7 @@ comment on function mqpg.nack(text, bigint [], text, interval, boolean)
 -- 10000, looks at each queue of each topic instead. (No sequential scans: a plan made for a few subscriptions stays.)
 -- Errors: MQ001, MQ002, MQ005 (the group has no subscription).
 create function mqpg.ready(consumer_group text, after_tick bigint default 0) returns table (topic text, tick bigint)
-language plpgsql stable set enable_seqscan = off as $$
+language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_newest bigint := (select max(t.tick_id) from mqpg.tick t);
 begin

@@ -6,7 +6,7 @@
 -- 10000, looks at each queue of each topic instead. (No sequential scans: a plan made for a few subscriptions stays.)
 -- Errors: MQ001, MQ002, MQ005 (the group has no subscription).
 create function mqpg.ready(consumer_group text, after_tick bigint default 0) returns table (topic text, tick bigint)
-language plpgsql stable set enable_seqscan = off as $$
+language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_newest bigint := (select max(t.tick_id) from mqpg.tick t);
 begin

@@ -1,6 +1,8 @@
 -- The member of a broadcast group with that consumer name, which begins where the group does (or at the oldest offset
--- that is left). Made where it is not there yet; null while another call is making it.
--- Locks: for a new one the topic's keeping (see _lock_topic), and 1836150841 with a hash of the name, by trying.
+-- that is left). Made where it is not there yet; null while another call is making it, changes the group or ends it, or
+-- keep() moves the topic's oldest offsets: it joins at a later receive.
+-- Locks: for a new one the topic's keeping (see _lock_topic), 1836150841 with a hash of the name, and the group's row,
+-- KEY SHARE (see _lock_group), all by trying.
 -- Cost: one index lookup; for a new one a cursor row a queue. Errors: MQ005 (unsubscribed meanwhile), 40001.
 create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
 language plpgsql as $$
@@ -14,9 +16,16 @@ begin
         1836150841, hashtext((_member.parent).subscription_id || ' ' || _member.consumer)) then
         return v_member;
     end if;
-    perform mqpg._lock_topic((_member.parent).topic_id);
-    perform from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id for key share;
+    if not pg_try_advisory_xact_lock_shared(1836150838, (_member.parent).topic_id) then
+        return null;
+    end if;
+    perform from mqpg.subscription s
+    where s.subscription_id = (_member.parent).subscription_id for key share skip locked;
     if not found then
+        if exists (
+            select from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id) then
+            return null;
+        end if;
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L was unsubscribed meanwhile', (_member.parent).consumer_group);
     end if;
