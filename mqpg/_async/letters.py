@@ -15,7 +15,8 @@ __all__ = ["Letters"]
 
 _LIST = function(
     "dead_letters",
-    "consumer_group text, topic text, max_messages int, after_id bigint, message_ids bigint[], filter jsonpath",
+    "consumer_group text, topic text, max_messages int, after_id bigint, message_ids bigint[], filter jsonpath, "
+    "after_consumer text",
     columns="message_id, queue_id, key, cast(payload as text), attempts, reason, died_at, cast(headers as text), tag, "
     "cast(history as text), consumer",
 )
@@ -35,10 +36,14 @@ class Letters(Core):
         after_id: int | None = None,
         message_ids: Sequence[int] | None = None,
         filter: str | None = None,
+        after_consumer: str | None = None,
         *,
         conn: Caller | None = None,
     ) -> list[DeadLetter]:
-        """The latest first; those of some ids or that a jsonpath chooses; `after_id` goes on behind a page."""
+        """The latest first; those of some ids or that a jsonpath chooses.
+
+        `after_id` and, of a broadcast group, `after_consumer` go on behind a page: those of its last letter.
+        """
         values = {
             "consumer_group": consumer_group,
             "topic": topic,
@@ -46,6 +51,7 @@ class Letters(Core):
             "after_id": after_id,
             "message_ids": listed(message_ids),
             "filter": filter,
+            "after_consumer": after_consumer,
         }
         return [_letter(tuple(row)) for row in await self._rows(_LIST, values, conn, repeat=True)]
 

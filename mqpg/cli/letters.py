@@ -29,6 +29,9 @@ def list_some(
     topic: Topic,
     limit: Annotated[int, typer.Option("--limit", min=1, help="Not more than so many.")] = 100,
     after: Annotated[int | None, typer.Option("--after", help="Go on behind this message id.")] = None,
+    after_consumer: Annotated[
+        str | None, typer.Option("--after-consumer", help="Whose it was, of a broadcast group.")
+    ] = None,
     ids: Ids = None,
     filter: Filter = None,
     json: Json = False,
@@ -36,7 +39,7 @@ def list_some(
 ) -> None:
     """The latest first, with the last reason; --json has headers and the history of all attempts too."""
     with broker(dsn) as mq:
-        found = mq.dead_letters(group, topic, limit, after, ids or None, filter)
+        found = mq.dead_letters(group, topic, limit, after, ids or None, filter, after_consumer)
     show(found, _ALL_COLUMNS if json else _COLUMNS, as_json=json)
 
 

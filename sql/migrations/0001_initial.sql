@@ -1802,30 +1802,43 @@ comment on function mqpg._deliveries_held(
 ) is 'Internal: messages of runs, those of dropped segments out of held';
 
 -- functions/internal/_died_at.sql
--- When a dead letter of a consumer group died, one that was redriven or discarded since, too; MQ001 where there was
--- none.
+-- Where a page of dead letters ended: when the letter died, one that was redriven or discarded since, too, and whose it
+-- was (of a broadcast group the member, else ''). MQ001 where there was none, or where several members had one and
+-- `consumer` does not say which. Nulls for a null message.
 -- Locks: none. Cost: a few index lookups.
-create function mqpg._died_at(subscription_id int, message_id bigint) returns timestamptz
+create function mqpg._died_at(
+    subscription_id int, message_id bigint, consumer text, out died_at timestamptz, out member text
+)
 language plpgsql stable as $$
 declare
-    v_at timestamptz;
+    v_members bigint;
 begin
-    select max(l.died_at) into v_at
+    if _died_at.message_id is null then
+        return;
+    end if;
+    select max(l.died_at), max(s.member), count(distinct s.member)
+    into _died_at.died_at, _died_at.member, v_members
     from (
         select d.subscription_id, d.died_at from mqpg.dead_letter d where d.message_id = _died_at.message_id
         union all
         select f.subscription_id, f.died_at from mqpg.former_letter f where f.message_id = _died_at.message_id
     ) as l
     join mqpg.subscription s on s.subscription_id = l.subscription_id
-    where _died_at.subscription_id in (s.subscription_id, s.member_of);
-    if v_at is null then
+    where _died_at.subscription_id in (s.subscription_id, s.member_of)
+        and (_died_at.consumer is null or s.member = _died_at.consumer);
+    if v_members = 0 then
         raise exception using errcode = 'MQ001', message = format(
-            'after_id %s names no dead letter of this subscription', _died_at.message_id);
+            'after_id %s names no dead letter of this subscription', _died_at.message_id)
+            || coalesce(format(', consumer %L', _died_at.consumer), '');
+    elsif v_members > 1 then
+        raise exception using errcode = 'MQ001', message = format(
+            'after_id %s names dead letters of %s members: after_consumer must say whose', _died_at.message_id,
+            v_members),
+            hint = 'Pages go on behind message_id and consumer of the last row.';
     end if;
-    return v_at;
 end
 $$;
-comment on function mqpg._died_at(int, bigint) is 'Internal: when a dead letter died';
+comment on function mqpg._died_at(int, bigint, text) is 'Internal: when a dead letter died, and whose it was';
 
 -- functions/internal/_expire.sql
 -- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the
@@ -4582,12 +4595,13 @@ comment on function mqpg.ack(text, bigint) is 'Acknowledge a delivery, or its pa
 -- Dead letters of a subscription, the latest first, with the last reason and all attempts (history: attempt,
 -- delivered_at, consumer, failed_at, reason, as far as known). Those of message_ids, or those that a jsonpath chooses
 -- (as a subscription's filter does). after_id goes on behind the last one of the page before, also where that is gone
--- meanwhile. Looking changes nothing. Of a broadcast group all members' letters are shown, one a member.
+-- meanwhile. Looking changes nothing. Of a broadcast group all members' letters are shown, one a member: after_consumer
+-- is the consumer of that last one, needed where several members have a letter of its message.
 -- Locks: none. Cost: one row of the commit log a letter looked at.
 -- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing), MQ020.
 create function mqpg.dead_letters(
     consumer_group text, topic text, max_messages int default 100, after_id bigint default null,
-    message_ids bigint [] default null, filter jsonpath default null
+    message_ids bigint [] default null, filter jsonpath default null, after_consumer text default null
 ) returns table (
     message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz,
     headers jsonb, tag text, history jsonb, consumer text
@@ -4595,23 +4609,25 @@ create function mqpg.dead_letters(
 language plpgsql stable as $$
 declare
     v_group mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
-    v_before timestamptz;
+    v_page record;
     v_dead record;
     v_body record;
     v_left int := dead_letters.max_messages;
 begin
     perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
     perform mqpg._check_letters(dead_letters.message_ids, dead_letters.filter);
-    if dead_letters.after_id is not null then
-        v_before := mqpg._died_at(v_group.subscription_id, dead_letters.after_id);
+    if dead_letters.after_id is null and dead_letters.after_consumer is not null then
+        raise exception using errcode = 'MQ001', message = 'after_consumer needs after_id';
     end if;
+    v_page := mqpg._died_at(v_group.subscription_id, dead_letters.after_id, dead_letters.after_consumer);
     for v_dead in
         select d.*, s.member from mqpg.subscription s
         join mqpg.dead_letter d on d.subscription_id = s.subscription_id
         where v_group.subscription_id in (s.subscription_id, s.member_of)
-            and (v_before is null or (d.died_at, d.message_id) < (v_before, dead_letters.after_id))
+            and (dead_letters.after_id is null
+                or (d.died_at, d.message_id, s.member) < (v_page.died_at, dead_letters.after_id, v_page.member))
             and (dead_letters.message_ids is null or d.message_id = any(dead_letters.message_ids))
-        order by d.died_at desc, d.message_id desc
+        order by d.died_at desc, d.message_id desc, s.member desc
     loop
         select m.key, m.tag, m.headers, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
         if not found then
@@ -4638,7 +4654,7 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpath) is
+comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpath, text) is
     'Dead letters of a subscription, latest first';
 
 -- functions/consume/discard_dead_letters.sql

@@ -52,6 +52,44 @@ def test_pages_go_on_behind_the_last_one(mq: Session) -> None:
         dead(mq, after_id=77)
 
 
+def test_pages_of_a_broadcast_group_end(mq: Session) -> None:
+    """Members' letters of one message are several rows: a page goes on behind a message and its consumer."""
+    mq.call("subscribe", "all", "one", mode="broadcast")
+    ids = mq.send_batch("one", ["1", "2", "3"])
+    mq.append()
+    with mq.transaction():
+        for member in ("B", "A", "C"):
+            rows = mq.receive("one", group="all", consumer=member)
+            mq.nack(rows[0].receipt, ids, final=True)
+    mq.execute("update mqpg.dead_letter set died_at = '2026-01-01'")
+    seen: list[tuple[int, str]] = []
+    page = dead(mq, 2, group="all")
+    while page:
+        seen += [(r.message_id, r.consumer) for r in page]
+        assert len(seen) <= 9
+        last = page[-1]
+        if len(seen) == 4:  # what a page ends with may be gone before the next one
+            redrive(mq, [last.message_id], group="all")
+        page = dead(mq, 2, group="all", after_id=last.message_id, after_consumer=last.consumer)
+    whose = [(message_id, member) for message_id in reversed(ids) for member in "CBA"]
+    assert seen == [letter for letter in whose if letter not in ((ids[1], "B"), (ids[1], "A"))]
+
+
+def test_a_page_of_a_broadcast_group_says_whose_letter_was_the_last(mq: Session) -> None:
+    mq.call("subscribe", "all", "one", mode="broadcast")
+    ids = mq.send_batch("one", ["1", "2"])
+    mq.append()
+    for member, died in (("A", ids), ("B", ids[:1])):
+        mq.nack(mq.receive("one", group="all", consumer=member)[0].receipt, died, final=True)
+    with refused("MQ001", "after_consumer"):
+        dead(mq, group="all", after_id=ids[0])
+    with refused("MQ001", "after_id"):
+        dead(mq, group="all", after_id=ids[1], after_consumer="B")
+    with refused("MQ001", "after_id"):
+        dead(mq, group="all", after_consumer="B")
+    assert dead(mq, group="all", after_id=ids[1]) == dead(mq, group="all", after_id=ids[1], after_consumer="A")
+
+
 def test_looking_by_id_and_by_jsonpath_changes_nothing(mq: Session) -> None:
     ids = bury(mq, ['{"a": 1}', '{"a": 2}', "null"], tags=["x", "y", None])
     assert [r.message_id for r in dead(mq, message_ids=[ids[1], 99])] == [ids[1]]

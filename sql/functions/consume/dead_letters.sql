@@ -1,12 +1,13 @@
 -- Dead letters of a subscription, the latest first, with the last reason and all attempts (history: attempt,
 -- delivered_at, consumer, failed_at, reason, as far as known). Those of message_ids, or those that a jsonpath chooses
 -- (as a subscription's filter does). after_id goes on behind the last one of the page before, also where that is gone
--- meanwhile. Looking changes nothing. Of a broadcast group all members' letters are shown, one a member.
+-- meanwhile. Looking changes nothing. Of a broadcast group all members' letters are shown, one a member: after_consumer
+-- is the consumer of that last one, needed where several members have a letter of its message.
 -- Locks: none. Cost: one row of the commit log a letter looked at.
 -- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing), MQ020.
 create function mqpg.dead_letters(
     consumer_group text, topic text, max_messages int default 100, after_id bigint default null,
-    message_ids bigint [] default null, filter jsonpath default null
+    message_ids bigint [] default null, filter jsonpath default null, after_consumer text default null
 ) returns table (
     message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz,
     headers jsonb, tag text, history jsonb, consumer text
@@ -14,23 +15,25 @@ create function mqpg.dead_letters(
 language plpgsql stable as $$
 declare
     v_group mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
-    v_before timestamptz;
+    v_page record;
     v_dead record;
     v_body record;
     v_left int := dead_letters.max_messages;
 begin
     perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
     perform mqpg._check_letters(dead_letters.message_ids, dead_letters.filter);
-    if dead_letters.after_id is not null then
-        v_before := mqpg._died_at(v_group.subscription_id, dead_letters.after_id);
+    if dead_letters.after_id is null and dead_letters.after_consumer is not null then
+        raise exception using errcode = 'MQ001', message = 'after_consumer needs after_id';
     end if;
+    v_page := mqpg._died_at(v_group.subscription_id, dead_letters.after_id, dead_letters.after_consumer);
     for v_dead in
         select d.*, s.member from mqpg.subscription s
         join mqpg.dead_letter d on d.subscription_id = s.subscription_id
         where v_group.subscription_id in (s.subscription_id, s.member_of)
-            and (v_before is null or (d.died_at, d.message_id) < (v_before, dead_letters.after_id))
+            and (dead_letters.after_id is null
+                or (d.died_at, d.message_id, s.member) < (v_page.died_at, dead_letters.after_id, v_page.member))
             and (dead_letters.message_ids is null or d.message_id = any(dead_letters.message_ids))
-        order by d.died_at desc, d.message_id desc
+        order by d.died_at desc, d.message_id desc, s.member desc
     loop
         select m.key, m.tag, m.headers, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
         if not found then
@@ -57,5 +60,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpath) is
+comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpath, text) is
     'Dead letters of a subscription, latest first';

@@ -1,24 +1,37 @@
--- When a dead letter of a consumer group died, one that was redriven or discarded since, too; MQ001 where there was
--- none.
+-- Where a page of dead letters ended: when the letter died, one that was redriven or discarded since, too, and whose it
+-- was (of a broadcast group the member, else ''). MQ001 where there was none, or where several members had one and
+-- `consumer` does not say which. Nulls for a null message.
 -- Locks: none. Cost: a few index lookups.
-create function mqpg._died_at(subscription_id int, message_id bigint) returns timestamptz
+create function mqpg._died_at(
+    subscription_id int, message_id bigint, consumer text, out died_at timestamptz, out member text
+)
 language plpgsql stable as $$
 declare
-    v_at timestamptz;
+    v_members bigint;
 begin
-    select max(l.died_at) into v_at
+    if _died_at.message_id is null then
+        return;
+    end if;
+    select max(l.died_at), max(s.member), count(distinct s.member)
+    into _died_at.died_at, _died_at.member, v_members
     from (
         select d.subscription_id, d.died_at from mqpg.dead_letter d where d.message_id = _died_at.message_id
         union all
         select f.subscription_id, f.died_at from mqpg.former_letter f where f.message_id = _died_at.message_id
     ) as l
     join mqpg.subscription s on s.subscription_id = l.subscription_id
-    where _died_at.subscription_id in (s.subscription_id, s.member_of);
-    if v_at is null then
+    where _died_at.subscription_id in (s.subscription_id, s.member_of)
+        and (_died_at.consumer is null or s.member = _died_at.consumer);
+    if v_members = 0 then
         raise exception using errcode = 'MQ001', message = format(
-            'after_id %s names no dead letter of this subscription', _died_at.message_id);
+            'after_id %s names no dead letter of this subscription', _died_at.message_id)
+            || coalesce(format(', consumer %L', _died_at.consumer), '');
+    elsif v_members > 1 then
+        raise exception using errcode = 'MQ001', message = format(
+            'after_id %s names dead letters of %s members: after_consumer must say whose', _died_at.message_id,
+            v_members),
+            hint = 'Pages go on behind message_id and consumer of the last row.';
     end if;
-    return v_at;
 end
 $$;
-comment on function mqpg._died_at(int, bigint) is 'Internal: when a dead letter died';
+comment on function mqpg._died_at(int, bigint, text) is 'Internal: when a dead letter died, and whose it was';
