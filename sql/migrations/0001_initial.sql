@@ -2349,8 +2349,8 @@ comment on function mqpg._lock_subscription(text, text) is 'Internal: subscripti
 
 -- functions/internal/_matches.sql
 -- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
--- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of times
--- that needs a time zone.
+-- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of
+-- times that needs a time zone.
 -- Locks: none. Cost: parses the payload; a subtransaction.
 create function mqpg._matches(filter jsonpath, key text, tag text, headers jsonb, payload json) returns boolean
 language plpgsql immutable as $$
@@ -4750,9 +4750,9 @@ comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an 
 -- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
 -- With `final` each becomes a dead letter at once, whatever attempts are left, and holds nothing back.
 -- The receipt stays open for the rest.
--- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _hold_subscription), waiting up to
--- the setting lock_timeout. Cost: one row a message and one
--- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+-- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _hold_subscription), waiting up
+-- to the setting lock_timeout. Cost: one row a message and one cursor version.
+-- Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.nack(
     receipt text, message_ids bigint [], reason text default null, delay interval default null,
     final boolean default false

@@ -3,9 +3,9 @@
 -- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
 -- With `final` each becomes a dead letter at once, whatever attempts are left, and holds nothing back.
 -- The receipt stays open for the rest.
--- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _hold_subscription), waiting up to
--- the setting lock_timeout. Cost: one row a message and one
--- cursor version. Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+-- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _hold_subscription), waiting up
+-- to the setting lock_timeout. Cost: one row a message and one cursor version.
+-- Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.nack(
     receipt text, message_ids bigint [], reason text default null, delay interval default null,
     final boolean default false

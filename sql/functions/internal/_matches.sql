@@ -1,6 +1,6 @@
 -- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
--- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of times
--- that needs a time zone.
+-- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of
+-- times that needs a time zone.
 -- Locks: none. Cost: parses the payload; a subtransaction.
 create function mqpg._matches(filter jsonpath, key text, tag text, headers jsonb, payload json) returns boolean
 language plpgsql immutable as $$
