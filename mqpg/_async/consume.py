@@ -62,7 +62,7 @@ class Consuming(Core):
         if conn is not None:
             raise InvalidArgument("wait and conn exclude each other: waiting would hold your transaction open")
         give_up = time.monotonic() + wait
-        with Wake(self, topic, consumer_group) as wake:
+        with Wake(self, topic, consumer_group, consumer) as wake:
             while not (messages := await self._receive(values)) and (left := give_up - time.monotonic()) > 0:
                 await wake.wait(seconds=left)
         return messages

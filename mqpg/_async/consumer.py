@@ -80,7 +80,7 @@ class AsyncConsumer:
                 f"concurrency {count} needs as many connections: connect(pool_max_size={count}) "
                 f"or more, not {mq.settings.pool_max_size}"
             )
-        wakes = [Wake(mq, self.options.topic, self.options.group) for _ in range(count)]
+        wakes = [Wake(mq, self.options.topic, self.options.group, self.options.name) for _ in range(count)]
         try:
             await together([partial(self._work, mq, stop, worker, wakes) for worker in range(count)])
         finally:

@@ -63,7 +63,7 @@ class Consuming(Core):
         if conn is not None:
             raise InvalidArgument("wait and conn exclude each other: waiting would hold your transaction open")
         give_up = time.monotonic() + wait
-        with Wake(self, topic, consumer_group) as wake:
+        with Wake(self, topic, consumer_group, consumer) as wake:
             while not (messages := self._receive(values)) and (left := give_up - time.monotonic()) > 0:
                 wake.wait(seconds=left)
         return messages

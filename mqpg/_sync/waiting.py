@@ -15,11 +15,19 @@ from mqpg.errors import Error
 __all__ = ["Wake"]
 
 # What a subscription has not settled: in flight at somebody else's, whose lease may lapse or whose transaction
-# may roll back, which no tick announces.
+# may roll back, which no tick announces. And a member that could not join its broadcast group yet, as that was paused
+# or being changed: no position of it is there to be behind.
 _BEHIND = statement("""
     select exists (
         select from mqpg.subscription_lag l
         where l.consumer_group = cast(%(consumer_group)s as text) and l.topic = cast(%(topic)s as text) and l.lag > 0)
+    or exists (
+        select from mqpg.subscription g
+        join mqpg.topic t on t.topic_id = g.topic_id
+        where g.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text)
+            and g.mode = 'broadcast' and g.member = '' and not exists (
+                select from mqpg.subscription m
+                where m.member_of = g.subscription_id and m.member = cast(%(consumer)s as text)))
 """)
 
 _FLOOR = 0.02  # between two looks, however often the appender calls
@@ -30,9 +38,9 @@ _IDLE_PAUSE = 300.0  # while nobody has: everything that changes that is seen by
 class Wake:
     """Woken by ticks that touch one topic. Make it before the look that may find nothing."""
 
-    def __init__(self, mq: Core, topic: str, group: str | None = None) -> None:
+    def __init__(self, mq: Core, topic: str, group: str | None = None, consumer: str | None = None) -> None:
         """With a consumer group, what others have in flight is looked after too."""
-        self._mq, self._topic, self._group = mq, topic, group
+        self._mq, self._topic, self._group, self._consumer = mq, topic, group, consumer
         self._woken = Event()
         self._failures = 0
         self._watch = mq._ticks()
@@ -79,7 +87,8 @@ class Wake:
     def _is_behind(self) -> bool:
         if self._group is None:
             return False
+        values = {"consumer_group": self._group, "topic": self._topic, "consumer": self._consumer}
         try:
-            return bool(self._mq._value(_BEHIND, {"consumer_group": self._group, "topic": self._topic}))
+            return bool(self._mq._value(_BEHIND, values))
         except Error:
             return True

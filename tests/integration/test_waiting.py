@@ -127,6 +127,22 @@ def test_what_a_dead_member_held_is_found_without_a_tick(mq: mqpg.Client, topics
     assert 0.5 < time.monotonic() - began < 10
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_name_that_could_not_join_yet_is_not_forgotten(mq: mqpg.Client, topics: list[str], others: int) -> None:
+    """No tick says that a group is let go on, and no view shows a member that is not there yet."""
+    mq.subscribe("all", "t0", "broadcast")
+    mq.send("t0", 1)
+    mq.append()
+    for _ in range(others):
+        (message,) = mq.receive("all", "t0", consumer="old", wait=20)
+        mq.ack(str(message.receipt))
+    mq.pause("t0", "all")
+    threading.Timer(1.0, mq.resume, ("t0", "all")).start()
+    began = time.monotonic()
+    assert len(mq.receive("all", "t0", consumer="new", wait=25)) == 1
+    assert time.monotonic() - began < 10
+
+
 def test_a_seek_wakes_whoever_waits(dsn: str, topics: list[str]) -> None:
     """It makes no tick; notifications being trusted, it is seen by the next look."""
     with mqpg.connect(dsn, listen=False, poll_interval=0.2) as mq:
