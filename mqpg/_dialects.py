@@ -13,6 +13,7 @@ from mqpg.errors import LedgerError
 __all__ = [
     "MYSQL",
     "has",
+    "has_failed",
     "in_transaction",
     "is_answer",
     "is_autocommit",
@@ -149,6 +150,11 @@ def in_transaction(driver: Any) -> bool | None:
         return None
     state = getattr(driver, "in_transaction", None)  # sqlite3, aiosqlite
     return bool(state) if isinstance(state, bool) else None
+
+
+def has_failed(driver: Any) -> bool:
+    """Whether a driver's connection is in a transaction that can only be rolled back (psycopg; others have none)."""
+    return int(getattr(getattr(driver, "info", None), "transaction_status", 0)) == 3
 
 
 def is_autocommit(driver: Any) -> bool:

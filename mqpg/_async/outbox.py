@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -178,10 +179,11 @@ class OutboxEntry:
         except IntegrityError as error:
             raise Fenced(f"message {self._row.id} is in the outbox already") from error
 
-    async def holds(self, conn: Connection, handle: str) -> bool:
-        """Whether the transaction on `conn` still has its row."""
-        query = select(outbox.c.state).where(outbox.c.id == self._row.id)
-        return (await conn.execute(query)).scalar() == "commit"
+    async def kept(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
+        """The one message, where the transaction on `conn` still has its row; its payload, where that is another."""
+        query = select(outbox.c.handle, outbox.c.payload).where(outbox.c.id == self._row.id, outbox.c.state == "commit")
+        rows = await conn.execute(query)
+        return {handle: None if payload == self._row.payload else Json(payload) for handle, payload in rows}
 
     async def set_payload(self, conn: Connection, handle: str, payload: str) -> None:
         """Keep the final payload."""

@@ -18,7 +18,7 @@ from sqlalchemy import URL
 from mqpg._async._io import Engine, Event
 from mqpg._async.brokers import AsyncBrokers
 from mqpg._async.client import AsyncClient
-from mqpg._async.decisions import decide, decide_all, prepare_half, prepare_somewhere, rollback_half
+from mqpg._async.decisions import decide, decide_all, prepare_half, prepare_somewhere, rollback_half, rollback_halves
 from mqpg._async.ledger import AsyncLedger
 from mqpg._async.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
 from mqpg._async.passes import run_passes
@@ -117,6 +117,8 @@ class AsyncTransactionalProducer:
         if tx.outcome is not None:
             for handle in tx.handles:
                 await mark_done(self._notes, handle)
+        if tx.taken_back:
+            await rollback_halves(tx.mq, tx.taken_back)
 
     async def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
         """One pass of step 5: send again the decisions of ledger rows that are not marked done.

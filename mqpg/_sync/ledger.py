@@ -96,9 +96,15 @@ class Ledger:
         except IntegrityError as error:
             raise Fenced(f"a check-back has ruled before that this transaction rolls back (handle {handle})") from error
 
-    def holds(self, conn: Connection, handle: str) -> bool:
-        """Whether the transaction on `conn` still has its ledger row."""
-        return (conn.execute(_ENTRY, {"one": handle})).scalar() == "local"
+    def kept(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
+        """Which of these the transaction on `conn` still has a row of, with their final payloads."""
+        found: dict[str, Json | None] = {}
+        for start in range(0, len(handles), _CHUNK):
+            chosen = ledger.c.handle.in_(handles[start : start + _CHUNK])
+            query = select(ledger.c.handle, ledger.c.payload).where(chosen, ledger.c.entry == "local")
+            for handle, payload in conn.execute(query):
+                found[handle] = None if payload is None else Json(payload)
+        return found
 
     def set_payload(self, conn: Connection, handle: str, payload: str) -> None:
         """Keep the final payload with the row, so that whoever commits the half later has it too."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from sqlalchemy import Executable, Result
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._dialects import in_transaction, is_answer, is_autocommit
+from mqpg._dialects import has_failed, in_transaction, is_answer, is_autocommit
 from mqpg._sync._io import Connection, ScopedSession, Session, driver_connection
 from mqpg._sync.client import Client
 from mqpg._sync.decisions import prepare_half, rollback_half, rollback_halves
@@ -32,21 +32,22 @@ class LocalLedger(Protocol):
 
     def verified(self) -> None: ...
     def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None: ...
-    def holds(self, conn: Connection, handle: str) -> bool: ...
+    def kept(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]: ...
     def set_payload(self, conn: Connection, handle: str, payload: str) -> None: ...
 
 
 class LocalTransaction:
     """What the block of `transaction()` works with.
 
-    `handle` names the half message (`handles`: that and what `add` added); `connection` is the SQLAlchemy
-    connection, in the transaction; `mq` the broker that the transaction is pinned to; `outcome` tells after the
-    block what the decision came to (None: the broker does not know yet).
+    `handle` names the half message (`handles`: that and what `add` added, but for what a savepoint took back);
+    `connection` is the SQLAlchemy connection, in the transaction; `mq` the broker that the transaction is pinned to;
+    `outcome` tells after the block what the decision came to (None: the broker does not know yet).
     """
 
     def __init__(self, mq: Client, ledger: LocalLedger, handle: str, owner: Connection | Session, lent: bool) -> None:
         self.handle = handle
         self.handles = [handle]
+        self.taken_back: list[str] = []
         self.group: str | None = None
         self.mq = mq
         self.connection: Connection
@@ -74,7 +75,8 @@ class LocalTransaction:
     def commit_payload(self, payload: Any, handle: str | None = None) -> None:
         """Send this payload instead of the prepared one; kept in the ledger until it is sent.
 
-        Of the first half message, or of the one that `handle` names. Raises UnknownHandle for any other.
+        Of the first half message, or of the one that `handle` names. A savepoint that is rolled back takes it back.
+        Raises UnknownHandle for any other.
         """
         self._require_open()
         chosen, text = handle or self.handle, encode(payload)
@@ -97,7 +99,8 @@ class LocalTransaction:
     ) -> str:
         """Send one more message with this transaction, of any topic of the same broker; returns its handle.
 
-        Consumers get all messages of the transaction or none. Raises what `prepare` raises, and Fenced.
+        Consumers get all messages of the transaction or none; one that was added within a savepoint is rolled back
+        with it. Raises what `prepare` raises, and Fenced.
         """
         self._require_open()
         if self.group is None:
@@ -137,28 +140,23 @@ class LocalTransaction:
     def tell_rolled_back(self) -> None:
         """Step 3 after a local rollback that is certain."""
         self.outcome = rollback_half(self.mq, self.handle)
-        if len(self.handles) > 1:
-            rollback_halves(self.mq, self.handles[1:])
+        if others := self.handles[1:] + self.taken_back:
+            rollback_halves(self.mq, others)
 
     def begin(self, topic: str) -> None:
         """Begin, and write the ledger row. Raises Fenced, LedgerError."""
-        if isinstance(self._owner, Connection):
-            self.connection = self._owner
-            self._transaction = self._owner.begin()
-        else:
-            self._owner.begin()
-            self._transaction = self._owner.get_transaction()
-            self.connection = self._owner.connection()
+        self._owner.begin()
+        self.connection = self._current()
         self._ledger.begin(self.connection, self.handle, topic)
         if is_autocommit(driver_connection(self.connection)):
             raise LedgerError(f"the engine of {self._ledger.database.describe()} is in autocommit mode: use another")
+        self._transaction = self._owner.get_transaction()
 
     def commit(self) -> None:
         """Commit what the block did. Raises OutcomeUnknown when the connection was lost meanwhile."""
         if not isinstance(self._owner, Connection):
             self._owner.flush()
-        if not self._still_holds():
-            raise WrongState("the local transaction had failed before its commit, and was rolled back")
+        self._require_ledger()
         self._in_doubt = True
         try:
             self._owner.commit()
@@ -173,7 +171,7 @@ class LocalTransaction:
         self.open, self.committed = False, True
 
     def abandon(self) -> bool:
-        """Roll back what is open; False when it is not certain that the transaction did not commit."""
+        """Roll back what is open; False when it is not certain that nothing of it was committed."""
         if not self.open:
             return False
         self.open = False
@@ -183,24 +181,49 @@ class LocalTransaction:
         except SQLAlchemyError as error:
             # The connection is gone, and the transaction with it.
             logger.info("local rollback of %s: %s", self.handle, error)
-        return certain
+            return certain
+        return certain and self._is_undone()
 
     def release(self) -> None:
         """Give an own connection back."""
         if not self._lent:
             self._owner.close()
 
-    def _still_holds(self) -> bool:
-        """Whether COMMIT would commit the ledger row.
+    def _require_ledger(self) -> None:
+        """See to it that what is sent is what COMMIT commits. Raises WrongState where that has no ledger row.
 
-        A failed PostgreSQL transaction whose error was swallowed turns COMMIT into a silent rollback, and
-        other databases may have rolled back on their own: then the message must not go out.
+        A failed PostgreSQL transaction whose error was swallowed turns COMMIT into a silent rollback, other
+        databases may have rolled back on their own, and savepoints take rows and payloads back: the ledger tells.
+        One row that was only inserted needs no look, where the driver knows that its transaction goes on.
         """
         if self._is_untouched():
-            state = in_transaction(driver_connection(self.connection))
-            if state is not None:
-                return state
-        return self._ledger.holds(self._current(), self.handle)
+            driver = driver_connection(self.connection)
+            if has_failed(driver):
+                raise WrongState("the local transaction had failed before its commit, and was rolled back")
+            if len(self.handles) == 1 and not self.final_payloads and in_transaction(driver):
+                return
+        kept = self._ledger.kept(self._current(), self.handles)
+        if self.handle not in kept:
+            raise WrongState("the local transaction was rolled back before its commit: it has no ledger row")
+        self.taken_back = [handle for handle in self.handles if handle not in kept]
+        self.handles = [handle for handle in self.handles if handle in kept]
+        self.final_payloads = {handle: payload for handle, payload in kept.items() if payload is not None}
+
+    def _is_undone(self) -> bool:
+        """Whether the rollback took the ledger row away: not where the block said COMMIT, or DDL did."""
+        try:
+            conn = self._current()
+            driver = driver_connection(conn)
+            if in_transaction(driver):  # a COMMIT that SQLite refused: SQLAlchemy takes it for the end
+                driver.rollback()
+            kept = self._ledger.kept(conn, [self.handle])
+            self._owner.rollback()
+        except SQLAlchemyError as error:
+            logger.warning("%s: broker not told of the rollback, the ledger cannot be read: %s", self.handle, error)
+            return False
+        if kept:
+            logger.error("%s: broker not told of a rollback, the block had committed before", self.handle)
+        return not kept
 
     def _current(self) -> Connection:
         return self._owner if isinstance(self._owner, Connection) else self._owner.connection()

@@ -19,7 +19,7 @@ from sqlalchemy import URL
 from mqpg._sync._io import Engine, Event
 from mqpg._sync.brokers import Brokers
 from mqpg._sync.client import Client
-from mqpg._sync.decisions import decide, decide_all, prepare_half, prepare_somewhere, rollback_half
+from mqpg._sync.decisions import decide, decide_all, prepare_half, prepare_somewhere, rollback_half, rollback_halves
 from mqpg._sync.ledger import Ledger
 from mqpg._sync.localtx import LocalCaller, LocalTransaction, begin_local, commit_local
 from mqpg._sync.passes import run_passes
@@ -118,6 +118,8 @@ class TransactionalProducer:
         if tx.outcome is not None:
             for handle in tx.handles:
                 mark_done(self._notes, handle)
+        if tx.taken_back:
+            rollback_halves(tx.mq, tx.taken_back)
 
     def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
         """One pass of step 5: send again the decisions of ledger rows that are not marked done.

@@ -11,7 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, create_engine, select, text
+from sqlalchemy import Engine, create_engine, event, select, text
 from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
@@ -128,6 +128,95 @@ def test_a_block_that_commits_by_itself_sends(
         tx.execute(INSERT, {"id": 1})
         tx.connection.commit()
     assert (business(engine), delivered(mq)) == ([1], [1])
+
+
+def test_a_block_that_commits_by_sql_sends(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    with producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.execute(text("commit"))
+    assert tx.outcome is mqpg.Outcome.COMMITTED
+    assert (business(engine), delivered(mq)) == ([1], [1])
+
+
+def test_a_block_that_rolls_back_by_sql_does_not_send(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    with pytest.raises(errors.WrongState, match="rolled back"), producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.execute(text("rollback"))
+    assert (business(engine), delivered(mq)) == ([], [])
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_an_exception_after_a_commit_by_sql_leaves_the_half_to_the_ledger(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, more: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is committed stays so, whatever the block raises: its message must not be rolled back."""
+    with pytest.raises(ZeroDivisionError), producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.execute(text("commit"))
+        if more:
+            tx.execute(INSERT, {"id": 2})
+        raise ZeroDivisionError
+    assert tx.outcome is None
+    assert "the block had committed before" in caplog.text
+    assert producer.recover(older_than=timedelta(0)) == 1
+    assert (business(engine), delivered(mq)) == ([1], [1])
+
+
+def test_a_savepoint_takes_its_messages_and_payloads_back(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    """What the ledger holds when the local transaction commits is sent, and nothing else."""
+    with producer.transaction("orders", 1) as tx:
+        kept = tx.add("orders", "kept")
+        tx.commit_payload("final", kept)
+        tx.execute(INSERT, {"id": 1})
+        with suppress(ZeroDivisionError), tx.connection.begin_nested():
+            gone = tx.add("orders", 2)
+            also_gone = tx.add_batch("orders", [3, 4])
+            tx.execute(INSERT, {"id": 2})
+            tx.commit_payload("of the savepoint")
+            tx.commit_payload("of the savepoint", kept)
+            raise ZeroDivisionError
+    assert tx.outcome is mqpg.Outcome.COMMITTED
+    assert tx.handles == [tx.handle, kept]
+    assert tx.final_payload is None
+    assert (business(engine), sorted(map(str, delivered(mq)))) == ([1], ["1", "final"])
+    assert {mq.rollback(handle) for handle in [gone, *also_gone]} == {mqpg.Outcome.ALREADY_ROLLED_BACK}
+
+
+def test_a_savepoint_takes_the_only_messages_payload_back(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client
+) -> None:
+    with producer.transaction("orders", "draft") as tx:
+        with suppress(ZeroDivisionError), tx.connection.begin_nested():
+            tx.commit_payload("of the savepoint")
+            raise ZeroDivisionError
+    assert delivered(mq) == ["draft"]
+    with producer.transaction("orders", "draft") as tx:
+        tx.commit_payload("final")
+        with suppress(ZeroDivisionError), tx.connection.begin_nested():
+            tx.commit_payload("of the savepoint")
+            raise ZeroDivisionError
+    assert delivered(mq) == ["final"]
+
+
+def test_one_message_without_a_payload_is_not_looked_up_before_the_commit(
+    producer: mqpg.TransactionalProducer, engine: Engine
+) -> None:
+    said: list[str] = []
+    listening = (engine, "before_cursor_execute", lambda *args: said.append(args[2]))
+    with producer.transaction("orders", 0):  # looks at the table
+        pass
+    event.listen(*listening)
+    with producer.transaction("orders", 1) as tx:
+        tx.execute(INSERT, {"id": 1})
+    event.remove(*listening)
+    looked = [sql for sql in said if sql.lower().startswith("select")]
+    assert len(looked) == (engine.dialect.name not in ("postgresql", "sqlite"))  # whose driver cannot tell
 
 
 def test_the_callers_connection(producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine) -> None:
@@ -301,9 +390,14 @@ def test_a_sqlite_commit_that_is_refused_is_a_rollback(mq: mqpg.Client, orders: 
         reading.fetchone()
         with pytest.raises(SQLAlchemyError, match="locked"), producer.transaction(orders, 1) as tx:
             tx.execute(INSERT, {"id": 1})
-        reading.close()
-    assert tx.outcome is mqpg.Outcome.ROLLED_BACK
-    assert (business(engine), delivered(mq)) == ([0], [])
+        with engine.connect() as lent:
+            with pytest.raises(SQLAlchemyError, match="locked"), producer.transaction(orders, 2, conn=lent) as again:
+                lent.execute(INSERT, {"id": 2})
+            reading.close()
+            lent.execute(INSERT, {"id": 3})
+            lent.commit()
+    assert [tx.outcome, again.outcome] == [mqpg.Outcome.ROLLED_BACK] * 2
+    assert (business(engine), delivered(mq)) == ([0, 3], [])
     with engine.connect() as conn:
         assert conn.execute(select(ledger_table)).all() == []
     engine.dispose()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -65,6 +66,30 @@ def test_qos_2(mq: mqpg.Client, dsn: str, orders: str, engine: Engine, merged: b
             tx.add(orders, 5)
     assert (business(engine), delivered(mq, orders)) == ([1], [{"id": 1}, "final"])
     assert (rows(engine, "mqpg_outbox"), undecided(dsn)) == (0, 0)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_a_savepoint_takes_the_final_payload_back(mq: mqpg.Client, orders: str, engine: Engine, merged: bool) -> None:
+    producer = outbox(mq, engine)
+    with producer.transaction(orders, "draft", merged=merged) as tx:
+        tx.execute(INSERT, {"id": 1})
+        with suppress(ZeroDivisionError), tx.connection.begin_nested():
+            tx.commit_payload("of the savepoint")
+            raise ZeroDivisionError
+    assert (business(engine), delivered(mq, orders)) == ([1], ["draft"])
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_an_exception_after_a_commit_by_sql_leaves_the_message_to_recovery(
+    mq: mqpg.Client, orders: str, engine: Engine, merged: bool
+) -> None:
+    producer = outbox(mq, engine)
+    with pytest.raises(ZeroDivisionError), producer.transaction(orders, 1, merged=merged) as tx:
+        tx.execute(INSERT, {"id": 1})
+        tx.execute(text("commit"))
+        raise ZeroDivisionError
+    assert producer.recover(older_than=AT_ONCE) == 1
+    assert (business(engine), delivered(mq, orders)) == ([1], [1])
 
 
 # The step, and whether the business is done; merged: whether a half message is left that nobody decides.
