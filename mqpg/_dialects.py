@@ -29,6 +29,7 @@ _DEFERRABLE = text(
     "select exists (select from pg_constraint where conrelid = cast(:name as regclass)"
     " and contype = 'p' and condeferrable)"
 )
+_PERSISTENCE = text("select cast(relpersistence as text) from pg_class where oid = cast(:name as regclass)")
 _ENGINE = text("select engine from information_schema.tables where table_schema = database() and table_name = :name")
 _PREFIXED = text(
     "select count(*) from information_schema.statistics where table_schema = database() and table_name = :name"
@@ -54,7 +55,8 @@ def verify(conn: Connection, table: Table) -> None:
     """Raise LedgerError unless the table is there with all columns and exactly its primary key.
 
     Without the key two processes would both win; with a deferrable one they would not meet in time; a key on
-    the first letters only would take two handles for one; an engine without transactions would keep everything.
+    the first letters only would take two handles for one; an engine without transactions would keep everything;
+    an unlogged table loses in a crash what was committed.
     """
     name, catalog = table.name, inspect(conn)
     where = f"table {name} in {_where(conn)}"
@@ -74,10 +76,19 @@ def verify(conn: Connection, table: Table) -> None:
         length, least = (getattr(kind, "length", None) for kind in (found[column.name], column.type))
         if length is not None and least is not None and length < least:
             raise LedgerError(f"column {column.name} of {where} must hold {least} characters, not {length}")
-    if conn.dialect.name == "postgresql" and conn.execute(_DEFERRABLE, {"name": name}).scalar():
-        raise LedgerError(f"the primary key of {where} must not be deferrable")
+    if conn.dialect.name == "postgresql":
+        _verify_postgresql(conn, name, where)
     if conn.dialect.name in MYSQL:
         _verify_mysql(conn, name, where)
+
+
+def _verify_postgresql(conn: Connection, name: str, where: str) -> None:
+    if conn.execute(_DEFERRABLE, {"name": name}).scalar():
+        raise LedgerError(f"the primary key of {where} must not be deferrable")
+    kept = conn.execute(_PERSISTENCE, {"name": name}).scalar()
+    if kept != "p":
+        kind = "unlogged" if kept == "u" else "temporary"
+        raise LedgerError(f"{where} must be an ordinary table, not {kind}: a crash must not empty it")
 
 
 def _verify_mysql(conn: Connection, name: str, where: str) -> None:

@@ -150,6 +150,22 @@ def test_a_deferrable_key_is_refused(empty_dsn: str) -> None:
     ledger.close()
 
 
+@pytest.mark.parametrize(
+    ("ddl", "complaint"),
+    [("alter table mqpg_ledger set unlogged", "unlogged"),
+     ("create temporary table mqpg_ledger (like mqpg_ledger including all)", "temporary")],
+)  # fmt: skip
+def test_a_table_that_a_crash_empties_is_refused(empty_dsn: str, ddl: str, complaint: str) -> None:
+    engine = create_engine(to_sqlalchemy(empty_dsn), pool_size=1, max_overflow=0)
+    ledger = mqpg.Ledger(engine)
+    ledger.create()
+    with engine.begin() as conn:
+        conn.execute(text(ddl))
+    with pytest.raises(errors.LedgerError, match=f"must be an ordinary table, not {complaint}"):
+        ledger.verdict("b.1.7.x")
+    engine.dispose()
+
+
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 def test_a_commit_verdict_flushes_sqlite(tmp_path: Path, journal: str) -> None:
     """A commit of an application that does not sync goes to disk with something that is written after it."""
