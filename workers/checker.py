@@ -9,6 +9,8 @@ from collections import deque
 from datetime import timedelta
 from typing import Any
 
+import psycopg
+
 from mqpg import Verdict, errors
 from mqpg.workers.ledgers import NoVerdict, open_ledger, require_reachable
 from mqpg.workers.session import Backoff, Connection, keep_connected
@@ -115,5 +117,18 @@ class LedgerChecker(threading.Thread):
             conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, known, None, None))
             raise NoVerdict(known) from error
         final = None if payload is None else payload.raw
-        conn.execute(_ANSWER, (handle, look.verdict.value, by, look.reason, None, final))
-        self.detail[look.verdict.value] += 1
+        try:
+            conn.execute(_ANSWER, (handle, look.verdict.value, by, look.reason, None, final))
+        except psycopg.Error as error:
+            refused = errors.translate(error)
+            if conn.broken or isinstance(refused, errors.ConnectionFailed):
+                raise
+            self._refused(conn, handle, f"the broker refuses its {look.verdict.value}: {refused}")
+        else:
+            self.detail[look.verdict.value] += 1
+
+    def _refused(self, conn: Connection, handle: str, reason: str) -> None:
+        """A payload over the limit, for one: it waits for somebody to raise that, and holds up no other."""
+        conn.execute(_ANSWER, (handle, Verdict.WAIT.value, f"ledger {self._target}", reason, None, None))
+        self.detail["wait"] += 1
+        logger.error("half message stays", extra={"ledger": self._target, "handle": handle, "error": reason})

@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._async._io import Lock
 from mqpg._async.client import AsyncClient
 from mqpg._async.ledger import AsyncLedger, OpenRow
+from mqpg.errors import ConnectionFailed, Error
 from mqpg.message import Outcome
 
 __all__ = ["DoneNotes", "Recovery"]
@@ -81,11 +82,7 @@ class Recovery:
         await self._ledger.settled(rows[-1].handle)
         entries = {row.handle: row.entry for row in rows}
         commits = [row for row in rows if row.entry == "local"]
-        outcomes: list[tuple[str, Outcome]] = []
-        if commits:
-            payloads = [row.payload for row in commits]
-            final = payloads if any(payload is not None for payload in payloads) else None
-            outcomes += await self._mq.commit_batch([row.handle for row in commits], final)
+        outcomes = await self._commit(commits) if commits else []
         fences = [row.handle for row in rows if row.entry == "fence"]
         if fences:
             outcomes += await self._mq.rollback_batch(fences)
@@ -98,3 +95,18 @@ class Recovery:
         if done:
             await self._ledger.mark_done(done)
         return len(done)
+
+    async def _commit(self, rows: Sequence[OpenRow]) -> list[tuple[str, Outcome]]:
+        """Commit them together; in halves where that is refused, so that what one row is refused for stays its own."""
+        payloads = [row.payload for row in rows]
+        final = payloads if any(payload is not None for payload in payloads) else None
+        try:
+            return await self._mq.commit_batch([row.handle for row in rows], final)
+        except ConnectionFailed:
+            raise
+        except Error as error:
+            if len(rows) == 1:
+                logger.error("ledger row %s stays, its broker refuses it: %s", rows[0].handle, error)
+                return []
+        middle = len(rows) // 2
+        return await self._commit(rows[:middle]) + await self._commit(rows[middle:])

@@ -48,6 +48,7 @@ class LocalTransaction:
         self.handle = handle
         self.handles = [handle]
         self.taken_back: list[str] = []
+        self._topics: dict[str, str] = {}
         self.group: str | None = None
         self.mq = mq
         self.connection: Connection
@@ -76,7 +77,7 @@ class LocalTransaction:
         """Send this payload instead of the prepared one; kept in the ledger until it is sent.
 
         Of the first half message, or of the one that `handle` names. A savepoint that is rolled back takes it back.
-        Raises UnknownHandle for any other.
+        Raises UnknownHandle for any other, and PayloadTooLarge.
         """
         self._require_open()
         chosen, text = handle or self.handle, encode(payload)
@@ -84,6 +85,8 @@ class LocalTransaction:
             raise InvalidArgument("payload must not be None")
         if chosen not in self.handles:
             raise UnknownHandle(f"{chosen!r} is no half message of this transaction")
+        # Refused after the local commit, the message could never be sent.
+        self.mq._require_fits(self._topics[chosen], text)
         self._ledger.set_payload(self.connection, chosen, text)
         self.final_payloads[chosen] = Json(text)
 
@@ -108,6 +111,7 @@ class LocalTransaction:
         # Durable before its ledger row is written, like the first one.
         handle = prepare_half(self.mq, self.group, topic, payload, key, tag, headers, delay)
         self.handles.append(handle)
+        self._topics[handle] = topic
         self._ledger.begin(self.connection, handle, topic)
         return handle
 
@@ -127,6 +131,7 @@ class LocalTransaction:
             raise WrongState("this producer sends one message with each transaction")
         handles = self.mq.prepare_batch(topic, payloads, self.group, keys=keys, tags=tags, headers=headers, delay=delay)
         self.handles += handles
+        self._topics |= dict.fromkeys(handles, topic)
         for handle in handles:
             self._ledger.begin(self.connection, handle, topic)
         return handles
@@ -145,6 +150,7 @@ class LocalTransaction:
 
     def begin(self, topic: str) -> None:
         """Begin, and write the ledger row. Raises Fenced, LedgerError."""
+        self._topics[self.handle] = topic
         self._owner.begin()
         self.connection = self._current()
         self._ledger.begin(self.connection, self.handle, topic)

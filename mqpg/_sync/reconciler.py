@@ -126,6 +126,12 @@ class Reconciler:
         outcome = None
         # The verdict again: it makes sure that the local commit is on disk.
         if settle and half.state == "undecided" and self.ledger.verdict(half.handle) is Verdict.COMMIT:
-            outcome = mq.commit(half.handle, self.ledger.final_payload(half.handle))
+            payload = self.ledger.final_payload(half.handle)
+            try:
+                outcome = mq.commit(half.handle, payload)
+            except ConnectionFailed:
+                raise
+            except Error as error:
+                logger.error("reconciliation: %s stays, its broker refuses it: %s", half.handle, error)
         state = "absent" if half.state == "unknown" else half.state
         return Unsettled(half.handle, half.message_id, half.topic or topic, half.key, state, outcome)

@@ -13,6 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._sync._io import Lock
 from mqpg._sync.client import Client
 from mqpg._sync.ledger import Ledger, OpenRow
+from mqpg.errors import ConnectionFailed, Error
 from mqpg.message import Outcome
 
 __all__ = ["DoneNotes", "Recovery"]
@@ -82,11 +83,7 @@ class Recovery:
         self._ledger.settled(rows[-1].handle)
         entries = {row.handle: row.entry for row in rows}
         commits = [row for row in rows if row.entry == "local"]
-        outcomes: list[tuple[str, Outcome]] = []
-        if commits:
-            payloads = [row.payload for row in commits]
-            final = payloads if any(payload is not None for payload in payloads) else None
-            outcomes += self._mq.commit_batch([row.handle for row in commits], final)
+        outcomes = self._commit(commits) if commits else []
         fences = [row.handle for row in rows if row.entry == "fence"]
         if fences:
             outcomes += self._mq.rollback_batch(fences)
@@ -99,3 +96,18 @@ class Recovery:
         if done:
             self._ledger.mark_done(done)
         return len(done)
+
+    def _commit(self, rows: Sequence[OpenRow]) -> list[tuple[str, Outcome]]:
+        """Commit them together; in halves where that is refused, so that what one row is refused for stays its own."""
+        payloads = [row.payload for row in rows]
+        final = payloads if any(payload is not None for payload in payloads) else None
+        try:
+            return self._mq.commit_batch([row.handle for row in rows], final)
+        except ConnectionFailed:
+            raise
+        except Error as error:
+            if len(rows) == 1:
+                logger.error("ledger row %s stays, its broker refuses it: %s", rows[0].handle, error)
+                return []
+        middle = len(rows) // 2
+        return self._commit(rows[:middle]) + self._commit(rows[middle:])

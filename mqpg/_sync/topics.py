@@ -6,7 +6,7 @@ from __future__ import annotations
 from mqpg._sql import function, statement
 from mqpg._sync.caller import Caller
 from mqpg._sync.core import Core
-from mqpg.errors import UnknownTopic
+from mqpg.errors import ConnectionFailed, PayloadTooLarge, UnknownTopic
 from mqpg.message import Interval, interval
 
 __all__ = ["Topics"]
@@ -22,6 +22,7 @@ _PURGE = function("purge_topic", "topic text")
 _PAUSE = function("pause", "topic text, consumer_group text")
 _RESUME = function("resume", "topic text, consumer_group text")
 _QUEUES = statement("select t.queues from mqpg.topic t where t.name = cast(%(topic)s as text)")
+_LIMIT = statement("select t.max_payload from mqpg.topic t where t.name = cast(%(topic)s as text)")
 
 _WEEK = 7 * 86400.0
 
@@ -85,6 +86,24 @@ class Topics(Core):
     def resume(self, topic: str, consumer_group: str | None = None, *, conn: Caller | None = None) -> None:
         """Go on with what the same call of `pause` stopped."""
         self._rows(_RESUME, {"topic": topic, "consumer_group": consumer_group}, conn, repeat=True)
+
+    def _require_fits(self, topic: str, payload: str) -> None:
+        """Raise PayloadTooLarge where the broker would. Asked once for a topic, and again for what would not fit.
+
+        While the broker is away everything fits: it says so itself when it is told.
+        """
+        size = len(payload.encode())
+        if size <= self._limits.get(topic, 0):
+            return
+        try:
+            limit = self._value(_LIMIT, {"topic": topic}, repeat=False)
+        except ConnectionFailed:
+            return
+        if limit is None:
+            return
+        self._limits[topic] = int(limit)
+        if size > limit:
+            raise PayloadTooLarge(f"payload has {size} bytes; topic {topic!r} allows {limit}")
 
     def _queues(self, topic: str) -> int:
         return int(self._value(_QUEUES, {"topic": topic}, repeat=True) or 0)

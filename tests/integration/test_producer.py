@@ -254,6 +254,59 @@ def test_a_final_payload_is_sent_by_whoever_commits(
     assert delivered(mq) == [{"final": 2}]
 
 
+def test_a_final_payload_over_the_limit_is_refused_before_the_local_commit(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
+) -> None:
+    mq.alter_topic("orders", max_payload=100)
+    with pytest.raises(errors.PayloadTooLarge, match="102 bytes; topic 'orders' allows 100"):
+        with producer.transaction("orders", "draft") as tx:
+            tx.execute(INSERT, {"id": 1})
+            tx.commit_payload("x" * 100)
+    assert tx.outcome is mqpg.Outcome.ROLLED_BACK
+    with producer.transaction("orders", "draft") as tx:
+        tx.execute(INSERT, {"id": 2})
+        tx.commit_payload("y" * 98)
+    mq.alter_topic("orders", max_payload=200)
+    with producer.transaction("orders", "draft") as tx:
+        tx.commit_payload("z" * 198)
+    assert (business(engine), sorted(delivered(mq))) == ([2], ["y" * 98, "z" * 198])
+
+
+def test_a_final_payload_needs_no_broker_before_the_local_commit(
+    mq: mqpg.Client, dsn: str, orders: str, engine: Engine
+) -> None:
+    """What is larger than the limit is refused later, where the broker is away now."""
+    mq.subscribe("readers", orders)
+    with mqpg.connect(dsn, retry_timeout=0.1) as other:
+        producer = mqpg.TransactionalProducer(other, group="shop", ledger=engine)
+        producer.create_ledger()
+        with producer.transaction(orders, "draft") as tx:
+            other.close()
+            tx.commit_payload("final")
+        assert tx.outcome is None
+    late = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
+    assert late.recover(older_than=timedelta(0)) == 1
+    assert delivered(mq) == ["final"]
+
+
+def test_recovery_goes_on_beyond_what_the_broker_refuses(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+    for number in range(7):
+        with producer.transaction("orders", number) as tx:
+            tx.commit_payload("x" * 100 if number == 3 else {"final": number})
+    mq.alter_topic("orders", max_payload=50)
+    assert producer.recover(older_than=timedelta(0)) == 6
+    assert sorted(message["final"] for message in delivered(mq)) == [0, 1, 2, 4, 5, 6]
+    assert "refuses it: payload" in caplog.text
+    assert (producer.recover(older_than=timedelta(0)), undone(producer)) == (0, 1)
+    mq.alter_topic("orders", max_payload=500)
+    assert producer.recover(older_than=timedelta(0)) == 1
+    assert delivered(mq) == ["x" * 100]
+
+
 def test_a_fenced_transaction_cannot_begin(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -261,3 +261,18 @@ def _at_once(function: Any, count: int) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
+
+
+def test_what_the_broker_refuses_does_not_stop_the_others(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    lost = [lose(producer, number, monkeypatch) for number in (10, 10**9, 11)]
+    mq.alter_topic("orders", max_payload=15)
+    reconciler = protocols.Reconciler(mq, engine, older_than=AT_ONCE)
+    committed = mqpg.Outcome.COMMITTED
+    assert {hit.handle: hit.outcome for hit in reconciler.step()} == {
+        lost[0]: committed, lost[1]: None, lost[2]: committed,
+    }  # fmt: skip
+    assert f"{lost[1]} stays" in caplog.text
+    assert [(hit.handle, hit.outcome) for hit in reconciler.step()] == [(lost[1], None)]

@@ -166,6 +166,26 @@ def test_a_ledger_without_its_table_is_no_verdict(processes: Processes, db: Conn
 
 
 @pytest.mark.usefixtures("topic")
+def test_a_final_payload_that_the_broker_refuses_is_said_and_holds_up_nobody(
+    processes: Processes, db: Connection, outside: Outside
+) -> None:
+    db.execute("select mqpg.alter_topic('t', max_payload => 50)")
+    create_group(db, "shop", "url", "shop", max_checks=1)
+    large, fine = (prepare(db, "shop", check_after="1 s") for _ in range(2))
+    for handle, payload in ((large, '"' + "x" * 100 + '"'), (fine, '"y"')):
+        with outside.local_transaction(handle) as local:
+            outside.ledger.set_payload(local, handle, payload)
+            local.commit()
+    start(processes, f"shop={outside.url}")
+    eventually(lambda: verdict(db, fine) == "c" and "waited" in checks(db, large), why=processes.logs)
+    row = db.execute("select reason from mqpg.half_pending where handle = %s", [large]).fetchone()
+    assert row is not None
+    assert "the broker refuses its commit: payload has 102 bytes" in row[0]
+    assert "parked" not in checks(db, large)
+    assert ledger_detail(db, "shop").get("failures", 0) == 0
+
+
+@pytest.mark.usefixtures("topic")
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
