@@ -44,6 +44,8 @@ class Core:
         # Connections made so far: what was true of the broker may not be after another one (a promotion).
         self.generation = 0
         self._info_generation = 0
+        # Producer groups that were found to have one of these checkers.
+        self._checked: set[tuple[str, tuple[str, ...]]] = set()
         # Of topics, in bytes, as last seen.
         self._limits: dict[str, int] = {}
         self._watch: TickWatch | None = None

@@ -126,7 +126,8 @@ class AsyncOutboxProducer:
 
         `merged` stores the message with the business (P1 in P4), one local transaction less: a crash between PREPARE
         and that leaves a half message that nobody decides, and `half_pending` lists it. Otherwise as
-        AsyncTransactionalProducer.transaction, with one message.
+        AsyncTransactionalProducer.transaction, with one message. Raises ConfigurationError where a ledger would be
+        asked about the group.
         """
         await self.outbox.verified()
         mq, row, handle = await self._prepare(topic, payload, key, tag, headers, delay, merged)
@@ -177,6 +178,7 @@ class AsyncOutboxProducer:
         for seat in self.brokers.candidates(key):
             try:
                 mq = await seat.client()
+                await mq._require_checker(self.group, "due_checks", "function")
                 broker = (await mq.info()).broker_id
             except ConnectionFailed as error:
                 seat.failed(error)

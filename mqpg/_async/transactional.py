@@ -32,8 +32,8 @@ class AsyncTransactionalProducer:
     """Sends messages if and only if a transaction in another database commits.
 
     `mq` is the broker, or several (AsyncBrokers), of which each transaction takes one; `group` the producer
-    group, `ledger` the SQLAlchemy URL (or engine) of the database of the business tables, where table
-    mqpg_ledger lives. May be shared by threads.
+    group, with any checker but `ledger`; `ledger` the SQLAlchemy URL (or engine) of the database of the business
+    tables, where table mqpg_ledger lives. May be shared by threads.
     """
 
     def __init__(self, mq: AsyncClient | AsyncBrokers, *, group: str, ledger: str | URL | Engine | AsyncLedger) -> None:
@@ -83,10 +83,11 @@ class AsyncTransactionalProducer:
 
         Raises OutcomeUnknown when the connection was lost during the local COMMIT (the half message follows
         whatever became of it), Fenced when the transaction took longer than its check-back would wait,
-        WrongState when an administrator rolled the half message back, and the errors of `prepare`.
+        WrongState when an administrator rolled the half message back, ConfigurationError when the group's checker is
+        `ledger` (the broker's own, which is not this one), and the errors of `prepare`.
         """
-        message = (self.group, topic, payload, key, tag, headers, delay)
-        mq, handle = await prepare_somewhere(self.brokers, key, prepare_half, *message)
+        message = (topic, payload, key, tag, headers, delay)
+        mq, handle = await prepare_somewhere(self.brokers, key, self._prepare, *message)
         try:
             tx = await begin_local(mq, self.ledger, handle, topic, conn)
         except BaseException:
@@ -106,6 +107,11 @@ class AsyncTransactionalProducer:
             await tx.release()
         if tx.committed:
             await self._tell_committed(tx)
+
+    async def _prepare(self, mq: AsyncClient, *message: Any) -> str:
+        """Step 1, for a group that is not checked back in another ledger than this."""
+        await mq._require_checker(self.group, "url", "due_checks", "function")
+        return await prepare_half(mq, self.group, *message)
 
     async def _tell_committed(self, tx: LocalTransaction) -> None:
         """Steps 3 and 4."""

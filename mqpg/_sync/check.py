@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-from mqpg._sql import function
+from mqpg._sql import function, statement
 from mqpg._sync.caller import Caller
 from mqpg._sync.core import Core
+from mqpg.errors import ConfigurationError
 from mqpg.message import HalfCheck, Interval, Outcome, Verdict, interval
 
 __all__ = ["Checking"]
@@ -18,6 +19,7 @@ _DUE_CHECKS = function(
 _CHECK_WAIT = function("check_wait", "handle text, retry_after interval")
 _COMPENSATE = function("compensate", "max_messages int")
 _SETTLE = function("settle", "handle text, verdict mqpg.verdict, reason text")
+_CHECKER = statement("select g.checker from mqpg.producer_group g where g.name = cast(%(name)s as text)")
 _REARM = function("rearm", "handle text")
 
 
@@ -59,3 +61,21 @@ class Checking(Core):
     def rearm(self, handle: str, *, conn: Caller | None = None) -> None:
         """Have a parked half message checked again. Raises UnknownHandle, WrongState."""
         self._rows(_REARM, {"handle": handle}, conn)
+
+    def _require_checker(self, group: str, *allowed: str) -> None:
+        """Refuse a group that is asked about in a ledger where its producer writes nothing. Looked at once.
+
+        What is not in a ledger is rolled back, so a message would be lost whose business has been committed. Raises
+        ConfigurationError.
+        """
+        if (group, allowed) in self._checked:
+            return
+        checker = self._value(_CHECKER, {"name": group}, repeat=True)
+        if checker is None:  # `prepare` says so
+            return
+        if checker not in allowed:
+            raise ConfigurationError(
+                f"producer group {group!r} has checker {checker}, which looks where this producer writes nothing: "
+                f"it needs {', '.join(allowed[:-1])} or {allowed[-1]}"
+            )
+        self._checked.add((group, allowed))

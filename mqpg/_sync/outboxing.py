@@ -125,7 +125,8 @@ class OutboxProducer:
 
         `merged` stores the message with the business (P1 in P4), one local transaction less: a crash between PREPARE
         and that leaves a half message that nobody decides, and `half_pending` lists it. Otherwise as
-        TransactionalProducer.transaction, with one message.
+        TransactionalProducer.transaction, with one message. Raises ConfigurationError where a ledger would be
+        asked about the group.
         """
         self.outbox.verified()
         mq, row, handle = self._prepare(topic, payload, key, tag, headers, delay, merged)
@@ -176,6 +177,7 @@ class OutboxProducer:
         for seat in self.brokers.candidates(key):
             try:
                 mq = seat.client()
+                mq._require_checker(self.group, "due_checks", "function")
                 broker = (mq.info()).broker_id
             except ConnectionFailed as error:
                 seat.failed(error)

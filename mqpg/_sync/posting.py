@@ -72,9 +72,11 @@ class PostProducer:
 
         Where the message cannot be stored that error is raised and the callback never called. Where the callback
         raises, or returns no Result, the business may have happened or not: the message waits for the reverse
-        flow, and the error goes on. Raises what `prepare` raises, InvalidArgument.
+        flow, and the error goes on. Raises what `prepare` raises, InvalidArgument, and
+        ConfigurationError where a ledger would be asked about the group.
         """
         mq = self.brokers.pick(key)
+        mq._require_checker(self.group, "due_checks", "function")
         handle = store(mq, self.group, topic, payload, key, tag, headers, delay)
         try:
             result = _result(callback(handle))

@@ -33,8 +33,8 @@ class TransactionalProducer:
     """Sends messages if and only if a transaction in another database commits.
 
     `mq` is the broker, or several (Brokers), of which each transaction takes one; `group` the producer
-    group, `ledger` the SQLAlchemy URL (or engine) of the database of the business tables, where table
-    mqpg_ledger lives. May be shared by threads.
+    group, with any checker but `ledger`; `ledger` the SQLAlchemy URL (or engine) of the database of the business
+    tables, where table mqpg_ledger lives. May be shared by threads.
     """
 
     def __init__(self, mq: Client | Brokers, *, group: str, ledger: str | URL | Engine | Ledger) -> None:
@@ -84,10 +84,11 @@ class TransactionalProducer:
 
         Raises OutcomeUnknown when the connection was lost during the local COMMIT (the half message follows
         whatever became of it), Fenced when the transaction took longer than its check-back would wait,
-        WrongState when an administrator rolled the half message back, and the errors of `prepare`.
+        WrongState when an administrator rolled the half message back, ConfigurationError when the group's checker is
+        `ledger` (the broker's own, which is not this one), and the errors of `prepare`.
         """
-        message = (self.group, topic, payload, key, tag, headers, delay)
-        mq, handle = prepare_somewhere(self.brokers, key, prepare_half, *message)
+        message = (topic, payload, key, tag, headers, delay)
+        mq, handle = prepare_somewhere(self.brokers, key, self._prepare, *message)
         try:
             tx = begin_local(mq, self.ledger, handle, topic, conn)
         except BaseException:
@@ -107,6 +108,11 @@ class TransactionalProducer:
             tx.release()
         if tx.committed:
             self._tell_committed(tx)
+
+    def _prepare(self, mq: Client, *message: Any) -> str:
+        """Step 1, for a group that is not checked back in another ledger than this."""
+        mq._require_checker(self.group, "url", "due_checks", "function")
+        return prepare_half(mq, self.group, *message)
 
     def _tell_committed(self, tx: LocalTransaction) -> None:
         """Steps 3 and 4."""

@@ -326,6 +326,23 @@ def test_a_fenced_transaction_cannot_begin(
     assert (business(engine), delivered(mq)) == ([], [])
 
 
+def test_a_group_whose_checker_looks_into_another_ledger_is_refused(
+    producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str
+) -> None:
+    """The broker's own ledger knows nothing of this one: what is committed here would be rolled back there."""
+    mq.alter_producer_group("shop", checker="ledger")
+    with pytest.raises(
+        errors.ConfigurationError, match=r"'shop' has checker ledger.* needs url, due_checks or function"
+    ):
+        producer.transaction("orders", 1).__enter__()
+    with psycopg.connect(dsn) as conn:
+        assert conn.execute("select count(*) from mqpg.commit_log").fetchone() == (0,)
+    mq.alter_producer_group("shop", checker="url", checker_target="shop")
+    with producer.transaction("orders", 1):
+        pass
+    assert delivered(mq) == [1]
+
+
 def test_recovery_sends_what_the_producer_could_not(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

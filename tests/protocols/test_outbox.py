@@ -385,3 +385,18 @@ if __name__ == "__main__":
     import sys
 
     _main(*sys.argv[1:])
+
+
+@pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop")])
+def test_a_group_whose_checker_rolls_back_what_it_does_not_know_is_refused(
+    mq: mqpg.Client, dsn: str, orders: str, sqlite: Engine, checker: str, target: str | None
+) -> None:
+    producer = outbox(mq, sqlite)
+    mq.alter_producer_group("shop", checker=checker, checker_target=target)
+    with pytest.raises(errors.ConfigurationError, match=f"'shop' has checker {checker}.* needs due_checks or function"):
+        producer.transaction(orders, 1).__enter__()
+    assert (rows(sqlite, "mqpg_outbox"), undecided(dsn)) == (0, 0)
+    mq.alter_producer_group("shop", checker="due_checks")
+    with producer.transaction(orders, 1):
+        pass
+    assert delivered(mq, orders) == [1]

@@ -256,3 +256,20 @@ if __name__ == "__main__":
     import sys
 
     _main(*sys.argv[1:])
+
+
+@pytest.mark.parametrize(("checker", "target"), [("ledger", None), ("url", "shop")])
+def test_a_group_whose_checker_rolls_back_what_it_does_not_know_is_refused(
+    mq: mqpg.Client, dsn: str, orders: str, checker: str, target: str | None
+) -> None:
+    mq.create_producer_group("wrong", checker=checker, checker_target=target)
+    producer = protocols.PostProducer(mq, group="wrong")
+
+    def never(handle: str) -> object:
+        raise AssertionError("the business must not begin")
+
+    with pytest.raises(
+        errors.ConfigurationError, match=f"'wrong' has checker {checker}.* needs due_checks or function"
+    ):
+        producer.post(orders, 1, never)
+    assert pending(mq, dsn) == 0
