@@ -178,8 +178,8 @@ class AsyncOutboxProducer:
         for seat in self.brokers.candidates(key):
             try:
                 mq = await seat.client()
-                await mq._require_checker(self.group, "due_checks", "function")
                 broker = (await mq.info()).broker_id
+                await mq._require_checker(self.group, "due_checks", "function")
             except ConnectionFailed as error:
                 seat.failed(error)
                 failure = error

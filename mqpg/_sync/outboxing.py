@@ -177,8 +177,8 @@ class OutboxProducer:
         for seat in self.brokers.candidates(key):
             try:
                 mq = seat.client()
-                mq._require_checker(self.group, "due_checks", "function")
                 broker = (mq.info()).broker_id
+                mq._require_checker(self.group, "due_checks", "function")
             except ConnectionFailed as error:
                 seat.failed(error)
                 failure = error
