@@ -80,3 +80,26 @@ def test_a_reason_that_is_no_utf_8(mq: mqpg.Client, db: psycopg.Connection[Any],
     bill.close()
     reasons = [row[0] for row in db.execute("select reason from mqpg.dead_letters('g', 'orders')")]
     assert reasons == ["ValueError: unknown item a\\ud800"]
+
+
+def test_the_log_says_which_message_failed_why_and_where(
+    mq: mqpg.Client, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The error's own trace once; a message that the handler sends away on purpose has none."""
+
+    @mqpg.consumer("orders", group="g", max_attempts=1, **options)
+    def bill(message: mqpg.Message) -> None:
+        if message.payload["id"] == 2:
+            raise mqpg.Reject("no such customer")
+        raise KeyError("boom")
+
+    assert bill.step(mq) == 0
+    first, second = send(mq, [1]), send(mq, [2])
+    with caplog.at_level("WARNING", logger="mqpg"):
+        drain(bill, mq)
+    bill.close()
+    said = [(record.getMessage(), record.exc_info is not None) for record in caplog.records]
+    assert said == [
+        (f"message {first[0]} of topic orders failed in attempt 1: KeyError: 'boom'", True),
+        (f"message {second[0]} of topic orders failed in attempt 1: no such customer", False),
+    ]
