@@ -25,8 +25,8 @@ class Payments:
         return result
 
     def look(self, half: mqpg.HalfCheck) -> Result:
-        """The reverse flow's question. An unknown handle was never paid: the callback did not get that far."""
-        return self.state.get(half.handle, Result.FAILURE)
+        """The reverse flow's question. An unknown handle is not a failure: its callback may be about to pay."""
+        return self.state.get(half.handle, Result.WAIT)
 
 
 def main() -> None:

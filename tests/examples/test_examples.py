@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+import runpy
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+
+import mqpg
+from mqpg.protocols import PostProducer, Result
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -61,6 +66,25 @@ def test_no_example_is_left_out() -> None:
 @pytest.mark.parametrize("name", PRINTED)
 def test_example(name: str, dsn: str, tmp_path: Path) -> None:
     assert run_example(name, dsn, tmp_path) == PRINTED[name]
+
+
+def test_post_message_asked_during_its_callback(dsn: str) -> None:
+    """A payment that is not known yet may still happen; its message must not be dropped."""
+    payments = runpy.run_path(str(EXAMPLES / "post_message.py"))["Payments"]()
+    with mqpg.connect(dsn) as mq:
+        mq.create_topic("paid", queues=1)
+        mq.create_producer_group("cashier", check_after=0.01)
+        producer = PostProducer(mq, group="cashier", check=payments.look)
+
+        def pay_slowly(handle: str) -> Result:
+            give_up = time.monotonic() + 20
+            while not producer.answer():
+                assert time.monotonic() < give_up
+                time.sleep(0.01)
+            return payments.pay(handle, Result.SUCCESS)
+
+        posted = producer.post("paid", {"order": 1}, pay_slowly)
+    assert posted.outcome is mqpg.Outcome.COMMITTED
 
 
 def statements(script: str) -> Iterator[str]:
