@@ -19,7 +19,7 @@ Data = Annotated[
 
 def up(
     data: Data = None,
-    port: Annotated[int | None, typer.Option(help="TCP port; default: the last one, else a free one.")] = None,
+    port: Annotated[int | None, typer.Option(help="TCP port; default: where it runs, else a free one.")] = None,
     workers: Annotated[bool, typer.Option(help="Run appender, compensator and keeper too.")] = True,
 ) -> None:
     """Start the embedded PostgreSQL and the workers in the background; prints the DSN."""

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +55,16 @@ class DataDirectory:
     def detached(self) -> bool:
         """Whether `mqpg up` has made it a server of its own, which nobody's end may end."""
         return (self.pgdata / _DETACHED).exists()
+
+    @contextlib.contextmanager
+    def usable(self) -> Iterator[None]:
+        """What the system refuses here (no such folder, read-only, somebody else's) becomes ConfigurationError."""
+        try:
+            yield
+        except OSError as error:
+            raise ConfigurationError(
+                f"cannot use folder {self.directory}: {error.strerror or error}; name another one (--data or MQPG_HOME)"
+            ) from error
 
     def detach(self, account: Account) -> None:
         """Make it one; `Watchdog` and EmbeddedServer.close leave it alone."""

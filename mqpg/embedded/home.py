@@ -61,12 +61,19 @@ class Home:
         return dsn
 
     def down(self, *, remove: bool = False) -> bool:
-        """Stop the workers, then the server; data are kept unless `remove`. False where nothing ran."""
+        """Stop the workers, then the server; data are kept unless `remove`. False where nothing ran.
+
+        Raises ConfigurationError.
+        """
+        with DataDirectory(self.directory).usable():
+            return self.directory.is_dir() and self._down(remove=remove)
+
+    def _down(self, *, remove: bool) -> bool:
         pid = self.worker_pid()
         if pid is not None:
             _end(pid)
         self._pid_file.unlink(missing_ok=True)
-        running = self.directory.is_dir() and self.server.is_running()
+        running = self.server.is_running()
         if running:
             self.server.stop("fast")
             DataDirectory(self.directory).attach()

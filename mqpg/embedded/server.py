@@ -20,7 +20,7 @@ from psycopg import pq, sql
 
 from mqpg.embedded.account import Account, current_account
 from mqpg.embedded.binaries import Binaries, find_binaries, readable_for
-from mqpg.embedded.datadir import DataDirectory
+from mqpg.embedded.datadir import DataDirectory, Postmaster
 from mqpg.embedded.watchdog import Watchdog
 from mqpg.errors import ConfigurationError
 
@@ -60,9 +60,9 @@ class EmbeddedServer:
     ) -> None:
         self.temporary = directory is None
         self.directory = Path(directory).absolute() if directory is not None else _temporary_folder()
-        self.port = port
+        self.port = port or None
         self._data = DataDirectory(self.directory)
-        self._fixed_port = port is not None
+        self._fixed_port = bool(port)
         self._settings = _SETTINGS | {name: str(value) for name, value in (settings or {}).items()}
         self._detach = detach
         self._binaries = binaries
@@ -72,26 +72,20 @@ class EmbeddedServer:
     def start(self) -> Self:
         """Make the cluster if needed, start it, and wait until it takes connections.
 
-        A server that runs on it already is taken as it is.
+        A server that runs on it already is taken as it is. Raises ConfigurationError, also where it runs on
+        another port than was asked for.
         """
         account = current_account()
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with self._locked():
-            running = self._data.postmaster()
-            if running is not None:
-                self.port = running.port
-                self._wait_until_ready()
-                if self._detach:
-                    self._data.detach(account)
-                return self
-            binaries = self._usable_binaries(account)
-            self._data.prepare(account, binaries)
-            self._start(account, binaries)
-            self._started = True
-        if self._detach:
-            self._data.detach(account)
-        elif self._watchdog is None:
-            self._watchdog = Watchdog(account, binaries.program("pg_ctl"), self._data.pgdata)
+        with self._data.usable():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with self._locked():
+                running = self._data.postmaster()
+                if running is not None:
+                    self._join(running)
+                else:
+                    self._start_here(account)
+            if self._detach:
+                self._data.detach(account)
         return self
 
     def stop(self, mode: StopMode = "fast") -> None:
@@ -183,6 +177,23 @@ class EmbeddedServer:
         with (self.directory / "lock").open("a") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
+
+    def _join(self, running: Postmaster) -> None:
+        if self._fixed_port and self.port != running.port:
+            raise ConfigurationError(
+                f"the server in {self.directory} runs on port {running.port}, not {self.port}: "
+                "stop it first (mqpg down)"
+            )
+        self.port = running.port
+        self._wait_until_ready()
+
+    def _start_here(self, account: Account) -> None:
+        binaries = self._usable_binaries(account)
+        self._data.prepare(account, binaries)
+        self._start(account, binaries)
+        self._started = True
+        if not self._detach and self._watchdog is None:
+            self._watchdog = Watchdog(account, binaries.program("pg_ctl"), self._data.pgdata)
 
     def _start(self, account: Account, binaries: Binaries) -> None:
         sockets = str(self._data.socket_folder(account))

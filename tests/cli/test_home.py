@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from mqpg.embedded import Home
 from mqpg.errors import ConfigurationError
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
+_COMMAND = str(Path(sys.executable).with_name("mqpg"))
 
 
 @pytest.fixture
@@ -33,16 +35,7 @@ def mqpg(home: Home) -> Run:
     """Run the command with MQPG_HOME set to that folder."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        environment = {name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG"))}
-        environment.pop("DATABASE_URL", None)
-        done = subprocess.run(
-            [str(Path(sys.executable).with_name("mqpg")), *arguments],
-            env=environment | {"MQPG_HOME": str(home.directory)},
-            cwd="/",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = _run(_COMMAND, *arguments, MQPG_HOME=str(home.directory))
         assert done.returncode == 0, done.stderr
         return done
 
@@ -100,6 +93,38 @@ def test_workers_that_do_not_start_are_told(home: Home, monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "executable", str(broken))
     with pytest.raises(ConfigurationError, match=r"workers do not start, see .*worker\.log: no such worker"):
         home.up()
+
+
+@pytest.mark.parametrize("folder", ["/etc/passwd", "/etc/passwd/below", "/proc/x"])
+def test_a_folder_that_cannot_be_used_is_one_line(folder: str) -> None:
+    for done in (_run(_COMMAND, "up", "--data", folder), _run(_COMMAND, "topic", "list", MQPG_HOME=folder)):
+        assert done.returncode == 2
+        assert re.fullmatch(rf"mqpg: .*cannot use folder {folder}: .*MQPG_HOME.*\n", done.stderr)
+    done = _run(_COMMAND, "down", "--data", folder)
+    assert (done.returncode, done.stderr) == (0, f"nothing was running: {folder}\n")
+
+
+def test_a_current_folder_that_cannot_be_used_is_an_error_of_mqpg() -> None:
+    code = "import mqpg\ntry: mqpg.connect()\nexcept mqpg.errors.ConfigurationError as error: print(error)"
+    done = _run(sys.executable, "-c", code, cwd="/proc")
+    assert "cannot use folder /proc/.mqpg: " in done.stdout, done.stderr
+
+
+def test_another_port_than_that_of_the_running_server_is_refused(home: Home) -> None:
+    dsn = home.up(workers=False)
+    port = home.server.port
+    assert port is not None
+    assert Home(home.directory, port=port).up(workers=False) == dsn
+    with pytest.raises(ConfigurationError, match=rf"runs on port {port}, not {port + 1}: stop it first \(mqpg down\)"):
+        Home(home.directory, port=port + 1).up(workers=False)
+    assert home.server.is_running()
+
+
+def _run(*command: str, cwd: str = "/", **variables: str) -> subprocess.CompletedProcess[str]:
+    """Without the variables that name a broker, except `variables`."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG"))}
+    environment.pop("DATABASE_URL", None)
+    return subprocess.run(command, env=environment | variables, cwd=cwd, capture_output=True, text=True, check=False)
 
 
 def _scalar(connection: psycopg.Connection[tuple[object, ...]], query: str) -> object:
