@@ -1,6 +1,6 @@
 """FastMiniMQ's producer: messages are stored with the business until their broker has them; nobody is asked back.
 
-    MQPG_DATABASE_URL=postgresql://… python examples/outbox.py shop.db
+    MQPG_DATABASE_URL=postgresql://… python examples/outbox.py outbox.db
 
 QoS 2 is prepared, committed and delivered once; QoS 1 is sent with a dedup id after the business has committed.
 """
@@ -46,4 +46,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "shop.db"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "outbox.db"))

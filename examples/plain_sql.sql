@@ -1,5 +1,5 @@
 -- The queue from plain SQL, in any language that can call a function.
---   psql -v ON_ERROR_STOP=1 -f examples/plain_sql.sql
+--   psql "$MQPG_DATABASE_URL" -v ON_ERROR_STOP=1 -f examples/plain_sql.sql
 -- The database needs the schema: mqpg migrate, or `mqpg migrate sql | psql -v ON_ERROR_STOP=1`.
 
 create table if not exists parcels (id int primary key, town text not null);

@@ -26,11 +26,13 @@ def ship(message: mqpg.Message, conn: Connection) -> None:
 def main(path: Path) -> None:
     warehouse = create_engine(f"sqlite:///{path}")
     metadata.create_all(warehouse)
-    consumer = mqpg.consumer("parcels", group="warehouse", database=warehouse, consumer="warehouse-1")(ship)
+    consumer = mqpg.consumer("shipments", group="warehouse", database=warehouse, consumer="warehouse-1")(ship)
     with mqpg.connect() as mq:
-        mq.create_topic("parcels", queues=1, kind="relay")
-        mq.create_producer_group("shop")
-        first, second, third = (mq.prepare("parcels", {"id": number}, "shop", key="berlin") for number in (1, 2, 3))
+        mq.create_topic("shipments", queues=1, kind="relay")
+        mq.create_producer_group("dispatch")
+        first, second, third = (
+            mq.prepare("shipments", {"id": number}, "dispatch", key="berlin") for number in (1, 2, 3)
+        )
         mq.commit(first)
         mq.rollback(second)
         mq.append()  # what `mqpg worker` does all the time

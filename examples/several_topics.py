@@ -1,6 +1,6 @@
 """Several messages of several topics in one local transaction: consumers get all of them or none.
 
-    MQPG_DATABASE_URL=postgresql://… python examples/several_topics.py shop.db
+    MQPG_DATABASE_URL=postgresql://… python examples/several_topics.py webshop.db
 
 With a list of DSNs in mqpg.protocols.Brokers each transaction takes one broker and stays with it.
 """
@@ -27,7 +27,7 @@ def main(path: Path) -> None:
     metadata.create_all(shop)
     with mqpg.connect() as mq:
         mq.create_producer_group("webshop")
-        for topic in ("placed", "invoices", "mails"):
+        for topic in ("placed", "invoices", "letters"):
             mq.create_topic(topic, queues=2)
             mq.subscribe("office", topic)
         producer = mqpg.TransactionalProducer(mq, group="webshop", ledger=shop)
@@ -38,10 +38,10 @@ def main(path: Path) -> None:
             (number,) = inserted.inserted_primary_key or (None,)
             tx.commit_payload({"customer": "Ada", "order": number})  # the body may say what the database made up
             tx.add("invoices", {"order": number, "amount": 90}, key="Ada")
-            tx.add("mails", {"to": "Ada", "text": "thank you"}, delay=timedelta(seconds=0))
+            tx.add("letters", {"to": "Ada", "text": "thank you"}, delay=timedelta(seconds=0))
 
         mq.append()  # what `mqpg worker` does all the time
-        for topic in ("placed", "invoices", "mails"):
+        for topic in ("placed", "invoices", "letters"):
             print(f"{topic}: {[message.payload for message in mq.receive('office', topic)]}")
 
         # What the ledger promised, against what the broker committed (T6): nothing is missing.
@@ -51,4 +51,4 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "shop.db"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "webshop.db"))

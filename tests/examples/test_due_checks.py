@@ -39,14 +39,14 @@ def test_psql(dsn: str, db: Connection, connect: Callable[..., Connection], serv
     def psql() -> set[str]:
         done = run([str(server_bin("psql")), "-X", "-d", dsn, "-f", str(EXAMPLES / "due_checks.sql")])
         assert done.returncode == 0, done.stderr
-        db.execute("truncate shop_orders")
+        db.execute("truncate kiosk_orders")
         return set(done.stdout.splitlines())
 
     assert {"1|committed", "2|rolled_back", "delivered|1"} <= psql()
     assert decisions(db) == {1: "c", 2: "b"}
-    (handle,) = db.execute("select mqpg.prepare('shop', '{\"id\": 3}'::text, 'shop')").fetchone() or ()
+    (handle,) = db.execute("select mqpg.prepare('kiosk', '{\"id\": 3}'::text, 'kiosk')").fetchone() or ()
     local = connect(autocommit=False)
-    local.execute("insert into shop_ledger values (%s, 'local')", [handle])
+    local.execute("insert into kiosk_ledger values (%s, 'local')", [handle])
     assert {"1|committed", "2|rolled_back", "3|wait"} <= psql()
     assert 3 not in decisions(db)
     local.commit()

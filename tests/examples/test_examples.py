@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import runpy
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -44,28 +45,50 @@ PRINTED = {
     "several_topics.py": [
         "placed: [{'customer': 'Ada', 'order': 1}]",
         "invoices: [{'order': 1, 'amount': 90}]",
-        "mails: [{'to': 'Ada', 'text': 'thank you'}]",
+        "letters: [{'to': 'Ada', 'text': 'thank you'}]",
         "lost: []",
     ],
 }
 
 
+# The last lines of what psql says.
+SAID_BY_PSQL = {"due_checks.sql": ["delivered|1", "COMMIT"], "plain_sql.sql": ["      1 | Basel", "(1 row)", ""]}
+
+
 def run_example(name: str, dsn: str, folder: Path) -> list[str]:
+    return run([sys.executable, str(EXAMPLES / name)], folder, dsn)
+
+
+def run(command: list[str], folder: Path, dsn: str) -> list[str]:
     env = {**os.environ, "MQPG_DATABASE_URL": dsn}
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / name], env=env, cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
 
 
 def test_no_example_is_left_out() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(PRINTED)
+    assert {path.name for path in EXAMPLES.glob("*.sql")} == set(SAID_BY_PSQL)
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_example(name: str, dsn: str, tmp_path: Path) -> None:
     assert run_example(name, dsn, tmp_path) == PRINTED[name]
+
+
+def test_one_after_another_in_one_database_and_one_folder(
+    dsn: str, tmp_path: Path, server_bin: Callable[[str], str], rng: random.Random
+) -> None:
+    """As a reader tries them; in any order."""
+    names = [*PRINTED, *SAID_BY_PSQL]
+    rng.shuffle(names)
+    for name in names:
+        if name in PRINTED:
+            assert run_example(name, dsn, tmp_path) == PRINTED[name]
+        else:
+            command = [server_bin("psql"), "-X", dsn, "-f", str(EXAMPLES / name)]
+            said = run(command, tmp_path, dsn)
+            assert said[-len(SAID_BY_PSQL[name]) :] == SAID_BY_PSQL[name]
 
 
 def test_post_message_asked_during_its_callback(dsn: str) -> None:
