@@ -50,7 +50,7 @@ def to_libpq(dsn: str | URL) -> str:
         if dsn.get_backend_name() != "postgresql":
             raise ConfigurationError(f"not a PostgreSQL URL: {dsn.drivername}://… (want postgresql://…)")
         return _conninfo(dsn)
-    text = dsn.strip()
+    text = _text(dsn)
     if _SQLALCHEMY.match(text):
         return _conninfo(_parse_url(text))
     if _ANY_URL.match(text) and not _LIBPQ_URL.match(text):
@@ -63,10 +63,10 @@ def to_sqlalchemy(dsn: str | URL, *, asynchronous: bool = False) -> URL:
     """Any accepted notation, or any other SQLAlchemy URL, to a SQLAlchemy URL with a usable driver."""
     if isinstance(dsn, URL):
         url = dsn
-    elif _ANY_URL.match(dsn.strip()) and not _LIBPQ_URL.match(dsn.strip()):
-        url = _parse_url(dsn.strip())
+    elif _ANY_URL.match(text := _text(dsn)) and not _LIBPQ_URL.match(text):
+        url = _parse_url(text)
     else:
-        url = _from_parameters(_parameters(dsn.strip()))
+        url = _from_parameters(_parameters(text))
     name = url.get_backend_name()
     if asynchronous and name in _ASYNC_DRIVERS and url.drivername in (name, _SYNC_DRIVERS.get(name)):
         return url.set(drivername=_ASYNC_DRIVERS[name])
@@ -89,6 +89,12 @@ def describe(dsn: str | URL) -> str:
     dbname = found.get("dbname") or os.environ.get("PGDATABASE") or user or "(default)"
     service = f"service={found['service']} " if found.get("service") else ""
     return f"{service}host={host} port={port} dbname={dbname}"
+
+
+def _text(dsn: str) -> str:
+    if not isinstance(dsn, str):
+        raise ConfigurationError(f"a DSN is text or a SQLAlchemy URL, not {type(dsn).__name__}")
+    return dsn.strip()
 
 
 def _parameters(text: str) -> dict[str, Any]:

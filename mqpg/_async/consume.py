@@ -57,8 +57,10 @@ class Consuming(Core):
             "consumer": consumer,
             "queue_id": queue_id,
         }
-        if wait <= 0:
+        if wait == 0:
             return await self._receive(values, conn)
+        if not _is_positive(wait):
+            raise InvalidArgument(f"wait must be seconds, 0 or more, not {wait!r}")
         if conn is not None:
             raise InvalidArgument("wait and conn exclude each other: waiting would hold your transaction open")
         give_up = time.monotonic() + wait
@@ -100,7 +102,7 @@ class Consuming(Core):
         """Send some messages of a delivery to retry or to the dead letters (at once if `final`); the rest stays."""
         values = {
             "receipt": receipt,
-            "message_ids": listed(message_ids),
+            "message_ids": listed(message_ids, "message_ids"),
             "reason": reason,
             "delay": interval(delay),
             "final": final,
@@ -114,3 +116,7 @@ class Consuming(Core):
     async def release(self, receipt: str, *, conn: Caller | None = None) -> None:
         """Give a delivery back; no attempt is counted."""
         await self._rows(_RELEASE, {"receipt": receipt}, conn, repeat=True)
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, (int, float)) and value > 0

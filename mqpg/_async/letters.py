@@ -49,7 +49,7 @@ class Letters(Core):
             "topic": topic,
             "max_messages": max_messages,
             "after_id": after_id,
-            "message_ids": listed(message_ids),
+            "message_ids": listed(message_ids, "message_ids"),
             "filter": filter,
             "after_consumer": after_consumer,
         }
@@ -90,7 +90,7 @@ def _choice(
     return {
         "consumer_group": consumer_group,
         "topic": topic,
-        "message_ids": listed(message_ids),
+        "message_ids": listed(message_ids, "message_ids"),
         "filter": filter,
         "max_messages": max_messages,
     }

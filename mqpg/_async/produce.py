@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from mqpg._async.caller import Caller
 from mqpg._async.core import Core
 from mqpg._sql import function
+from mqpg.errors import InvalidArgument
 from mqpg.message import Interval, encode, encode_all, interval
 
 __all__ = ["Producing"]
@@ -76,11 +77,11 @@ class Producing(Core):
         values = {
             "topic": topic,
             "payloads": encode_all(payloads),
-            "keys": listed(keys),
-            "tags": listed(tags),
+            "keys": listed(keys, "keys"),
+            "tags": listed(tags, "tags"),
             "headers": encode_all(headers),
             "delay": interval(delay),
-            "dedup_ids": listed(dedup_ids),
+            "dedup_ids": listed(dedup_ids, "dedup_ids"),
         }
         repeat = dedup_ids is not None and None not in dedup_ids
         return [row[0] for row in await self._rows(_SEND_BATCH, values, conn, repeat=repeat)]
@@ -90,5 +91,10 @@ class Producing(Core):
         return bool(await self._value(_RECALL, {"message_id": message_id}, conn))
 
 
-def listed(values: Sequence[Any] | None) -> list[Any] | None:
-    return None if values is None else list(values)
+def listed(values: Sequence[Any] | None, name: str) -> list[Any] | None:
+    """Of an argument called `name`. Raises InvalidArgument."""
+    if values is None:
+        return None
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidArgument(f"{name} must be a list, not {values!r}")
+    return list(values)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mqpg._async.caller import Caller
 from mqpg._async.core import Core
+from mqpg._async.produce import listed
 from mqpg._sql import function
 from mqpg.message import HalfState, Interval, Outcome, Unsettled, interval
 
@@ -27,7 +28,7 @@ class Reconciling(Core):
 
         `forgotten` was decided so long ago that the decision is dropped; whatever names no half here is `unknown`.
         """
-        rows = await self._rows(_STATES, {"handles": list(handles)}, conn, repeat=True)
+        rows = await self._rows(_STATES, {"handles": listed(handles, "handles")}, conn, repeat=True)
         return [HalfState(*row) for row in rows]
 
     async def reconcile(

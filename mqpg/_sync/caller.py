@@ -29,7 +29,8 @@ def rows_in(conn: Caller, statement: Statement, values: Mapping[str, Any]) -> li
     except (psycopg.Error, SQLAlchemyError) as error:
         raise translate(error) from error
     raise InvalidArgument(
-        f"conn must be a psycopg connection, a SQLAlchemy Connection or a Session, not {type(conn).__name__}"
+        f"conn must be a psycopg {DriverConnection.__name__}, a SQLAlchemy {Connection.__name__} "
+        f"or {Session.__name__}, not {type(conn).__module__}.{type(conn).__qualname__}"
     )
 
 

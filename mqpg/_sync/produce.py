@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from mqpg._sql import function
 from mqpg._sync.caller import Caller
 from mqpg._sync.core import Core
+from mqpg.errors import InvalidArgument
 from mqpg.message import Interval, encode, encode_all, interval
 
 __all__ = ["Producing"]
@@ -77,11 +78,11 @@ class Producing(Core):
         values = {
             "topic": topic,
             "payloads": encode_all(payloads),
-            "keys": listed(keys),
-            "tags": listed(tags),
+            "keys": listed(keys, "keys"),
+            "tags": listed(tags, "tags"),
             "headers": encode_all(headers),
             "delay": interval(delay),
-            "dedup_ids": listed(dedup_ids),
+            "dedup_ids": listed(dedup_ids, "dedup_ids"),
         }
         repeat = dedup_ids is not None and None not in dedup_ids
         return [row[0] for row in self._rows(_SEND_BATCH, values, conn, repeat=repeat)]
@@ -91,5 +92,10 @@ class Producing(Core):
         return bool(self._value(_RECALL, {"message_id": message_id}, conn))
 
 
-def listed(values: Sequence[Any] | None) -> list[Any] | None:
-    return None if values is None else list(values)
+def listed(values: Sequence[Any] | None, name: str) -> list[Any] | None:
+    """Of an argument called `name`. Raises InvalidArgument."""
+    if values is None:
+        return None
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidArgument(f"{name} must be a list, not {values!r}")
+    return list(values)

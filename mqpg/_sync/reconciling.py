@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from mqpg._sql import function
 from mqpg._sync.caller import Caller
 from mqpg._sync.core import Core
+from mqpg._sync.produce import listed
 from mqpg.message import HalfState, Interval, Outcome, Unsettled, interval
 
 __all__ = ["Reconciling"]
@@ -28,7 +29,7 @@ class Reconciling(Core):
 
         `forgotten` was decided so long ago that the decision is dropped; whatever names no half here is `unknown`.
         """
-        rows = self._rows(_STATES, {"handles": list(handles)}, conn, repeat=True)
+        rows = self._rows(_STATES, {"handles": listed(handles, "handles")}, conn, repeat=True)
         return [HalfState(*row) for row in rows]
 
     def reconcile(

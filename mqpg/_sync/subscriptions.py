@@ -68,7 +68,7 @@ class Subscriptions(Core):
             "mode": mode,
             "start": _point(start),
             "filter": filter,
-            "tags": listed(tags),
+            "tags": listed(tags, "tags"),
             "max_attempts": max_attempts,
             "retry_delay": interval(retry_delay),
             "on_failure": on_failure,
@@ -95,7 +95,7 @@ class Subscriptions(Core):
             "max_attempts": max_attempts,
             "retry_delay": interval(retry_delay),
             "filter": filter,
-            "tags": listed(tags),
+            "tags": listed(tags, "tags"),
             "on_failure": on_failure,
             "mode": mode,
         }

@@ -89,8 +89,8 @@ class Transacting(Core):
             "topic": topic,
             "payloads": encode_all(payloads),
             "producer_group": producer_group,
-            "keys": listed(keys),
-            "tags": listed(tags),
+            "keys": listed(keys, "keys"),
+            "tags": listed(tags, "tags"),
             "headers": encode_all(headers),
             "check_after": interval(check_after),
             "delay": interval(delay),
@@ -115,14 +115,14 @@ class Transacting(Core):
         self, handles: Sequence[str], payloads: Sequence[Any] | None = None, *, conn: Caller | None = None
     ) -> list[tuple[str, Outcome]]:
         """Commit many half messages at once; a None in `payloads` keeps the prepared one."""
-        values: dict[str, Any] = {"handles": listed(handles)}
+        values: dict[str, Any] = {"handles": listed(handles, "handles")}
         if payloads is None:
             return self._outcomes(_COMMIT_BATCH, values, conn)
         return self._outcomes(_COMMIT_BATCH_WITH, values | {"payloads": encode_all(payloads)}, conn)
 
     def rollback_batch(self, handles: Sequence[str], *, conn: Caller | None = None) -> list[tuple[str, Outcome]]:
         """Roll many half messages back at once."""
-        return self._outcomes(_ROLLBACK_BATCH, {"handles": listed(handles)}, conn)
+        return self._outcomes(_ROLLBACK_BATCH, {"handles": listed(handles, "handles")}, conn)
 
     def local_begin(self, handle: str, *, conn: Caller) -> None:
         """Write the ledger row of a local transaction in the broker's own database: its first statement.

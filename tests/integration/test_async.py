@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import threading
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
 
 import mqpg
@@ -35,6 +37,26 @@ async def ids(engine: AsyncEngine) -> list[int]:
         return list((await conn.execute(text("select id from business order by id"))).scalars())
 
 
+@pytest.mark.parametrize("options", [{}, {"database": "sqlite://"}, {"effect": "external"}])
+async def test_a_consumer_wants_its_own_kind_of_client(
+    mq: mqpg.Client, amq: mqpg.AsyncClient, options: dict[str, Any]
+) -> None:
+    @mqpg.consumer("orders", group="g", **options)
+    def handle(message: mqpg.Message) -> None: ...
+
+    @mqpg.consumer("orders", group="g", **options)
+    async def handle_async(message: mqpg.Message) -> None: ...
+
+    untyped: Any = (handle, handle_async, mq, amq)
+    sync, other, client, async_client = untyped
+    for call in (sync.step, lambda given: sync.run(given, threading.Event())):
+        with pytest.raises(errors.ConfigurationError, match=r"runs with Client, as mqpg.connect gives it, not AsyncC"):
+            call(async_client)
+    for call in (other.step, lambda given: other.run(given, asyncio.Event())):
+        with pytest.raises(errors.ConfigurationError, match=r"with AsyncClient, as mqpg.connect_async gives it, not C"):
+            await call(client)
+
+
 async def test_the_callers_transaction(amq: mqpg.AsyncClient, orders: str, dsn: str) -> None:
     engine = create_async_engine(to_sqlalchemy(dsn))
     await amq.subscribe("g", orders)
@@ -55,9 +77,12 @@ async def test_the_callers_transaction(amq: mqpg.AsyncClient, orders: str, dsn: 
     await engine.dispose()
 
 
-async def test_a_synchronous_connection_is_refused(amq: mqpg.AsyncClient, orders: str, dsn: str) -> None:
-    with psycopg.connect(dsn) as conn, pytest.raises(errors.InvalidArgument, match="not Connection"):
-        await amq.send(orders, 1, conn=conn)  # type: ignore[arg-type]
+async def test_a_synchronous_connection_is_refused(amq: mqpg.AsyncClient, dsn: str) -> None:
+    wanted = "conn must be a psycopg AsyncConnection, a SQLAlchemy AsyncConnection or AsyncSession, not "
+    with psycopg.connect(dsn) as raw, create_engine("sqlite://").connect() as conn:
+        for given, kind in ((raw, "psycopg.Connection"), (conn, "sqlalchemy.engine.base.Connection")):
+            with pytest.raises(errors.InvalidArgument, match=re.escape(wanted + kind)):
+                await amq.send("orders", 1, conn=given)  # type: ignore[arg-type]
 
 
 async def test_errors(amq: mqpg.AsyncClient) -> None:

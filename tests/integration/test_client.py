@@ -109,6 +109,22 @@ def test_every_call_runs_in_the_callers_transaction(mq: mqpg.Client, dsn: str, k
         conn.commit()
 
 
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        (lambda mq: mq.nack("x", 5), "message_ids must be a list, not 5"),
+        (lambda mq: mq.commit_batch("handle"), "handles must be a list, not 'handle'"),
+        (lambda mq: mq.half_states(None), "handles"),
+        (lambda mq: mq.receive("g", "t", wait=-1), "wait must be seconds, 0 or more, not -1"),
+        (lambda mq: mq.receive("g", "t", wait="1 s"), "wait must be seconds, 0 or more, not '1 s'"),
+        (lambda mq: mq.send("t", 1, conn=5), "conn must be a psycopg Connection, .* Session, not builtins.int"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(mq: mqpg.Client, call: Callable[[mqpg.Client], object], wanted: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=wanted):
+        call(mq)
+
+
 def test_calls_on_an_own_connection_commit_at_once(mq: mqpg.Client, orders: str) -> None:
     mq.subscribe("g", orders, "pinned")
     assert mq.send(orders, 1, dedup_id="d") == mq.send(orders, 2, dedup_id="d")

@@ -32,6 +32,12 @@ NOTATIONS = [
 ]
 
 
+def test_something_else_than_text_is_told() -> None:
+    for convert in (dsn.resolve, dsn.to_sqlalchemy):
+        with pytest.raises(errors.ConfigurationError, match="a DSN is text or a SQLAlchemy URL, not int"):
+            convert(5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("text", NOTATIONS)
 def test_both_conversions_keep_every_parameter(text: str) -> None:
     libpq = dsn.to_libpq(text)
