@@ -34,7 +34,6 @@
      ├── RestoredCluster           MQ016  the data come from another cluster
      ├── Fenced                    MQ017  a check-back has already ruled that this transaction rolls back
      ├── WrongState                MQ018  not possible for this half message now
-     ├── CheckerFailed             MQ019  a check-back raised an error
      ├── WrongTopicKind            MQ024  a relay topic cannot be read like that
      ├── LedgerError               the ledger (or offsets) table is not what it must be
      ├── OffsetBeyondLog           the consumer's own offset lies beyond the broker's log
@@ -51,7 +50,6 @@ import psycopg
 
 __all__ = [
     "AlreadyDefined",
-    "CheckerFailed",
     "ConfigurationError",
     "ConnectionFailed",
     "DatabaseError",
@@ -266,12 +264,6 @@ class WrongState(Error):
     """The half message is not in the state that this call needs."""
 
     sqlstate = "MQ018"
-
-
-class CheckerFailed(Error):
-    """The function or process that answers check-backs failed."""
-
-    sqlstate = "MQ019"
 
 
 class WrongTopicKind(Error):

@@ -27,7 +27,6 @@ CODES = {
     "MQ016": errors.RestoredCluster,
     "MQ017": errors.Fenced,
     "MQ018": errors.WrongState,
-    "MQ019": errors.CheckerFailed,
     "MQ020": errors.InvalidFilter,
     "55P03": errors.LockTimeout,
     "40001": errors.SerializationFailure,
