@@ -31,7 +31,13 @@ def trace(
     json: Json = False,
     dsn: Dsn = None,
 ) -> None:
-    """The life of a message: prepared, decided, appended, each delivery, retries, dead letter."""
+    """The life of a message: prepared, decided, appended, each delivery, retries, dead letter.
+
+    Exit status 1 where there is no such message.
+    """
     with broker(dsn) as mq:
         found = mq.trace(message_id)
     show(found, ["at", "event", "detail"], as_json=json)
+    if not found:
+        typer.echo(f"mqpg: no message {message_id}", err=True)
+        raise typer.Exit(1)

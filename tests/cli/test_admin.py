@@ -156,6 +156,8 @@ def test_find_and_trace(run: Run, db: psycopg.Connection[Any]) -> None:
     events = [row["event"] for row in listed(run, "trace", str(found["message_id"]))]
     assert events == ["born", "appended"]
     assert run("find", "orders", "nobody")[:1] == (1,)
+    status, _, err = run("trace", "12")
+    assert (status, err) == (1, "mqpg: no message 12\n")
 
 
 WRONG: list[tuple[list[str], int, str]] = [
