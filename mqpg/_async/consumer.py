@@ -55,6 +55,10 @@ class AsyncConsumer:
 
     async def _serve(self, mq: AsyncClient) -> None:
         """Forget what was learnt of another client's database: subscription, mode, tables."""
+        if not isinstance(mq, AsyncClient):
+            raise ConfigurationError(
+                f"{self!r} runs with {AsyncClient.__name__}, as mqpg.connect_async gives it, not {type(mq).__name__}"
+            )
         if self._client not in (None, mq):
             with suppress(Exception):  # of an event loop that is over, perhaps
                 await self.effect.close()

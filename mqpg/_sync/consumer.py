@@ -56,6 +56,10 @@ class Consumer:
 
     def _serve(self, mq: Client) -> None:
         """Forget what was learnt of another client's database: subscription, mode, tables."""
+        if not isinstance(mq, Client):
+            raise ConfigurationError(
+                f"{self!r} runs with {Client.__name__}, as mqpg.connect gives it, not {type(mq).__name__}"
+            )
         if self._client not in (None, mq):
             with suppress(Exception):  # of an event loop that is over, perhaps
                 self.effect.close()
