@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,12 @@ def test_a_delay_that_has_passed_means_now(mq: mqpg.Client, options: dict[str, A
     assert attempts == [1, 2]
 
 
-def test_a_reason_that_is_no_utf_8(mq: mqpg.Client, db: psycopg.Connection[Any], options: dict[str, Any]) -> None:
+def test_a_reason_that_is_no_utf_8(
+    mq: mqpg.Client, db: psycopg.Connection[Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """JSON may name half a surrogate pair, Python makes a character of it, and no database takes that."""
+    # The trace has it, too, and pytest's reports must be UTF-8.
+    monkeypatch.setattr(logging.getLogger("mqpg"), "propagate", False)
 
     @mqpg.consumer("orders", group="g", max_attempts=1, **options)
     def bill(message: mqpg.Message) -> None:
