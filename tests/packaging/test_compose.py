@@ -28,11 +28,6 @@ def test_the_parts_are_there(compose: dict[str, Any]) -> None:
     assert "healthcheck" in compose["services"]["postgres"]
 
 
-def test_postgres_has_pgmq_unless_another_image_is_named(compose: dict[str, Any]) -> None:
-    image = compose["services"]["postgres"]["image"]
-    assert re.fullmatch(r"\$\{MQPG_POSTGRES_IMAGE:-ghcr\.io/pgmq/pg\d+-pgmq:v[\d.]+\}", image)
-
-
 def test_dependencies_volumes_and_targets_exist(compose: dict[str, Any]) -> None:
     targets = set(re.findall(r"^FROM \S+ AS (\w+)$", DOCKERFILE, re.MULTILINE))
     for name, service in compose["services"].items():
