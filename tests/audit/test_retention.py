@@ -23,7 +23,6 @@ def dropped(story: Story) -> set[str]:
 def drop_what_may_go(story: Story) -> None:
     """Lives on under a retention of nothing until segments of messages and of queues are dropped."""
     broker = story.broker
-    broker.execute("update mqpg.topic set retention = '0 s'")
     broker.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
     deadline = time.monotonic() + 60
     while not {"log", "tick"} <= dropped(story) and time.monotonic() < deadline:
@@ -31,8 +30,10 @@ def drop_what_may_go(story: Story) -> None:
             broker.execute(
                 "update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", (age,)
             )
+            broker.execute("update mqpg.topic set retention = '0 s'")
             for _ in range(1 if age == "0 s" else 20):
                 broker.execute("select * from mqpg.keep()")
+            broker.execute("update mqpg.topic set retention = '1 day'")  # or no half may be prepared
             story.business()
             story.drain()
             story.drain("mail", journal=False)

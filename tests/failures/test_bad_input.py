@@ -128,7 +128,7 @@ def test_bad_4_group_changes_its_checker_with_halves_open(asking: Stage, before:
 
 
 @pytest.mark.parametrize("after", ["ledger", "url"])
-def test_bad_4_half_whose_prepare_was_open_when_its_group_got_another_ledger(stage: Stage, after: str) -> None:
+def test_bad_11_half_whose_prepare_was_open_when_its_group_got_another_ledger(stage: Stage, after: str) -> None:
     """It could not be seen then, and the new ledger knows nothing of it: parked with the reason, never rolled back."""
     stage.mq.create_producer_group("moving", check_after="10 ms")
     preparing = stage.broker.session()
