@@ -18,7 +18,7 @@ from mqpg._async.produce import Producing
 from mqpg._async.topics import Topics
 from mqpg._async.waiting import Wake
 from mqpg._requests import CORRELATION_ID, REPLY_TO, correlation_id, reply_topic
-from mqpg.errors import AlreadyDefined, InvalidArgument, NoReply
+from mqpg.errors import AlreadyDefined, InvalidArgument, NoReply, UnknownTopic
 from mqpg.message import Interval, Message
 
 __all__ = ["Requesting"]
@@ -50,11 +50,9 @@ class Requesting(Producing, Consuming, Finding, Topics):
         """
         asked = correlation_id or uuid.uuid4().hex
         give_up = time.monotonic() + timeout
-        await self._create_replies(reply_topic)
+        await self._require_replies(reply_topic)
         with Wake(self, reply_topic) as wake:
-            # Of a topic of the caller's this tells before sending, too, whether it is there.
-            look = correlation_id is not None or reply_topic != _REPLIES
-            found = await self.reply_of(asked, reply_topic=reply_topic) if look else None
+            found = await self.reply_of(asked, reply_topic=reply_topic) if correlation_id else None
             if found is None:
                 marks = {REPLY_TO: reply_topic, CORRELATION_ID: asked}
                 await self.send(
@@ -91,7 +89,10 @@ class Requesting(Producing, Consuming, Finding, Topics):
             topic, payload, key=asked, headers={**(headers or {}), **marks}, dedup_id=f"reply:{asked}", conn=conn
         )
 
-    async def _create_replies(self, topic: str) -> None:
+    async def _require_replies(self, topic: str) -> None:
+        """Create the default topic; one of the caller's must be there before anything is sent."""
         if topic == _REPLIES:
             with suppress(AlreadyDefined):
                 await self.create_topic(_REPLIES, retention=_KEPT)
+        elif not await self._queues(topic):
+            raise UnknownTopic(f"topic {topic!r} does not exist")

@@ -39,10 +39,10 @@ async def give_up(
 
 def _tell(failures: Sequence[Failure]) -> None:
     """A line for each message; where its error comes from once, unless the handler said so in as many words."""
-    told: list[Exception] = []
+    told: set[int] = set()
     for failure in failures:
         message, error = failure.message, failure.error
-        known = isinstance(error, (HandlerTimeout, KnownReason, Reject, Retry)) or error in told
+        known = isinstance(error, (HandlerTimeout, KnownReason, Reject, Retry)) or id(error) in told
         logger.warning(
             "message %d of topic %s failed in attempt %d: %s",
             message.message_id,
@@ -51,7 +51,7 @@ def _tell(failures: Sequence[Failure]) -> None:
             failure.reason,
             exc_info=None if known else error,
         )
-        told.append(error)
+        told.add(id(error))
 
 
 async def accept(

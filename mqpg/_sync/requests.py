@@ -19,7 +19,7 @@ from mqpg._sync.find import Finding
 from mqpg._sync.produce import Producing
 from mqpg._sync.topics import Topics
 from mqpg._sync.waiting import Wake
-from mqpg.errors import AlreadyDefined, InvalidArgument, NoReply
+from mqpg.errors import AlreadyDefined, InvalidArgument, NoReply, UnknownTopic
 from mqpg.message import Interval, Message
 
 __all__ = ["Requesting"]
@@ -51,11 +51,9 @@ class Requesting(Producing, Consuming, Finding, Topics):
         """
         asked = correlation_id or uuid.uuid4().hex
         give_up = time.monotonic() + timeout
-        self._create_replies(reply_topic)
+        self._require_replies(reply_topic)
         with Wake(self, reply_topic) as wake:
-            # Of a topic of the caller's this tells before sending, too, whether it is there.
-            look = correlation_id is not None or reply_topic != _REPLIES
-            found = self.reply_of(asked, reply_topic=reply_topic) if look else None
+            found = self.reply_of(asked, reply_topic=reply_topic) if correlation_id else None
             if found is None:
                 marks = {REPLY_TO: reply_topic, CORRELATION_ID: asked}
                 self.send(
@@ -92,7 +90,10 @@ class Requesting(Producing, Consuming, Finding, Topics):
             topic, payload, key=asked, headers={**(headers or {}), **marks}, dedup_id=f"reply:{asked}", conn=conn
         )
 
-    def _create_replies(self, topic: str) -> None:
+    def _require_replies(self, topic: str) -> None:
+        """Create the default topic; one of the caller's must be there before anything is sent."""
         if topic == _REPLIES:
             with suppress(AlreadyDefined):
                 self.create_topic(_REPLIES, retention=_KEPT)
+        elif not self._queues(topic):
+            raise UnknownTopic(f"topic {topic!r} does not exist")

@@ -1906,8 +1906,7 @@ begin
     end if;
     -- before the setting is read: while it is changed nobody has its old value
     lock table only mqpg.dedup in row exclusive mode;
-    v_slot := floor(extract(epoch from clock_timestamp())
-        / extract(epoch from mqpg._setting('dedup_window')::interval));
+    v_slot := mqpg._dedup_slot();
     with fresh as (
         select distinct on (u.d) u.d, u.m
         from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
@@ -2153,9 +2152,9 @@ comment on function mqpg._hold_back(mqpg.subscription, mqpg.cursor, mqpg.claim, 
 create function mqpg._hold_subscription(receipt text, subscription_id int) returns void
 language plpgsql as $$
 declare
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     perform from mqpg.subscription s where s.subscription_id = _hold_subscription.subscription_id for key share;
     if not found then
         raise exception using errcode = 'MQ007', message = format(
@@ -2244,12 +2243,12 @@ create function mqpg._lock_cursor(subscription_id int, queue_id int) returns boo
 language plpgsql as $$
 declare
     v_key int := _lock_cursor.subscription_id * 1024 + _lock_cursor.queue_id + 1;
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
     if pg_try_advisory_xact_lock(1836150833, v_key) then
         return false;
     end if;
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     perform pg_advisory_xact_lock(1836150833, v_key);
     perform set_config('lock_timeout', v_timeout, true);
     return true;
@@ -2264,10 +2263,10 @@ comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queue''s cu
 create function mqpg._lock_topic(topic_id int) returns void
 language plpgsql as $$
 declare
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
     if not pg_try_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id) then
-        perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+        v_timeout := mqpg._wait_as_set();
         perform pg_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id);
         perform set_config('lock_timeout', v_timeout, true);
     end if;
@@ -2282,12 +2281,12 @@ comment on function mqpg._lock_topic(int) is 'Internal: keep a topic''s oldest o
 create function mqpg._lock_group(consumer_group mqpg.subscription) returns void
 language plpgsql as $$
 declare
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
     if _lock_group.consumer_group.mode <> 'broadcast' or _lock_group.consumer_group.member <> '' then
         return;
     end if;
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     perform from mqpg.subscription s
     where s.subscription_id = _lock_group.consumer_group.subscription_id
     for update;
@@ -2305,9 +2304,9 @@ create function mqpg._lock_producer_group(producer_group text) returns mqpg.prod
 language plpgsql as $$
 declare
     v_group mqpg.producer_group := mqpg._producer_group(_lock_producer_group.producer_group);
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     select g.* into v_group from mqpg.producer_group g
     where g.producer_group_id = v_group.producer_group_id
     for no key update;
@@ -2330,10 +2329,10 @@ create function mqpg._lock_subscription(consumer_group text, topic text) returns
 language plpgsql as $$
 declare
     v_subscription mqpg.subscription := mqpg._subscription(_lock_subscription.consumer_group, _lock_subscription.topic);
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
     perform mqpg._lock_group(v_subscription);
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     select s.* into v_subscription from mqpg.subscription s
     where s.subscription_id = v_subscription.subscription_id
     for no key update;
@@ -3026,6 +3025,16 @@ language sql stable as $$
 $$;
 comment on function mqpg._setting(text) is 'Internal: value of a server-wide setting';
 
+-- functions/internal/_dedup_slot.sql
+-- The slot of dedup that is current: slots are numbered in lengths of the window, null: the setting dedup_window.
+-- Locks: none. Cost: one index lookup in a tiny table.
+create function mqpg._dedup_slot(dedup_window interval default null) returns bigint
+language sql volatile as $$
+    select floor(extract(epoch from clock_timestamp())
+        / extract(epoch from coalesce(_dedup_slot.dedup_window, mqpg._setting('dedup_window')::interval)))::bigint
+$$;
+comment on function mqpg._dedup_slot(interval) is 'Internal: current slot of dedup ids';
+
 -- functions/internal/_settle_offsets.sql
 -- What is left of a claim when offsets of it are settled: its ends move over settled ones, and it is null when
 -- nothing is left. Works for a claim whose bounds were moved inwards, too.
@@ -3392,6 +3401,21 @@ language sql immutable as $$
     where c.epoch < 0 and c.lease_until > '-infinity'
 $$;
 comment on function mqpg._waiting(mqpg.claim []) is 'Internal: number of messages held back';
+
+-- functions/internal/_wait_as_set.sql
+-- From here on the transaction waits for locks no longer than the setting lock_timeout; returns how long it waited
+-- before, to be put back.
+-- Locks: none. Cost: one index lookup in a tiny table.
+create function mqpg._wait_as_set() returns text
+language plpgsql as $$
+declare
+    v_before text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    return v_before;
+end
+$$;
+comment on function mqpg._wait_as_set() is 'Internal: wait for locks as the setting lock_timeout says';
 
 -- functions/internal/_wait_for_cursor.sql
 -- Takes a queue's cursor lock for the rest of the transaction, waiting up to 20 ms; false where it was not to be had.
@@ -4388,7 +4412,8 @@ declare
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
-    select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, g.producer_group_id, g.check_after, b.broker_id, b.incarnation
+    select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, g.producer_group_id, g.check_after, b.broker_id,
+        b.incarnation
     into v_to
     from mqpg.broker b
     cross join mqpg.topic t
@@ -6577,8 +6602,7 @@ declare
     v_segment mqpg.segment;
     v_tick mqpg.tick;
     v_half_tick_id bigint;
-    v_slot bigint := floor(extract(epoch from clock_timestamp())
-        / extract(epoch from mqpg._setting('dedup_window')::interval));
+    v_slot bigint := mqpg._dedup_slot();
 begin
     select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
     select max(h.half_tick_id) into v_half_tick_id from mqpg.half_tick h;
@@ -7271,8 +7295,7 @@ begin
             return next;
         end if;
     elsif _next_segment.family = 'dedup' then
-        v_at := floor(extract(epoch from clock_timestamp())
-            / extract(epoch from mqpg._setting('dedup_window')::interval));
+        v_at := mqpg._dedup_slot();
         v_end := v_at + 12 * (v_ahead + 1);
         loop
             exit when v_at >= v_end;
@@ -7425,25 +7448,21 @@ comment on function mqpg._raise_oldest(mqpg.segment) is 'Internal: move oldest o
 -- functions/keep/_renumber_dedup.sql
 -- Trigger on settings: slots of dedup are numbered in lengths of dedup_window, so with another window the ids that are
 -- known now get their places under the new numbers; those of the old ones mean nothing any more.
--- Locks: the keeper's; ACCESS EXCLUSIVE on dedup, each waited for up to 5 s (55P03, and nothing is changed): sends with
--- a dedup id wait for it or it for them. Cost: a row for each id of the window, and DDL.
+-- Locks: the keeper's; ACCESS EXCLUSIVE on dedup, each waited for up to the setting lock_timeout (55P03, and nothing is
+-- changed): sends with a dedup id wait for it or it for them. Cost: a row for each id of the window, and DDL.
 create function mqpg._renumber_dedup() returns trigger
-language plpgsql
-set lock_timeout = '5s' as $$
+language plpgsql as $$
 declare
+    v_timeout text := mqpg._wait_as_set();
     v_next record;
-    v_now numeric;
     v_old bigint;
-    v_new bigint;
+    v_new bigint;           -- not before its partition is there
 begin
     perform pg_advisory_xact_lock(1836150835, 0);
     lock table mqpg.dedup in access exclusive mode;
-    v_now := extract(epoch from clock_timestamp());
-    v_old := floor(v_now / extract(epoch from old.value::interval));
-    v_new := floor(v_now / extract(epoch from new.value::interval));
-    drop table if exists pg_temp.mqpg_known;
+    v_old := mqpg._dedup_slot(old.value::interval);
     -- what _first_sends() would find: the later slot is right where both have the id
-    create temp table mqpg_known on commit drop as
+    create temp table mqpg_known as
     select distinct on (d.topic_id, d.dedup_id) d.topic_id, d.dedup_id, d.message_id
     from mqpg.dedup d
     where d.slot between v_old and v_old + 1
@@ -7454,11 +7473,13 @@ begin
         exit when not found;
         perform mqpg._make_segment('dedup', v_next.lower_bound, v_next.upper_bound, v_next.opened);
     end loop;
+    v_new := mqpg._dedup_slot(new.value::interval);
     insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
     select k.topic_id, k.dedup_id, v_new + s.s, k.message_id
     from pg_temp.mqpg_known k
     cross join generate_series(0, 1) as s(s);
     drop table pg_temp.mqpg_known;
+    perform set_config('lock_timeout', v_timeout, true);
     return null;
 end
 $$;
@@ -7998,7 +8019,7 @@ declare
     v_incarnation int;
 begin
     perform mqpg._check_own_transaction('adopt');
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    perform mqpg._wait_as_set();
     perform pg_advisory_xact_lock(1836150834, 0);
     perform pg_advisory_xact_lock(1836150834, 1);
     perform pg_advisory_xact_lock(1836150835, 0);

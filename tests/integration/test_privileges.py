@@ -17,6 +17,7 @@ from sqlalchemy import Engine, create_engine
 import mqpg
 from mqpg.dsn import to_sqlalchemy
 from mqpg.workers.heartbeat import Heartbeat
+from tests.sql.harness import eventually
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 
@@ -94,8 +95,7 @@ def test_whoever_polls_needs_the_op_log_queue(app: mqpg.Client, db: psycopg.Conn
     with pytest.raises(mqpg.Error, match="permission denied"):
         app.due_checks("shop")
     grant(db, role, 1)
-    while not (due := app.due_checks("shop")):
-        pass
+    due = eventually(lambda: app.due_checks("shop"))
     assert [check.handle for check in due] == [handle]
     app.check_wait(handle)
     assert [state.state for state in app.half_states([handle])] == ["undecided"]

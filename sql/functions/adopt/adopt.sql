@@ -18,7 +18,7 @@ declare
     v_incarnation int;
 begin
     perform mqpg._check_own_transaction('adopt');
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    perform mqpg._wait_as_set();
     perform pg_advisory_xact_lock(1836150834, 0);
     perform pg_advisory_xact_lock(1836150834, 1);
     perform pg_advisory_xact_lock(1836150835, 0);

@@ -17,8 +17,7 @@ begin
     end if;
     -- before the setting is read: while it is changed nobody has its old value
     lock table only mqpg.dedup in row exclusive mode;
-    v_slot := floor(extract(epoch from clock_timestamp())
-        / extract(epoch from mqpg._setting('dedup_window')::interval));
+    v_slot := mqpg._dedup_slot();
     with fresh as (
         select distinct on (u.d) u.d, u.m
         from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)

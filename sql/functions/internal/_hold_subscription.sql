@@ -4,9 +4,9 @@
 create function mqpg._hold_subscription(receipt text, subscription_id int) returns void
 language plpgsql as $$
 declare
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     perform from mqpg.subscription s where s.subscription_id = _hold_subscription.subscription_id for key share;
     if not found then
         raise exception using errcode = 'MQ007', message = format(

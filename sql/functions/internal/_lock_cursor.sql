@@ -5,12 +5,12 @@ create function mqpg._lock_cursor(subscription_id int, queue_id int) returns boo
 language plpgsql as $$
 declare
     v_key int := _lock_cursor.subscription_id * 1024 + _lock_cursor.queue_id + 1;
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
     if pg_try_advisory_xact_lock(1836150833, v_key) then
         return false;
     end if;
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     perform pg_advisory_xact_lock(1836150833, v_key);
     perform set_config('lock_timeout', v_timeout, true);
     return true;

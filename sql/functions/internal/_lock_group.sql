@@ -4,12 +4,12 @@
 create function mqpg._lock_group(consumer_group mqpg.subscription) returns void
 language plpgsql as $$
 declare
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
     if _lock_group.consumer_group.mode <> 'broadcast' or _lock_group.consumer_group.member <> '' then
         return;
     end if;
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     perform from mqpg.subscription s
     where s.subscription_id = _lock_group.consumer_group.subscription_id
     for update;

@@ -6,9 +6,9 @@ create function mqpg._lock_producer_group(producer_group text) returns mqpg.prod
 language plpgsql as $$
 declare
     v_group mqpg.producer_group := mqpg._producer_group(_lock_producer_group.producer_group);
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     select g.* into v_group from mqpg.producer_group g
     where g.producer_group_id = v_group.producer_group_id
     for no key update;

@@ -6,10 +6,10 @@ create function mqpg._lock_subscription(consumer_group text, topic text) returns
 language plpgsql as $$
 declare
     v_subscription mqpg.subscription := mqpg._subscription(_lock_subscription.consumer_group, _lock_subscription.topic);
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
     perform mqpg._lock_group(v_subscription);
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    v_timeout := mqpg._wait_as_set();
     select s.* into v_subscription from mqpg.subscription s
     where s.subscription_id = v_subscription.subscription_id
     for no key update;

@@ -4,10 +4,10 @@
 create function mqpg._lock_topic(topic_id int) returns void
 language plpgsql as $$
 declare
-    v_timeout text := current_setting('lock_timeout');
+    v_timeout text;
 begin
     if not pg_try_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id) then
-        perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+        v_timeout := mqpg._wait_as_set();
         perform pg_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id);
         perform set_config('lock_timeout', v_timeout, true);
     end if;

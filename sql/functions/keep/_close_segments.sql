@@ -11,8 +11,7 @@ declare
     v_segment mqpg.segment;
     v_tick mqpg.tick;
     v_half_tick_id bigint;
-    v_slot bigint := floor(extract(epoch from clock_timestamp())
-        / extract(epoch from mqpg._setting('dedup_window')::interval));
+    v_slot bigint := mqpg._dedup_slot();
 begin
     select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
     select max(h.half_tick_id) into v_half_tick_id from mqpg.half_tick h;

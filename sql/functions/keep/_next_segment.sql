@@ -59,8 +59,7 @@ begin
             return next;
         end if;
     elsif _next_segment.family = 'dedup' then
-        v_at := floor(extract(epoch from clock_timestamp())
-            / extract(epoch from mqpg._setting('dedup_window')::interval));
+        v_at := mqpg._dedup_slot();
         v_end := v_at + 12 * (v_ahead + 1);
         loop
             exit when v_at >= v_end;

@@ -18,7 +18,8 @@ declare
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
-    select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, g.producer_group_id, g.check_after, b.broker_id, b.incarnation
+    select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, g.producer_group_id, g.check_after, b.broker_id,
+        b.incarnation
     into v_to
     from mqpg.broker b
     cross join mqpg.topic t

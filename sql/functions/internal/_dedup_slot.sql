@@ -1,0 +1,8 @@
+-- The slot of dedup that is current: slots are numbered in lengths of the window, null: the setting dedup_window.
+-- Locks: none. Cost: one index lookup in a tiny table.
+create function mqpg._dedup_slot(dedup_window interval default null) returns bigint
+language sql volatile as $$
+    select floor(extract(epoch from clock_timestamp())
+        / extract(epoch from coalesce(_dedup_slot.dedup_window, mqpg._setting('dedup_window')::interval)))::bigint
+$$;
+comment on function mqpg._dedup_slot(interval) is 'Internal: current slot of dedup ids';
