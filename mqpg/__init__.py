@@ -14,16 +14,15 @@ Several brokers, postMessage, the outbox and reconciliation are in `mqpg.protoco
 from __future__ import annotations
 
 from mqpg import protocols as protocols
-from mqpg._async.client import AsyncClient, connect_async
-from mqpg._async.consumer import AsyncConsumer
-from mqpg._async.ledger import AsyncLedger
-from mqpg._async.transactional import AsyncTransactionalProducer
-from mqpg._consumer import consumer
-from mqpg._signals import Reject, Retry
-from mqpg._sync.client import Client, connect
-from mqpg._sync.consumer import Consumer
-from mqpg._sync.ledger import Ledger
-from mqpg._sync.transactional import TransactionalProducer
+from mqpg._async.client.client import AsyncClient, connect_async
+from mqpg._async.consumer.consumer import AsyncConsumer
+from mqpg._async.producer.transactional import AsyncTransactionalProducer
+from mqpg._async.stores.ledger import AsyncLedger
+from mqpg._sync.client.client import Client, connect
+from mqpg._sync.consumer.consumer import Consumer
+from mqpg._sync.producer.transactional import TransactionalProducer
+from mqpg._sync.stores.ledger import Ledger
+from mqpg.decorator import consumer
 from mqpg.errors import (
     ConfigurationError,
     ConnectionFailed,
@@ -33,6 +32,7 @@ from mqpg.errors import (
     OutcomeUnknown,
     SerializationFailure,
 )
+from mqpg.handlers.outcomes import Reject, Retry
 from mqpg.message import HalfCheck, Json, Message, Outcome, Verdict
 
 __all__ = [

@@ -1,7 +1,8 @@
-"""Tables that mqpg keeps in databases of its users: what the library's `create` methods make.
+"""The tables that mqpg keeps in its users' databases; the library's `create` methods make them.
 
-The producer's ledger (protocols T2, T3), the consumer's offsets, inbox and journal (protocol C2). What differs
-between those databases otherwise is in mqpg._dialects.
+A producer has a ledger (protocols T2 and T3) or an outbox (FastMiniMQ's protocols). A consumer has offsets, an inbox
+and a journal (protocol C2), and an inbox of prepared messages where it reads a relay topic (protocol T4). Everything
+else that differs between those databases is in `mqpg._dialects`.
 """
 
 from __future__ import annotations
@@ -33,10 +34,16 @@ __all__ = [
     "ledger",
     "ledger_metadata",
     "offsets",
+    "outbox",
+    "outbox_metadata",
+    "prepared",
+    "prepared_metadata",
 ]
 
 ledger_metadata = MetaData()
 consumer_metadata = MetaData()
+outbox_metadata = MetaData()
+prepared_metadata = MetaData()
 
 
 class clock(FunctionElement[datetime]):
@@ -141,5 +148,41 @@ applied = Table(
     Column("message_id", BigInteger, nullable=False),
     Column("applied_at", _time, nullable=False),
     Index("mqpg_applied_message", "consumer_group", "topic", "message_id"),
+    **_transactional,
+)
+
+# One row per message that its broker may not have for good yet (P1); deleted when it has (P7, or P4 of QoS 1).
+outbox = Table(
+    "mqpg_outbox",
+    outbox_metadata,
+    Column("id", _word(64), primary_key=True),  # the message's own id, and its dedup id at the broker
+    # send (QoS 1); stored (PREPARE may be on its way), commit, rollback (decided here, to be told)
+    Column("state", _word(8), nullable=False),
+    Column("broker", _word(40), nullable=False),
+    Column("producer_group", _name),
+    Column("handle", _word(200)),
+    Column("topic", _name, nullable=False),
+    Column("payload", _long, nullable=False),
+    Column("message_key", _long),
+    Column("tag", _long),
+    Column("headers", _long),
+    Column("delay", _word(64)),
+    Column("created_at", _time, nullable=False),
+    CheckConstraint("state in ('send', 'stored', 'commit', 'rollback')", name="mqpg_outbox_state"),
+    Index("mqpg_outbox_broker", "broker", "created_at", "id"),
+    **_transactional,
+)
+
+# The inbox of a relay topic (protocol T4, S3): the last PREPARE of each half that is not decided yet.
+prepared = Table(
+    "mqpg_prepared",
+    prepared_metadata,
+    Column("consumer_group", _name, primary_key=True),
+    Column("topic", _name, primary_key=True),
+    Column("handle", _word(200), primary_key=True),
+    Column("message_id", BigInteger, nullable=False),
+    Column("queue_id", Integer, nullable=False),
+    Column("payload", _long, nullable=False),
+    Column("prepared_at", _time, nullable=False),
     **_transactional,
 )

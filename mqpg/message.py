@@ -22,6 +22,7 @@ __all__ = [
     "Json",
     "Message",
     "Outcome",
+    "RETRY_LANE",
     "Result",
     "TraceEvent",
     "Unsettled",
@@ -30,6 +31,9 @@ __all__ = [
 
 # A time span: a timedelta, a number of seconds, or PostgreSQL's own notation ("30 s", "7 days").
 Interval = timedelta | float | str
+
+# The queue id of messages that come from the subscription's retry lane.
+RETRY_LANE = -1
 
 
 class Outcome(StrEnum):

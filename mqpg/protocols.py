@@ -10,14 +10,14 @@
 
 from __future__ import annotations
 
-from mqpg._async.brokers import AsyncBrokers
-from mqpg._async.outboxing import AsyncOutboxProducer
-from mqpg._async.posting import AsyncPostProducer
-from mqpg._async.reconciler import AsyncReconciler
-from mqpg._sync.brokers import Brokers
-from mqpg._sync.outboxing import OutboxProducer
-from mqpg._sync.posting import PostProducer
-from mqpg._sync.reconciler import Reconciler
+from mqpg._async.producer.brokers import AsyncBrokers
+from mqpg._async.producer.outbox import AsyncOutboxProducer
+from mqpg._async.producer.post_message import AsyncPostProducer
+from mqpg._async.producer.reconciler import AsyncReconciler
+from mqpg._sync.producer.brokers import Brokers
+from mqpg._sync.producer.outbox import OutboxProducer
+from mqpg._sync.producer.post_message import PostProducer
+from mqpg._sync.producer.reconciler import Reconciler
 from mqpg.message import HalfState, Result, Unsettled
 
 __all__ = [

@@ -4,7 +4,7 @@
     python tools/async_to_sync.py --check   exit 1 and name the files that are not up to date
 
 Works on tokens, so comments and layout survive: `async` and `await` go, names of NAMES change (in
-docstrings and other strings too). `_io.py` exists by hand on both sides and holds what differs otherwise.
+docstrings and other strings too). `_acompat.py` exists by hand on both sides and holds what differs otherwise.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ __all__ = ["convert", "main"]
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, TARGET = ROOT / "mqpg" / "_async", ROOT / "mqpg" / "_sync"
-BY_HAND = {"_io.py"}
+BY_HAND = {"_acompat.py"}
 
 NAMES = {
     "_async": "_sync",
     "AsyncBrokers": "Brokers",
     "AsyncClient": "Client",
+    "AsyncClosing": "Closing",
     "AsyncConsumer": "Consumer",
     "AsyncGenerator": "Generator",
     "AsyncIterator": "Iterator",
@@ -65,36 +66,54 @@ def convert(text: str, name: str) -> str:
     return f"# Generated from mqpg/_async/{name} by tools/async_to_sync.py: change that file.\n{''.join(lines)}"
 
 
-def _ruff(text: str, path: Path) -> str:
+def _ruff(text: str, path: str) -> str:
     for command in (["check", "--select", "I", "--fix", "--quiet"], ["format", "--quiet"]):
         done = subprocess.run(
-            [sys.executable, "-m", "ruff", *command, "--stdin-filename", str(path), "-"],
+            [sys.executable, "-m", "ruff", *command, "--stdin-filename", path, "-"],
             input=text, capture_output=True, text=True, check=True, cwd=ROOT,
         )  # fmt: skip
         text = done.stdout
     return text
 
 
+def _sources() -> list[str]:
+    """Paths of the files to convert, relative to SOURCE, in every room."""
+    found = (path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+    return sorted(name for name in found if name not in BY_HAND)
+
+
+def _leftovers(wanted: list[str]) -> list[str]:
+    """Generated files whose source is gone."""
+    there = {path.relative_to(TARGET).as_posix() for path in TARGET.rglob("*.py")}
+    return sorted(there - set(wanted) - BY_HAND)
+
+
+def _write(name: str, text: str) -> None:
+    target = TARGET / name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text(text, encoding="utf-8")
+
+
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where a file is not up to date")
     check = parser.parse_args(argv).check
-    TARGET.mkdir(exist_ok=True)
-    wanted = {path.name for path in SOURCE.glob("*.py")}
-    stale = [path.name for path in TARGET.glob("*.py") if path.name not in wanted]
-    for name in sorted(wanted - BY_HAND):
-        text = _ruff(convert((SOURCE / name).read_text(encoding="utf-8"), name), TARGET / name)
+    wanted = _sources()
+    stale = leftovers = _leftovers(wanted)
+    for name in wanted:
+        text = _ruff(convert((SOURCE / name).read_text(encoding="utf-8"), name), f"mqpg/_sync/{name}")
         target = TARGET / name
         if not target.exists() or target.read_text(encoding="utf-8") != text:
-            stale.append(name)
+            stale = [*stale, name]
             if not check:
-                target.write_text(text, encoding="utf-8")
+                _write(name, text)
+    if not check:
+        for name in leftovers:
+            (TARGET / name).unlink()
+        return 0
     for name in stale:
-        if check or name not in wanted:
-            print(
-                f"mqpg/_sync/{name} is not what mqpg/_async gives: run python tools/async_to_sync.py", file=sys.stderr
-            )
-    return 1 if stale and (check or any(name not in wanted for name in stale)) else 0
+        print(f"mqpg/_sync/{name} is not what mqpg/_async gives: run python tools/async_to_sync.py", file=sys.stderr)
+    return 1 if stale else 0
 
 
 if __name__ == "__main__":

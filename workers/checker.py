@@ -76,7 +76,7 @@ class LedgerChecker(threading.Thread):
         """Say so where the URL may lead to somebody else's ledger: what was committed elsewhere is not in it."""
         row = conn.execute(_BROKER).fetchone()
         try:
-            other = self._ledger.strangers(str(row[0])) if row else None
+            other = self._ledger.foreign_broker(str(row[0])) if row else None
         except Exception as error:  # no table, no right: the first look tells
             logger.debug("ledger %s: %s", self._target, error)
             return
@@ -104,7 +104,7 @@ class LedgerChecker(threading.Thread):
     def _settle(self, conn: Connection, handle: str) -> None:
         by = f"ledger {self._target}"
         try:
-            look = self._ledger.look(handle)
+            look = self._ledger.look_up(handle)
             if look.verdict is Verdict.WAIT:
                 require_reachable(self._ledger)
             payload = self._ledger.final_payload(handle) if look.verdict is Verdict.COMMIT else None

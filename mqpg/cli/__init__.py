@@ -14,7 +14,7 @@ import psycopg
 import typer
 
 from mqpg import errors
-from mqpg.cli import find, group, half, letters, migrate, server, subscription, topic
+from mqpg.cli import dead_letters, find, group, half, migrate, server, subscription, topic
 from mqpg.cli.plugins import PluginGroup, missing_extra
 
 __all__ = ["app", "main"]
@@ -29,7 +29,7 @@ app = typer.Typer(
 app.add_typer(migrate.app, name="migrate")
 app.add_typer(topic.app, name="topic")
 app.add_typer(subscription.app, name="subscription")
-app.add_typer(letters.app, name="dead-letters")
+app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(group.app, name="group")
 app.add_typer(half.app, name="half")
 app.command("find")(find.find)

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mqpg.choices import Checker, OnExhausted
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, print_rows
 
@@ -23,13 +24,13 @@ _LIST = (
 @app.command()
 def create(
     name: str,
-    checker: Annotated[str, typer.Option(help="Who answers check-backs: due_checks, ledger, function or url.")] = (
+    checker: Annotated[Checker, typer.Option(help="Who answers check-backs: due_checks, ledger, function or url.")] = (
         "due_checks"
     ),
     target: Annotated[str | None, typer.Option(help="Name of the function or of the configured ledger.")] = None,
     check_after: Annotated[str, typer.Option(help="When an undecided half is overdue.")] = "60 s",
     max_checks: Annotated[int, typer.Option(help="Checks before on_exhausted applies.")] = 15,
-    on_exhausted: Annotated[str, typer.Option(help="park or rollback.")] = "park",
+    on_exhausted: Annotated[OnExhausted, typer.Option(help="park or rollback.")] = "park",
     dsn: Dsn = None,
 ) -> None:
     """Create a producer group; nothing happens where it is there with the same settings."""
@@ -47,11 +48,11 @@ def list_all(json: Json = False, dsn: Dsn = None) -> None:
 @app.command()
 def alter(
     name: str,
-    checker: Annotated[str | None, typer.Option(help="due_checks, ledger, function or url.")] = None,
+    checker: Annotated[Checker | None, typer.Option(help="due_checks, ledger, function or url.")] = None,
     target: Annotated[str | None, typer.Option(help="Name of the function or of the configured ledger.")] = None,
     check_after: Annotated[str | None, typer.Option(help="When an undecided half is overdue.")] = None,
     max_checks: Annotated[int | None, typer.Option(help="Checks before on_exhausted applies.")] = None,
-    on_exhausted: Annotated[str | None, typer.Option(help="park or rollback.")] = None,
+    on_exhausted: Annotated[OnExhausted | None, typer.Option(help="park or rollback.")] = None,
     dsn: Dsn = None,
 ) -> None:
     """Change what is given."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mqpg.choices import Mode, OnFailure
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, print_rows
 
@@ -34,7 +35,7 @@ Filter = Annotated[str | None, typer.Option("--filter", help='jsonpath predicate
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only messages with this tag; repeatable.")]
 Attempts = Annotated[int | None, typer.Option(help="Deliveries before a message is a dead letter.")]
 Delay = Annotated[str | None, typer.Option(help="Back-off before the second attempt; doubled each time.")]
-OnFailure = Annotated[str | None, typer.Option(help="skip, block_key or block_queue.")]
+OnFailureOption = Annotated[OnFailure | None, typer.Option(help="skip, block_key or block_queue.")]
 Queue = Annotated[int | None, typer.Option("--queue", help="Only this queue; -1 is the retry lane.")]
 Consumer = Annotated[str | None, typer.Option("--consumer", help="Only this member.")]
 
@@ -54,7 +55,7 @@ def list_all(
 def lag(group: Group, topic: Topic, json: Json = False, dsn: Dsn = None) -> None:
     """How far a group is on each queue; -1 is its retry lane."""
     with broker(dsn) as mq:
-        mq._subscription_or_raise(group, topic)
+        mq.queries.require_subscription(group, topic)
         print_rows(rows(mq, _LAG, {"group": group, "topic": topic}), _LAG_COLUMNS, as_json=json)
 
 
@@ -62,13 +63,13 @@ def lag(group: Group, topic: Topic, json: Json = False, dsn: Dsn = None) -> None
 def add(
     group: Group,
     topic: Topic,
-    mode: Annotated[str, typer.Option(help="exclusive, shared, pinned or broadcast.")] = "exclusive",
+    mode: Annotated[Mode, typer.Option(help="exclusive, shared, pinned or broadcast.")] = "exclusive",
     start: Annotated[str, typer.Option(help="earliest, latest or a time.")] = "earliest",
     filter: Filter = None,
     tags: Tags = None,
     max_attempts: Annotated[int, typer.Option(help="Deliveries before a message is a dead letter.")] = 16,
     retry_delay: Annotated[str, typer.Option(help="Back-off before the second attempt; doubled each time.")] = "10 s",
-    on_failure: Annotated[str, typer.Option(help="skip, block_key or block_queue.")] = "skip",
+    on_failure: Annotated[OnFailure, typer.Option(help="skip, block_key or block_queue.")] = "skip",
     dsn: Dsn = None,
 ) -> None:
     """Subscribe a consumer group; nothing happens where it is with the same settings."""
@@ -80,13 +81,13 @@ def add(
 def alter(
     group: Group,
     topic: Topic,
-    mode: Annotated[str | None, typer.Option(help="exclusive or shared; the others cannot change.")] = None,
+    mode: Annotated[Mode | None, typer.Option(help="exclusive or shared; the others cannot change.")] = None,
     filter: Filter = None,
     tags: Tags = None,
     any_tag: Annotated[bool, typer.Option("--any-tag", help="Take the tags away.")] = False,
     max_attempts: Attempts = None,
     retry_delay: Delay = None,
-    on_failure: OnFailure = None,
+    on_failure: OnFailureOption = None,
     dsn: Dsn = None,
 ) -> None:
     """Change what is given; --filter true takes the filter away."""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from mqpg.choices import OnExpired, TopicKind
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, print_rows
 
@@ -25,7 +26,9 @@ def create(
     name: str,
     queues: Annotated[int, typer.Option(help="Ordered lanes; a key always takes the same one.")] = 8,
     retention: Retention = "7 days",
-    kind: Annotated[str, typer.Option(help="normal, or relay (undecided halves travel to the consumers).")] = "normal",
+    kind: Annotated[
+        TopicKind, typer.Option(help="normal, or relay (undecided halves travel to the consumers).")
+    ] = "normal",
     dsn: Dsn = None,
 ) -> None:
     """Create a topic; nothing happens where it is there with the same settings."""
@@ -44,7 +47,7 @@ def list_all(json: Json = False, dsn: Dsn = None) -> None:
 def depth(name: str, json: Json = False, dsn: Dsn = None) -> None:
     """Each queue of a topic, from its oldest offset to its next one."""
     with broker(dsn) as mq:
-        mq._queues_or_raise(name)
+        mq.queries.queue_count(name)
         print_rows(rows(mq, _DEPTH, {"topic": name}), ["queue_id", "oldest_offset", "next_offset"], as_json=json)
 
 
@@ -54,7 +57,7 @@ def alter(
     retention: Annotated[str | None, typer.Option(help="How long messages stay.")] = None,
     max_payload: Annotated[int | None, typer.Option(help="Largest payload, in bytes.")] = None,
     message_ttl: Annotated[str | None, typer.Option(help="When unread messages expire; 0 never.")] = None,
-    on_expired: Annotated[str | None, typer.Option(help="skip or dead_letter.")] = None,
+    on_expired: Annotated[OnExpired | None, typer.Option(help="skip or dead_letter.")] = None,
     lose_after: Annotated[str | None, typer.Option(help="What groups may lose by age; 0 nothing.")] = None,
     lose_over: Annotated[int | None, typer.Option(help="What groups may lose by bytes unread; 0 nothing.")] = None,
     dsn: Dsn = None,

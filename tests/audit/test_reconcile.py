@@ -53,7 +53,7 @@ def shop(mq: mqpg.Client, url: str) -> Iterator[mqpg.TransactionalProducer]:
 
 def lose(producer: mqpg.TransactionalProducer, payload: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     with monkeypatch.context() as patch:
-        patch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+        patch.setattr("mqpg._sync.producer.transactional.decide", lambda *_: None)
         with producer.transaction("orders", payload, key=f"k{payload}") as tx:
             tx.commit_payload({"final": payload})
     return str(tx.handle)

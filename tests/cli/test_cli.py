@@ -84,11 +84,18 @@ def test_producer_groups(mqpg: Run, dsn: str) -> None:
         (["topic", "create", "_no"], 2),
         (["topic", "create", "x", "--queues", "0"], 2),
         (["topic", "create", "x", "--retention", "soon"], 2),
-        (["group", "create", "x", "--checker", "oracle"], 2),
     ],
 )
 def test_bad_input_is_one_line(mqpg: Run, dsn: str, arguments: list[str], status: int) -> None:
     _one_line(mqpg(*arguments, "--dsn", dsn), status)
+
+
+def test_a_word_that_is_no_choice_is_refused_with_the_choices(mqpg: Run, dsn: str) -> None:
+    done = mqpg("group", "create", "x", "--checker", "oracle", "--dsn", dsn)
+    assert done.returncode == 2
+    assert "'oracle' is not one of" in done.stderr
+    for choice in ("due_checks", "ledger", "function", "url"):
+        assert f"'{choice}'" in done.stderr
 
 
 def test_created_again_with_other_arguments(mqpg: Run, dsn: str) -> None:

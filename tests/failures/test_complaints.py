@@ -17,7 +17,7 @@ from tests.failures.conftest import CrashingStage
 from tests.failures.stage import SALE, Stage, message_id
 from tests.sql.harness import eventually, positions, seconds
 
-STEPS = "mqpg._sync.transactional"
+STEPS = "mqpg._sync.producer.transactional"
 
 
 @pytest.fixture

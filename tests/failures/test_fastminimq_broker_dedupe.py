@@ -19,7 +19,7 @@ from tests.failures.stage import SALE, Stage
 from tests.integration.cutting import Proxy, proxy
 from tests.sql.harness import Broker, eventually
 
-STEPS = "mqpg._sync.outboxing"
+STEPS = "mqpg._sync.producer.outbox"
 NOW = timedelta(0)
 IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
@@ -204,7 +204,7 @@ def test_1_1_E10_consumer_dies_before_its_local_commit(stage: Stage) -> None:
     """Effect and offset are one transaction: both are undone, and the same offset comes again."""
     stage.sell(1)
     stage.append()
-    stage.killed("consume_there", "after", "mqpg._sync.offsets:Offsets.move")
+    stage.killed("consume_there", "after", "mqpg._sync.stores.offsets:Offsets.move")
     assert stage.effects() == []
     stage.finished("consume_there")
     assert stage.effects() == [1]

@@ -15,7 +15,7 @@ import mqpg
 from tests.failures.stage import SALE, Stage
 from tests.sql.harness import eventually
 
-STEPS = "mqpg._sync.outboxing"
+STEPS = "mqpg._sync.producer.outbox"
 NOW = timedelta(0)
 IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 

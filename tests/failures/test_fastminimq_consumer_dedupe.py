@@ -32,7 +32,7 @@ def inbox(stage: Stage) -> list[str]:
 
 
 # Where a consumer can die in a round: before its local commit, and after it, before the broker knows.
-DEATHS = [("after", "mqpg._sync.offsets:Offsets.move"), ("before", "mqpg:Client.ack")]
+DEATHS = [("after", "mqpg._sync.stores.offsets:Offsets.move"), ("before", "mqpg:Client.ack")]
 
 
 @pytest.mark.parametrize(("when", "step"), DEATHS, ids=["S3", "S4"])

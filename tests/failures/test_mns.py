@@ -183,7 +183,7 @@ def test_1_2_11_sent_inside_the_local_transaction_shares_its_fate(here: Stage, f
 
 def test_1_2_12_sending_after_the_local_transaction_cannot_be_lost(stage: Stage) -> None:
     """The producer dies between its commit and the send: the half message is the trace that a plain send lacks."""
-    stage.killed("sell", "after", "mqpg._sync.transactional:commit_local", id=1)
+    stage.killed("sell", "after", "mqpg._sync.producer.transactional:commit_local", id=1)
     assert stage.sold() == [1]
     assert stage.delivered() == []
     stage.check_back()

@@ -17,7 +17,7 @@ from tests.failures.actors import do_business, look_up
 from tests.failures.stage import Stage
 from tests.sql.harness import eventually
 
-POSTING = "mqpg._sync.posting"
+POSTING = "mqpg._sync.producer.post_message"
 IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 

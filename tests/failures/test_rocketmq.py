@@ -23,7 +23,7 @@ from tests.failures.test_mns import expire
 from tests.integration.cutting import Proxy
 from tests.sql.harness import cut_off, eventually, refused, seconds
 
-STEPS = "mqpg._sync.transactional"
+STEPS = "mqpg._sync.producer.transactional"
 IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 
@@ -282,7 +282,7 @@ def test_1_3_18_broker_dies_right_after_it_acknowledged_a_half(crashing: Crashin
     stage.exactly_once([1])
 
 
-@pytest.mark.parametrize("step", ["mqpg._sync.here:EffectHere._apply", "mqpg:Client.ack"])
+@pytest.mark.parametrize("step", ["mqpg._sync.consumer.same_database:SameDatabase._apply", "mqpg:Client.ack"])
 def test_1_3_19_consumer_dies_between_effect_and_acknowledgement(here: Stage, step: str) -> None:
     """Acknowledged before it is processed, a message is lost there. Here both are one transaction (C1)."""
     here.mq.send("orders", {"id": 1})

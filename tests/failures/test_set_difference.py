@@ -19,7 +19,7 @@ from tests.failures.conftest import CrashingStage
 from tests.failures.stage import SALE, Stage, message_id
 from tests.sql.harness import eventually, refused
 
-STEPS = "mqpg._sync.transactional"
+STEPS = "mqpg._sync.producer.transactional"
 IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 

@@ -70,11 +70,11 @@ def _replier(mq: mqpg.Client, local_url: str) -> None:
 
 
 _OWNERS = {
-    "prepare_half": "mqpg._sync.transactional",
-    "begin_local": "mqpg._sync.transactional",
-    "commit_local": "mqpg._sync.transactional",
-    "decide": "mqpg._sync.transactional",
-    "mark_done": "mqpg._sync.transactional",
+    "prepare_half": "mqpg._sync.producer.transactional",
+    "begin_local": "mqpg._sync.producer.transactional",
+    "commit_local": "mqpg._sync.producer.transactional",
+    "decide": "mqpg._sync.producer.transactional",
+    "mark_done": "mqpg._sync.producer.transactional",
 }
 
 

@@ -116,7 +116,7 @@ async def test_producer(
         async def unreachable(*_: Any) -> None:
             return None
 
-        monkeypatch.setattr("mqpg._async.transactional.decide", unreachable)
+        monkeypatch.setattr("mqpg._async.producer.transactional.decide", unreachable)
         async with producer.transaction(orders, 14) as tx:
             await tx.execute(INSERT, {"id": 14})
             await tx.commit_payload("fourteen")

@@ -12,11 +12,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import mqpg
 from mqpg import errors
-from mqpg._sql import statement
 from tests.fixtures.databases import OwnServer
 from tests.integration.cutting import Proxy, proxy
 
-_LAG = statement("select coalesce(sum(lag), 0) from mqpg.subscription_lag")
+
+def lag(mq: mqpg.Client) -> int:
+    with mq.transaction() as conn:
+        row = conn.execute("select coalesce(sum(lag), 0) from mqpg.subscription_lag").fetchone()
+    assert row is not None
+    return int(row[0])
 
 
 @pytest.mark.parametrize(
@@ -152,13 +156,13 @@ def test_client_producer_and_consumers_survive_a_restart(own_server: OwnServer, 
             time.sleep(0.2)
             with mq.transaction() as conn:
                 applied = [row[0] for row in conn.execute("select id from seen")]
-        while time.monotonic() < give_up and mq._value(_LAG, {}):
+        while time.monotonic() < give_up and lag(mq):
             time.sleep(0.2)
         stop.set()
         for thread in threads:
             thread.join(20)
             assert not thread.is_alive()
-        with there.effect._database.engine.connect() as local:  # type: ignore[union-attr]
+        with there._site._database.engine.connect() as local:  # type: ignore[union-attr]
             seen = [row[0] for row in local.exec_driver_sql("select id from seen")]
         there.close()
     assert sorted(applied) == list(range(60))

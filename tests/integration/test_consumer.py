@@ -324,10 +324,10 @@ def test_run_is_woken_by_the_appender(mq: mqpg.Client, topic: str) -> None:
 @pytest.mark.parametrize(
     ("when", "step", "applied"),
     [
-        ("after", "_sync.lanes.Lanes.receive", False),
-        ("after", "_sync.trying.Trial.apply", False),
-        ("after", "_sync.here.EffectHere._apply", False),
-        ("after", "_sync.here.EffectHere.step", True),
+        ("after", "_sync.consumer.assignment.QueueAssignment.receive", False),
+        ("after", "_sync.consumer.savepoints.SavepointRunner.run", False),
+        ("after", "_sync.consumer.same_database.SameDatabase._apply", False),
+        ("after", "_sync.consumer.same_database.SameDatabase.step", True),
     ],
 )
 def test_c1_killed(
@@ -351,11 +351,11 @@ def test_c1_killed(
 @pytest.mark.parametrize(
     ("when", "step"),
     [
-        ("after", "_sync.lanes.Lanes.receive"),
-        ("after", "_sync.trying.Trial.apply"),
-        ("before", "_sync.there.EffectThere._settle"),
-        ("after", "_sync.consume.Consuming.nack"),
-        ("after", "_sync.there.EffectThere._settle"),
+        ("after", "_sync.consumer.assignment.QueueAssignment.receive"),
+        ("after", "_sync.consumer.savepoints.SavepointRunner.run"),
+        ("before", "_sync.consumer.own_database.OwnDatabase._report"),
+        ("after", "_sync.client.receive.Receive.nack"),
+        ("after", "_sync.consumer.own_database.OwnDatabase._report"),
     ],
 )
 def test_c2_killed(mq: mqpg.Client, dsn: str, topic: str, local_url: str, engine: Engine, when: str, step: str) -> None:

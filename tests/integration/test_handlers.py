@@ -201,7 +201,7 @@ def test_a_handler_that_never_returns_is_left_alone(
     mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread cannot be ended: its connection is taken away, the message is given up, the others go on."""
-    monkeypatch.setattr("mqpg._sync._io._GRACE", 0.1)
+    monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
     @mqpg.consumer(topic, group="g", timeout=0.2, max_attempts=2, retry_delay="10 ms")
@@ -224,7 +224,7 @@ def test_a_handler_that_never_returns_is_left_alone(
 def test_a_handler_with_its_own_database_that_never_returns(
     mq: mqpg.Client, topic: str, engine: Engine, local_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mqpg._sync._io._GRACE", 0.1)
+    monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
     @mqpg.consumer(topic, group="g", database=local_url, consumer="one", timeout=0.2, max_attempts=2, retry_delay=0.01)
@@ -244,7 +244,7 @@ def test_a_handler_with_its_own_database_that_never_returns(
 def test_a_batch_that_never_returns_is_searched_for_the_culprit(
     mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mqpg._sync._io._GRACE", 0.1)
+    monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
     @mqpg.consumer(topic, group="g", batch=True, timeout=0.2, max_attempts=1)

@@ -188,11 +188,11 @@ def test_a_commit_verdict_flushes_sqlite(tmp_path: Path, journal: str) -> None:
 def test_a_wait_says_why(ledger: mqpg.Ledger) -> None:
     with ledger.database.engine.connect() as conn:
         ledger.begin(conn, "b.1.7.x")
-        look = ledger.look("b.1.7.x", lock_timeout=0.2)
+        look = ledger.look_up("b.1.7.x", lock_timeout=0.2)
         conn.rollback()
     assert look.verdict is mqpg.Verdict.WAIT
     assert str(look.reason).startswith("the local transaction is open: ")
-    assert ledger.look("b.1.7.x").reason is None
+    assert ledger.look_up("b.1.7.x").reason is None
 
 
 def test_a_commit_verdict_flushes_an_asynchronous_local_commit(empty_dsn: str) -> None:

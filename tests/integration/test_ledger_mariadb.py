@@ -160,7 +160,7 @@ def test_two_checkers_that_wait_for_one_that_rolls_back_agree(ledger: mqpg.Ledge
 def test_a_locked_range_makes_it_wait(ledger: mqpg.Ledger, engine: Engine) -> None:
     with engine.connect() as conn:
         conn.execute(text("select * from mqpg_ledger where handle > 'a' for update")).all()
-        look = ledger.look(HANDLE, lock_timeout=1)
+        look = ledger.look_up(HANDLE, lock_timeout=1)
     assert look.verdict is Verdict.WAIT
     assert "lock wait timeout" in str(look.reason).lower()
     assert ledger.verdict(HANDLE) is Verdict.ROLLBACK
@@ -186,7 +186,7 @@ def test_a_server_that_is_read_only_makes_it_wait(own_mariadb: MariaDB) -> None:
     with mqpg.Ledger(url.replace("root", "app")) as ledger:
         ledger.create()
         own_mariadb.execute("set global read_only = on")
-        look = ledger.look(HANDLE)
+        look = ledger.look_up(HANDLE)
         assert (look.verdict, "read-only" in str(look.reason)) == (Verdict.WAIT, True)
         own_mariadb.execute("set global read_only = off")
         assert ledger.verdict(HANDLE) is Verdict.ROLLBACK

@@ -246,7 +246,7 @@ def test_a_final_payload_is_sent_by_whoever_commits(
     with producer.transaction("orders", "draft") as tx:
         tx.commit_payload({"final": 1})
     assert delivered(mq) == [{"final": 1}]
-    monkeypatch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+    monkeypatch.setattr("mqpg._sync.producer.transactional.decide", lambda *_: None)
     with producer.transaction("orders", "draft") as tx:
         tx.commit_payload({"final": 2})
     assert producer.ledger.final_payload(tx.handle) == mqpg.Json('{"final":2}')
@@ -293,7 +293,7 @@ def test_recovery_goes_on_beyond_what_the_broker_refuses(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+    monkeypatch.setattr("mqpg._sync.producer.transactional.decide", lambda *_: None)
     for number in range(7):
         with producer.transaction("orders", number) as tx:
             tx.commit_payload("x" * 100 if number == 3 else {"final": number})
@@ -311,12 +311,12 @@ def test_a_fenced_transaction_cannot_begin(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The check-back comes between the half message and the local transaction."""
-    from mqpg._sync import transactional
+    from mqpg._sync.producer import transactional
 
     prepare = transactional.prepare_half
 
-    def slow(*args: Any) -> str:
-        handle = prepare(*args)
+    def slow(*args: Any, **kwargs: Any) -> str:
+        handle = prepare(*args, **kwargs)
         assert producer.ledger.verdict(handle) is mqpg.Verdict.ROLLBACK
         return handle
 
@@ -346,7 +346,7 @@ def test_a_group_whose_checker_looks_into_another_ledger_is_refused(
 def test_recovery_sends_what_the_producer_could_not(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+    monkeypatch.setattr("mqpg._sync.producer.transactional.decide", lambda *_: None)
     for number in range(5):
         with producer.transaction("orders", number) as tx:
             pass

@@ -140,7 +140,7 @@ def test_a_replier_killed_before_its_commit_replies_once(
     while not mq.receive("readers", "sums", wait=5):
         pass
     db.execute("select mqpg.seek('readers', 'sums', 'earliest')")
-    crash_at("replier", dsn, "", "after", "_sync.requests.Requesting.reply")
+    crash_at("replier", dsn, "", "after", "_sync.client.request_reply.RequestReply.reply")
     assert asked == []
     with running(mqpg.consumer("sums", group="readers")(add), mq):
         thread.join(60)

@@ -155,16 +155,16 @@ def test_failover_before_the_local_transaction_leaves_nothing_visible(
 
     Only the handle in the ledger counts, so the first one's half is nobody's and its check-back rolls it back.
     """
-    from mqpg._sync import transactional
+    from mqpg._sync.producer import transactional
 
     prepare = transactional.prepare_half
     first: list[Any] = []
 
-    def unlucky(mq: mqpg.Client, *arguments: Any) -> str:
-        handle = prepare(mq, *arguments)
+    def unlucky(mq: mqpg.Client, **arguments: Any) -> str:
+        handle = prepare(mq, **arguments)
         if not first:
             first.append((mq.dsn, handle))
-            sites[0 if mq.dsn == brokers.seats[0].dsn else 1].crash()
+            sites[0 if mq.dsn == brokers.endpoints[0].dsn else 1].crash()
             raise errors.OutcomeUnknown("the answer is lost")
         return handle
 
@@ -269,7 +269,7 @@ def test_reconciliation_asks_each_handle_s_own_broker(
     producer: mqpg.TransactionalProducer, brokers: protocols.Brokers, sites: list[Site], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+        patch.setattr("mqpg._sync.producer.transactional.decide", lambda *_: None)
         handles = [send(producer, number).handle for number in range(4)]
     sites[0].crash()
     reconciler = protocols.Reconciler(brokers, producer.ledger, older_than=AT_ONCE)

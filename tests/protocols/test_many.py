@@ -126,7 +126,7 @@ def test_a_fence_on_any_of_them_stops_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """A check-back comes between the second half message and its ledger row."""
-    from mqpg._sync import localtx
+    from mqpg._sync.producer import local_transaction as localtx
 
     producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
     producer.create_ledger()
@@ -150,10 +150,10 @@ def test_a_fence_on_any_of_them_stops_all(
 
 @pytest.mark.chaos
 @pytest.mark.parametrize(("when", "step", "done"), [
-    ("after", "localtx.prepare_half", False),
-    ("before", "transactional.commit_local", False),
-    ("before", "transactional.decide_all", True),
-    ("after", "transactional.decide_all", True),
+    ("after", "producer.local_transaction.prepare_half", False),
+    ("before", "producer.transactional.commit_local", False),
+    ("before", "producer.transactional.decide_all", True),
+    ("after", "producer.transactional.decide_all", True),
 ])  # fmt: skip
 def test_killed_producer(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str, topics: list[str], sqlite: Engine, when: str,

@@ -161,7 +161,7 @@ def test_a_slow_transaction_is_not_rolled_back_under_its_feet(
 def test_a_transaction_that_recovery_gave_up_cannot_begin(
     mq: mqpg.Client, orders: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mqpg._sync import outboxing
+    from mqpg._sync.producer import outbox as outboxing
 
     producer = outbox(mq, engine)
     prepare = outboxing.prepare_message
@@ -369,7 +369,7 @@ async def test_async(amq: mqpg.AsyncClient, mq: mqpg.Client, orders: str, sqlite
 def _main(dsn: str, local_url: str, when: str, step: str, kind: str) -> None:
     from sqlalchemy import create_engine
 
-    from mqpg._sync import outboxing
+    from mqpg._sync.producer import outbox as outboxing
 
     die_at(outboxing, step, when)
     with mqpg.connect(dsn) as mq:

@@ -112,11 +112,11 @@ def test_a_repeated_post_is_stored_once(mq: mqpg.Client, dsn: str, orders: str, 
 
 
 STATES = [
-    ("before", "mqpg._sync.posting.store", [], []),
-    ("after", "mqpg._sync.posting.store", [], []),
-    ("before", "mqpg._sync.posting._result", [1], [1]),
-    ("before", "mqpg._sync.posting.decide", [1], [1]),
-    ("after", "mqpg._sync.posting.decide", [1], [1]),
+    ("before", "mqpg._sync.producer.post_message.store", [], []),
+    ("after", "mqpg._sync.producer.post_message.store", [], []),
+    ("before", "mqpg._sync.producer.post_message._result", [1], [1]),
+    ("before", "mqpg._sync.producer.post_message.decide", [1], [1]),
+    ("after", "mqpg._sync.producer.post_message.decide", [1], [1]),
 ]
 
 

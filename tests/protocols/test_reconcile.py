@@ -120,7 +120,7 @@ def producer(mq: mqpg.Client, orders: str, engine: Engine) -> mqpg.Transactional
 def lose(producer: mqpg.TransactionalProducer, payload: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """A transaction that commits locally and whose COMMIT never leaves; its row is even marked done."""
     with monkeypatch.context() as patch:
-        patch.setattr("mqpg._sync.transactional.decide", lambda *_: None)
+        patch.setattr("mqpg._sync.producer.transactional.decide", lambda *_: None)
         with producer.transaction("orders", payload) as tx:
             tx.execute(INSERT, {"id": payload})
             tx.commit_payload({"final": payload})

@@ -294,13 +294,13 @@ def test_find_and_states(mq: mqpg.Client, relayed: str) -> None:
 
 
 CRASHES = [
-    ("before", "mqpg._sync.relay.RelayInbox._store"),  # S3
-    ("after", "mqpg._sync.relay.RelayInbox._store"),
-    ("after", "mqpg._sync.offsets.Offsets.move"),  # S4, S8
-    ("before", "mqpg._sync.client.Client.ack"),
-    ("after", "mqpg._sync.client.Client.ack"),
-    ("before", "mqpg._sync.relay.RelayInbox._take"),  # S7
-    ("after", "mqpg._sync.relay.RelayInbox._take"),
+    ("before", "mqpg._sync.stores.prepared.PreparedMessages.store"),  # S3
+    ("after", "mqpg._sync.stores.prepared.PreparedMessages.store"),
+    ("after", "mqpg._sync.stores.offsets.Offsets.move"),  # S4, S8
+    ("before", "mqpg._sync.client.client.Client.ack"),
+    ("after", "mqpg._sync.client.client.Client.ack"),
+    ("before", "mqpg._sync.stores.prepared.PreparedMessages.take"),  # S7
+    ("after", "mqpg._sync.stores.prepared.PreparedMessages.take"),
 ]
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,22 +18,26 @@ def test_generated_code_is_up_to_date() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_check_notices_a_changed_file(tmp_path: Path) -> None:
-    target = ROOT / "mqpg" / "_sync" / "find.py"
-    from importlib.util import module_from_spec, spec_from_file_location
-
+def test_check_notices_a_changed_file_and_one_too_many(tmp_path: Path) -> None:
+    generated = ROOT / "mqpg" / "_sync"
     spec = spec_from_file_location("async_to_sync", ROOT / "tools" / "async_to_sync.py")
     assert spec is not None
     assert spec.loader is not None
     tool = module_from_spec(spec)
     spec.loader.exec_module(tool)
-    tool.TARGET = tmp_path
-    (tmp_path / "find.py").write_text(target.read_text() + "\n# changed by hand\n")
+    tool.TARGET = tmp_path / "_sync"
+    shutil.copytree(generated, tool.TARGET, ignore=shutil.ignore_patterns("__pycache__"))
+    assert tool.main(["--check"]) == 0
+    trace = tool.TARGET / "client" / "trace.py"
+    trace.write_text(trace.read_text() + "\n# changed by hand\n")
+    assert tool.main(["--check"]) == 1
+    shutil.copy(generated / "client" / "trace.py", trace)
+    (tool.TARGET / "client" / "old.py").write_text("# its source is gone\n")
     assert tool.main(["--check"]) == 1
 
 
 def test_nothing_asynchronous_is_left() -> None:
-    for path in (ROOT / "mqpg" / "_sync").glob("*.py"):
+    for path in (ROOT / "mqpg" / "_sync").rglob("*.py"):
         text = path.read_text()
         assert "async def" not in text
         assert "await " not in text, path

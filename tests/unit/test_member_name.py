@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine
 
-from mqpg._consumption import Options
+from mqpg.handlers.options import ConsumerOptions
 
 URL = "postgresql+psycopg://app:secret@db:5432/shop"
 
 
 def name(database: object = None, consumer: str | None = None) -> str:
-    return Options("t", "g", database=database, consumer=consumer).name
+    return ConsumerOptions("t", "g", database=database, consumer=consumer).name
 
 
 @pytest.fixture(autouse=True)

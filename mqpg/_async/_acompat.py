@@ -1,0 +1,157 @@
+"""What differs between the asynchronous and the synchronous library, under one set of names.
+
+mqpg/_sync/_acompat.py is the synchronous half, also written by hand. Everything else in mqpg/_sync
+is generated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import psycopg
+import psycopg_pool
+from sqlalchemy import URL
+from sqlalchemy.ext.asyncio import AsyncConnection as Connection
+from sqlalchemy.ext.asyncio import AsyncEngine as Engine
+from sqlalchemy.ext.asyncio import AsyncSession as Session
+from sqlalchemy.ext.asyncio import async_scoped_session as ScopedSession
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from mqpg import dsn as dsns
+from mqpg.errors import HandlerTimeout
+
+__all__ = [
+    "Connection",
+    "DriverConnection",
+    "Engine",
+    "Event",
+    "Lock",
+    "PgConnection",
+    "Pool",
+    "Returns",
+    "ScopedSession",
+    "Session",
+    "background",
+    "call_within",
+    "database_url",
+    "driver_connection",
+    "gather",
+    "in_thread",
+    "make_engine",
+    "run_sync",
+    "sleep",
+    "sync_engine",
+    "wait_any",
+    "wait_for",
+    "waker",
+]
+
+DriverConnection = psycopg.AsyncConnection
+PgConnection = psycopg.AsyncConnection[Any]
+Pool = psycopg_pool.AsyncConnectionPool[PgConnection]
+Event = asyncio.Event
+Lock = asyncio.Lock
+T = TypeVar("T")
+# What a function of either library returns: `Returns[int]` is Awaitable[int] here, and int in the
+# synchronous library.
+Returns = Awaitable[T]
+
+sleep = asyncio.sleep
+in_thread = asyncio.to_thread
+
+
+def make_engine(url: URL, **options: Any) -> Engine:
+    return create_async_engine(url, **options)
+
+
+def sync_engine(engine: Engine) -> Any:
+    """The engine on which events are listened to."""
+    return engine.sync_engine
+
+
+def database_url(url: str | URL) -> URL:
+    return dsns.to_sqlalchemy(url, asynchronous=True)
+
+
+async def driver_connection(conn: Connection) -> Any:
+    return (await conn.get_raw_connection()).driver_connection
+
+
+async def run_sync(conn: Connection, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a synchronous function with the (synchronous) connection."""
+    return await conn.run_sync(function, *args)
+
+
+async def wait_for(event: Event, seconds: float) -> bool:
+    """Wait until the event is set. False where it was not set within `seconds`."""
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True
+
+
+async def wait_any(event: Event, stop: Event | None, seconds: float) -> None:
+    """Wait until one of the events is set, for `seconds` at most."""
+    if event.is_set() or (stop is not None and stop.is_set()):
+        return
+    waiting = [asyncio.ensure_future(one.wait()) for one in (event, stop) if one is not None]
+    try:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waiting:
+            one.cancel()
+
+
+def waker(event: Event) -> Callable[[], None]:
+    """A function that sets the event, from any thread."""
+    loop = asyncio.get_running_loop()
+
+    def wake() -> None:
+        loop.call_soon_threadsafe(event.set)
+
+    return wake
+
+
+async def gather(calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    """Run all of them at the same time until all have ended, and then raise the first error."""
+    results = await asyncio.gather(*(call() for call in calls), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+
+
+@asynccontextmanager
+async def background(work: Callable[[Event], Awaitable[None]]) -> AsyncGenerator[None]:
+    """Run `work` while the body runs.
+
+    When the body ends, the event that `work` was given is set, and `work` ends.
+    """
+    done = Event()
+    task = asyncio.ensure_future(work(done))
+    try:
+        yield
+    finally:
+        done.set()
+        await asyncio.shield(task)
+
+
+async def call_within(
+    seconds: float | None, call: Callable[[], Awaitable[Any]], conn: PgConnection | Connection | None
+) -> Any:
+    """The result of `call`, which works on `conn`.
+
+    After `seconds` it is cancelled, and HandlerTimeout is raised.
+    """
+    if seconds is None:
+        return await call()
+    try:
+        async with asyncio.timeout(seconds) as limit:
+            return await call()
+    except TimeoutError:
+        if limit.expired():
+            raise HandlerTimeout(f"not finished within {seconds:g} s") from None
+        raise

@@ -1,0 +1,240 @@
+"""The connections of a client, and how one call runs on them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+import psycopg_pool
+import stamina
+
+from mqpg import _connect
+from mqpg._async._acompat import PgConnection, Pool
+from mqpg._async.client.execute import Caller, rows_in
+from mqpg._async.closing import AsyncClosing
+from mqpg._listener import TickListener, release, share
+from mqpg._sql import Statement, statement
+from mqpg.dsn import describe
+from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
+from mqpg.message import BrokerInfo
+from mqpg.settings import Settings
+
+__all__ = ["BaseClient"]
+
+logger = logging.getLogger("mqpg")
+
+_BROKER = statement("select broker_id, incarnation from mqpg.broker")
+
+# The pool pauses longer after each failed attempt to connect. Asking in slices makes it start from
+# the first pause.
+_SLICE = 5.0
+
+
+class BaseClient(AsyncClosing):
+    """A pool of autocommit connections, opened when it is first needed.
+
+    Threads and tasks may share it.
+    """
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self.dsn = dsn
+        self.settings = settings
+        self.generation = 0
+        """How many connections were made so far. What was true of the broker may no longer be true
+        after another one,
+        because the broker may have been promoted or restored meanwhile.
+        """
+        self._info: BrokerInfo | None = None
+        self._info_generation = 0
+        self._listener: TickListener | None = None
+        self._pool = Pool(
+            dsn,
+            kwargs=_connect.options(dsn, settings),
+            min_size=settings.pool_min_size,
+            max_size=max(settings.pool_max_size, settings.pool_min_size),
+            timeout=settings.pool_timeout,
+            reconnect_timeout=_SLICE,
+            configure=self._configure,
+            check=_check,
+            open=False,
+            name=settings.application_name,
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {describe(self.dsn)}>"
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return bool(self._pool.closed) and self._info is not None
+
+    async def close(self) -> None:
+        """Close all connections. The client cannot be used afterwards."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            release(listener)
+        await self._pool.close()
+
+    async def info(self) -> BrokerInfo:
+        """Identify the broker.
+
+        The client asks when it connects, and again after it had to make new connections.
+
+        Returns:
+            The broker's id, its incarnation and the version of its schema.
+
+        Raises:
+            ConnectionFailed: The broker does not answer.
+            SchemaError: The schema is missing or of another version.
+        """
+        if self._info is None:
+            self._info = await self._verify()
+        elif self._info_generation != self.generation:
+            generation = self.generation
+            broker_id, incarnation = (await self._rows(_BROKER, {}, repeat=True))[0]
+            self._info = BrokerInfo(broker_id, incarnation, self._info.schema_version)
+            self._info_generation = generation
+        return self._info
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[PgConnection]:
+        """Open a transaction to hand to several calls as `conn=`.
+
+        It commits when the block ends and rolls back when the block raises (protocol T1 for sends,
+        C1 for receives).
+
+        Yields:
+            The psycopg connection.
+
+        Raises:
+            ConnectionFailed: No connection could be had, or it was lost.
+        """
+        try:
+            async with self._connection() as conn, conn.transaction():
+                yield conn
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            known = translate(error)
+            raise (known if isinstance(known, ConnectionFailed) else error) from error
+
+    def _ticks(self) -> TickListener:
+        """The listener that all clients of this process share for one broker."""
+        if self._listener is None:
+            self._listener = share(self.dsn, self.settings)
+        return self._listener
+
+    async def _open(self) -> None:
+        await self.info()
+        await self._pool.open()
+
+    async def _verify(self) -> BrokerInfo:
+        """Use one plain connection, whose failure carries its reason, unlike the pool's time-out."""
+        try:
+            conn = await PgConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
+            async with conn:
+                return await _read_info(conn)
+        except psycopg.Error as error:
+            known = translate(error)
+            if isinstance(known, ConnectionFailed):
+                known = ConnectionFailed(f"cannot connect to {describe(self.dsn)}: {known}")
+            raise known from error
+
+    async def _configure(self, conn: PgConnection) -> None:
+        self.generation += 1
+        await conn.execute(_connect.SESSION)
+
+    @asynccontextmanager
+    async def _connection(self) -> AsyncGenerator[PgConnection]:
+        if self._pool.closed:
+            raise ConnectionFailed("this client is closed")
+        deadline = time.monotonic() + self.settings.pool_timeout
+        while True:
+            try:
+                conn = await self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
+                break
+            except psycopg_pool.PoolClosed:
+                raise ConnectionFailed("this client is closed") from None
+            except psycopg_pool.PoolTimeout:
+                if time.monotonic() >= deadline:
+                    raise ConnectionFailed(
+                        f"no connection to {describe(self.dsn)} within {self.settings.pool_timeout:g} s: "
+                        "the server does not answer, or all connections of this client are in use"
+                    ) from None
+        try:
+            yield conn
+        finally:
+            await self._pool.putconn(conn)
+
+    async def _rows(
+        self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
+    ) -> list[Sequence[Any]]:
+        """Run one statement, in the caller's transaction or at once on a pooled connection.
+
+        `repeat` says that the statement does no harm when it runs twice. Where the connection is
+        lost and the outcome is unknown, such a statement is repeated; any other one raises
+        OutcomeUnknown.
+        """
+        if conn is not None:
+            return await rows_in(conn, statement, values)
+        try:
+            return await self._once(statement, values)
+        except OutcomeUnknown:
+            if not repeat:
+                raise
+        return await self._again(statement, values)
+
+    async def _once(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+        async with self._connection() as conn:
+            try:
+                return await (await conn.execute(statement.query, values)).fetchall()
+            except psycopg.Error as error:
+                known = translate(error)
+                if isinstance(known, ConnectionFailed):
+                    known = OutcomeUnknown(f"outcome unknown, connection to {describe(self.dsn)} lost: {known}")
+                raise known from error
+
+    async def _again(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+        """Repeat after a lost connection until the server is back, for `retry_timeout` at most."""
+        timeout = self.settings.retry_timeout
+        retrying = stamina.retry_context(
+            on=ConnectionFailed, attempts=None, timeout=timeout, wait_initial=0.05, wait_max=1.0, wait_jitter=0.2
+        )
+        rows: list[Sequence[Any]] = []
+        async for attempt in retrying:
+            with attempt:
+                try:
+                    rows = await self._once(statement, values)
+                except SpentReceipt:
+                    # The first attempt did arrive, so nothing of the delivery is left.
+                    return []
+        return rows
+
+
+async def _check(conn: PgConnection) -> None:
+    if conn.closed or _connect.has_news(conn.fileno()):
+        await Pool.check_connection(conn)
+
+
+async def _read_info(conn: PgConnection) -> BrokerInfo:
+    from mqpg import migrate
+
+    version = await _scalar(conn, "select to_regclass('mqpg.alembic_version')::text")
+    if version is not None:
+        version = await _scalar(conn, "select version_num from mqpg.alembic_version")
+    try:
+        migrate.verify(version)
+    except Error as error:
+        raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None
+    cursor = await conn.execute(_BROKER.query)
+    row = await cursor.fetchone()
+    assert row is not None  # the migration inserts it
+    return BrokerInfo(row[0], row[1], version)
+
+
+async def _scalar(conn: PgConnection, query: str) -> Any:
+    cursor = await conn.execute(query.encode())
+    row = await cursor.fetchone()
+    return row[0] if row else None

@@ -1,0 +1,259 @@
+"""Half messages and the decisions over them (protocol T2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mqpg._async.client.connection import BaseClient
+from mqpg._async.client.execute import Caller, scalar
+from mqpg._async.client.send import listed
+from mqpg._sql import Statement, function
+from mqpg.message import Interval, Outcome, encode, encode_all, interval
+
+__all__ = ["HalfMessages"]
+
+_PREPARE = function(
+    "prepare",
+    "topic text, payload text, producer_group text, key text, tag text, headers jsonb, "
+    "check_after interval, delay interval, dedup_id text",
+)
+_PREPARE_BATCH = function(
+    "prepare_batch",
+    "topic text, payloads text[], producer_group text, keys text[], tags text[], headers jsonb[], "
+    "check_after interval, delay interval",
+    columns="*",
+)
+_COMMIT = function("commit", "handle text")
+_COMMIT_WITH = function("commit", "handle text, payload text")
+_ROLLBACK = function("rollback", "handle text")
+_COMMIT_BATCH = function("commit_batch", "handles text[]", columns="handle, outcome")
+_COMMIT_BATCH_WITH = function("commit_batch", "handles text[], payloads text[]", columns="handle, outcome")
+_ROLLBACK_BATCH = function("rollback_batch", "handles text[]", columns="handle, outcome")
+_LOCAL_BEGIN = function("local_begin", "handle text")
+
+
+class HalfMessages(BaseClient):
+    """Calls of a transactional producer.
+
+    Decisions are idempotent: the first one stands, and the outcome of every later one says which it
+    was.
+    """
+
+    async def prepare(
+        self,
+        topic: str,
+        payload: Any,
+        producer_group: str,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        check_after: Interval | None = None,
+        delay: Interval | None = None,
+        dedup_id: str | None = None,
+        conn: Caller | None = None,
+    ) -> str:
+        """Store a half message, which stays invisible until it is committed (protocol T2, step 1).
+
+        The half message is durable when the call returns, because the call runs on its own
+        connection. With `conn` it is durable only after the caller's commit, and the local
+        transaction must not begin before that.
+
+        Args:
+            topic: The topic's name.
+            payload: Any object that JSON can hold, or mqpg.Json. `commit` may replace it.
+            producer_group: The group that answers check-backs for this half message.
+            key: Messages with the same key keep their order. None: no key.
+            tag: A word that subscriptions may choose messages by.
+            headers: Any object that JSON can hold.
+            check_after: How long the half message may stay undecided before it is checked back.
+                None: as the producer group says.
+            delay: How long after the commit the message becomes visible. None: at once.
+            dedup_id: A second half message with this id is not stored while the setting
+                `dedup_window` lasts; the call then returns the handle of the first. None: no
+                deduplication.
+            conn: The caller's transaction: a psycopg or SQLAlchemy connection, or a Session. None:
+                the call commits at once.
+
+        Returns:
+            The handle that names the half message in `commit`, `rollback` and the ledger.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            UnknownProducerGroup: There is no such producer group.
+            InvalidArgument: An argument is out of range, or the payload is not JSON.
+            PayloadTooLarge: The payload is larger than the topic allows.
+            ConnectionFailed: The broker did not answer within `retry_timeout`. A half message that
+                was stored all the same has a handle that nobody knows, and the check-back rolls it
+                back.
+        """
+        values = {
+            "topic": topic,
+            "payload": encode(payload),
+            "producer_group": producer_group,
+            "key": key,
+            "tag": tag,
+            "headers": encode(headers),
+            "check_after": interval(check_after),
+            "delay": interval(delay),
+            "dedup_id": dedup_id,
+        }
+        # At worst a repetition leaves a half message whose handle nobody has. The check-back rolls
+        # it back.
+        return str(scalar(await self._rows(_PREPARE, values, conn, repeat=True)))
+
+    async def prepare_batch(
+        self,
+        topic: str,
+        payloads: Sequence[Any],
+        producer_group: str,
+        *,
+        keys: Sequence[str | None] | None = None,
+        tags: Sequence[str | None] | None = None,
+        headers: Sequence[Any] | None = None,
+        check_after: Interval | None = None,
+        delay: Interval | None = None,
+        conn: Caller | None = None,
+    ) -> list[str]:
+        """Store many half messages of one topic, all or none (protocol T2, step 1).
+
+        Args:
+            topic: The topic's name.
+            payloads: The payloads, as in `prepare`.
+            producer_group: The group that answers check-backs for these half messages.
+            keys: One key or None for each payload. None: no message has a key.
+            tags: One tag or None for each payload. None: no message has a tag.
+            headers: One object or None for each payload. None: no message has headers.
+            check_after: How long they may stay undecided before they are checked back. None: as the
+                group says.
+            delay: How long after its commit each message becomes visible. None: at once.
+            conn: The caller's transaction, as in `prepare`. None: the call commits at once.
+
+        Returns:
+            The handles in the order of `payloads`. Each half message is decided separately.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            UnknownProducerGroup: There is no such producer group.
+            InvalidArgument: The lists differ in length, or one element is invalid; nothing was
+                stored.
+            PayloadTooLarge: A payload is larger than the topic allows; nothing was stored.
+            ConnectionFailed: The broker did not answer within `retry_timeout`.
+        """
+        values = {
+            "topic": topic,
+            "payloads": encode_all(payloads),
+            "producer_group": producer_group,
+            "keys": listed(keys, "keys"),
+            "tags": listed(tags, "tags"),
+            "headers": encode_all(headers),
+            "check_after": interval(check_after),
+            "delay": interval(delay),
+        }
+        return [row[0] for row in await self._rows(_PREPARE_BATCH, values, conn, repeat=True)]
+
+    async def commit(self, handle: str, payload: Any = None, *, conn: Caller | None = None) -> Outcome:
+        """Commit a half message (protocol T2, step 3).
+
+        Args:
+            handle: The handle that `prepare` returned.
+            payload: What is delivered instead of the prepared payload. None keeps the prepared one.
+            conn: The caller's transaction, as in `prepare`. None: durable when the call returns.
+
+        Returns:
+            COMMITTED or ALREADY_COMMITTED; ALREADY_ROLLED_BACK where another decision came first;
+            UNKNOWN where the handle names no half message of this broker.
+
+        Raises:
+            InvalidArgument: `handle` is None, or the payload is not JSON.
+            PayloadTooLarge: The payload is larger than the topic allows; nothing was decided.
+            ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
+                again.
+        """
+        if payload is None:
+            return Outcome(scalar(await self._rows(_COMMIT, {"handle": handle}, conn, repeat=True)))
+        values = {"handle": handle, "payload": encode(payload)}
+        return Outcome(scalar(await self._rows(_COMMIT_WITH, values, conn, repeat=True)))
+
+    async def rollback(self, handle: str, *, conn: Caller | None = None) -> Outcome:
+        """Roll a half message back (protocol T2, step 3).
+
+        Args:
+            handle: The handle that `prepare` returned.
+            conn: The caller's transaction, as in `prepare`. None: durable when the call returns.
+
+        Returns:
+            ROLLED_BACK or ALREADY_ROLLED_BACK; ALREADY_COMMITTED where another decision came first;
+            UNKNOWN where the handle names no half message of this broker.
+
+        Raises:
+            InvalidArgument: `handle` is None.
+            ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
+                again.
+        """
+        return Outcome(scalar(await self._rows(_ROLLBACK, {"handle": handle}, conn, repeat=True)))
+
+    async def commit_batch(
+        self, handles: Sequence[str], payloads: Sequence[Any] | None = None, *, conn: Caller | None = None
+    ) -> list[tuple[str, Outcome]]:
+        """Commit many half messages at once (protocol T2, step 3).
+
+        Args:
+            handles: The handles, of any topics and groups of this broker.
+            payloads: One final payload for each handle; an element that is None keeps the prepared
+                payload. None: all keep theirs.
+            conn: The caller's transaction, as in `prepare`. None: durable when the call returns.
+
+        Returns:
+            Pairs of handle and outcome in the order of `handles`.
+
+        Raises:
+            InvalidArgument: A handle is None, or the lists differ in length; nothing was decided.
+            PayloadTooLarge: A payload is larger than its topic allows; nothing was decided.
+            ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
+                again.
+        """
+        values: dict[str, Any] = {"handles": listed(handles, "handles")}
+        if payloads is None:
+            return await self._outcomes(_COMMIT_BATCH, values, conn)
+        return await self._outcomes(_COMMIT_BATCH_WITH, values | {"payloads": encode_all(payloads)}, conn)
+
+    async def rollback_batch(self, handles: Sequence[str], *, conn: Caller | None = None) -> list[tuple[str, Outcome]]:
+        """Roll many half messages back at once (protocol T2, step 3).
+
+        Args:
+            handles: The handles, of any topics and groups of this broker.
+            conn: The caller's transaction, as in `prepare`. None: durable when the call returns.
+
+        Returns:
+            Pairs of handle and outcome in the order of `handles`.
+
+        Raises:
+            InvalidArgument: A handle is None; nothing was decided.
+            ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
+                again.
+        """
+        return await self._outcomes(_ROLLBACK_BATCH, {"handles": listed(handles, "handles")}, conn)
+
+    async def local_begin(self, handle: str, *, conn: Caller) -> None:
+        """Write the ledger row of a local transaction in the broker's database (T2, step 2).
+
+        It must be the first statement of that transaction.
+
+        Args:
+            handle: The handle that `prepare` returned.
+            conn: The local transaction: a psycopg or SQLAlchemy connection, or a Session.
+
+        Raises:
+            UnknownHandle: The handle names no half message of this broker.
+            Fenced: A check-back has already ruled that this transaction rolls back, so it must roll
+                back.
+        """
+        await self._rows(_LOCAL_BEGIN, {"handle": handle}, conn)
+
+    async def _outcomes(
+        self, statement: Statement, values: dict[str, Any], conn: Caller | None
+    ) -> list[tuple[str, Outcome]]:
+        rows = await self._rows(statement, values, conn, repeat=True)
+        return [(handle, Outcome(outcome)) for handle, outcome in rows]

@@ -1,0 +1,53 @@
+"""The passes that workers run, for programs that run them without a worker."""
+
+from __future__ import annotations
+
+from mqpg._async.client.connection import BaseClient
+from mqpg._async.client.execute import Caller, scalar
+from mqpg._sql import function
+
+__all__ = ["Maintenance"]
+
+_APPEND = function("append", "max_messages int")
+_KEEP = function("keep", columns="*")
+
+
+class Maintenance(BaseClient):
+    """Passes of the appender and the keeper."""
+
+    async def append(self, max_messages: int | None = None, *, conn: Caller | None = None) -> int:
+        """Run one pass of the appender: messages whose transactions have committed become visible.
+
+        Args:
+            max_messages: About how many messages to append. The messages of one transaction are
+                never split. None: all.
+            conn: A READ COMMITTED transaction in which this is the first statement. None: the call
+                commits at once.
+
+        Returns:
+            How many messages became visible.
+
+        Raises:
+            InvalidArgument: `max_messages` is out of range.
+            WrongTransaction: The transaction of `conn` has written before, or is not READ
+                COMMITTED.
+            RestoredCluster: The database was restored into another cluster; `mqpg.adopt()` has to
+                run first.
+        """
+        return int(scalar(await self._rows(_APPEND, {"max_messages": max_messages}, conn, repeat=True)))
+
+    async def keep(self, *, conn: Caller | None = None) -> list[tuple[object, ...]]:
+        """Run one pass of the keeper, which makes, closes and drops segments.
+
+        Args:
+            conn: A READ COMMITTED transaction in which this is the first statement. None: the call
+                commits at once.
+
+        Returns:
+            The report: rows of action, family, segment number and detail.
+
+        Raises:
+            WrongTransaction: The transaction of `conn` has written before, or is not READ
+                COMMITTED.
+        """
+        return [tuple(row) for row in await self._rows(_KEEP, {}, conn, repeat=True)]

@@ -1,0 +1,166 @@
+"""What consumers, producers and commands ask the broker beside the SQL API.
+
+`mq.queries` is their one door to the broker: they call no private method of the client.
+Applications do not need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from mqpg._async.client.connection import BaseClient
+from mqpg._async.client.execute import Caller, scalar
+from mqpg._sql import statement
+from mqpg.choices import Checker, Mode, OnFailure, TopicKind
+from mqpg.errors import ConfigurationError, ConnectionFailed, PayloadTooLarge, UnknownSubscription, UnknownTopic
+
+__all__ = ["Queries"]
+
+_PING = statement("select 1")
+_SECONDS = statement("select cast(extract(epoch from cast(%(lease)s as interval)) as float8)")
+_TOPIC = "from mqpg.topic t where t.name = cast(%(topic)s as text)"
+_QUEUES = statement(f"select t.queues {_TOPIC}")
+_KIND = statement(f"select t.kind {_TOPIC}")
+_MAX_PAYLOAD = statement(f"select t.max_payload {_TOPIC}")
+_SUBSCRIPTION = """
+    from mqpg.subscription s join mqpg.topic t using (topic_id)
+    where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text) and s.member = ''
+"""
+_MODE = statement(f"select s.mode {_SUBSCRIPTION}")
+_ON_FAILURE = statement(f"select s.on_failure {_SUBSCRIPTION}")
+_CHECKER = statement("select g.checker from mqpg.producer_group g where g.name = cast(%(name)s as text)")
+_DEAD_AMONG = statement("""
+    select d.message_id
+    from mqpg.dead_letter d
+    join mqpg.subscription s using (subscription_id)
+    join mqpg.topic t using (topic_id)
+    where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text)
+        and d.message_id = any(cast(%(message_ids)s as bigint[]))
+""")
+# A consumer with its own database has to apply the offsets that its subscription's filter chooses
+# and that it was not moved over on purpose.
+_WANTED = statement("""
+    select o.queue_offset
+    from mqpg.subscription s
+    join mqpg.topic t using (topic_id)
+    cross join lateral (select case when s.filter is not null or s.tags is not null then (mqpg._chosen(
+        s, cast(%(queue_id)s as int), cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))).offsets end
+    ) as c (offsets)
+    cross join lateral generate_series(
+        cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint) - 1) as o (queue_offset)
+    where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text) and s.member = ''
+        and (c.offsets is null or o.queue_offset = any(c.offsets))
+        and not exists (
+            select from mqpg.jump j
+            where j.subscription_id = s.subscription_id and j.queue_id = cast(%(queue_id)s as int) and not j.back
+                and o.queue_offset >= j.from_offset and o.queue_offset < j.to_offset)
+    order by 1
+""")
+
+
+class Queries:
+    """Questions to one broker. They only read, so they are repeated when a connection is lost."""
+
+    def __init__(self, client: BaseClient) -> None:
+        self._client = client
+        # Pairs of producer group and allowed checkers that were found to fit.
+        self._fitting_checkers: set[tuple[str, tuple[Checker, ...]]] = set()
+        # The largest payload of a topic in bytes, as last seen.
+        self._max_payload: dict[str, int] = {}
+
+    async def ping(self) -> None:
+        """Raise ConnectionFailed unless the broker answers now."""
+        await self._client._rows(_PING, {}, repeat=False)
+
+    async def lease_seconds(self, lease: str) -> float:
+        """A lease that was given in PostgreSQL's notation, in seconds."""
+        return float(await self._scalar(_SECONDS, {"lease": lease}))
+
+    async def queue_count(self, topic: str) -> int:
+        """How many queues a topic has. Raises UnknownTopic."""
+        count = await self._scalar(_QUEUES, {"topic": topic})
+        if count is None:
+            raise UnknownTopic(f"topic {topic!r} does not exist")
+        return int(count)
+
+    async def topic_kind(self, topic: str) -> TopicKind | None:
+        """The kind of a topic, or None where there is no such topic."""
+        return cast("TopicKind | None", await self._scalar(_KIND, {"topic": topic}))
+
+    async def subscription_mode(self, consumer_group: str, topic: str) -> Mode | None:
+        """The mode in which a group reads a topic, or None where it is not subscribed."""
+        values = {"consumer_group": consumer_group, "topic": topic}
+        return cast("Mode | None", await self._scalar(_MODE, values))
+
+    async def require_subscription(self, consumer_group: str, topic: str) -> Mode:
+        """The mode of a subscription. Raises UnknownSubscription where there is none."""
+        mode = await self.subscription_mode(consumer_group, topic)
+        if mode is None:
+            raise UnknownSubscription(f"consumer group {consumer_group!r} is not subscribed to topic {topic!r}")
+        return mode
+
+    async def on_failure(self, consumer_group: str, topic: str, conn: Caller | None = None) -> OnFailure:
+        """What waits behind a failed message of this subscription."""
+        values = {"consumer_group": consumer_group, "topic": topic}
+        return cast("OnFailure", await self._scalar(_ON_FAILURE, values, conn) or "skip")
+
+    async def dead_among(self, consumer_group: str, topic: str, message_ids: Sequence[int]) -> set[int]:
+        """Which of these messages are dead letters of the group."""
+        values = {"consumer_group": consumer_group, "topic": topic, "message_ids": list(message_ids)}
+        return {row[0] for row in await self._client._rows(_DEAD_AMONG, values, repeat=True)}
+
+    async def wanted_offsets(
+        self, consumer_group: str, topic: str, queue_id: int, from_offset: int, to_offset: int
+    ) -> list[int]:
+        """The offsets from `from_offset` to `to_offset` - 1 that the group has to apply."""
+        values = {
+            "consumer_group": consumer_group,
+            "topic": topic,
+            "queue_id": queue_id,
+            "from_offset": from_offset,
+            "to_offset": to_offset,
+        }
+        return [row[0] for row in await self._client._rows(_WANTED, values, repeat=True)]
+
+    async def require_checker(self, producer_group: str, *allowed: Checker) -> None:
+        """Refuse a group whose check-back looks into a ledger that its producer does not write.
+
+        A half message without a ledger row is rolled back, so a message would be lost although its
+        business was committed. The answer is remembered. Raises ConfigurationError.
+        """
+        if (producer_group, allowed) in self._fitting_checkers:
+            return
+        checker = await self._scalar(_CHECKER, {"name": producer_group})
+        if checker is None:  # `prepare` reports an unknown group
+            return
+        if checker not in allowed:
+            raise ConfigurationError(
+                f"producer group {producer_group!r} has checker {checker}, which looks where this producer writes "
+                f"nothing: it needs {', '.join(allowed[:-1])} or {allowed[-1]}"
+            )
+        self._fitting_checkers.add((producer_group, allowed))
+
+    async def require_fits(self, topic: str, payload: str) -> None:
+        """Raise PayloadTooLarge where the broker would, for a payload that is sent later.
+
+        The limit of a topic is read once, and again for a payload that would not fit. While the
+        broker is away every payload passes, because the broker itself refuses it later.
+        """
+        size = len(payload.encode())
+        if size <= self._max_payload.get(topic, 0):
+            return
+        try:
+            limit = await self._scalar(_MAX_PAYLOAD, {"topic": topic}, repeat=False)
+        except ConnectionFailed:
+            return
+        if limit is None:
+            return
+        self._max_payload[topic] = int(limit)
+        if size > limit:
+            raise PayloadTooLarge(f"payload has {size} bytes; topic {topic!r} allows {limit}")
+
+    async def _scalar(
+        self, statement: Any, values: dict[str, Any], conn: Caller | None = None, *, repeat: bool = True
+    ) -> Any:
+        return scalar(await self._client._rows(statement, values, conn, repeat=repeat))

@@ -1,0 +1,161 @@
+"""Sending: plain, delayed, deduplicated, in batches (protocol T1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from mqpg._async.client.connection import BaseClient
+from mqpg._async.client.execute import Caller, scalar
+from mqpg._sql import function
+from mqpg.errors import InvalidArgument
+from mqpg.message import Interval, encode, encode_all, interval
+
+__all__ = ["Send", "listed"]
+
+_SEND = function(
+    "send",
+    "topic text, payload text, key text, tag text, headers jsonb, "
+    "delay interval, dedup_id text, deliver_at timestamptz",
+)
+_SEND_BATCH = function(
+    "send_batch",
+    "topic text, payloads text[], keys text[], tags text[], headers jsonb[], delay interval, dedup_ids text[]",
+    columns="*",
+)
+_RECALL = function("recall", "message_id bigint")
+
+
+class Send(BaseClient):
+    """Calls of a producer whose business tables are in the broker's database."""
+
+    async def send(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        delay: Interval | None = None,
+        dedup_id: str | None = None,
+        deliver_at: datetime | None = None,
+        conn: Caller | None = None,
+    ) -> int:
+        """Send one message (protocol T1).
+
+        With `conn` the message belongs to the caller's transaction: it is sent if and when that
+        transaction commits. Without `conn` and without a `dedup_id` the call is never repeated, so
+        a connection that is lost meanwhile raises OutcomeUnknown.
+
+        Args:
+            topic: The topic's name.
+            payload: Any object that JSON can hold, or mqpg.Json with text that is sent byte for
+                byte. Not None.
+            key: Messages with the same key go to the same queue and keep their order. None: any
+                queue.
+            tag: A word that subscriptions may choose messages by, up to 512 bytes.
+            headers: Any object that JSON can hold, delivered beside the payload.
+            delay: How long after the commit the message becomes visible. None: at once.
+            dedup_id: A second message with this id is not stored while the setting `dedup_window`
+                (an hour) lasts; the call then returns the first message's id. 1 to 512 bytes. None:
+                no deduplication.
+            deliver_at: The time at which the message becomes visible, instead of `delay`.
+            conn: A psycopg or SQLAlchemy connection, or a Session, whose transaction the call
+                joins. None: the call commits at once, on a connection of the client's pool.
+
+        Returns:
+            The message id.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            InvalidArgument: An argument is out of range, or the payload is not JSON.
+            PayloadTooLarge: The payload is larger than the topic allows.
+            OutcomeUnknown: The connection was lost, and the message may or may not have been sent.
+            ConnectionFailed: No connection could be had; nothing was sent.
+        """
+        values = {
+            "topic": topic,
+            "payload": encode(payload),
+            "key": key,
+            "tag": tag,
+            "headers": encode(headers),
+            "delay": interval(delay),
+            "dedup_id": dedup_id,
+            "deliver_at": deliver_at,
+        }
+        return int(scalar(await self._rows(_SEND, values, conn, repeat=dedup_id is not None)))
+
+    async def send_batch(
+        self,
+        topic: str,
+        payloads: Sequence[Any],
+        *,
+        keys: Sequence[str | None] | None = None,
+        tags: Sequence[str | None] | None = None,
+        headers: Sequence[Any] | None = None,
+        delay: Interval | None = None,
+        dedup_ids: Sequence[str | None] | None = None,
+        conn: Caller | None = None,
+    ) -> list[int]:
+        """Send many messages of one topic, all or none (protocol T1).
+
+        Args:
+            topic: The topic's name.
+            payloads: The payloads, as in `send`. An empty list sends nothing.
+            keys: One key or None for each payload. None: no message has a key.
+            tags: One tag or None for each payload. None: no message has a tag.
+            headers: One object or None for each payload. None: no message has headers.
+            delay: How long after the commit the messages become visible. None: at once.
+            dedup_ids: One dedup id or None for each payload, as in `send`. None: no deduplication.
+            conn: The caller's transaction, as in `send`. None: the call commits at once.
+
+        Returns:
+            The message ids in the order of `payloads`.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            InvalidArgument: The lists differ in length, or one element is invalid; nothing was
+                sent.
+            PayloadTooLarge: A payload is larger than the topic allows; nothing was sent.
+            OutcomeUnknown: The connection was lost, and the messages may or may not have been sent.
+            ConnectionFailed: No connection could be had; nothing was sent.
+        """
+        values = {
+            "topic": topic,
+            "payloads": encode_all(payloads),
+            "keys": listed(keys, "keys"),
+            "tags": listed(tags, "tags"),
+            "headers": encode_all(headers),
+            "delay": interval(delay),
+            "dedup_ids": listed(dedup_ids, "dedup_ids"),
+        }
+        repeat = dedup_ids is not None and None not in dedup_ids
+        return [row[0] for row in await self._rows(_SEND_BATCH, values, conn, repeat=repeat)]
+
+    async def recall(self, message_id: int, *, conn: Caller | None = None) -> bool:
+        """Take back a delayed message before it is due.
+
+        Args:
+            message_id: The id that `send` returned.
+            conn: The caller's transaction, as in `send`. None: the call commits at once.
+
+        Returns:
+            True where the message will not be delivered, also when it was recalled before. False
+            where it is too late.
+
+        Raises:
+            InvalidArgument: The id names no delayed message.
+            OutcomeUnknown: The connection was lost. It is safe to call again.
+        """
+        return bool(scalar(await self._rows(_RECALL, {"message_id": message_id}, conn)))
+
+
+def listed(values: Sequence[Any] | None, name: str) -> list[Any] | None:
+    """The values of the argument called `name` as a list. Raises InvalidArgument for anything else."""
+    if values is None:
+        return None
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise InvalidArgument(f"{name} must be a list, not {values!r}")
+    return list(values)

@@ -1,0 +1,95 @@
+"""Waiting until a topic may have messages: woken by this process's listener, or by the clock."""
+
+from __future__ import annotations
+
+import random
+from types import TracebackType
+from typing import Self
+
+from mqpg._async._acompat import Event, sleep, wait_any, wait_for, waker
+from mqpg._async.client.connection import BaseClient
+from mqpg._async.client.execute import scalar
+from mqpg._sql import statement
+from mqpg.errors import Error
+
+__all__ = ["TopicWaiter"]
+
+# Whether a subscription has messages that are not acknowledged. They may be in flight at another
+# consumer, whose lease may end or whose transaction may roll back, and no tick announces that. A
+# member that could not join its broadcast group yet counts too: the group was paused or being
+# changed, so the member has no position that could be behind.
+_BEHIND = statement("""
+    select exists (
+        select from mqpg.subscription_lag l
+        where l.consumer_group = cast(%(consumer_group)s as text) and l.topic = cast(%(topic)s as text) and l.lag > 0)
+    or exists (
+        select from mqpg.subscription g
+        join mqpg.topic t on t.topic_id = g.topic_id
+        where g.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text)
+            and g.mode = 'broadcast' and g.member = '' and not exists (
+                select from mqpg.subscription m
+                where m.member_of = g.subscription_id and m.member = cast(%(consumer)s as text)))
+""")
+
+_FLOOR = 0.02  # shortest pause between two looks, however often the appender notifies
+_BEHIND_PAUSE = 1.0  # while another consumer has messages in flight
+_IDLE_PAUSE = 300.0  # while no consumer has: the listener sees everything that changes that
+
+
+class TopicWaiter:
+    """Waits for ticks that touch one topic. Create it before the look that may find nothing."""
+
+    def __init__(self, mq: BaseClient, topic: str, group: str | None = None, consumer: str | None = None) -> None:
+        """`group` makes it look for messages in flight at other consumers of that group too."""
+        self._mq, self._topic, self._group, self._consumer = mq, topic, group, consumer
+        self._woken = Event()
+        self._failures = 0
+        self._listener = mq._ticks()
+        self._interest = self._listener.add(topic, waker(self._woken))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def wait(self, stop: Event | None = None, seconds: float | None = None) -> None:
+        """Return when there may be new messages, when `stop` is set, or after `seconds`."""
+        limit = _IDLE_PAUSE if seconds is None else max(0.0, seconds)
+        if stop is not None:
+            await wait_for(stop, min(_FLOOR, limit))
+        else:
+            await sleep(min(_FLOOR, limit))
+        if not self._woken.is_set() and limit > _BEHIND_PAUSE and await self._is_behind():
+            limit = _BEHIND_PAUSE
+        # The pauses differ, so that thousands of consumers do not look at the same moment.
+        await wait_any(self._woken, stop, limit if seconds is not None else limit * random.uniform(0.8, 1.0))
+        self._woken.clear()
+
+    def failed(self) -> float:
+        """How many seconds to pause after an iteration that failed: longer after several in a row."""
+        self._failures += 1
+        return float(min(5.0, 0.05 * 2.0 ** min(self._failures, 10)))
+
+    def succeeded(self) -> None:
+        """Make the next failure count as the first one."""
+        self._failures = 0
+
+    def wake(self) -> None:
+        """End a wait from outside."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Stop being woken."""
+        self._listener.remove(self._interest)
+
+    async def _is_behind(self) -> bool:
+        if self._group is None:
+            return False
+        values = {"consumer_group": self._group, "topic": self._topic, "consumer": self._consumer}
+        try:
+            return bool(scalar(await self._mq._rows(_BEHIND, values)))
+        except Error:
+            return True

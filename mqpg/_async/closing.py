@@ -1,0 +1,24 @@
+"""Objects that hold connections and close them at the end of an `async with` block."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+__all__ = ["AsyncClosing"]
+
+
+class AsyncClosing:
+    """An object whose `close` is called when its block ends."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections that belong to this object."""
+        raise NotImplementedError

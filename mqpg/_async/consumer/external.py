@@ -1,0 +1,127 @@
+"""Consumption with effects anywhere: leased, at least once (protocol C3).
+
+The lease is extended while the handler works, so its length only says how soon another consumer
+takes over from a process that died. A message that fails is nacked, and the others of its delivery
+are acknowledged. With ack='receive' (QoS 0) a message is acknowledged before it is handled: at most
+once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from mqpg._async._acompat import Event
+from mqpg._async.client.client import AsyncClient
+from mqpg._async.consumer.acknowledge import nack_failures
+from mqpg._async.consumer.assignment import QueueAssignment
+from mqpg._async.consumer.handler import HandlerInvoker
+from mqpg._async.consumer.heartbeat import ClaimedDelivery, Lease, heartbeat
+from mqpg._async.consumer.relay_inbox import RelayInbox
+from mqpg._async.consumer.savepoints import DeliveryResult
+from mqpg.errors import ReceiptError
+from mqpg.handlers.failures import Failure
+from mqpg.handlers.options import ConsumerOptions
+from mqpg.message import Message
+
+__all__ = ["External"]
+
+logger = logging.getLogger("mqpg")
+
+
+class External:
+    """Iterations of a consumer whose effects are in no transaction."""
+
+    def __init__(self, options: ConsumerOptions, invoke: HandlerInvoker) -> None:
+        self._options = options
+        self._invoke = invoke
+        self._inbox = RelayInbox(options)
+        self._assignment = QueueAssignment(options)
+        self._lease = Lease(options.lease)
+
+    async def close(self) -> None:
+        """Nothing is kept open."""
+
+    async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
+        """Handle one delivery. Returns how many messages it had.
+
+        Once `stop` is set, messages that were not begun are given back.
+        """
+        await self._assignment.subscribe(mq)
+        await self._inbox.refuse(mq)
+        messages = await self._assignment.receive(mq, worker)
+        if not messages:
+            return 0
+        receipt = str(messages[0].receipt)
+        if self._options.ack == "receive":
+            await mq.ack(receipt)
+            await self._handle_acknowledged(mq, messages)
+            return len(messages)
+        async with heartbeat(mq, receipt, self._lease) as claimed:
+            try:
+                if self._options.batch:
+                    await self._handle_batch(mq, claimed, messages)
+                else:
+                    await self._handle_each(mq, claimed, messages, stop)
+            except ReceiptError as error:
+                # The lease ended and another consumer has taken over, which handles these messages
+                # again.
+                logger.warning("%s/%s: %s", self._options.group, self._options.topic, error)
+        return len(messages)
+
+    async def _handle_each(
+        self, mq: AsyncClient, claimed: ClaimedDelivery, messages: Sequence[Message], stop: Event | None
+    ) -> None:
+        result, each = DeliveryResult(), self._options.ack == "each"
+        done: Message | None = None  # not acknowledged yet
+        for message in messages:
+            if claimed.lost:
+                return
+            if message is not messages[0] and stop is not None and stop.is_set():
+                await self._ack_through(mq, claimed, done)
+                await mq.release(claimed.receipt)
+                return
+            if result.blocks(message):
+                # It was given back together with the failed message.
+                continue
+            failure = await self._attempt(mq, [message])
+            if failure is None:
+                done = message
+                if each:
+                    await self._ack_through(mq, claimed, done)
+                    done = None
+                continue
+            if message.queue_id >= 0:
+                result.on_failure = await mq.queries.on_failure(self._options.group, self._options.topic)
+            result.failures.append(failure)
+            await nack_failures(mq, claimed.receipt, [failure])
+        await self._ack_through(mq, claimed, done)
+
+    async def _ack_through(self, mq: AsyncClient, claimed: ClaimedDelivery, done: Message | None) -> None:
+        """Acknowledge everything up to the last message that was handled."""
+        if done is not None:
+            await mq.ack(claimed.receipt, done.queue_offset)
+
+    async def _handle_batch(self, mq: AsyncClient, claimed: ClaimedDelivery, messages: Sequence[Message]) -> None:
+        failure = await self._attempt(mq, messages)
+        if failure is None:
+            await mq.ack(claimed.receipt)
+        else:
+            # The failure does not show which message caused it, and trying them singly would repeat
+            # effects at once.
+            await nack_failures(mq, claimed.receipt, [Failure(message, failure.error) for message in messages])
+
+    async def _handle_acknowledged(self, mq: AsyncClient, messages: Sequence[Message]) -> None:
+        for group in [messages] if self._options.batch else [[message] for message in messages]:
+            failure = await self._attempt(mq, group)
+            if failure is not None:
+                logger.warning("%s/%s: message %d is lost, ack='receive': %s", self._options.group,
+                               self._options.topic, failure.message.message_id, failure.reason)  # fmt: skip
+
+    async def _attempt(self, mq: AsyncClient, messages: Sequence[Message]) -> Failure | None:
+        try:
+            for request, payload in await self._invoke(messages):
+                await mq.reply(request, payload)
+        except Exception as error:
+            return Failure(messages[0], error)
+        return None

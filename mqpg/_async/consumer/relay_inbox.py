@@ -1,0 +1,116 @@
+"""The inbox of a relay topic, which holds back uncommitted messages (protocol T4).
+
+The steps are FastMiniMQ's. S3: a PREPARE is stored under its handle, and the last one counts. S7: a
+COMMIT deletes it in the transaction of the effect; a COMMIT without a PREPARE is a repetition and
+is ignored. A ROLLBACK deletes it. S4, S8: the position moves in the same transaction, so a crash
+between two of these steps leaves no trace.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+import psycopg
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._async._acompat import Connection, PgConnection
+from mqpg._async.client.client import AsyncClient
+from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.prepared import PreparedMessages
+from mqpg._async.stores.statements import create_beside_queue
+from mqpg._tables import prepared, prepared_metadata
+from mqpg.errors import ConfigurationError, InvalidArgument, translate
+from mqpg.handlers.failures import InboxFailed
+from mqpg.handlers.options import ConsumerOptions
+from mqpg.message import Message
+
+__all__ = ["RelayInbox"]
+
+logger = logging.getLogger("mqpg")
+
+# Headers of a phase.
+_PHASE, _HANDLE = "mqpg-phase", "mqpg-handle"
+
+_LONGEST_HANDLE = 200
+_IN_ORDER = ("exclusive", "pinned")
+
+
+class RelayInbox:
+    """What one group has seen prepared and not yet decided, in the database of its effects.
+
+    For an ordinary topic it does nothing.
+    """
+
+    def __init__(self, options: ConsumerOptions) -> None:
+        self._group, self._topic, self._mode = options.group, options.topic, options.wanted_mode
+        self._prepared = PreparedMessages(self._group, self._topic)
+        self._relays: bool | None = None
+
+    async def create(self, mq: AsyncClient, database: UserDatabase | None) -> None:
+        """Create the inbox of a relay topic, once: in `database`, else at the broker.
+
+        Raises ConfigurationError for a mode in which the phases of a half message may overtake one
+        another.
+        """
+        if self._relays is not None:
+            return
+        relays = await mq.queries.topic_kind(self._topic) == "relay"
+        if relays and self._mode not in _IN_ORDER:
+            raise ConfigurationError(
+                f"topic {self._topic} relays undecided messages: its consumers must have mode exclusive or pinned"
+            )
+        if relays and database is None:
+            async with mq.transaction() as conn:
+                await create_beside_queue(conn, prepared)
+        elif relays and database is not None:
+            await database.ensure(prepared_metadata)
+        self._relays = relays
+
+    async def refuse(self, mq: AsyncClient) -> None:
+        """Raise ConfigurationError for a relay topic, whose consumers need a transaction."""
+        if self._relays is None:
+            self._relays = await mq.queries.topic_kind(self._topic) == "relay"
+        if self._relays:
+            raise ConfigurationError(
+                f"topic {self._topic} relays undecided messages: its consumers need a transaction for their inbox"
+            )
+
+    async def admit(self, messages: Sequence[Message], conn: PgConnection | Connection) -> Sequence[Message]:
+        """The messages of a delivery that take effect now.
+
+        The others are stored or dropped, in the transaction.
+        """
+        if not self._relays:
+            return messages
+        try:
+            found = [await self._admit(message, conn) for message in messages]
+        except (psycopg.Error, SQLAlchemyError) as error:
+            raise InboxFailed(f"{self._group}/{self._topic}: inbox mqpg_prepared: {translate(error)}") from error
+        return [message for message in found if message is not None]
+
+    async def _admit(self, message: Message, conn: PgConnection | Connection) -> Message | None:
+        phase, handle = _phase(message)
+        if phase is None:
+            return message
+        if len(handle) > _LONGEST_HANDLE or not handle.isascii():
+            # This is the message's fault, so it must not stop the queue.
+            raise InvalidArgument(f"header {_HANDLE} must be ASCII of {_LONGEST_HANDLE} characters at most")
+        if phase == "prepare":
+            await self._prepared.store(conn, handle, message)
+            return None
+        body = await self._prepared.take(conn, handle)
+        if phase == "commit" and body is not None:
+            return message if message.raw != "null" else replace(message, raw=body)
+        if phase == "commit":
+            logger.info("%s/%s: COMMIT of %s without a PREPARE is ignored", self._group, self._topic, handle)
+        return None
+
+
+def _phase(message: Message) -> tuple[str | None, str]:
+    headers = message.headers if isinstance(message.headers, dict) else {}
+    phase, handle = headers.get(_PHASE), headers.get(_HANDLE)
+    if phase in ("prepare", "commit", "rollback") and isinstance(handle, str):
+        return phase, handle
+    return None, ""

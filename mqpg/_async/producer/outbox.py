@@ -1,0 +1,375 @@
+"""FastMiniMQ's producer: it stores messages first, and needs no check-back.
+
+- QoS 2, `transaction`: P1 store; P2, P3 PREPARE; P4 business and decision in one local transaction;
+  P5, P6 COMMIT or ROLLBACK; P7 delete.
+- QoS 1, `send`: P1 store with the business; P2, P3 send with a dedup id; P4 delete.
+- QoS 0: send once.
+
+`recover` finishes what a crash leaves in the outbox, always with the broker that the row names.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, Literal
+
+from sqlalchemy import URL
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._async._acompat import Connection, Engine, Event, ScopedSession, Session
+from mqpg._async.client.client import AsyncClient
+from mqpg._async.closing import AsyncClosing
+from mqpg._async.producer.brokers import AsyncBrokers
+from mqpg._async.producer.half_message import decide, rollback_half
+from mqpg._async.producer.local_transaction import (
+    LocalCaller,
+    LocalTransaction,
+    abandon_local,
+    begin_local,
+    commit_local,
+    release_local,
+)
+from mqpg._async.producer.loop import run_periodically
+from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.outbox import Outbox, OutboxEntry, StoredMessage, payload_of
+from mqpg._draft import Draft
+from mqpg.choices import Checker
+from mqpg.errors import ConfigurationError, ConnectionFailed, Error, InvalidArgument
+from mqpg.message import Interval, Outcome
+
+__all__ = ["AsyncOutboxProducer"]
+
+logger = logging.getLogger("mqpg")
+
+# The other checkers look into a ledger, which this producer does not write.
+_CHECKERS: tuple[Checker, ...] = ("due_checks", "function")
+
+
+class AsyncOutboxProducer(AsyncClosing):
+    """Stores messages in the database of the business tables until their broker has them.
+
+    Threads may share it.
+
+    No check-back has to be answered: give the group the checker due_checks and run `recover`.
+
+    Args:
+        mq: The broker, or several of them (AsyncBrokers).
+        database: The SQLAlchemy URL or engine of the database in which table mqpg_outbox lives.
+        group: The producer group of QoS 2. None: only QoS 0 and 1 are used.
+    """
+
+    def __init__(
+        self, mq: AsyncClient | AsyncBrokers, *, database: str | URL | Engine, group: str | None = None
+    ) -> None:
+        self.brokers = AsyncBrokers.around(mq)
+        self.group = group
+        self.outbox = Outbox(UserDatabase(database))
+
+    async def close(self) -> None:
+        """Close the connections to the database. Clients stay open."""
+        await self.outbox.database.close()
+
+    async def create_outbox(self) -> None:
+        """Create table mqpg_outbox where it is missing.
+
+        Raises:
+            ConnectionFailed: The database does not answer.
+            DatabaseError: The table cannot be created.
+        """
+        await self.outbox.create()
+
+    async def send(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        delay: Interval | None = None,
+        qos: Literal[0, 1] = 1,
+        conn: LocalCaller | None = None,
+    ) -> int | None:
+        """Send one message at least once (QoS 1) or at most once (QoS 0) (protocol T5).
+
+        With `conn` the message is stored in the caller's transaction, and `recover` sends it after
+        that commits. Without `conn` it is stored and sent at once.
+
+        Args:
+            topic: The topic's name.
+            payload: Any object that JSON can hold, or mqpg.Json.
+            key: Messages with the same key keep their order; it also chooses among several brokers.
+                None: no key.
+            tag: A word that subscriptions may choose messages by. None: no tag.
+            headers: Any object that JSON can hold. None: none.
+            delay: How long after it was sent the message becomes visible. None: at once.
+            qos: 1 stores the message first. 0 stores nothing and makes one attempt.
+            conn: A SQLAlchemy connection or session in the caller's transaction. None: a
+                transaction of its own.
+
+        Returns:
+            The message id, or None while no broker has the message.
+
+        Raises:
+            InvalidArgument: `qos` is neither 0 nor 1, or 0 with `conn`, or the payload is not JSON.
+            ConnectionFailed: With QoS 1 no broker was ever reached; with QoS 0 the broker does not
+                answer.
+            LedgerError: The table is missing or not as it must be.
+            UnknownTopic: There is no such topic.
+            PayloadTooLarge: The payload is larger than the topic allows.
+        """
+        draft = Draft(topic, payload, key, tag, headers, delay)
+        if qos == 0 and conn is None:
+            mq = await self.brokers.pick(key)
+            return await mq.send(topic, payload, **draft.options())
+        if qos != 1:
+            raise InvalidArgument("qos must be 0 or 1, and 1 with conn; transaction() is QoS 2")
+        await self.outbox.verify()
+        row = StoredMessage.new("send", await self.brokers.pin(key), self.group, draft)
+        if conn is not None:
+            await self.outbox.store(_require_connection(conn), row)
+            return None
+        await store_message(self.outbox, row)
+        return await self._send_stored(row)
+
+    async def _send_stored(self, row: StoredMessage) -> int | None:
+        try:
+            mq = await self.brokers.by_id(row.broker)
+            message_id = await send_message(mq, row)
+        except ConnectionFailed as error:
+            logger.warning("message %s is stored, but its broker is away; recovery sends it: %s", row.id, error)
+            return None
+        except Error:
+            # The broker refuses it now, and would refuse it later.
+            await delete_message(self.outbox, row.id)
+            raise
+        await delete_message(self.outbox, row.id)
+        return message_id
+
+    @asynccontextmanager
+    async def transaction(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        delay: Interval | None = None,
+        merged: bool = False,
+        conn: LocalCaller | None = None,
+    ) -> AsyncGenerator[LocalTransaction]:
+        """Open a local transaction that sends one message exactly when it commits (QoS 2).
+
+        Args:
+            topic: The topic's name.
+            payload: Any object that JSON can hold, or mqpg.Json. `tx.commit_payload` may replace
+                it.
+            key: Messages with the same key keep their order; it also chooses among several brokers.
+                None: no key.
+            tag: A word that subscriptions may choose messages by. None: no tag.
+            headers: Any object that JSON can hold. None: none.
+            delay: How long after the commit the message becomes visible. None: at once.
+            merged: Store the message together with the business (P1 in P4), which saves one local
+                transaction. A crash between PREPARE and that transaction then leaves a half message
+                that no producer decides; the view half_pending lists it.
+            conn: A SQLAlchemy connection or session of the outbox's database, not in a transaction.
+                None: a connection of the producer's own.
+
+        Yields:
+            The local transaction.
+
+        Raises:
+            ConfigurationError: The producer has no group, or the group's checker looks into a
+                ledger.
+            OutcomeUnknown: The connection was lost during the local COMMIT. `recover` reads the
+                outbox and decides.
+            Fenced: `recover` has already ruled that this transaction rolls back.
+            LedgerError: The table is missing or not as it must be.
+            ConnectionFailed: No broker answers, or the outbox's database does not.
+        """
+        await self.outbox.verify()
+        mq, row, handle = await self._prepare(Draft(topic, payload, key, tag, headers, delay), merged)
+        try:
+            tx = await begin_local(mq, OutboxEntry(self.outbox, row, merged), handle, topic, conn)
+        except BaseException:
+            await self._roll_back(mq, row, handle, merged)
+            raise
+        try:
+            yield tx
+            if tx.open:
+                await commit_local(tx)
+        except BaseException:
+            # Where the rollback is not certain, recovery reads the outbox.
+            if await abandon_local(tx):
+                tx.outcome = await self._roll_back(mq, row, handle, merged)
+            raise
+        finally:
+            await release_local(tx)
+        if tx.committed:
+            tx.outcome = await decide(mq, handle, tx.final_payload)
+            if tx.outcome is not None:
+                await delete_message(self.outbox, row.id)
+        elif tx.outcome is not None and not merged:  # tx.rollback() has reported it to the broker
+            await delete_message(self.outbox, row.id)
+
+    async def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
+        """Run one pass over the outbox, which finishes every message with its broker.
+
+        A broker that is away keeps its rows.
+
+        Args:
+            max_rows: How many rows to handle for each broker.
+            older_than: Younger rows are left to their own transactions.
+
+        Returns:
+            How many messages were finished; 0 means that nothing is left to do.
+
+        Raises:
+            ConnectionFailed: No broker answers.
+            LedgerError: The table is missing or not as it must be.
+        """
+        await self.outbox.verify()
+        return await self.brokers.each(lambda mq: self._finish_rows(mq, max_rows, older_than))
+
+    async def run_recovery(self, stop: Event, interval: float = 1.0) -> None:
+        """Run `recover` periodically, through restarts of any database.
+
+        Args:
+            stop: An event that ends the loop when it is set.
+            interval: Seconds between two passes.
+        """
+        await run_periodically(self.recover, stop, interval, "recovery of the outbox")
+
+    async def _prepare(self, draft: Draft, merged: bool) -> tuple[AsyncClient, StoredMessage, str]:
+        """P1 to P3 at the first broker that takes the message.
+
+        Each broker gets a row with an id of its own.
+        """
+
+        async def prepare_at(mq: AsyncClient) -> tuple[StoredMessage, str]:
+            return await self._prepare_at(mq, draft, merged)
+
+        visits = await self.brokers.visit(prepare_at, self.brokers.candidates(draft.key), until=bool)
+        mq, (row, handle) = visits.first()
+        return mq, row, handle
+
+    async def _prepare_at(self, mq: AsyncClient, draft: Draft, merged: bool) -> tuple[StoredMessage, str]:
+        if self.group is None:
+            raise ConfigurationError("a producer group is needed: OutboxProducer(..., group=...)")
+        broker = (await mq.info()).broker_id
+        await mq.queries.require_checker(self.group, *_CHECKERS)
+        row = StoredMessage.new("stored", broker, self.group, draft)
+        if not merged:
+            await store_message(self.outbox, row)
+        try:
+            return row, await prepare_message(mq, row)
+        except ConnectionFailed:
+            # The PREPARE may have arrived or not. A failed PREPARE is a ROLLBACK, which recovery
+            # sends.
+            if not merged:
+                await self.outbox.rule_rollback(row)
+            raise
+        except Error:
+            if not merged:
+                await delete_message(self.outbox, row.id)
+            raise
+
+    async def _roll_back(self, mq: AsyncClient, row: StoredMessage, handle: str, merged: bool) -> Outcome | None:
+        """P4 to P7 of a business that failed. None where the broker does not know yet."""
+        if merged:
+            return await rollback_half(mq, handle)
+        if not await self.outbox.rule_rollback(row):
+            return None
+        outcome = await rollback_half(mq, handle)
+        if outcome is not None:
+            await delete_message(self.outbox, row.id)
+        return outcome
+
+    async def _finish_rows(self, mq: AsyncClient, max_rows: int, older_than: timedelta) -> int:
+        """Finish rows of one broker.
+
+        Further rows are read only where nothing can be done about the first ones.
+        """
+        broker_id, skipped = (await mq.info()).broker_id, 0
+        while True:
+            rows = await self.outbox.open_rows(broker_id, max_rows, older_than, skipped)
+            if rows:
+                await self.outbox.flush()
+            finished = 0
+            for row in rows:
+                try:
+                    finished += await self._finish(mq, row)
+                except ConnectionFailed:
+                    raise
+                except Error as error:
+                    logger.error("outbox: message %s stays, because its broker refuses it: %s", row.id, error)
+            if finished or len(rows) < max_rows:
+                return finished
+            skipped += len(rows)
+
+    async def _finish(self, mq: AsyncClient, row: StoredMessage) -> bool:
+        if row.state == "send":
+            await send_message(mq, row)
+        elif row.state == "commit":
+            if not await self._commit(mq, row):
+                return False
+        else:
+            if row.state == "stored" and not await self.outbox.rule_rollback(row):
+                return False
+            # The same id gives the handle that was issued, or a new one that is rolled back before
+            # anybody uses it.
+            outcome = await mq.rollback(row.handle or await prepare_message(mq, row))
+            if outcome is Outcome.ALREADY_COMMITTED:
+                logger.error("outbox: message %s is to be rolled back, but its broker has committed it", row.id)
+                return False
+        await delete_message(self.outbox, row.id)
+        return True
+
+    async def _commit(self, mq: AsyncClient, row: StoredMessage) -> bool:
+        assert row.handle is not None  # P4 writes it
+        outcome = await mq.commit(row.handle, payload_of(row))
+        if outcome is Outcome.UNKNOWN and int(row.handle.split(".")[1]) < (await mq.info()).incarnation:
+            # The broker was restored to a time before PREPARE. What it lost is still in the outbox.
+            handle = await prepare_message(mq, row)
+            await self.outbox.keep_handle(row, handle)
+            outcome = await mq.commit(handle, payload_of(row))
+        if outcome in (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK):
+            logger.error("outbox: message %s was committed here, but its broker says %s", row.id, outcome)
+            return False
+        return True
+
+
+async def store_message(outbox: Outbox, row: StoredMessage) -> None:
+    """P1."""
+    await outbox.store_now(row)
+
+
+async def send_message(mq: AsyncClient, row: StoredMessage) -> int:
+    """P2 and P3 of QoS 1. The dedup id makes a repetition find the first message."""
+    return await mq.send(row.topic, payload_of(row), **row.send_options())
+
+
+async def prepare_message(mq: AsyncClient, row: StoredMessage) -> str:
+    """P2 and P3 of QoS 2. The dedup id makes a repetition find the first half message."""
+    assert row.producer_group is not None
+    return await mq.prepare(row.topic, payload_of(row), row.producer_group, **row.send_options())
+
+
+async def delete_message(outbox: Outbox, message_id: str) -> None:
+    """P7, or P4 of QoS 1. A row that stays is finished once more by recovery."""
+    try:
+        await outbox.delete(message_id)
+    except SQLAlchemyError as error:
+        logger.warning("message %s stays in the outbox for now: %s", message_id, outbox.database.failure(error))
+
+
+def _require_connection(conn: LocalCaller) -> Connection | Session:
+    if isinstance(conn, ScopedSession):
+        conn = conn()
+    if not isinstance(conn, (Connection, Session)):
+        raise InvalidArgument(f"conn must be a SQLAlchemy Connection or Session, not {type(conn).__name__}")
+    return conn

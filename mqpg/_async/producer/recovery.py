@@ -1,0 +1,126 @@
+"""Marking ledger rows done, and sending decisions again (protocol T2, steps 4 and 5)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._async._acompat import Lock
+from mqpg._async.client.client import AsyncClient
+from mqpg._async.stores.ledger import AsyncLedger, OpenRow
+from mqpg.errors import ConnectionFailed, Error
+from mqpg.message import Outcome
+
+__all__ = ["DoneMarker", "Recovery"]
+
+logger = logging.getLogger("mqpg")
+
+# Outcomes that contradict a ledger row. Such a row stays open as evidence, and every pass reports
+# it.
+_CONTRADICTIONS = {
+    "local": (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK),
+    "fence": (Outcome.ALREADY_COMMITTED,),
+}
+
+
+class DoneMarker:
+    """Collects handles whose decisions have arrived, and marks their ledger rows in batches.
+
+    A handle that is lost in a crash costs one repeated decision.
+    """
+
+    def __init__(self, ledger: AsyncLedger, most: int = 100, seconds: float = 1.0) -> None:
+        self._ledger = ledger
+        self._most = most
+        self._seconds = seconds
+        self._handles: list[str] = []
+        self._flushed = time.monotonic()
+        self._lock = Lock()
+
+    async def add(self, handle: str) -> None:
+        """Collect one handle.
+
+        Marks all of them where there are many, or where the last marking is a while ago.
+        """
+        async with self._lock:
+            self._handles.append(handle)
+            full = len(self._handles) >= self._most or time.monotonic() - self._flushed > self._seconds
+        if full:
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Mark what is collected.
+
+        A failure is only logged, because the recovery pass marks these rows later.
+        """
+        async with self._lock:
+            handles, self._handles, self._flushed = self._handles, [], time.monotonic()
+        if not handles:
+            return
+        try:
+            await self._ledger.mark_done(handles)
+        except SQLAlchemyError as error:
+            logger.warning("%d ledger rows not marked done: %s", len(handles), self._ledger.database.failure(error))
+
+
+class Recovery:
+    """The recovery pass over one ledger, for one broker."""
+
+    def __init__(self, mq: AsyncClient, ledger: AsyncLedger) -> None:
+        self._mq = mq
+        self._ledger = ledger
+        self._after: OpenRow | None = None
+
+    async def run(self, max_rows: int, older_than: timedelta) -> int:
+        """Send the decisions of some rows again. The next call continues behind the last one."""
+        # A handle belongs to one broker, so the decisions over other brokers' handles are not ours
+        # to send.
+        broker_id = (await self._mq.info()).broker_id
+        while True:
+            rows = await self._ledger.open_rows(max_rows, older_than, broker_id=broker_id, after=self._after)
+            self._after = rows[-1] if len(rows) == max_rows else None
+            done = await self._decide(rows)
+            if done or self._after is None:
+                return done
+
+    async def _decide(self, rows: Sequence[OpenRow]) -> int:
+        if not rows:
+            return 0
+        await self._ledger.flush(rows[-1].handle)
+        entries = {row.handle: row.entry for row in rows}
+        commits = [row for row in rows if row.entry == "local"]
+        outcomes = await self._commit(commits) if commits else []
+        fences = [row.handle for row in rows if row.entry == "fence"]
+        if fences:
+            outcomes += await self._mq.rollback_batch(fences)
+        done = []
+        for handle, outcome in outcomes:
+            if outcome in _CONTRADICTIONS[entries[handle]]:
+                logger.error("ledger row %s (%s): the broker says %s", handle, entries[handle], outcome)
+            else:
+                done.append(handle)
+        if done:
+            await self._ledger.mark_done(done)
+        return len(done)
+
+    async def _commit(self, rows: Sequence[OpenRow]) -> list[tuple[str, Outcome]]:
+        """Commit them together.
+
+        Where that is refused, commit each half of them, until only the refused row is left.
+        """
+        payloads = [row.payload for row in rows]
+        final = payloads if any(payload is not None for payload in payloads) else None
+        try:
+            return await self._mq.commit_batch([row.handle for row in rows], final)
+        except ConnectionFailed:
+            raise
+        except Error as error:
+            if len(rows) == 1:
+                logger.error("ledger row %s stays open, because its broker refuses it: %s", rows[0].handle, error)
+                return []
+        middle = len(rows) // 2
+        return await self._commit(rows[:middle]) + await self._commit(rows[middle:])

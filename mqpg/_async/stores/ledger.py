@@ -1,0 +1,339 @@
+"""The producer's ledger of handles, in the database of its business tables (protocols T2 and T3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sqlalchemy import URL, bindparam, delete, insert, or_, select, update
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError, SQLAlchemyError
+
+from mqpg._async._acompat import Connection, Engine
+from mqpg._async.closing import AsyncClosing
+from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
+from mqpg._dialects import is_denied, is_locked, is_read_only
+from mqpg._tables import clock, ledger, ledger_metadata
+from mqpg.errors import ConnectionFailed, Fenced, LedgerError, translate
+from mqpg.message import Json, Verdict
+
+__all__ = ["AsyncLedger", "Finding", "OpenRow", "is_transient"]
+
+logger = logging.getLogger("mqpg")
+
+_INSERT = insert(ledger).values(
+    handle=bindparam("new_handle"), entry=bindparam("new_entry"), topic=bindparam("new_topic"), created_at=clock()
+)
+# The half message becomes visible right after the local commit, so that commit must be on disk
+# before.
+_INSERT_DURABLE = _INSERT.returning(DURABLE_COMMIT)
+_ENTRY = select(ledger.c.entry).where(ledger.c.handle == bindparam("one"))
+_CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRow:
+    """A ledger row that is not marked done, so the broker may not have its decision yet.
+
+    Attributes:
+        handle: The half message's handle.
+        entry: "local" for a local transaction, "fence" for a check-back's ruling that it rolls
+            back.
+        payload: The final payload that the commit must carry; None keeps the prepared one.
+        created_at: When the row was written.
+    """
+
+    handle: str
+    entry: str
+    payload: Json | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check-back found in the ledger. `reason` says why a verdict of WAIT must wait."""
+
+    verdict: Verdict
+    reason: str | None = None
+
+
+class AsyncLedger(AsyncClosing):
+    """Table `mqpg_ledger` in any database that SQLAlchemy reaches.
+
+    Every method raises LedgerError where the table is missing, or lacks a column or its primary
+    key.
+
+    Args:
+        database: A SQLAlchemy URL, or an engine, which stays the caller's.
+    """
+
+    def __init__(self, database: str | URL | Engine) -> None:
+        self.database = UserDatabase(database)
+
+    async def create(self) -> None:
+        """Create the table where it is missing.
+
+        Raises:
+            ConnectionFailed: The database does not answer.
+            DatabaseError: The table cannot be created.
+        """
+        await self.database.create(ledger_metadata)
+
+    async def close(self) -> None:
+        """Close the connections, unless the engine is the caller's."""
+        await self.database.close()
+
+    async def verify(self) -> None:
+        """Verify once that the table is as it must be.
+
+        Raises:
+            LedgerError: It is missing, or lacks a column or its primary key.
+        """
+        await self.database.verify_table(ledger)
+
+    async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None:
+        """Write the handle as the first statement of a local transaction (protocol T2, step 2).
+
+        Args:
+            conn: The local transaction.
+            handle: The handle that `prepare` returned.
+            topic: The topic of the half message, for reconciliation and audit. None where it is not
+                known.
+
+        Raises:
+            Fenced: A check-back has already ruled that this transaction rolls back, so it must roll
+                back.
+        """
+        values = {"new_handle": handle, "new_entry": "local", "new_topic": topic}
+        try:
+            await conn.execute(_INSERT_DURABLE if self.database.dialect == "postgresql" else _INSERT, values)
+        except IntegrityError as error:
+            raise Fenced(
+                f"a check-back has already ruled that this transaction rolls back (handle {handle})"
+            ) from error
+
+    async def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
+        """Find the handles whose rows the transaction on `conn` still has.
+
+        Args:
+            conn: The local transaction.
+            handles: The handles that it wrote. A savepoint that was rolled back took its rows away.
+
+        Returns:
+            The final payload, or None, of each handle that has a row.
+        """
+        found: dict[str, Json | None] = {}
+        for start in range(0, len(handles), _CHUNK):
+            chosen = ledger.c.handle.in_(handles[start : start + _CHUNK])
+            query = select(ledger.c.handle, ledger.c.payload).where(chosen, ledger.c.entry == "local")
+            for handle, payload in await conn.execute(query):
+                found[handle] = None if payload is None else Json(payload)
+        return found
+
+    async def set_payload(self, conn: Connection, handle: str, payload: str) -> None:
+        """Keep the final payload with the row, for whichever process commits the half message.
+
+        Args:
+            conn: The local transaction.
+            handle: The half message's handle.
+            payload: The final payload as JSON text.
+        """
+        await conn.execute(update(ledger).where(ledger.c.handle == handle).values(payload=payload))
+
+    async def verdict(self, handle: str, lock_timeout: float = 1.0) -> Verdict:
+        """Rule what became of a local transaction; a fence makes it final (protocol T3).
+
+        Args:
+            handle: The half message's handle.
+            lock_timeout: How many seconds to wait for the end of an open local transaction.
+
+        Returns:
+            COMMIT: the transaction committed, and that is on disk. ROLLBACK: it did not commit, and
+                no longer can.
+            WAIT: it is still open, or the database does not answer in time; ask again.
+        """
+        return (await self.look_up(handle, lock_timeout)).verdict
+
+    async def look_up(self, handle: str, lock_timeout: float = 1.0) -> Finding:
+        """Rule as `verdict` does, and say why a WAIT has to wait.
+
+        Args:
+            handle: The half message's handle.
+            lock_timeout: How many seconds to wait for the end of an open local transaction.
+
+        Returns:
+            The verdict and the reason.
+        """
+        try:
+            await self.verify()
+            fenced = await self._fence(handle, lock_timeout)
+            # A new statement: the one that met the row waited for it, so it cannot have seen it.
+            return fenced or await self._read_entry(handle, lock_timeout)
+        except (SQLAlchemyError, ConnectionFailed) as error:
+            known = self.database.failure(error)
+            if not is_transient(error) or is_denied(error):
+                raise LedgerError(f"ledger {self.database.describe()}: {known}") from error
+            logger.info("ledger %s: no verdict on %s yet: %s", self.database.describe(), handle, known)
+            reason = f"the local transaction is open: {known}" if is_locked(error) else str(known)
+            return Finding(Verdict.WAIT, reason)
+
+    async def final_payload(self, handle: str) -> Json | None:
+        """Read the payload that the commit of a half message must carry.
+
+        Args:
+            handle: The half message's handle.
+
+        Returns:
+            The final payload, or None where the prepared one is kept.
+        """
+        async with self.database.engine.connect() as conn:
+            found = (await conn.execute(select(ledger.c.payload).where(ledger.c.handle == handle))).scalar()
+        return None if found is None else Json(found)
+
+    async def foreign_broker(self, broker_id: str) -> str | None:
+        """Find out whether the table belongs to other brokers, which a wrong URL would explain.
+
+        Args:
+            broker_id: The broker that asks.
+
+        Returns:
+            Another broker's id where the table has handles of that one and none of this one. None
+            otherwise.
+        """
+        async with self.database.engine.connect() as conn:
+            mine = select(ledger.c.handle).where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)).limit(1)
+            if (await conn.execute(mine)).first() is not None:
+                return None
+            found = (await conn.execute(select(ledger.c.handle).limit(1))).scalar()
+        return None if found is None else str(found).partition(".")[0]
+
+    async def mark_done(self, handles: Sequence[str]) -> None:
+        """Note that the broker has the decisions over these handles (protocol T2, step 4).
+
+        A note that is lost in a crash costs one repeated decision, so it is not flushed.
+
+        Args:
+            handles: The handles that were decided.
+        """
+        async with self.database.engine.begin() as conn:
+            if self.database.dialect == "postgresql":
+                await conn.exec_driver_sql("set local synchronous_commit = off")
+            # Two processes that mark the same rows take them in the same order, so they cannot
+            # deadlock.
+            ordered = sorted(handles)
+            for start in range(0, len(ordered), _CHUNK):
+                chosen = ledger.c.handle.in_(ordered[start : start + _CHUNK])
+                await conn.execute(update(ledger).where(chosen, ledger.c.done_at.is_(None)).values(done_at=clock()))
+
+    async def open_rows(
+        self,
+        limit: int = 1000,
+        older_than: timedelta = timedelta(0),
+        *,
+        broker_id: str | None = None,
+        after: OpenRow | None = None,
+    ) -> list[OpenRow]:
+        """List rows that are not marked done, oldest first.
+
+        Args:
+            limit: How many rows to list at most.
+            older_than: Leave out younger rows.
+            broker_id: Only handles of this broker. None: of any broker.
+            after: Continue behind this row. None: from the oldest.
+
+        Returns:
+            The rows.
+        """
+        query = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at)
+        query = query.where(ledger.c.done_at.is_(None)).order_by(ledger.c.created_at, ledger.c.handle).limit(limit)
+        if broker_id is not None:
+            query = query.where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True))
+        if after is not None:
+            created, same = ledger.c.created_at > after.created_at, ledger.c.created_at == after.created_at
+            query = query.where(or_(created, same & (ledger.c.handle > after.handle)))
+        async with self.database.engine.connect() as conn:
+            await self.database.verify(conn, ledger)
+            if older_than:
+                query = query.where(ledger.c.created_at <= await _now(conn) - older_than)
+            rows = (await conn.execute(query)).all()
+        return [OpenRow(row[0], row[1], None if row[2] is None else Json(row[2]), row[3]) for row in rows]
+
+    async def purge(self, older_than: timedelta = timedelta(days=1)) -> int:
+        """Delete rows that were marked done.
+
+        Args:
+            older_than: How long ago they must have been marked; a day by default.
+
+        Returns:
+            How many rows were deleted.
+        """
+        async with self.database.engine.begin() as conn:
+            before = await _now(conn) - older_than
+            result = await conn.execute(delete(ledger).where(ledger.c.done_at <= before))
+            return int(result.rowcount)
+
+    async def flush(self, handle: str, lock_timeout: float = 5.0) -> None:
+        """Have everything on disk that is committed in this database.
+
+        Some databases show a commit to others before it is on disk; docs/proof.md shows what could
+        happen otherwise.
+
+        Args:
+            handle: A handle that has a row, which is rewritten.
+            lock_timeout: How many seconds to wait for that row.
+
+        Raises:
+            LedgerError: It takes too long.
+        """
+        async with self.database.short_transaction(lock_timeout) as conn:
+            await flush_with_commit(conn, handle)
+            await conn.commit()
+            if not await wait_until_flushed(conn):
+                raise LedgerError(f"ledger {self.database.describe()}: its commits are not on disk yet")
+
+    async def _fence(self, handle: str, lock_timeout: float) -> Finding | None:
+        """Insert the fence.
+
+        None where a row is there already. Waits for the end of an open local transaction.
+        """
+        values = {"new_handle": handle, "new_entry": "fence", "new_topic": None}
+        try:
+            async with self.database.short_transaction(lock_timeout) as conn:
+                await conn.execute(_INSERT, values)
+                await conn.commit()
+                if await wait_until_flushed(conn):
+                    return Finding(Verdict.ROLLBACK)
+        except IntegrityError:
+            return None
+        return Finding(Verdict.WAIT, "its fence is not on disk yet")
+
+    async def _read_entry(self, handle: str, lock_timeout: float) -> Finding:
+        """Rule by the row that is there.
+
+        A fence may be another checker's, or one of ours from before a crash, so it may not be on
+        disk either.
+        """
+        async with self.database.short_transaction(lock_timeout) as conn:
+            entry = (await conn.execute(_ENTRY, {"one": handle})).scalar()
+            if entry is None:
+                return Finding(Verdict.WAIT, "the ledger row is gone; the next check-back sets a fence")
+            await flush_with_commit(conn, handle)
+            await conn.commit()
+            if await wait_until_flushed(conn):
+                return Finding(Verdict.COMMIT if entry == "local" else Verdict.ROLLBACK)
+        return Finding(Verdict.WAIT, f"its {'commit' if entry == 'local' else 'fence'} is not on disk yet")
+
+
+async def _now(conn: Connection) -> Any:
+    return (await conn.execute(select(clock()))).scalar_one()
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether an error concerns a connection or a lock only, and therefore ends by itself."""
+    return isinstance(error, (ConnectionFailed, OperationalError)) or (
+        isinstance(error, DBAPIError)
+        and (error.connection_invalidated or is_read_only(error) or isinstance(translate(error), ConnectionFailed))
+    )

@@ -1,0 +1,224 @@
+"""Learning of new ticks: one listener for each process and broker wakes whoever waits for a topic.
+
+The appender sends one notification a pass. The listener receives it on its own connection, which
+all clients and consumers of the process share, synchronous or not.
+
+A program cannot ask whether notifications arrive: behind a pooler in transaction mode LISTEN
+succeeds, and no notification ever comes. The listener therefore trusts notifications from the first
+one that came, and stops to trust them when it sees a tick that none announced. Without trust it
+looks up the newest tick, in pauses that grow while nothing happens. That is one small query for the
+whole process, however many topics are waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from mqpg import _connect
+from mqpg.settings import Settings
+
+__all__ = ["Interest", "TickListener", "release", "share"]
+
+logger = logging.getLogger("mqpg")
+
+_FIRST_LOOK = 0.05  # without notifications: the pause after a new tick
+_SAFETY = 10.0  # with notifications: the longest pause between two looks
+_LATE = 1.0  # how long after a tick was seen its notification may still arrive
+_AGAIN = 5.0  # longest pause between two attempts to connect
+_SLICE = 1.0  # how soon the thread sees that it is no longer wanted
+
+# A seek makes no tick and no notification. It is recorded, and the next look finds it.
+_NEWEST = """
+select (select coalesce(max(k.tick_id), 0) from mqpg.tick k), (select coalesce(max(j.jump_id), 0) from mqpg.jump j)
+"""
+_TOUCHED = """
+select t.name from mqpg.tick k, unnest(k.topic_ids) as u (topic_id) join mqpg.topic t using (topic_id)
+where k.tick_id > %s
+union
+select j.topic from mqpg.jump j where j.jump_id > %s
+"""
+# When this many ticks are new it is cheaper to wake every waiter than to find out which.
+_MANY = 1000
+
+
+@dataclass(eq=False, slots=True)
+class Interest:
+    """A waiter for one topic. `wake` is called from the listener's thread and must not block."""
+
+    topic: str
+    wake: Callable[[], None]
+
+
+class TickListener:
+    """The listener of one broker. Its thread and its connection exist from the first waiter on."""
+
+    def __init__(self, dsn: str, settings: Settings) -> None:
+        self._dsn, self._settings = dsn, settings
+        self._lock = threading.Lock()
+        self._interests: dict[str, set[Interest]] = {}
+        self._thread: threading.Thread | None = None
+        self._gone = threading.Event()
+        self.users = 0
+        # Whether notifications are known to arrive.
+        self.trusted = False
+        # The newest tick and jump.
+        self._seen: tuple[int, int] | None = None
+
+    def add(self, topic: str, wake: Callable[[], None]) -> Interest:
+        """Call `wake` whenever the topic has new messages, until `remove`.
+
+        Now and then there are none after all.
+        """
+        interest = Interest(topic, wake)
+        with self._lock:
+            self._interests.setdefault(topic, set()).add(interest)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._live, name="mqpg-ticks", daemon=True)
+                self._thread.start()
+        return interest
+
+    def remove(self, interest: Interest) -> None:
+        """Stop to wake a waiter. An unknown one is ignored."""
+        with self._lock:
+            mine = self._interests.get(interest.topic, set())
+            mine.discard(interest)
+            if not mine:
+                self._interests.pop(interest.topic, None)
+
+    def close(self) -> None:
+        """End the thread, without waiting for it."""
+        self._gone.set()
+
+    def _live(self) -> None:
+        pause = _FIRST_LOOK
+        while not self._gone.is_set():
+            began = time.monotonic()
+            try:
+                with _open(self._dsn, self._settings) as conn:
+                    self._watch(conn)
+            except psycopg.Error as error:
+                logger.info("the listener for new ticks lost its connection: %s", " ".join(str(error).split()))
+            except Exception:
+                logger.exception("the listener for new ticks failed")
+            self.trusted = False
+            if time.monotonic() - began > _AGAIN:
+                pause = _FIRST_LOOK
+            # A notification may have been lost with the connection, so every waiter looks once.
+            self._wake(None)
+            self._gone.wait(pause)
+            pause = min(pause * 2, _AGAIN)
+
+    def _watch(self, conn: psycopg.Connection[Any]) -> None:
+        listening = self._listen(conn)
+        self._seen = self._newest(conn)
+        self._wake(None)
+        unannounced: float | None = None  # since when a tick is known that no notification announced
+        pause = _FIRST_LOOK
+        while not self._gone.is_set():
+            trusting = self.trusted and unannounced is None
+            announced = _notified(conn, _SAFETY if trusting else pause, self._gone) if listening else False
+            if not listening:
+                self._gone.wait(pause)
+            if announced:
+                self.trusted, unannounced = True, None
+            news = self._look(conn)
+            if announced or not news:
+                pause = min(pause * 2, self._settings.poll_interval)
+            else:
+                pause, unannounced = _FIRST_LOOK, unannounced or time.monotonic()
+            if unannounced is not None and time.monotonic() - unannounced > _LATE:
+                if self.trusted:
+                    logger.warning(
+                        "notifications of the broker no longer arrive; looking for new ticks in short pauses instead"
+                    )
+                self.trusted, unannounced = False, None
+
+    def _listen(self, conn: psycopg.Connection[Any]) -> bool:
+        if not self._settings.listen:
+            return False
+        try:
+            conn.execute("listen mqpg")
+        except psycopg.Error as error:
+            if conn.closed:
+                raise
+            logger.info(
+                "cannot listen for notifications, looking in short pauses instead: %s", " ".join(str(error).split())
+            )
+            return False
+        return True
+
+    def _newest(self, conn: psycopg.Connection[Any]) -> tuple[int, int]:
+        row = conn.execute(_NEWEST).fetchone()
+        return row if row else (0, 0)
+
+    def _look(self, conn: psycopg.Connection[Any]) -> bool:
+        """Wake the waiters whose topics have new ticks. Returns whether there were any."""
+        newest, seen = self._newest(conn), self._seen
+        if newest == seen:
+            return False
+        self._seen = newest
+        if seen is None or not 0 <= newest[0] - seen[0] <= _MANY or len(self._interests) == 1:
+            self._wake(None)
+        else:
+            self._wake({row[0] for row in conn.execute(_TOUCHED, seen)})
+        return seen is None or newest[0] != seen[0]
+
+    def _wake(self, topics: set[str] | None) -> None:
+        """Wake the waiters for some topics, or all waiters where `topics` is None."""
+        with self._lock:
+            names = list(self._interests) if topics is None else topics
+            woken = [interest for name in names for interest in self._interests.get(name, ())]
+        for interest in woken:
+            with suppress(RuntimeError):  # the waiter's event loop is closed
+                interest.wake()
+
+
+def _open(dsn: str, settings: Settings) -> psycopg.Connection[Any]:
+    options = _connect.options(dsn, settings)
+    # Behind a pooler two statements may run in different sessions.
+    options["prepare_threshold"] = None
+    if "application_name" in options:
+        options["application_name"] += " ticks"
+    return psycopg.connect(dsn, **options)
+
+
+def _notified(conn: psycopg.Connection[Any], seconds: float, gone: threading.Event) -> bool:
+    deadline = time.monotonic() + seconds
+    while not gone.is_set() and (left := deadline - time.monotonic()) > 0:
+        for _ in conn.notifies(timeout=min(left, _SLICE), stop_after=1):
+            return True
+    return False
+
+
+_shared: dict[tuple[int, str, bool], TickListener] = {}
+_shared_lock = threading.Lock()
+
+
+def share(dsn: str, settings: Settings) -> TickListener:
+    """The listener of this process for a broker; give it back with `release`.
+
+    A forked child has its own.
+    """
+    with _shared_lock:
+        listener = _shared.setdefault((os.getpid(), dsn, settings.listen), TickListener(dsn, settings))
+        listener.users += 1
+        return listener
+
+
+def release(listener: TickListener) -> None:
+    """Give a listener back. The last user's release closes it."""
+    with _shared_lock:
+        listener.users -= 1
+        if listener.users == 0:
+            listener.close()
+            for key in [key for key, found in _shared.items() if found is listener]:
+                del _shared[key]

@@ -1,0 +1,196 @@
+"""What differs between the synchronous and the asynchronous library: see mqpg/_async/_acompat.py."""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Annotated, Any, ParamSpec, TypeVar
+
+import psycopg
+import psycopg_pool
+from sqlalchemy import URL, Connection, Engine, create_engine
+from sqlalchemy.orm import Session
+from sqlalchemy.orm import scoped_session as ScopedSession
+
+from mqpg import dsn as dsns
+from mqpg.errors import HandlerTimeout
+
+__all__ = [
+    "Connection",
+    "DriverConnection",
+    "Engine",
+    "Event",
+    "Lock",
+    "PgConnection",
+    "Pool",
+    "Returns",
+    "ScopedSession",
+    "Session",
+    "background",
+    "call_within",
+    "database_url",
+    "driver_connection",
+    "gather",
+    "in_thread",
+    "make_engine",
+    "run_sync",
+    "sleep",
+    "sync_engine",
+    "wait_any",
+    "wait_for",
+    "waker",
+]
+
+DriverConnection = psycopg.Connection
+PgConnection = psycopg.Connection[Any]
+Pool = psycopg_pool.ConnectionPool[PgConnection]
+Event = threading.Event
+Lock = threading.Lock
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+Returns = Annotated[_T, "what a function of this library returns"]
+
+sleep = time.sleep
+
+_SLICE = 0.25  # how soon a stop is noticed while waiting for something else
+_GRACE = 2.0  # how long an interrupted handler may take to come back
+
+
+def in_thread(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    return function(*args, **kwargs)
+
+
+def make_engine(url: URL, **options: Any) -> Engine:
+    return create_engine(url, **options)
+
+
+def sync_engine(engine: Engine) -> Any:
+    """The engine on which events are listened to."""
+    return engine
+
+
+def database_url(url: str | URL) -> URL:
+    return dsns.to_sqlalchemy(url)
+
+
+def driver_connection(conn: Connection) -> Any:
+    return conn.connection.driver_connection
+
+
+def run_sync(conn: Connection, function: Callable[..., Any], *args: Any) -> Any:
+    """Call a synchronous function with the (synchronous) connection."""
+    return function(conn, *args)
+
+
+def wait_for(event: Event, seconds: float) -> bool:
+    """Wait until the event is set. False where it was not set within `seconds`."""
+    return event.wait(seconds)
+
+
+def wait_any(event: Event, stop: Event | None, seconds: float) -> None:
+    """Wait until one of the events is set, for `seconds` at most."""
+    if stop is None:
+        event.wait(seconds)
+        return
+    deadline = time.monotonic() + seconds
+    while not stop.is_set() and (left := deadline - time.monotonic()) > 0:
+        if event.wait(min(left, _SLICE)):
+            return
+
+
+def waker(event: Event) -> Callable[[], None]:
+    """A function that sets the event, from any thread."""
+    return event.set
+
+
+def gather(calls: Sequence[Callable[[], None]]) -> None:
+    """Run all of them at the same time in threads until all have ended; then raise the first error."""
+    if len(calls) == 1:
+        calls[0]()
+        return
+    errors: list[BaseException] = []
+
+    def run(call: Callable[[], None]) -> None:
+        try:
+            call()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,), name=f"mqpg-{n}") for n, call in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def background(work: Callable[[Event], None]) -> Generator[None]:
+    """Run `work` in a thread while the body runs.
+
+    When the body ends, the event that `work` was given is set.
+    """
+    done = Event()
+    thread = threading.Thread(target=work, args=(done,), name="mqpg-lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def call_within(seconds: float | None, call: Callable[[], Any], conn: PgConnection | Connection | None) -> Any:
+    """The result of `call`, which runs in a thread where there is a time limit.
+
+    After it HandlerTimeout is raised.
+
+    A thread cannot be ended from outside. Cancelling the statement that runs on `conn` may make it
+    return. Otherwise its connection is closed and the thread is left alone, which the error says.
+    """
+    if seconds is None:
+        return call()
+    outcome: list[tuple[Any, BaseException | None]] = []
+    ended = threading.Event()
+
+    def run() -> None:
+        try:
+            outcome.append((call(), None))
+        except BaseException as error:
+            outcome.append((None, error))
+        finally:
+            ended.set()
+
+    threading.Thread(target=contextvars.copy_context().run, args=(run,), name="mqpg-handler", daemon=True).start()
+    if ended.wait(seconds):
+        result, error = outcome[0]
+        if error is not None:
+            raise error
+        return result
+    if conn is not None:
+        _interrupt(conn)
+    back = ended.wait(0 if conn is None else _GRACE)
+    if not back:
+        _abandon(conn)
+    raise HandlerTimeout(f"not finished within {seconds:g} s", abandoned=not back)
+
+
+def _interrupt(conn: PgConnection | Connection) -> None:
+    driver: Any = conn if isinstance(conn, psycopg.Connection) else conn.connection.driver_connection
+    # psycopg's; SQLite's
+    cancel = getattr(driver, "cancel_safe", None) or getattr(driver, "interrupt", None)
+    if cancel is not None:
+        with suppress(Exception):
+            cancel()
+
+
+def _abandon(conn: PgConnection | Connection | None) -> None:
+    if isinstance(conn, psycopg.Connection):
+        conn.close()
+    elif conn is not None:
+        conn.invalidate()

@@ -1,0 +1,87 @@
+# Generated from mqpg/_async/client/client.py by tools/async_to_sync.py: change that file.
+"""The client of one broker: all calls, by the kind of program that makes them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from mqpg._sync._acompat import in_thread
+from mqpg._sync.client.check_back import CheckBack
+from mqpg._sync.client.connection import BaseClient
+from mqpg._sync.client.dead_letters import DeadLetters
+from mqpg._sync.client.half_messages import HalfMessages
+from mqpg._sync.client.maintenance import Maintenance
+from mqpg._sync.client.producer_groups import ProducerGroups
+from mqpg._sync.client.queries import Queries
+from mqpg._sync.client.receive import Receive
+from mqpg._sync.client.reconcile import Reconcile
+from mqpg._sync.client.request_reply import RequestReply
+from mqpg._sync.client.send import Send
+from mqpg._sync.client.subscriptions import Subscriptions
+from mqpg._sync.client.topics import Topics
+from mqpg._sync.client.trace import Trace
+from mqpg.dsn import resolve
+from mqpg.settings import Settings
+
+__all__ = ["Client", "connect"]
+
+
+class Client(
+    RequestReply,
+    Send,
+    HalfMessages,
+    CheckBack,
+    Receive,
+    DeadLetters,
+    Trace,
+    Reconcile,
+    Topics,
+    Subscriptions,
+    ProducerGroups,
+    Maintenance,
+    BaseClient,
+):
+    """A connected broker, made by `connect`. Threads and tasks may share it.
+
+    Calls have the names, the argument order and the defaults of the SQL functions. Most of them
+    take `conn=`: a psycopg connection, a SQLAlchemy Connection or a Session. With it the call runs
+    in the caller's transaction, which the caller commits. Without it the call commits at once, on a
+    connection of the client's pool. A call that may safely be repeated survives a restart of the
+    server. Errors are those of `mqpg.errors`.
+    """
+
+    @cached_property
+    def queries(self) -> Queries:
+        """Questions that consumers, producers and commands ask beside the SQL API.
+
+        Applications do not need them.
+        """
+        return Queries(self)
+
+
+def connect(dsn: str | None = None, **settings: Any) -> Client:
+    """Connect to a broker, and verify that it answers and that its schema is of this release.
+
+    Args:
+        dsn: A PostgreSQL URL or libpq string. None: MQPG_DATABASE_URL, DATABASE_URL, the PG*
+            variables, or else the embedded server.
+        **settings: Fields of `mqpg.settings.Settings`, such as `pool_max_size=20`.
+
+    Returns:
+        The client. Close it, or use it as a context manager.
+
+    Raises:
+        ConfigurationError: The DSN or a setting is invalid.
+        ConnectionFailed: The broker does not answer.
+        SchemaError: The schema is missing, or of another version.
+    """
+    chosen = Settings.read(**settings)
+    # Resolving may start the embedded server, which takes a second.
+    client = Client(in_thread(resolve, dsn, chosen), chosen)
+    try:
+        client._open()
+    except BaseException:
+        client.close()
+        raise
+    return client

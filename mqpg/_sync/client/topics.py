@@ -1,0 +1,160 @@
+# Generated from mqpg/_async/client/topics.py by tools/async_to_sync.py: change that file.
+"""Topics: creating, changing, pausing, purging and dropping them."""
+
+from __future__ import annotations
+
+from mqpg._sql import function
+from mqpg._sync.client.connection import BaseClient
+from mqpg._sync.client.execute import Caller, scalar
+from mqpg.choices import OnExpired, TopicKind
+from mqpg.message import Interval, interval
+
+__all__ = ["Topics"]
+
+_CREATE = function("create_topic", "topic text, queues int, retention interval, kind text")
+_ALTER = function(
+    "alter_topic",
+    "topic text, retention interval, max_payload int, message_ttl interval, on_expired text, lose_after interval, "
+    "lose_over bigint",
+)
+_DROP = function("drop_topic", "topic text, force boolean")
+_PURGE = function("purge_topic", "topic text")
+_PAUSE = function("pause", "topic text, consumer_group text")
+_RESUME = function("resume", "topic text, consumer_group text")
+
+_WEEK = 7 * 86400.0
+
+
+class Topics(BaseClient):
+    """Calls about topics."""
+
+    def create_topic(
+        self,
+        topic: str,
+        queues: int = 8,
+        retention: Interval = _WEEK,
+        kind: TopicKind = "normal",
+        *,
+        conn: Caller | None = None,
+    ) -> None:
+        """Create a topic. A second call with the same arguments changes nothing.
+
+        Args:
+            topic: Its name: 1 to 127 letters, digits, "_", "." or "-", beginning with a letter or
+                digit.
+            queues: How many ordered queues it has, 1 to 1000. Messages with the same key share a
+                queue. The number cannot be changed later.
+            retention: How long messages stay readable; a week by default, at least a minute.
+            kind: "relay" for a topic whose half messages travel to the consumers undecided
+                (protocol T4).
+            conn: The caller's transaction (psycopg or SQLAlchemy connection, or Session). None: the
+                call commits at once.
+
+        Raises:
+            InvalidName: The name is not allowed.
+            InvalidArgument: An argument is out of range.
+            AlreadyDefined: The topic exists with other arguments; `alter_topic` changes it.
+        """
+        values = {"topic": topic, "queues": queues, "retention": interval(retention), "kind": kind}
+        self._rows(_CREATE, values, conn, repeat=True)
+
+    def alter_topic(
+        self,
+        topic: str,
+        *,
+        retention: Interval | None = None,
+        max_payload: int | None = None,
+        message_ttl: Interval | None = None,
+        on_expired: OnExpired | None = None,
+        lose_after: Interval | None = None,
+        lose_over: int | None = None,
+        conn: Caller | None = None,
+    ) -> None:
+        """Change a topic's settings. An argument that is None leaves its setting unchanged.
+
+        Args:
+            topic: The topic's name.
+            retention: How long messages stay readable, at least a minute.
+            max_payload: The largest payload in bytes, 1 to 268435456.
+            message_ttl: A message that no consumer of a group received within this time expires for
+                that group. 0 removes the limit.
+            on_expired: Whether an expired message counts as consumed ("skip") or becomes a dead
+                letter.
+            lose_after: How long after its segment was closed a message that a group has not read
+                may be dropped. 0 removes the policy.
+            lose_over: How many bytes of unread messages a group may keep from being dropped. 0
+                removes the policy.
+            conn: The caller's transaction. None: the call commits at once.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            InvalidArgument: A setting is out of range.
+        """
+        values = {
+            "topic": topic,
+            "retention": interval(retention),
+            "max_payload": max_payload,
+            "message_ttl": interval(message_ttl),
+            "on_expired": on_expired,
+            "lose_after": interval(lose_after),
+            "lose_over": lose_over,
+        }
+        self._rows(_ALTER, values, conn, repeat=True)
+
+    def drop_topic(self, topic: str, force: bool = False, *, conn: Caller | None = None) -> None:
+        """Drop a topic with its subscriptions.
+
+        Args:
+            topic: The topic's name. A topic created later under the same name starts at offset 0.
+            force: Drop it even where messages are undelivered, delayed or undecided.
+            conn: The caller's transaction. None: the call commits at once.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            TopicInUse: Something is undelivered, delayed or undecided, and `force` is False.
+        """
+        self._rows(_DROP, {"topic": topic, "force": force}, conn)
+
+    def purge_topic(self, topic: str, *, conn: Caller | None = None) -> int:
+        """Skip all messages in a topic's queues and retry lanes, for all its subscriptions.
+
+        Args:
+            topic: The topic's name.
+            conn: The caller's transaction. None: the call commits at once.
+
+        Returns:
+            How many deliveries were skipped.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            LockTimeout: A queue was in use for longer than the setting `lock_timeout`.
+        """
+        return int(scalar(self._rows(_PURGE, {"topic": topic}, conn)))
+
+    def pause(self, topic: str, consumer_group: str | None = None, *, conn: Caller | None = None) -> None:
+        """Stop the delivery of a topic. Sends continue.
+
+        Args:
+            topic: The topic's name.
+            consumer_group: Stop delivery to this group only. None: to every group.
+            conn: The caller's transaction. None: the call commits at once.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            UnknownSubscription: The group is not subscribed to the topic.
+        """
+        self._rows(_PAUSE, {"topic": topic, "consumer_group": consumer_group}, conn, repeat=True)
+
+    def resume(self, topic: str, consumer_group: str | None = None, *, conn: Caller | None = None) -> None:
+        """Continue the delivery that `pause` with the same arguments stopped.
+
+        Args:
+            topic: The topic's name.
+            consumer_group: The group that was paused. None: the topic was paused for every group.
+            conn: The caller's transaction. None: the call commits at once.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            UnknownSubscription: The group is not subscribed to the topic.
+        """
+        self._rows(_RESUME, {"topic": topic, "consumer_group": consumer_group}, conn, repeat=True)

@@ -1,0 +1,60 @@
+# Generated from mqpg/_async/client/trace.py by tools/async_to_sync.py: change that file.
+"""Finding messages by key, and the history of one message."""
+
+from __future__ import annotations
+
+from mqpg._sql import function
+from mqpg._sync.client.connection import BaseClient
+from mqpg._sync.client.execute import Caller
+from mqpg.message import FoundMessage, TraceEvent, decode
+
+__all__ = ["Trace"]
+
+_FIND_BY_KEY = function(
+    "find_by_key",
+    "topic text, key text",
+    columns="message_id, queue_id, queue_offset, state, born_at, cast(payload as text)",
+)
+_TRACE = function("trace", "message_id bigint", columns="at, event, cast(detail as text)")
+
+
+class Trace(BaseClient):
+    """Questions about messages. They only read."""
+
+    def find_by_key(self, topic: str, key: str, *, conn: Caller | None = None) -> list[FoundMessage]:
+        """Find all stored messages with a key, undecided and delayed ones included.
+
+        Args:
+            topic: The topic's name.
+            key: The messages' key.
+            conn: The caller's transaction (psycopg or SQLAlchemy connection, or Session). None: the
+                call commits at once.
+
+        Returns:
+            The messages, oldest first.
+
+        Raises:
+            UnknownTopic: There is no such topic.
+            InvalidArgument: `key` is None.
+        """
+        rows = self._rows(_FIND_BY_KEY, {"topic": topic, "key": key}, conn, repeat=True)
+        return [
+            FoundMessage(message_id, queue_id, queue_offset, state, born_at, decode(payload))
+            for message_id, queue_id, queue_offset, state, born_at, payload in rows
+        ]
+
+    def trace(self, message_id: int, *, conn: Caller | None = None) -> list[TraceEvent]:
+        """List what happened to a message.
+
+        Args:
+            message_id: The message's id.
+            conn: The caller's transaction. None: the call commits at once.
+
+        Returns:
+            The events, oldest first; an empty list where nothing is known of the id.
+
+        Raises:
+            InvalidArgument: `message_id` is None.
+        """
+        rows = self._rows(_TRACE, {"message_id": message_id}, conn, repeat=True)
+        return [TraceEvent(at, event, decode(detail)) for at, event, detail in rows]

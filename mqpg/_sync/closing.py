@@ -1,0 +1,25 @@
+# Generated from mqpg/_async/closing.py by tools/async_to_sync.py: change that file.
+"""Objects that hold connections and close them at the end of an `with` block."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+__all__ = ["Closing"]
+
+
+class Closing:
+    """An object whose `close` is called when its block ends."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections that belong to this object."""
+        raise NotImplementedError

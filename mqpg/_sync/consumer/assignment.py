@@ -1,0 +1,104 @@
+# Generated from mqpg/_async/consumer/assignment.py by tools/async_to_sync.py: change that file.
+"""Which queue a consumer asks next."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from mqpg._sync.client.client import Client
+from mqpg._sync.client.execute import Caller
+from mqpg.choices import Mode
+from mqpg.errors import ConfigurationError, UnknownSubscription
+from mqpg.handlers.options import ConsumerOptions
+from mqpg.message import RETRY_LANE, Message
+
+__all__ = ["QueueAssignment"]
+
+
+class QueueAssignment:
+    """The queues that one consumer reads.
+
+    By default these are all queues of the topic, and the server chooses the next one. A consumer
+    that names its queues asks them and the retry lane in turn. In the modes pinned and broadcast
+    members of one name take over from each other, because a restarted process must find its queues
+    again. Workers of one process share a name, so each of them has queues of its own and never
+    meets another one on a queue.
+    """
+
+    def __init__(self, options: ConsumerOptions) -> None:
+        self._options = options
+        named = options.queues
+        self._turns: list[deque[int | None]] = [deque([None] if named is None else [*named, RETRY_LANE])]
+        self._subscribed = False
+        self.mode: Mode = options.wanted_mode
+
+    def receive(self, mq: Client, worker: int = 0, *, conn: Caller | None = None) -> list[Message]:
+        """The next delivery, of the queue whose turn it is. Empty where no queue has any message."""
+        options = self._options
+        turn = self._turns[worker % len(self._turns)]
+        for _ in range(len(turn)):
+            queue_id = turn[0]
+            turn.rotate(-1)
+            messages = mq.receive(
+                options.group,
+                options.topic,
+                options.max_messages,
+                options.lease,
+                consumer=options.name,
+                queue_id=queue_id,
+                conn=conn,
+            )
+            if messages:
+                return messages
+        return []
+
+    def subscribe(self, mq: Client) -> None:
+        """Create the subscription where it is missing, once, and refuse one of another mode.
+
+        Raises UnknownSubscription, ConfigurationError.
+        """
+        if self._subscribed:
+            return
+        self.mode = self._ensure_subscription(mq)
+        if self.mode in ("pinned", "broadcast") and self._options.concurrency > 1:
+            self._divide_queues(mq)
+        self._subscribed = True
+
+    def _ensure_subscription(self, mq: Client) -> Mode:
+        options = self._options
+        mode = mq.queries.subscription_mode(options.group, options.topic)
+        if mode is None:
+            if not options.subscribe:
+                raise UnknownSubscription(
+                    f"group {options.group} is not subscribed to topic {options.topic}, and subscribe=False: "
+                    f"mqpg subscription add {options.group} {options.topic}"
+                )
+            self._create_subscription(mq)
+            return options.wanted_mode
+        if mode != options.wanted_mode and (options.mode is not None or options.database is not None):
+            raise ConfigurationError(
+                f"group {options.group} reads topic {options.topic} in mode {mode}, "
+                f"this consumer wants {options.wanted_mode}"
+            )
+        return mode
+
+    def _create_subscription(self, mq: Client) -> None:
+        options = self._options
+        mq.subscribe(
+            options.group,
+            options.topic,
+            options.wanted_mode,
+            options.start,
+            filter=options.filter,
+            tags=options.tags,
+            max_attempts=options.max_attempts,
+            retry_delay=options.retry_delay,
+            on_failure=options.on_failure,
+        )
+
+    def _divide_queues(self, mq: Client) -> None:
+        named = self._options.queues
+        all_queues = range(mq.queries.queue_count(self._options.topic)) if named is None else named
+        queues = [*all_queues, RETRY_LANE]
+        workers = min(self._options.concurrency, len(queues))
+        self._turns = [deque(queues[worker::workers]) for worker in range(workers)]

@@ -1,0 +1,170 @@
+# Generated from mqpg/_async/consumer/consumer.py by tools/async_to_sync.py: change that file.
+"""The consumer: iterations of receive, effect and acknowledgement (protocols C1, C2 and C3)."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from mqpg._sync._acompat import Event, Returns, gather, wait_for
+from mqpg._sync.client.client import Client
+from mqpg._sync.client.wakeup import TopicWaiter
+from mqpg._sync.consumer.external import External
+from mqpg._sync.consumer.handler import HandlerInvoker
+from mqpg._sync.consumer.own_database import OwnDatabase
+from mqpg._sync.consumer.same_database import SameDatabase
+from mqpg.errors import ConfigurationError
+from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
+from mqpg.handlers.options import ConsumerOptions
+
+__all__ = ["Consumer"]
+
+logger = logging.getLogger("mqpg")
+
+EffectSite = SameDatabase | OwnDatabase | External
+_SITES: dict[str, Callable[[ConsumerOptions, HandlerInvoker], EffectSite]] = {
+    "broker": SameDatabase,
+    "database": OwnDatabase,
+    "external": External,
+}
+
+
+class Consumer:
+    """A handler and what it reads, made by `mqpg.consumer`.
+
+    It can still be called as the handler that it was.
+
+    Args:
+        handler: The decorated function.
+        options: What it reads and how.
+    """
+
+    def __init__(self, handler: Callable[..., Returns[object]], options: ConsumerOptions) -> None:
+        self.handler = handler
+        self.options = options
+        self._client: Client | None = None
+        self._reset()
+        self.__doc__ = handler.__doc__
+        self.__name__ = getattr(handler, "__name__", type(handler).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Returns[object]:
+        return self.handler(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.__name__} of {self.options.group}/{self.options.topic}>"
+
+    def step(self, mq: Client) -> int:
+        """Handle one delivery.
+
+        Args:
+            mq: The broker.
+
+        Returns:
+            How many messages were handled: applied, or sent to the retry lane. 0 where there were
+            none.
+
+        Raises:
+            ConfigurationError: The client is of the other library, or the subscription has another
+                mode.
+            ConnectionFailed: The broker or the consumer's database does not answer.
+        """
+        self._serve(mq)
+        while True:
+            with suppress(IterationLost):
+                return self._site.step(mq)
+
+    def run(self, mq: Client, stop: Event) -> None:
+        """Handle deliveries until `stop` is set, `concurrency` of them at the same time.
+
+        Deliveries under way are finished first. The consumer continues through restarts of both
+        databases. It serves one client at a time.
+
+        Args:
+            mq: The broker.
+            stop: An event that ends the consumer when it is set.
+
+        Raises:
+            OffsetBeyondLog: The consumer's offset is beyond the broker's log.
+            LedgerError: A table in the consumer's database is not as it must be.
+            ConfigurationError: The options do not fit the client or the subscription.
+            InvalidArgument: The broker refuses an option.
+            NotFound: The topic or the subscription is gone.
+            WrongTopicKind: The topic is a relay topic, which this subscription cannot read.
+            MissingBody: A message's body is gone from the log.
+            SchemaError: The broker's schema is missing or of another version.
+            HandlerStuck: Too many calls of the handler never returned.
+        """
+        self._serve(mq)
+        count = self.options.concurrency
+        if self.options.where == "broker" and self._invoke.wants_driver and count > mq.settings.pool_max_size:
+            raise ConfigurationError(
+                f"concurrency {count} needs as many connections: connect(pool_max_size={count}) "
+                f"or more, not {mq.settings.pool_max_size}"
+            )
+        waiters = [TopicWaiter(mq, self.options.topic, self.options.group, self.options.name) for _ in range(count)]
+        try:
+            gather([partial(self._work, mq, stop, worker, waiters) for worker in range(count)])
+        finally:
+            for waiter in waiters:
+                waiter.close()
+
+    def close(self) -> None:
+        """Close the connections to the consumer's own database."""
+        self._site.close()
+
+    def _reset(self) -> None:
+        self._invoke = HandlerInvoker(self.handler, self.options)
+        self._site = _SITES[self.options.where](self.options, self._invoke)
+
+    def _serve(self, mq: Client) -> None:
+        """Forget what was learnt from another client's database: subscription, mode, tables."""
+        if not isinstance(mq, Client):
+            raise ConfigurationError(
+                f"{self!r} runs with {Client.__name__}, as mqpg.connect gives it, not {type(mq).__name__}"
+            )
+        if self._client not in (None, mq):
+            with suppress(Exception):  # its event loop may be closed
+                self._site.close()
+            self._reset()
+        self._client = mq
+
+    def _work(self, mq: Client, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
+        """One worker.
+
+        When it fails permanently it empties `waiters`, which ends the other workers too.
+        """
+        waiter = waiters[worker]
+        try:
+            while waiters and not stop.is_set():
+                try:
+                    found = self._site.step(mq, worker, stop)
+                    self._invoke.require_not_stuck()
+                except IterationLost:
+                    continue
+                except PERMANENT_ERRORS:
+                    raise
+                except Exception as error:
+                    if mq.closed:
+                        raise
+                    self._pause(stop, waiter, error)
+                    continue
+                waiter.succeeded()
+                if not found:
+                    waiter.wait(stop)
+        except BaseException:
+            others = waiters[:]
+            waiters.clear()
+            for other in others:
+                other.wake()
+            raise
+        finally:
+            waiter.close()
+
+    def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
+        seconds = waiter.failed() * random.uniform(0.7, 1.0)
+        logger.warning("%r: again in %.2f s after %s", self, seconds, reason_of(error))
+        wait_for(stop, seconds)

@@ -1,0 +1,126 @@
+# Generated from mqpg/_async/consumer/handler.py by tools/async_to_sync.py: change that file.
+"""Calling a handler: middleware around it, a time limit, and the second parameter that it wants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within
+from mqpg._sync.client.request_reply import is_request
+from mqpg.errors import HandlerStuck, HandlerTimeout
+from mqpg.handlers.options import ConsumerOptions
+from mqpg.handlers.signature import second_parameter
+from mqpg.message import Message
+
+__all__ = ["HandlerInvoker", "Reply", "is_lost"]
+
+# A request and what its handler returned.
+Reply = tuple[Message, Any]
+# Takes a message or a list of messages, and a connection or None.
+Call = Callable[[Any, Any], Any]
+
+_MOST_STUCK = 8
+
+
+class HandlerInvoker:
+    """Calls the handler of one consumer as its options say."""
+
+    def __init__(self, handler: Callable[..., Returns[object]], options: ConsumerOptions) -> None:
+        self._options = options
+        self._wants = second_parameter(handler, options)
+        self._stuck = 0
+        call = self._adapt(handler)
+        for middleware in reversed(options.middleware):
+            call = _around(middleware, call)
+        self._call: Call = call if options.time_limit is None else self._within_time(call)
+
+    @property
+    def wants_driver(self) -> bool:
+        """Whether the effect uses a psycopg connection, not SQLAlchemy."""
+        return self._wants in ("driver", "nothing")
+
+    def __call__(self, messages: Sequence[Message], conn: PgConnection | Connection | None = None) -> list[Reply]:
+        """Handle messages one by one, or as a batch.
+
+        Returns what is to be replied. Raises HandlerTimeout.
+        """
+        if not messages:
+            return []
+        if self._options.batch:
+            self._call(list(messages), conn)
+            return []
+        replies = []
+        for message in messages:
+            result = self._call(message, conn)
+            if result is not None and is_request(message):
+                replies.append((message, result))
+        return replies
+
+    def require_not_stuck(self) -> None:
+        """Raise HandlerStuck where too many calls never returned."""
+        if self._stuck >= _MOST_STUCK:
+            raise HandlerStuck(
+                f"{self._stuck} calls of the handler of {self._options.group}/{self._options.topic} never returned; "
+                "only a restart of the process ends their threads"
+            )
+
+    def _adapt(self, handler: Callable[..., Returns[object]]) -> Call:
+        """The handler as a call with two arguments."""
+
+        def with_message_only(given: Any, conn: Any) -> Any:
+            return handler(given)
+
+        if self._wants == "nothing":
+            return with_message_only
+        return _with_session(handler) if self._wants == "session" else handler
+
+    def _within_time(self, inner: Call) -> Call:
+        def step(given: Any, conn: Any) -> Any:
+            def call() -> Any:
+                return inner(given, conn)
+
+            try:
+                return call_within(self._options.time_limit, call, conn)
+            except HandlerTimeout as error:
+                messages = given if isinstance(given, list) else [given]
+                error.message_ids = tuple(message.message_id for message in messages)
+                self._stuck += error.abandoned
+                raise
+
+        return step
+
+
+def _with_session(handler: Callable[..., Returns[object]]) -> Call:
+    """Hand a session to the handler. Its commit ends a savepoint; the transaction is the consumer's."""
+
+    def step(given: Any, conn: Any) -> Any:
+        outer = conn.get_nested_transaction()
+        try:
+            with Session(bind=conn, join_transaction_mode="create_savepoint") as session:
+                result = handler(given, session)
+                session.commit()
+        except BaseException:
+            # Where that commit failed, its savepoint stays on the connection and would block a
+            # rollback to ours.
+            while (left := conn.get_nested_transaction()) is not None and left is not outer:
+                left.rollback()
+            raise
+        return result
+
+    return step
+
+
+def _around(middleware: Callable[..., Any], inner: Call) -> Call:
+    def step(given: Any, conn: Any) -> Any:
+        def proceed() -> Any:
+            return inner(given, conn)
+
+        return middleware(given, proceed)
+
+    return step
+
+
+def is_lost(conn: PgConnection | Connection) -> bool:
+    """Whether nothing more can be done on this connection."""
+    return conn.closed or (not isinstance(conn, DriverConnection) and conn.invalidated)

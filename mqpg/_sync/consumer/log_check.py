@@ -1,0 +1,61 @@
+# Generated from mqpg/_async/consumer/log_check.py by tools/async_to_sync.py: change that file.
+"""Whether the broker's log is still the one that a local offset was counted in (protocol C2)."""
+
+from __future__ import annotations
+
+from mqpg._sync.client.client import Client
+from mqpg._sync.stores.database import UserDatabase
+from mqpg._sync.stores.offsets import Position
+from mqpg.errors import LedgerError, OffsetBeyondLog, OffsetOutOfRange
+
+__all__ = ["LogCheck"]
+
+
+class LogCheck:
+    """Compares when a queue is met first, after every new connection, and where offsets do not fit."""
+
+    def __init__(self, topic: str, database: UserDatabase) -> None:
+        self._topic = topic
+        self._database = database
+        self._generation = -1
+        self._compared: set[int] = set()
+
+    def verify(self, mq: Client, queue_id: int, position: Position | None, last: int) -> None:
+        """Compare position and log.
+
+        `last` is the end of a delivery. Raises OffsetBeyondLog, LedgerError.
+        """
+        # A broker that lost messages, by a promotion or a restore, has new connections.
+        if mq.generation != self._generation:
+            self._generation = mq.generation
+            self._compared.clear()
+        fits = position is None or position.next_offset <= last
+        if queue_id in self._compared and fits:
+            return
+        if position is not None:
+            self._compare(mq, queue_id, position, last)
+        self._compared.add(queue_id)
+
+    def _compare(self, mq: Client, queue_id: int, position: Position, last: int) -> None:
+        info = mq.info()
+        where = f"queue {queue_id} of topic {self._topic} in {self._database.describe()}"
+        if position.broker != info.broker_id:
+            raise LedgerError(f"the offset of {where} belongs to broker {position.broker}, this is {info.broker_id}")
+        if position.incarnation > info.incarnation:
+            raise OffsetBeyondLog(
+                f"the offset of {where} is from incarnation {position.incarnation}, the broker is in {info.incarnation}"
+            )
+        if position.next_offset == 0 or position.last_message_id is None:
+            return
+        try:
+            at_offset = mq.fetch(self._topic, queue_id, position.next_offset - 1, 1)
+        except OffsetOutOfRange as error:
+            if position.next_offset - 1 > last:
+                raise OffsetBeyondLog(f"the offset of {where} lies beyond the log: {error}") from error
+            return  # retention dropped that message, so there is nothing to compare with
+        if not at_offset or at_offset[0].message_id != position.last_message_id:
+            found = at_offset[0].message_id if at_offset else "nothing"
+            raise OffsetBeyondLog(
+                f"the log is not the one that the offset of {where} was counted in: at {position.next_offset - 1} it "
+                f"has {found}, not message {position.last_message_id}; compare both before you continue"
+            )

@@ -1,0 +1,264 @@
+# Generated from mqpg/_async/consumer/own_database.py by tools/async_to_sync.py: change that file.
+"""Consumption into the consumer's own database, exactly once and in order (protocol C2).
+
+The truth is the offsets row in that database, which is written in the transaction of the effect.
+The broker's cursor follows by an acknowledgement after the local commit. A crash between the two
+therefore costs a redelivery, whose messages lie below the local offset and are skipped. Where a
+delivery begins behind the local offset, because the local database was restored or the broker moved
+on, the messages between are read from the log with `fetch`.
+
+A failed message must not be lost or applied twice, and it must not block its queue unless the
+subscription says so. (Where it says so, the local offset stops before the message, which comes
+again at its place.) In the local transaction its effect is undone and a row `deferred` is written
+to the inbox under its id, while the offset moves past it. After the local commit it is nacked.
+Where a crash loses the nack, the redelivery finds the row and nacks the message then. A message of
+the retry lane (queue -1) is applied only under a `deferred` row, which becomes `applied` in the
+same transaction: a second delivery finds that and is only acknowledged. A retry without a row was
+never deferred by this database, which may have been restored or replaced. Whether it was applied
+cannot be known, so it is not applied: it is nacked with that reason, and ends among the dead
+letters, where a person can look at it.
+
+The consumer stops where continuing would lose or repeat a message: OffsetBeyondLog for a local
+offset beyond the log, or a log with another message at the last applied offset; LedgerError for the
+offsets of another broker; OffsetOutOfRange for a log that no longer reaches back to the local
+offset.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from sqlalchemy import Connection as SyncConnection
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._dialects import MYSQL, is_answer
+from mqpg._sync._acompat import Connection, Event, Returns, run_sync
+from mqpg._sync.client.client import Client
+from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
+from mqpg._sync.consumer.assignment import QueueAssignment
+from mqpg._sync.consumer.handler import HandlerInvoker, Reply
+from mqpg._sync.consumer.log_check import LogCheck
+from mqpg._sync.consumer.relay_inbox import RelayInbox
+from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner
+from mqpg._sync.stores.database import UserDatabase, begin_immediate
+from mqpg._sync.stores.journal import Journal
+from mqpg._sync.stores.offsets import Offsets
+from mqpg.choices import OnFailure
+from mqpg.errors import Error, ReceiptError
+from mqpg.handlers.failures import Failure, RecordedFailure, reason_of
+from mqpg.handlers.options import ConsumerOptions
+from mqpg.message import Message
+
+__all__ = ["OwnDatabase"]
+
+logger = logging.getLogger("mqpg")
+
+# How many offsets are compared at a time where the delivery leaves some out.
+_WINDOW = 4096
+_NEVER_DEFERRED = "never deferred by this database: not known whether it was applied"
+
+
+class OwnDatabase:
+    """Iterations of a consumer with its own database. Handlers get the SQLAlchemy connection."""
+
+    def __init__(self, options: ConsumerOptions, invoke: HandlerInvoker) -> None:
+        self._options = options
+        self._inbox = RelayInbox(options)
+        self._runner = SavepointRunner(invoke, self._inbox)
+        self._assignment = QueueAssignment(options)
+        self._database = UserDatabase(options.database)
+        self._offsets = Offsets(self._database, options.group, options.topic)
+        self._journal = Journal(options.group, options.topic)
+        self._log_check = LogCheck(options.topic, self._database)
+
+    def close(self) -> None:
+        """Close the local connections, unless the engine is the caller's."""
+        self._database.close()
+
+    def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
+        """Handle one delivery: effect and offset in one local transaction, then the ack.
+
+        Returns how many messages it had. Raises IterationLost.
+        """
+        self._offsets.ensure()
+        self._assignment.subscribe(mq)
+        self._inbox.create(mq, self._database)
+        delivery = self._assignment.receive(mq, worker)
+        if not delivery:
+            return 0
+        tried = self._runner.choose(delivery)
+        try:
+            if tried[0].queue_id < 0:
+                result = self._apply_retries(mq, tried)
+            else:
+                self._catch_up(mq, tried)
+                result = self._apply(mq, tried, claimed=True)
+        except Exception:
+            # This is no fault of the messages. They come again, and no attempt is counted.
+            with suppress(Error):
+                mq.release(str(delivery[0].receipt))
+            raise
+        self._reply(mq, result.replies)
+        self._report(mq, delivery, tried, result)
+        return len(tried)
+
+    def _reply(self, mq: Client, replies: Sequence[Reply]) -> None:
+        """Send the replies, after the effect is committed.
+
+        A reply that cannot be sent is skipped, because any request can name an unknown topic.
+        """
+        for request, payload in replies:
+            try:
+                mq.reply(request, payload)
+            except Exception as error:
+                logger.warning("%s/%s: no reply to message %d: %s", self._options.group, self._options.topic,
+                               request.message_id, reason_of(error))  # fmt: skip
+
+    def _report(
+        self, mq: Client, delivery: Sequence[Message], tried: Sequence[Message], result: DeliveryResult
+    ) -> None:
+        try:
+            nack_failures(mq, str(delivery[0].receipt), result.failures)
+            ack_delivery(mq, delivery, tried, result)
+        except ReceiptError as error:
+            # Another process of this name has taken over, and finds in the local database what was
+            # done.
+            logger.warning("%s/%s: %s", self._options.group, self._options.topic, error)
+
+    def _catch_up(self, mq: Client, messages: Sequence[Message]) -> None:
+        """Apply from the log the messages that the delivery leaves out.
+
+        Messages that the subscription's filter does not choose, or that it was moved over, are left
+        out on purpose.
+        """
+        queue_id, first, last = messages[0].queue_id, messages[0].queue_offset, messages[-1].queue_offset
+        whole = last - first + 1 == len(messages)
+        delivered = {message.queue_offset for message in messages}
+        until, start = first if whole else last + 1, 0
+        while True:
+            with self._database.engine.connect() as conn:
+                position = self._offsets.position(conn, queue_id, lock=False)
+            self._log_check.verify(mq, queue_id, position, last)
+            if position is None or max(start, position.next_offset) >= until:
+                return
+            start = max(start, position.next_offset)
+            upto = min(until, start + _WINDOW)
+            wanted = mq.queries.wanted_offsets(self._options.group, self._options.topic, queue_id, start, upto)
+            if delivered.issuperset(wanted):
+                start = upto
+                continue
+            missing = self._fetch(mq, queue_id, wanted)
+            self._apply(mq, missing, claimed=False)
+            start = missing[-1].queue_offset + 1
+
+    def _fetch(self, mq: Client, queue_id: int, wanted: Sequence[int]) -> list[Message]:
+        count = min(self._options.max_messages, wanted[-1] - wanted[0] + 1)
+        found = mq.fetch(self._options.topic, queue_id, wanted[0], count)
+        missing = [message for message in found if message.queue_offset in set(wanted)]
+        logger.warning(
+            "%s/%s queue %d: applying offsets %d to %d from the log, because the broker took them for done",
+            self._options.group, self._options.topic, queue_id, missing[0].queue_offset, missing[-1].queue_offset,
+        )  # fmt: skip
+        return missing
+
+    def _apply(self, mq: Client, messages: Sequence[Message], *, claimed: bool) -> DeliveryResult:
+        """Apply what lies at or behind the local offset.
+
+        The result has failures of earlier deliveries too.
+        """
+        info = mq.info()
+        with self._transaction() as conn:
+            position = self._offsets.position(conn, messages[0].queue_id, lock=True)
+            fresh = [m for m in messages if position is None or m.queue_offset >= position.next_offset]
+            old: list[Failure] = []
+            if len(fresh) < len(messages) or not claimed:
+                old, fresh = self._sort_out(mq, conn, messages, fresh, claimed)
+            result = self._run(mq, conn, fresh)
+            if result.failures and not claimed:
+                # There is no claim from which to nack it, so it has to be applied here, in its
+                # place.
+                raise result.failures[0].error
+            blocker = result.blocker
+            for failure in result.failures:
+                if failure.message is not blocker:
+                    self._offsets.defer(conn, failure.message, failure.reason)
+            passed = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
+            if passed and (position is None or passed[-1].queue_offset >= position.next_offset):
+                self._offsets.move(conn, passed[-1], position, info)
+            self._commit(conn, result.applied if claimed else [])
+        result.failures = old + result.failures
+        return result
+
+    def _sort_out(
+        self, mq: Client, conn: Connection, messages: Sequence[Message], fresh: list[Message], claimed: bool
+    ) -> tuple[list[Failure], list[Message]]:
+        """Which messages of a redelivery have to be nacked, and which of a gap to be applied."""
+        states = self._offsets.states(conn, messages)
+        deferred = {message_id: reason for message_id, (state, reason) in states.items() if state == "deferred"}
+        if claimed:
+            new = {m.message_id for m in fresh}
+            old = [m for m in messages if m.message_id in deferred and m.message_id not in new]
+            return [Failure(m, RecordedFailure(deferred[m.message_id] or "")) for m in old], fresh
+        # In a gap: a message that became a dead letter, because its claim was lost too often, may
+        # be redriven later.
+        left = [m for m in fresh if m.message_id not in states]
+        ids = [m.message_id for m in left]
+        dead = mq.queries.dead_among(self._options.group, self._options.topic, ids)
+        for message in left:
+            if message.message_id in dead:
+                self._offsets.defer(conn, message, "dead letter of the broker")
+        return [], [m for m in left if m.message_id not in dead]
+
+    def _apply_retries(self, mq: Client, messages: Sequence[Message]) -> DeliveryResult:
+        """Apply a delivery of the retry lane, under its inbox rows."""
+        with self._transaction() as conn:
+            states = self._offsets.states(conn, messages)
+            due = [m for m in messages if states.get(m.message_id, ("",))[0] == "deferred"]
+            result = self._run(mq, conn, due)
+            failed = {failure.message.message_id for failure in result.failures}
+            self._offsets.mark_applied(conn, [m for m in due if m.message_id not in failed])
+            self._commit(conn, result.applied)
+        strange = [m for m in messages if m.message_id not in states]
+        result.failures += [Failure(m, RecordedFailure(_NEVER_DEFERRED)) for m in strange]
+        return result
+
+    def _run(self, mq: Client, conn: Connection, messages: Sequence[Message]) -> DeliveryResult:
+        def ask_on_failure(conn: Any) -> OnFailure:
+            # The subscription is the broker's; `conn` leads to the local database.
+            return mq.queries.on_failure(self._options.group, self._options.topic)
+
+        ask: Callable[[Any], Returns[OnFailure]] = ask_on_failure
+        return self._runner.run(conn, messages, after=self._after, ask_on_failure=ask)
+
+    def _commit(self, conn: Connection, applied: Sequence[Message]) -> None:
+        try:
+            conn.commit()
+        except SQLAlchemyError as error:
+            if is_answer(error):
+                # SQLite's transaction is still open, but SQLAlchemy takes it for ended and would
+                # pool it like that.
+                run_sync(conn, _roll_back)
+            self._runner.blame(applied, error)
+            raise
+
+    def _after(self, conn: Connection, messages: Sequence[Message], replies: Sequence[Reply]) -> None:
+        if self._options.journal:
+            self._journal.write(conn, messages)
+
+    @contextmanager
+    def _transaction(self) -> Generator[Connection]:
+        with self._database.engine.connect() as conn:
+            if self._database.dialect == "sqlite":
+                begin_immediate(conn)
+            elif self._database.dialect in MYSQL:
+                # Otherwise looking for a missing row locks the gap, and two first iterations
+                # deadlock.
+                conn.execution_options(isolation_level="READ COMMITTED")
+            yield conn
+
+
+def _roll_back(conn: SyncConnection) -> None:
+    conn.connection.rollback()

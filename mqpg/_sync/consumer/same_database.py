@@ -1,0 +1,169 @@
+# Generated from mqpg/_async/consumer/same_database.py by tools/async_to_sync.py: change that file.
+"""Consumption in the broker's database: receive, effect and ack in one transaction (protocol C1).
+
+Each effect happens exactly once, because the claim lives and ends with the transaction. The effect
+runs in a savepoint, so that a handler's error undoes it and still counts an attempt. Where several
+messages were delivered and one of them fails, all are undone and done again one by one, which shows
+which one it was. Replies are sent in the same transaction.
+
+In mode shared the claim is made in a transaction of its own and its lease is extended, because an
+open transaction would keep the other members of its queue waiting. Effect and acknowledgement are
+still one transaction, so each effect happens exactly once: where another consumer took the claim
+over, the acknowledgement is refused and the effect undone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from mqpg._sync._acompat import Connection, Engine, Event, PgConnection, Returns, database_url, make_engine
+from mqpg._sync.client.client import Client
+from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
+from mqpg._sync.consumer.assignment import QueueAssignment
+from mqpg._sync.consumer.handler import HandlerInvoker, Reply
+from mqpg._sync.consumer.heartbeat import Lease, heartbeat
+from mqpg._sync.consumer.relay_inbox import RelayInbox
+from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner
+from mqpg._sync.stores.journal import Journal
+from mqpg._sync.stores.statements import create_beside_queue
+from mqpg._tables import applied
+from mqpg.choices import OnFailure
+from mqpg.errors import Error, ReceiptError
+from mqpg.handlers.failures import IterationLost
+from mqpg.handlers.options import ConsumerOptions
+from mqpg.message import Message
+
+__all__ = ["SameDatabase"]
+
+logger = logging.getLogger("mqpg")
+
+
+@dataclass
+class _Iteration:
+    """A transaction, and what came of the delivery in it."""
+
+    conn: PgConnection | Connection
+    result: DeliveryResult = field(default_factory=DeliveryResult)
+
+    @property
+    def handled(self) -> int:
+        return len(self.result.applied) + self.result.unacknowledged
+
+
+class SameDatabase:
+    """Iterations of a consumer whose effects are in the broker's database."""
+
+    def __init__(self, options: ConsumerOptions, invoke: HandlerInvoker) -> None:
+        self._options = options
+        self._wants_driver = invoke.wants_driver
+        self._assignment = QueueAssignment(options)
+        self._inbox = RelayInbox(options)
+        self._runner = SavepointRunner(invoke, self._inbox)
+        self._journal = Journal(options.group, options.topic)
+        self._lease = Lease(options.lease)
+        self._engine: Engine | None = None
+        self._prepared = False
+
+    def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
+        """Handle one delivery in one transaction.
+
+        Returns how many messages it had. Raises IterationLost.
+        """
+        self._prepare(mq)
+        if self._assignment.mode == "shared":
+            delivery = self._assignment.receive(mq, worker)
+            return self._handle_leased(mq, delivery) if delivery else 0
+        with self._transaction(mq) as iteration:
+            delivery = self._assignment.receive(mq, worker, conn=iteration.conn)
+            if delivery:
+                iteration.result = self._apply(mq, iteration.conn, delivery)
+        return iteration.handled
+
+    def close(self) -> None:
+        """Close the connections that are not the client's."""
+        if self._engine is not None:
+            self._engine.dispose()
+
+    def _handle_leased(self, mq: Client, delivery: Sequence[Message]) -> int:
+        receipt = str(delivery[0].receipt)
+        with heartbeat(mq, receipt, self._lease):
+            try:
+                while True:
+                    # Once more under the same claim, to nack the message that lost the transaction.
+                    with suppress(IterationLost):
+                        with self._transaction(mq) as iteration:
+                            iteration.result = self._apply(mq, iteration.conn, delivery)
+                        return iteration.handled
+            except ReceiptError as error:
+                group, topic = self._options.group, self._options.topic
+                logger.warning("%s/%s: undone, another consumer has the messages now: %s", group, topic, error)
+                return len(delivery)
+            except Exception:
+                # This is no fault of the messages. They come again, and no attempt is counted.
+                with suppress(Error):
+                    mq.release(receipt)
+                raise
+
+    def _apply(self, mq: Client, conn: PgConnection | Connection, delivery: Sequence[Message]) -> DeliveryResult:
+        tried = self._runner.choose(delivery)
+        ask: Callable[[Any], Returns[OnFailure]] = partial(
+            mq.queries.on_failure, self._options.group, self._options.topic
+        )
+        result = self._runner.run(conn, tried, after=partial(self._after, mq), ask_on_failure=ask)
+        nack_failures(mq, str(tried[0].receipt), result.failures, conn=conn)
+        if result.failures and tried[0].queue_id >= 0 and ask(conn) != result.on_failure:
+            # The subscription was altered meanwhile, so what had to wait was decided by the old
+            # setting.
+            raise IterationLost
+        ack_delivery(mq, delivery, tried, result, conn=conn)
+        return result
+
+    def _prepare(self, mq: Client) -> None:
+        self._assignment.subscribe(mq)
+        self._inbox.create(mq, None)
+        if not self._prepared and self._options.journal:
+            with mq.transaction() as conn:
+                create_beside_queue(conn, applied)
+        self._prepared = True
+
+    @contextmanager
+    def _transaction(self, mq: Client) -> Generator[_Iteration]:
+        """The transaction of one iteration.
+
+        Raises IterationLost where its commit was refused because of an effect.
+        """
+        result: Sequence[Message] = ()
+        try:
+            with self._connection(mq) as conn:
+                iteration = _Iteration(conn)
+                yield iteration
+                result = iteration.result.applied
+        except Exception as error:
+            # Before the commit nothing counts as applied, so only the commit can be blamed on an
+            # effect.
+            self._runner.blame(result, error)
+            raise
+
+    @contextmanager
+    def _connection(self, mq: Client) -> Generator[PgConnection | Connection]:
+        if self._wants_driver:
+            with mq.transaction() as conn:
+                yield conn
+            return
+        if self._engine is None:
+            size = self._options.concurrency
+            url = database_url(mq.dsn)
+            self._engine = make_engine(url, pool_size=size, pool_pre_ping=True, isolation_level="READ COMMITTED")
+        with self._engine.begin() as conn:
+            yield conn
+
+    def _after(self, mq: Client, conn: Any, messages: Sequence[Message], replies: list[Reply]) -> None:
+        for request, payload in replies:
+            mq.reply(request, payload, conn=conn)
+        if self._options.journal:
+            self._journal.write(conn, messages)

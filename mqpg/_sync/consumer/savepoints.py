@@ -1,0 +1,159 @@
+# Generated from mqpg/_async/consumer/savepoints.py by tools/async_to_sync.py: change that file.
+"""Effects in savepoints: a delivery as a whole and, where that failed, message by message.
+
+A savepoint does not help where a commit is refused, or where a handler does not return. The message
+that causes that is found in the next iterations, with one message in each transaction. Where the
+subscription blocks on a failure (`on_failure`), messages that would overtake the failed one are not
+tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mqpg._dialects import in_transaction
+from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, Returns, driver_connection
+from mqpg._sync.client.execute import savepoint
+from mqpg._sync.consumer.handler import HandlerInvoker, Reply, is_lost
+from mqpg._sync.consumer.relay_inbox import RelayInbox
+from mqpg.choices import OnFailure
+from mqpg.errors import HandlerTimeout, WrongState
+from mqpg.handlers.failures import Failure, IterationLost, Watchlist, is_commit_refusal, is_transient
+from mqpg.handlers.outcomes import Reject
+from mqpg.message import RETRY_LANE, Message
+
+__all__ = ["AfterEffect", "AskOnFailure", "DeliveryResult", "SavepointRunner"]
+
+# What runs in the savepoint after the effect: journal and replies.
+AfterEffect = Callable[[Any, Sequence[Message], list[Reply]], Returns[None]]
+# Asks for the subscription's `on_failure`, after a failure.
+AskOnFailure = Callable[[Any], Returns[OnFailure]]
+
+
+@dataclass(slots=True)
+class DeliveryResult:
+    """What came of a delivery.
+
+    Attributes:
+        applied: Messages whose effects took place.
+        failures: Messages whose effects were undone.
+        waiting: Messages that must wait behind a failed one.
+        replies: What is to be replied.
+        on_failure: What the subscription does on a failure, as it was when this delivery failed.
+    """
+
+    applied: list[Message] = field(default_factory=list)
+    failures: list[Failure] = field(default_factory=list)
+    waiting: list[Message] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+    on_failure: OnFailure = "skip"
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many messages are not to be acknowledged."""
+        return len(self.failures) + len(self.waiting)
+
+    @property
+    def blocker(self) -> Message | None:
+        """The first failed message, where nothing of its queue may overtake it."""
+        blocking = self._blocking()
+        return blocking[0] if blocking and self.on_failure == "block_queue" else None
+
+    def blocks(self, message: Message) -> bool:
+        """Whether this message must wait behind an earlier failure."""
+        blocking = self._blocking()
+        if self.on_failure == "block_key":
+            return message.key is not None and any(one.key == message.key for one in blocking)
+        return self.on_failure == "block_queue" and bool(blocking)
+
+    def _blocking(self) -> list[Message]:
+        return [failure.message for failure in self.failures if not isinstance(failure.error, Reject)]
+
+
+class SavepointRunner:
+    """Runs the effects of deliveries on the connection of their transaction."""
+
+    def __init__(self, invoke: HandlerInvoker, inbox: RelayInbox) -> None:
+        self._invoke = invoke
+        self._inbox = inbox
+        self._watchlist = Watchlist()
+
+    def choose(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The whole delivery, or only its first message while looking for the one that fails."""
+        return messages[:1] if self._watchlist.are_suspect(messages) else messages
+
+    def blame(self, applied: Sequence[Message], error: Exception) -> None:
+        """Note that a transaction with these effects ended with this error.
+
+        Raises IterationLost where the database refused the commit because of the effects.
+        """
+        if applied and is_commit_refusal(error):
+            self._watchlist.add_refusal(applied, error)
+            raise IterationLost from error
+
+    def run(
+        self,
+        conn: PgConnection | Connection,
+        messages: Sequence[Message],
+        *,
+        after: AfterEffect,
+        ask_on_failure: AskOnFailure,
+    ) -> DeliveryResult:
+        """Try the effects of some messages.
+
+        Raises IterationLost, and the error that took the connection away.
+        """
+        result = DeliveryResult()
+        known = {failure.message.message_id: failure for failure in self._watchlist.take(messages)}
+        if messages and not known:
+            failure = self._attempt(conn, messages, result, after)
+            if failure is None:
+                self._watchlist.clear(messages)
+                return result
+            known = {failure.message.message_id: failure} if len(messages) == 1 else {}
+        if messages and messages[0].queue_id != RETRY_LANE:
+            result.on_failure = ask_on_failure(conn)
+        for message in messages:
+            if result.blocks(message):
+                result.waiting.append(message)
+                continue
+            failure = known.get(message.message_id) or self._attempt(conn, [message], result, after)
+            result.failures += [] if failure is None else [failure]
+        self._watchlist.clear(messages)
+        return result
+
+    def _attempt(
+        self, conn: PgConnection | Connection, messages: Sequence[Message], result: DeliveryResult, after: AfterEffect
+    ) -> Failure | None:
+        """Run the effects of these messages in one savepoint.
+
+        The inbox of a relay topic is part of the savepoint: a PREPARE that was taken from it for an
+        effect is back after the effect was undone.
+        """
+        try:
+            with savepoint(conn):
+                replies = self._invoke(self._inbox.admit(messages, conn), conn)
+                _require_alive(conn)
+                after(conn, messages, replies)
+        except Exception as error:
+            if isinstance(error, HandlerTimeout) and is_lost(conn):
+                self._watchlist.add_timeout(error)
+                raise IterationLost from error
+            if is_lost(conn) or is_transient(error):
+                raise
+            return Failure(messages[0], error)
+        result.applied += messages
+        result.replies += replies
+        return None
+
+
+def _require_alive(conn: PgConnection | Connection) -> None:
+    """Raise WrongState where the handler swallowed an error that aborted the transaction.
+
+    Releasing the savepoint would not undo what the handler did before that error.
+    """
+    driver = conn if isinstance(conn, DriverConnection) else driver_connection(conn)
+    if in_transaction(driver) is False:
+        raise WrongState("a statement had failed and aborted the transaction, but the handler continued")

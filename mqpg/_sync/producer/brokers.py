@@ -1,0 +1,315 @@
+# Generated from mqpg/_async/producer/brokers.py by tools/async_to_sync.py: change that file.
+"""Several independent brokers: which one a transaction uses, and which ones rest.
+
+A transaction is pinned to one broker, because a handle belongs to the broker that issued it. Before
+the local transaction any other broker may be used instead, since only the handle in the ledger
+counts. After it no other broker may.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import Any, Generic, TypeVar
+
+from mqpg._sync._acompat import Lock, Returns
+from mqpg._sync.client.client import Client, connect
+from mqpg._sync.closing import Closing
+from mqpg.dsn import describe
+from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle
+
+__all__ = ["Brokers", "Endpoint", "Visits"]
+
+logger = logging.getLogger("mqpg")
+
+T = TypeVar("T")
+
+# A broker that is away must not keep a transaction waiting that another broker could serve.
+_IMPATIENT: dict[str, Any] = {"connect_timeout": 3, "pool_timeout": 3.0, "retry_timeout": 3.0}
+
+
+class Endpoint:
+    """One broker of several: its client, connected when first needed, and its failures."""
+
+    def __init__(self, dsn: str, settings: dict[str, Any], pause: float, longest: float) -> None:
+        self.dsn = dsn
+        self.broker_id: str | None = None
+        self._settings = settings
+        self._pause, self._longest = pause, longest
+        self._client: Client | None = None
+        self._own = True
+        self._lock = Lock()
+        self._failures = 0
+        self._away_until = 0.0
+
+    @classmethod
+    def of(cls, client: Client) -> Endpoint:
+        """An endpoint whose client stays the caller's."""
+        endpoint = cls(client.dsn, {}, 0.0, 0.0)
+        endpoint._client, endpoint._own = client, False
+        return endpoint
+
+    @property
+    def away(self) -> bool:
+        """Whether it failed lately and its pause is not over."""
+        return time.monotonic() < self._away_until
+
+    def client(self) -> Client:
+        """The connected client. Raises ConnectionFailed, SchemaError."""
+        with self._lock:
+            if self._client is None:
+                self._client = connect(self.dsn, **self._settings)
+            if self.broker_id is None:
+                self.broker_id = (self._client.info()).broker_id
+            return self._client
+
+    def failed(self, error: Exception) -> None:
+        """Leave the broker alone for a while, longer after each failure in a row."""
+        wait = min(self._longest, self._pause * 2.0**self._failures)
+        self._failures = min(self._failures + 1, 30)
+        self._away_until = time.monotonic() + wait
+        if self._own:
+            logger.warning("broker %s is left alone for %.1f s: %s", describe(self.dsn), wait, error)
+
+    def worked(self) -> None:
+        """Note that the broker answered."""
+        self._failures, self._away_until = 0, 0.0
+
+    def close(self) -> None:
+        """Close the client, unless it is the caller's."""
+        if self._client is not None and self._own:
+            self._client.close()
+
+
+@dataclass
+class Visits(Generic[T]):
+    """The results of the brokers that answered, and the failures of those that did not."""
+
+    results: list[tuple[Client, T]] = field(default_factory=list)
+    failures: list[ConnectionFailed] = field(default_factory=list)
+
+    def first(self) -> tuple[Client, T]:
+        """The first result and its broker. Raises the last failure where no broker answered."""
+        if self.results:
+            return self.results[0]
+        raise self.failures[-1]
+
+    def all(self) -> list[T]:
+        """All results. Raises the first failure where no broker answered."""
+        if self.failures and not self.results:
+            raise self.failures[0]
+        return [result for _, result in self.results]
+
+
+class Brokers(Closing):
+    """Brokers that know nothing of one another, in a fixed order.
+
+    Hand it to a producer instead of a client.
+
+    A key goes to the broker that its hash names, and to the next one while that broker is away:
+    messages of one key are ordered on one broker only. Messages without a key take the brokers in
+    turn.
+
+    Args:
+        dsns: One DSN for each broker.
+        pause: How many seconds a broker that failed is left alone; doubled with each failure in a
+            row.
+        longest_pause: The longest of these pauses, in seconds.
+        **settings: Fields of `mqpg.settings.Settings`. The time-outs are shorter than those of
+            `connect` by default.
+
+    Raises:
+        ConfigurationError: `dsns` is empty or not a list.
+    """
+
+    def __init__(
+        self, dsns: Sequence[str], *, pause: float = 1.0, longest_pause: float = 30.0, **settings: Any
+    ) -> None:
+        if isinstance(dsns, str) or not dsns:
+            raise ConfigurationError("dsns must be a list of one DSN at least")
+        self.endpoints = [Endpoint(dsn, _IMPATIENT | settings, pause, longest_pause) for dsn in dsns]
+        self._turn = 0
+
+    @classmethod
+    def around(cls, mq: Client | Brokers) -> Brokers:
+        """Make one client look like brokers.
+
+        Args:
+            mq: A client, which stays the caller's, or brokers, which are returned unchanged.
+
+        Returns:
+            The brokers.
+        """
+        if isinstance(mq, Brokers):
+            return mq
+        brokers = cls([mq.dsn])
+        brokers.endpoints = [Endpoint.of(mq)]
+        return brokers
+
+    def close(self) -> None:
+        """Close all connections."""
+        for endpoint in self.endpoints:
+            endpoint.close()
+
+    def candidates(self, key: str | None = None) -> Iterator[Endpoint]:
+        """Order the brokers for a message.
+
+        Args:
+            key: The message's key. None: the brokers take turns.
+
+        Returns:
+            The brokers in the order in which to try them. Those that are left alone come last.
+        """
+        if key is None:
+            self._turn += 1
+            first = self._turn
+        else:
+            first = zlib.crc32(key.encode())
+        count = len(self.endpoints)
+        ordered = [self.endpoints[(first + step) % count] for step in range(count)]
+        rested = [endpoint for endpoint in ordered if not endpoint.away]
+        yield from rested
+        yield from (endpoint for endpoint in ordered if endpoint not in rested)
+
+    def visit(
+        self,
+        work: Callable[[Client], Returns[T]],
+        endpoints: Iterable[Endpoint],
+        *,
+        until: Callable[[T], bool] = lambda result: False,
+    ) -> Visits[T]:
+        """Do some work at one broker after the other. This is the only loop over brokers.
+
+        Args:
+            work: Called with the client of each broker. ConnectionFailed means that the broker is
+                away.
+            endpoints: The brokers to visit, in this order.
+            until: End the visits with the first result for which this is true.
+
+        Returns:
+            The results and the failures.
+        """
+        visits: Visits[T] = Visits()
+        for endpoint in endpoints:
+            try:
+                client = endpoint.client()
+                result = work(client)
+            except ConnectionFailed as error:
+                endpoint.failed(error)
+                visits.failures.append(error)
+                continue
+            endpoint.worked()
+            visits.results.append((client, result))
+            if until(result):
+                break
+        return visits
+
+    def each(self, work: Callable[[Client], Returns[int]]) -> int:
+        """Do some work at every broker and skip those that are away.
+
+        Args:
+            work: Called with the client of each broker; returns a number.
+
+        Returns:
+            The sum of these numbers.
+
+        Raises:
+            ConnectionFailed: No broker answers.
+        """
+        return sum((self.visit(work, self.endpoints)).all())
+
+    def pick(self, key: str | None = None) -> Client:
+        """Find a broker that answers.
+
+        Args:
+            key: The message's key, as in `candidates`.
+
+        Returns:
+            The broker's client.
+
+        Raises:
+            ConnectionFailed: No broker answers.
+        """
+        if len(self.endpoints) == 1:
+            return self.endpoints[0].client()
+        # A broker that was connected once may be away now.
+        visits = self.visit(_ping, self.candidates(key), until=_is_enough)
+        if not visits.results:
+            raise ConnectionFailed(f"no broker answers: {'; '.join(map(str, visits.failures))}")
+        return visits.results[0][0]
+
+    def pin(self, key: str | None = None) -> str:
+        """Choose the broker of a message that is stored now and sent later.
+
+        Args:
+            key: The message's key, as in `candidates`.
+
+        Returns:
+            The id of the first candidate that was ever reached. It need not answer now.
+
+        Raises:
+            ConnectionFailed: No broker was ever reached.
+        """
+        candidates = list(self.candidates(key))
+        strangers = takewhile(lambda endpoint: endpoint.broker_id is None, candidates)
+        visits = self.visit(_broker_id, strangers, until=_is_enough)
+        known = [endpoint.broker_id for endpoint in candidates if endpoint.broker_id is not None]
+        return known[0] if known else visits.first()[1]
+
+    def of(self, handle: str) -> Client:
+        """Find the broker that issued a handle.
+
+        Args:
+            handle: The handle of a half message.
+
+        Returns:
+            The broker's client.
+
+        Raises:
+            UnknownHandle: None of these brokers issued it.
+            ConnectionFailed: The broker does not answer, or one that does not answer may be the
+                one.
+        """
+        return self.by_id(handle.partition(".")[0])
+
+    def by_id(self, broker_id: str) -> Client:
+        """Find a broker by its id.
+
+        Args:
+            broker_id: The id that `Client.info` returns.
+
+        Returns:
+            The broker's client.
+
+        Raises:
+            UnknownHandle: None of these brokers has the id.
+            ConnectionFailed: The broker does not answer, or one that does not answer may be the
+                one.
+        """
+        strangers = [endpoint for endpoint in self.endpoints if endpoint.broker_id is None]
+        visits: Visits[str] = Visits()
+        if all(endpoint.broker_id != broker_id for endpoint in self.endpoints):
+            visits = self.visit(_broker_id, strangers, until=lambda found: found == broker_id)
+        for endpoint in self.endpoints:
+            if endpoint.broker_id == broker_id:
+                return endpoint.client()
+        if visits.failures:
+            silent = "; ".join(map(str, visits.failures))
+            raise ConnectionFailed(f"broker {broker_id} may be one that does not answer: {silent}")
+        raise UnknownHandle(f"none of these brokers is {broker_id!r}")
+
+
+def _ping(mq: Client) -> None:
+    mq.queries.ping()
+
+
+def _broker_id(mq: Client) -> str:
+    return (mq.info()).broker_id
+
+
+def _is_enough(result: object) -> bool:
+    return True

@@ -1,0 +1,89 @@
+# Generated from mqpg/_async/producer/half_message.py by tools/async_to_sync.py: change that file.
+"""What a producer sends to a broker: half message and decision (protocol T2, steps 1 and 3)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from mqpg._draft import Draft
+from mqpg._sync.client.client import Client
+from mqpg.choices import Checker
+from mqpg.errors import ConnectionFailed, Error, UnknownHandle, WrongState
+from mqpg.message import Json, Outcome
+
+__all__ = ["decide", "decide_all", "prepare_half", "rollback_half", "rollback_halves"]
+
+logger = logging.getLogger("mqpg")
+
+
+def prepare_half(mq: Client, group: str, draft: Draft, checkers: Sequence[Checker] = ()) -> str:
+    """Step 1: store the half message durably, before the local transaction begins.
+
+    Returns its handle.
+
+    `checkers` are those that the producer group may have; a group with another one is refused
+    (ConfigurationError).
+    """
+    if checkers:
+        mq.queries.require_checker(group, *checkers)
+    return mq.prepare(draft.topic, draft.payload, group, **draft.options())
+
+
+def decide(mq: Client, handle: str, final_payload: Json | None) -> Outcome | None:
+    """Step 3: commit the half message, because the local transaction has committed.
+
+    Returns None where the broker cannot be reached; recovery sends the decision again. Raises
+    WrongState, UnknownHandle.
+    """
+    try:
+        outcome = mq.commit(handle, final_payload)
+    except ConnectionFailed as error:
+        logger.warning("committed locally, but the broker does not know yet; recovery sends the decision: %s", error)
+        return None
+    _require_committed(handle, outcome)
+    return outcome
+
+
+def decide_all(mq: Client, handles: Sequence[str], final_payloads: Mapping[str, Json]) -> dict[str, Outcome] | None:
+    """Step 3 for all half messages of one local transaction: consumers receive all or none.
+
+    Returns None where the broker cannot be reached. Raises as `decide` does, after the others were
+    committed.
+    """
+    payloads = [final_payloads.get(handle) for handle in handles] if final_payloads else None
+    try:
+        outcomes = dict(mq.commit_batch(handles, payloads))
+    except ConnectionFailed as error:
+        logger.warning("committed locally, but the broker does not know yet; recovery sends the decision: %s", error)
+        return None
+    for handle, outcome in outcomes.items():
+        _require_committed(handle, outcome)
+    return outcomes
+
+
+def _require_committed(handle: str, outcome: Outcome) -> None:
+    if outcome is Outcome.ALREADY_ROLLED_BACK:
+        raise WrongState(f"the local transaction has committed, but its half message was rolled back before ({handle})")
+    if outcome is Outcome.UNKNOWN:
+        raise UnknownHandle(f"the local transaction has committed, but the broker has lost its half message ({handle})")
+
+
+def rollback_half(mq: Client, handle: str) -> Outcome | None:
+    """Roll a half message back after its local transaction has rolled back.
+
+    A failure is left to the check-back.
+    """
+    try:
+        return mq.rollback(handle)
+    except Error as error:
+        logger.warning("rolled back locally, but the broker does not know yet; the check-back decides: %s", error)
+        return None
+
+
+def rollback_halves(mq: Client, handles: Sequence[str]) -> None:
+    """Roll back, as `rollback_half` does, what a local transaction added to its first half message."""
+    try:
+        mq.rollback_batch(handles)
+    except Error as error:
+        logger.warning("rolled back locally, but the broker does not know yet; the check-back decides: %s", error)

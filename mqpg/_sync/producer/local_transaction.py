@@ -1,0 +1,392 @@
+# Generated from mqpg/_async/producer/local_transaction.py by tools/async_to_sync.py: change that file.
+"""The local transaction of protocol T2, step 2: ledger row, business change, one commit."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from sqlalchemy import Executable, Result
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._dialects import has_failed, in_transaction, is_answer, is_autocommit
+from mqpg._draft import Draft
+from mqpg._sync._acompat import Connection, ScopedSession, Session, driver_connection
+from mqpg._sync.client.client import Client
+from mqpg._sync.producer.half_message import prepare_half, rollback_half, rollback_halves
+from mqpg._sync.stores.database import UserDatabase
+from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
+from mqpg.message import Interval, Json, Outcome, encode
+
+__all__ = [
+    "LocalCaller",
+    "LocalLedger",
+    "LocalTransaction",
+    "abandon_local",
+    "begin_local",
+    "commit_local",
+    "release_local",
+    "report_rollback",
+]
+
+logger = logging.getLogger("mqpg")
+
+LocalCaller = Connection | Session | ScopedSession[Any]
+
+
+class LocalLedger(Protocol):
+    """What records that a local transaction's messages are committed: a ledger, or an outbox row."""
+
+    database: UserDatabase
+
+    def verify(self) -> None: ...
+    def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None: ...
+    def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]: ...
+    def set_payload(self, conn: Connection, handle: str, payload: str) -> None: ...
+
+
+class LocalTransaction:
+    """What the block of `transaction()` works with.
+
+    Attributes:
+        handle: Names the first half message.
+        handles: That handle and those of `add`, without those that a savepoint took back.
+        mq: The broker that the transaction is pinned to.
+        connection: The SQLAlchemy connection, in the transaction.
+        open: Whether the transaction has neither committed nor rolled back.
+        committed: Whether the local commit has succeeded.
+        outcome: After the block, what the decision came to. None where the broker does not know it
+            yet.
+    """
+
+    def __init__(
+        self,
+        mq: Client,
+        ledger: LocalLedger,
+        handle: str,
+        owner: Connection | Session,
+        *,
+        lent: bool,
+        group: str | None,
+    ) -> None:
+        self.handle = handle
+        self.handles = [handle]
+        self.mq = mq
+        self.connection: Connection
+        self.open = True
+        self.committed = False
+        self.outcome: Outcome | None = None
+        self._ledger = ledger
+        # Whose half messages `add` prepares. None where the producer sends one message with each
+        # transaction.
+        self._group = group
+        self._topics: dict[str, str] = {}
+        self._final_payloads: dict[str, Json] = {}
+        self._taken_back: list[str] = []
+        # What commits and rolls back: the session where there is one, else the connection.
+        self._owner = owner
+        self._lent = lent
+        self._transaction: Any = None
+        self._in_doubt = False
+
+    def execute(self, statement: Executable, parameters: Any = None) -> Result[Any]:
+        """Execute a statement in the local transaction.
+
+        Args:
+            statement: A SQLAlchemy statement, such as `insert(…)` or `text(…)`.
+            parameters: Its parameters: a dictionary, or a list of them. None: none.
+
+        Returns:
+            SQLAlchemy's result.
+
+        Raises:
+            WrongState: The transaction has ended.
+        """
+        self._require_open()
+        return self.connection.execute(statement, parameters)
+
+    @property
+    def final_payload(self) -> Json | None:
+        """What replaces the prepared payload of the first half message. None: nothing does."""
+        return self._final_payloads.get(self.handle)
+
+    def commit_payload(self, payload: Any, handle: str | None = None) -> None:
+        """Send this payload instead of the prepared one. The ledger keeps it until it is sent.
+
+        A savepoint that is rolled back takes it back.
+
+        Args:
+            payload: Any object that JSON can hold, or mqpg.Json.
+            handle: The half message, one of `handles`. None: the first one.
+
+        Raises:
+            InvalidArgument: The payload is None or not JSON.
+            UnknownHandle: The handle is not one of this transaction.
+            PayloadTooLarge: The payload is larger than the topic allows.
+            WrongState: The transaction has ended.
+        """
+        self._require_open()
+        chosen, text = handle or self.handle, encode(payload)
+        if text is None:
+            raise InvalidArgument("payload must not be None")
+        if chosen not in self.handles:
+            raise UnknownHandle(f"{chosen!r} is no half message of this transaction")
+        # If the broker refused it after the local commit, the message could never be sent.
+        self.mq.queries.require_fits(self._topics[chosen], text)
+        self._ledger.set_payload(self.connection, chosen, text)
+        self._final_payloads[chosen] = Json(text)
+
+    def add(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        delay: Interval | None = None,
+    ) -> str:
+        """Send one more message with this transaction, of any topic of the same broker.
+
+        Consumers receive all messages of the transaction or none. A message that was added within a
+        savepoint is rolled back with it.
+
+        Args:
+            topic: The topic's name.
+            payload: Any object that JSON can hold, or mqpg.Json.
+            key: Messages with the same key keep their order. None: no key.
+            tag: A word that subscriptions may choose messages by. None: no tag.
+            headers: Any object that JSON can hold. None: none.
+            delay: How long after the commit the message becomes visible. None: at once.
+
+        Returns:
+            The handle of its half message.
+
+        Raises:
+            Fenced: A check-back has already ruled that this message rolls back.
+            WrongState: The transaction has ended, or its producer sends one message with each
+                transaction.
+            UnknownTopic: There is no such topic.
+            ConnectionFailed: The broker does not answer.
+        """
+        group = self._require_group()
+        # Durable before its ledger row is written, like the first one.
+        handle = prepare_half(self.mq, group, Draft(topic, payload, key, tag, headers, delay))
+        self.handles.append(handle)
+        self._topics[handle] = topic
+        self._ledger.begin(self.connection, handle, topic)
+        return handle
+
+    def add_batch(
+        self,
+        topic: str,
+        payloads: Sequence[Any],
+        *,
+        keys: Sequence[str | None] | None = None,
+        tags: Sequence[str | None] | None = None,
+        headers: Sequence[Any] | None = None,
+        delay: Interval | None = None,
+    ) -> list[str]:
+        """Send many more messages of one topic with this transaction, as `add` does for one.
+
+        Args:
+            topic: The topic's name.
+            payloads: The payloads.
+            keys: One key or None for each payload. None: no message has a key.
+            tags: One tag or None for each payload. None: no message has a tag.
+            headers: One object or None for each payload. None: no message has headers.
+            delay: How long after the commit the messages become visible. None: at once.
+
+        Returns:
+            The handles in the order of `payloads`.
+
+        Raises:
+            Fenced: A check-back has already ruled that one of them rolls back.
+            WrongState: The transaction has ended, or its producer sends one message with each
+                transaction.
+            UnknownTopic: There is no such topic.
+            ConnectionFailed: The broker does not answer.
+        """
+        group = self._require_group()
+        handles = self.mq.prepare_batch(topic, payloads, group, keys=keys, tags=tags, headers=headers, delay=delay)
+        self.handles += handles
+        self._topics |= dict.fromkeys(handles, topic)
+        for handle in handles:
+            self._ledger.begin(self.connection, handle, topic)
+        return handles
+
+    def rollback(self) -> None:
+        """End the transaction here: nothing happens in the local database, and nothing is sent.
+
+        Raises:
+            WrongState: The transaction has ended.
+        """
+        self._require_open()
+        if abandon_local(self):
+            report_rollback(self)
+
+    def _begin(self, topic: str) -> None:
+        """Begin, and write the ledger row. Raises Fenced, LedgerError."""
+        self._topics[self.handle] = topic
+        self._owner.begin()
+        self.connection = self._current()
+        self._ledger.begin(self.connection, self.handle, topic)
+        if is_autocommit(driver_connection(self.connection)):
+            raise LedgerError(f"the engine of {self._ledger.database.describe()} is in autocommit mode: use another")
+        self._transaction = self._owner.get_transaction()
+
+    def _commit(self) -> None:
+        if not isinstance(self._owner, Connection):
+            self._owner.flush()
+        self._require_ledger_row()
+        self._in_doubt = True
+        try:
+            self._owner.commit()
+        except Exception as error:
+            self._in_doubt = not is_answer(error)
+            if self._in_doubt:
+                raise OutcomeUnknown(
+                    f"outcome unknown: connection to {self._ledger.database.describe()} lost during the local commit; "
+                    f"the half message follows what the ledger says ({self.handle})"
+                ) from error
+            raise
+        self.open, self.committed = False, True
+
+    def _abandon(self) -> bool:
+        self.open = False
+        certain = not self._in_doubt and self._is_untouched()
+        try:
+            self._owner.rollback()
+        except SQLAlchemyError as error:
+            # The connection is gone, and the transaction with it.
+            logger.info("local rollback of %s: %s", self.handle, error)
+            return certain
+        return certain and self._is_undone()
+
+    def _require_ledger_row(self) -> None:
+        """Make sure that the messages to send are those that the local COMMIT commits.
+
+        Raises WrongState where the transaction has no ledger row any more. A failed PostgreSQL
+        transaction whose error was swallowed turns COMMIT into a silent rollback, other databases
+        may have rolled back by themselves, and savepoints take rows and payloads back: the ledger
+        shows all of that. A single row that was only inserted needs no look, where the driver knows
+        that its transaction continues.
+        """
+        if self._is_untouched():
+            driver = driver_connection(self.connection)
+            if has_failed(driver):
+                raise WrongState("the local transaction had failed before its commit, and was rolled back")
+            if len(self.handles) == 1 and not self._final_payloads and in_transaction(driver):
+                return
+        surviving = self._ledger.surviving_rows(self._current(), self.handles)
+        if self.handle not in surviving:
+            raise WrongState("the local transaction was rolled back before its commit: it has no ledger row")
+        self._taken_back = [handle for handle in self.handles if handle not in surviving]
+        self.handles = [handle for handle in self.handles if handle in surviving]
+        self._final_payloads = {handle: payload for handle, payload in surviving.items() if payload is not None}
+
+    def _is_undone(self) -> bool:
+        """Whether the rollback took the ledger row away.
+
+        It does not where the block sent COMMIT itself, or DDL did.
+        """
+        try:
+            conn = self._current()
+            driver = driver_connection(conn)
+            if in_transaction(driver):  # SQLite refused a COMMIT, and SQLAlchemy takes that for the transaction's end
+                driver.rollback()
+            surviving = self._ledger.surviving_rows(conn, [self.handle])
+            self._owner.rollback()
+        except SQLAlchemyError as error:
+            logger.warning(
+                "%s: the rollback is not reported to the broker, because the ledger cannot be read: %s",
+                self.handle,
+                error,
+            )
+            return False
+        if surviving:
+            logger.error(
+                "%s: no rollback is reported to the broker, because the block had committed before", self.handle
+            )
+        return not surviving
+
+    def _current(self) -> Connection:
+        return self._owner if isinstance(self._owner, Connection) else self._owner.connection()
+
+    def _is_untouched(self) -> bool:
+        """Whether the block left the transaction alone, and did not begin another one."""
+        return self._transaction is not None and self._owner.get_transaction() is self._transaction
+
+    def _require_open(self) -> None:
+        if not self.open:
+            raise WrongState("this local transaction has ended")
+
+    def _require_group(self) -> str:
+        self._require_open()
+        if self._group is None:
+            raise WrongState("this producer sends one message with each transaction")
+        return self._group
+
+
+def begin_local(
+    mq: Client, ledger: LocalLedger, handle: str, topic: str, conn: LocalCaller | None, group: str | None = None
+) -> LocalTransaction:
+    """Begin step 2: a transaction whose first statement writes the ledger row.
+
+    Raises Fenced, LedgerError.
+    """
+    try:
+        ledger.verify()
+        owner = ledger.database.engine.connect() if conn is None else _require_idle(conn)
+    except SQLAlchemyError as error:
+        raise ledger.database.failure(error) from error
+    tx = LocalTransaction(mq, ledger, handle, owner, lent=conn is not None, group=group)
+    try:
+        tx._begin(topic)
+    except BaseException as error:
+        abandon_local(tx)
+        release_local(tx)
+        if isinstance(error, SQLAlchemyError):
+            raise ledger.database.failure(error) from error
+        raise
+    return tx
+
+
+def commit_local(tx: LocalTransaction) -> None:
+    """End step 2: one commit for the ledger row and the business change.
+
+    Raises OutcomeUnknown where the connection was lost meanwhile, and WrongState where the
+    transaction had been rolled back before.
+    """
+    tx._commit()
+
+
+def abandon_local(tx: LocalTransaction) -> bool:
+    """Roll back what is open. False where it is not certain that nothing of it was committed."""
+    return tx._abandon() if tx.open else False
+
+
+def release_local(tx: LocalTransaction) -> None:
+    """Give the connection back, unless the caller lent it."""
+    if not tx._lent:
+        tx._owner.close()
+
+
+def report_rollback(tx: LocalTransaction) -> None:
+    """Step 3 after a local rollback that is certain."""
+    tx.outcome = rollback_half(tx.mq, tx.handle)
+    if others := tx.handles[1:] + tx._taken_back:
+        rollback_halves(tx.mq, others)
+
+
+def _require_idle(conn: LocalCaller) -> Connection | Session:
+    if isinstance(conn, ScopedSession):
+        conn = conn()
+    if not isinstance(conn, (Connection, Session)):
+        raise InvalidArgument(f"conn must be a SQLAlchemy Connection or Session, not {type(conn).__name__}")
+    if conn.in_transaction():
+        raise InvalidArgument(
+            "conn is in a transaction: the ledger row must be the first statement, after the half message is stored"
+        )
+    return conn

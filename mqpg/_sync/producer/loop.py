@@ -1,0 +1,40 @@
+# Generated from mqpg/_async/producer/loop.py by tools/async_to_sync.py: change that file.
+"""Running work periodically, until a stop is asked for."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._sync._acompat import Event, Returns, wait_for
+from mqpg.errors import Error
+
+__all__ = ["run_periodically"]
+
+logger = logging.getLogger("mqpg")
+
+
+def run_periodically(
+    work: Callable[[], Returns[int]],
+    stop: Event,
+    interval: float,
+    what: str,
+    *,
+    fatal: tuple[type[Exception], ...] = (),
+) -> None:
+    """Run `work` every `interval` seconds until `stop` is set, through restarts of any database.
+
+    While `work` returns more than 0 it runs again at once. An error is logged, with `what` for a
+    name, and the loop continues. An error of a type in `fatal` ends it.
+    """
+    while not stop.is_set():
+        try:
+            while work() and not stop.is_set():
+                pass
+        except fatal:
+            raise
+        except (Error, SQLAlchemyError) as error:
+            logger.warning("%s failed and is tried again: %s", what, error)
+        wait_for(stop, interval)

@@ -1,0 +1,214 @@
+# Generated from mqpg/_async/producer/transactional.py by tools/async_to_sync.py: change that file.
+"""The transactional producer (protocol T2): half message, local transaction, decision.
+
+Each step is a function: `prepare_half`, `begin_local`, `commit_local`, `decide`, `mark_done`. Where
+a producer dies between two steps, the recovery pass (mqpg._sync.producer.recovery) or a check-back
+decides what it left open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from sqlalchemy import URL
+
+from mqpg._draft import Draft
+from mqpg._sync._acompat import Engine, Event
+from mqpg._sync.client.client import Client
+from mqpg._sync.closing import Closing
+from mqpg._sync.producer.brokers import Brokers
+from mqpg._sync.producer.half_message import decide, decide_all, prepare_half, rollback_half, rollback_halves
+from mqpg._sync.producer.local_transaction import (
+    LocalCaller,
+    LocalTransaction,
+    abandon_local,
+    begin_local,
+    commit_local,
+    release_local,
+    report_rollback,
+)
+from mqpg._sync.producer.loop import run_periodically
+from mqpg._sync.producer.recovery import DoneMarker, Recovery
+from mqpg._sync.stores.ledger import Ledger
+from mqpg.choices import Checker
+from mqpg.message import Interval
+
+__all__ = ["TransactionalProducer"]
+
+# The checker `ledger` looks into the broker's own ledger, which this producer does not write.
+_CHECKERS: tuple[Checker, ...] = ("url", "due_checks", "function")
+
+
+class TransactionalProducer(Closing):
+    """Sends messages if and only if a transaction in another database commits.
+
+    Threads and tasks may share it.
+
+    Args:
+        mq: The broker, or several of them (Brokers); each transaction uses one.
+        group: The producer group, with any checker but `ledger`.
+        ledger: The SQLAlchemy URL or engine of the database of the business tables, in which table
+            mqpg_ledger lives.
+    """
+
+    def __init__(self, mq: Client | Brokers, *, group: str, ledger: str | URL | Engine | Ledger) -> None:
+        self.mq = mq
+        self.brokers = Brokers.around(mq)
+        self.group = group
+        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        self._marker = DoneMarker(self.ledger)
+        self._recoveries: dict[str, Recovery] = {}
+
+    def close(self) -> None:
+        """Mark the ledger rows that are still to be marked, and close the ledger.
+
+        Clients stay open.
+        """
+        self._marker.flush()
+        self.ledger.close()
+
+    def create_ledger(self) -> None:
+        """Create table mqpg_ledger where it is missing.
+
+        Raises:
+            ConnectionFailed: The ledger's database does not answer.
+            DatabaseError: The table cannot be created.
+        """
+        self.ledger.create()
+
+    @contextmanager
+    def transaction(
+        self,
+        topic: str,
+        payload: Any,
+        *,
+        key: str | None = None,
+        tag: str | None = None,
+        headers: Any = None,
+        delay: Interval | None = None,
+        conn: LocalCaller | None = None,
+    ) -> Generator[LocalTransaction]:
+        """Open a local transaction that sends a message if and only if it commits (protocol T2).
+
+        At the end of the block the local transaction commits, and then the half message. An
+        exception rolls both back and is raised again. With several brokers, one that cannot be
+        reached is skipped before the local transaction begins; the transaction then stays with the
+        broker that stored its half message. `tx.add` sends further messages, of any topic.
+
+        Args:
+            topic: The topic's name.
+            payload: Any object that JSON can hold, or mqpg.Json. `tx.commit_payload` may replace
+                it.
+            key: Messages with the same key keep their order; it also chooses among several brokers.
+                None: no key.
+            tag: A word that subscriptions may choose messages by. None: no tag.
+            headers: Any object that JSON can hold. None: none.
+            delay: How long after the commit the message becomes visible. None: at once.
+            conn: A SQLAlchemy connection or session of the ledger's database. It must not be in a
+                transaction; the one that begins here ends here. None: a connection of the
+                producer's own.
+
+        Yields:
+            The local transaction.
+
+        Raises:
+            OutcomeUnknown: The connection was lost during the local COMMIT. The half message
+                follows what the ledger says.
+            Fenced: The transaction took longer than its check-back waits, so it was ruled to roll
+                back.
+            WrongState: An administrator rolled the half message back, or the block lost the ledger
+                row.
+            ConfigurationError: The group's checker is `ledger`, the broker's own, which is not this
+                one.
+            LedgerError: The ledger's table is missing or not as it must be.
+            UnknownTopic: There is no such topic.
+            UnknownProducerGroup: There is no such producer group.
+            PayloadTooLarge: The payload is larger than the topic allows.
+            ConnectionFailed: No broker answers, or the ledger's database does not.
+        """
+        prepare = partial(
+            prepare_half,
+            group=self.group,
+            draft=Draft(topic, payload, key, tag, headers, delay),
+            checkers=_CHECKERS,
+        )
+        # Where an answer is lost, the half message belongs to nobody: its handle is in no ledger.
+        visits = self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
+        mq, handle = visits.first()
+        try:
+            tx = begin_local(mq, self.ledger, handle, topic, conn, self.group)
+        except BaseException:
+            rollback_half(mq, handle)
+            raise
+        try:
+            yield tx
+            if tx.open:
+                commit_local(tx)
+        except BaseException:
+            # Where the rollback is not certain nothing is reported: recovery and check-back look
+            # into the ledger.
+            if abandon_local(tx):
+                report_rollback(tx)
+            raise
+        finally:
+            release_local(tx)
+        if tx.committed:
+            self._report_commit(tx)
+
+    def _report_commit(self, tx: LocalTransaction) -> None:
+        """Steps 3 and 4."""
+        if len(tx.handles) == 1:
+            tx.outcome = decide(tx.mq, tx.handle, tx.final_payload)
+        else:
+            outcomes = decide_all(tx.mq, tx.handles, tx._final_payloads)
+            tx.outcome = outcomes[tx.handle] if outcomes is not None else None
+        if tx.outcome is not None:
+            for handle in tx.handles:
+                mark_done(self._marker, handle)
+        if tx._taken_back:
+            rollback_halves(tx.mq, tx._taken_back)
+
+    def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
+        """Send again the decisions of ledger rows that are not marked done (protocol T2, step 5).
+
+        Each decision goes to the broker that its handle names. A broker that is away keeps its
+        rows.
+
+        Args:
+            max_rows: How many rows to handle for each broker.
+            older_than: Younger rows are left to their own transactions.
+
+        Returns:
+            How many rows were marked done; 0 means that nothing is left to do.
+
+        Raises:
+            ConnectionFailed: No broker answers.
+        """
+        self._marker.flush()
+
+        def recover_at(mq: Client) -> int:
+            recovery = self._recoveries.setdefault(mq.dsn, Recovery(mq, self.ledger))
+            return recovery.run(max_rows, older_than)
+
+        return self.brokers.each(recover_at)
+
+    def run_recovery(self, stop: Event, interval: float = 5.0) -> None:
+        """Run `recover` periodically, through restarts of either database.
+
+        Args:
+            stop: An event that ends the loop when it is set.
+            interval: Seconds between two passes.
+        """
+        run_periodically(self.recover, stop, interval, f"recovery of producer group {self.group}")
+
+
+def mark_done(marker: DoneMarker, handle: str) -> None:
+    """Step 4: recovery need not look at this ledger row again.
+
+    Rows are marked in batches, by one cheap transaction.
+    """
+    marker.add(handle)

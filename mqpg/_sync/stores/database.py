@@ -1,0 +1,205 @@
+# Generated from mqpg/_async/stores/database.py by tools/async_to_sync.py: change that file.
+"""A database of the user's, in which a ledger, an outbox or the offsets of a consumer live."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from sqlalchemy import URL, MetaData, Table, event
+from sqlalchemy import Connection as SyncConnection
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from mqpg import _dialects
+from mqpg._sync._acompat import Connection, Engine, database_url, make_engine, run_sync, sync_engine
+from mqpg.dsn import describe
+from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError, translate
+
+__all__ = ["UserDatabase", "begin_immediate"]
+
+logger = logging.getLogger("mqpg")
+
+
+class UserDatabase:
+    """An engine, made from a URL or the caller's own, and the tables that were verified in it."""
+
+    def __init__(self, database: str | URL | Engine) -> None:
+        self._own = not isinstance(database, Engine)
+        self.engine = database if isinstance(database, Engine) else _engine(database)
+        self._verified: set[str] = set()
+
+    @property
+    def dialect(self) -> str:
+        """SQLAlchemy's name of the kind of database, such as "postgresql"."""
+        return self.engine.dialect.name
+
+    def describe(self) -> str:
+        """The URL without its password, for messages."""
+        return describe(self.engine.url)
+
+    def close(self) -> None:
+        """Close the connections, unless the engine is the caller's."""
+        if self._own:
+            self.engine.dispose()
+
+    def create(self, metadata: MetaData) -> None:
+        """Create the tables that are missing. Raises ConnectionFailed, DatabaseError.
+
+        The tables are created one by one. Where DDL is not part of a transaction, another process
+        may create each of them first.
+        """
+        for table in metadata.sorted_tables:
+            try:
+                with self.engine.begin() as conn:
+                    run_sync(conn, table.create, True)
+            except SQLAlchemyError as error:
+                if not self._has(table):
+                    raise self.failure(error) from error
+
+    def ensure(self, metadata: MetaData) -> None:
+        """Create the tables that are missing and verify all of them, once. Raises LedgerError."""
+        tables = metadata.sorted_tables
+        if self.knows(*tables):
+            return
+        with self.engine.connect() as conn:
+            try:
+                self.verify(conn, *tables)
+                return
+            except LedgerError:
+                conn.rollback()
+            # Where this fails, another process was faster or a right is missing; the verification
+            # shows which.
+            with suppress(DatabaseError):
+                self.create(metadata)
+            self.verify(conn, *tables)
+
+    def _has(self, table: Table) -> bool:
+        try:
+            with self.engine.connect() as conn:
+                return bool(run_sync(conn, _dialects.has, table))
+        except SQLAlchemyError:
+            return False
+
+    def knows(self, *tables: Table) -> bool:
+        """Whether these tables were verified before."""
+        return all(table.name in self._verified for table in tables)
+
+    def verify_table(self, table: Table) -> None:
+        """Verify one table on a connection of its own, once. Raises LedgerError."""
+        if self.knows(table):
+            return
+        with self.engine.connect() as conn:
+            self.verify(conn, table)
+
+    def verify(self, conn: Connection, *tables: Table) -> None:
+        """Verify each table once, which ends the transaction.
+
+        Raises LedgerError, which names what is wrong.
+        """
+        unknown = [table for table in tables if not self.knows(table)]
+        if not unknown:
+            return
+        for table in unknown:
+            run_sync(conn, _dialects.verify, table)
+        self._warn_of_lost_commits(conn)
+        conn.rollback()
+        self._verified.update(table.name for table in unknown)
+
+    def _warn_of_lost_commits(self, conn: Connection) -> None:
+        if self.dialect == "sqlite":
+            level = (conn.exec_driver_sql("pragma synchronous")).scalar()
+            if level is not None and int(level) < 2:
+                logger.warning("%s: pragma synchronous is %s; below FULL a commit may be lost", self.describe(), level)
+        if self.dialect in _dialects.MYSQL:
+            level = (conn.exec_driver_sql("select @@global.innodb_flush_log_at_trx_commit")).scalar()
+            if level not in (1, 3):
+                logger.warning(
+                    "%s: innodb_flush_log_at_trx_commit is %s; unless it is 1 a commit may be lost",
+                    self.describe(),
+                    level,
+                )
+
+    @contextmanager
+    def short_transaction(self, lock_timeout: float) -> Generator[Connection]:
+        """A durable READ COMMITTED transaction with `lock_timeout` seconds to wait for locks.
+
+        It runs on a connection apart from the pool where its settings would outlive the
+        transaction.
+        """
+        with self.engine.connect() as conn:
+            milliseconds = max(1, round(lock_timeout * 1000))
+            if self.dialect == "postgresql":
+                conn.execution_options(isolation_level="READ COMMITTED")
+                conn.exec_driver_sql(_SHORT.format(milliseconds))
+            else:
+                run_sync(conn, _set_apart, self.dialect, milliseconds)
+                if self.dialect == "sqlite":
+                    begin_immediate(conn)
+            yield conn
+            conn.commit()
+
+    def failure(self, error: BaseException) -> Exception:
+        """What to raise for an error of this database: one line that names the database."""
+        known = translate(error)
+        if isinstance(error, DBAPIError) and (error.connection_invalidated or isinstance(known, ConnectionFailed)):
+            return ConnectionFailed(f"connection to {self.describe()} failed: {known}")
+        return known
+
+
+_SHORT = (
+    "select set_config('lock_timeout', '{}', true), set_config('synchronous_commit', "
+    "case when current_setting('synchronous_commit') in ('off', 'local') then 'on' "
+    "else current_setting('synchronous_commit') end, true)"
+)
+
+
+def begin_immediate(conn: Connection) -> None:
+    """Take SQLite's write lock now, even where an event of the engine begins its transactions."""
+    try:
+        conn.exec_driver_sql("begin immediate")
+    except DBAPIError as error:
+        # The engine has begun a transaction itself. Its first write takes the lock.
+        if "within a transaction" not in str(error.orig):
+            raise
+
+
+# Statements for a connection apart from the pool, outside of transactions.
+_APART = {
+    "sqlite": ("pragma busy_timeout = {ms}", "pragma synchronous = extra"),
+} | dict.fromkeys(
+    _dialects.MYSQL,
+    (
+        "set innodb_lock_wait_timeout = {s}",
+        "set lock_wait_timeout = {s}",  # for locks of the whole table
+        "set transaction isolation level read committed",
+    ),
+)
+
+
+def _set_apart(conn: SyncConnection, dialect: str, milliseconds: int) -> None:
+    """Take a connection out of the pool permanently, and configure it before its first transaction."""
+    conn.detach()
+    cursor = conn.connection.cursor()
+    for statement in _APART.get(dialect, ()):
+        cursor.execute(statement.format(ms=milliseconds, s=max(1, milliseconds // 1000)))
+    cursor.close()
+
+
+def _engine(url: str | URL) -> Engine:
+    try:
+        engine = make_engine(database_url(url), pool_pre_ping=True)
+    except (ArgumentError, NoSuchModuleError, ImportError) as error:
+        raise ConfigurationError(f"cannot use {describe(url)}: {error}") from error
+    if engine.dialect.name == "sqlite":
+        event.listen(sync_engine(engine), "connect", _flush_every_commit)
+    return engine
+
+
+def _flush_every_commit(connection: Any, record: Any) -> None:
+    cursor = connection.cursor()
+    # FULL may lose the last commit in a power failure where the journal is a file that each commit
+    # deletes.
+    cursor.execute("pragma synchronous = extra")
+    cursor.close()

@@ -1,0 +1,91 @@
+# Generated from mqpg/_async/stores/durability.py by tools/async_to_sync.py: change that file.
+"""Having a commit that a checker saw on disk before the verdict counts (protocol T3)."""
+
+from __future__ import annotations
+
+import time
+from uuid import uuid4
+
+from sqlalchemy import bindparam, delete, func, insert, text, update
+
+from mqpg._dialects import MYSQL
+from mqpg._sync._acompat import Connection, sleep
+from mqpg._tables import clock, ledger
+from mqpg.errors import LedgerError
+
+__all__ = ["DURABLE_COMMIT", "flush_with_commit", "wait_until_flushed"]
+
+# Makes the commit of this PostgreSQL transaction wait for the disk where the session would not.
+DURABLE_COMMIT = func.set_config(
+    "synchronous_commit",
+    text(
+        "case when current_setting('synchronous_commit') in ('off', 'local') then 'on' "
+        "else current_setting('synchronous_commit') end"
+    ),
+    True,
+)
+
+# Rewriting a row without a change makes this a transaction that PostgreSQL must flush, and all
+# commits before it.
+_REWRITE = update(ledger).where(ledger.c.handle == bindparam("one")).values(entry=ledger.c.entry)
+# SQLite and InnoDB notice that such a row stays the same, write nothing and flush nothing. They
+# need a real change.
+_MARK = insert(ledger).values(handle=bindparam("mark"), entry="fence", created_at=clock())
+_UNMARK = delete(ledger).where(ledger.c.handle == bindparam("mark"))
+
+_SETTINGS = text("select @@global.innodb_flush_log_at_trx_commit, @@global.innodb_flush_log_at_timeout")
+_AT_COMMIT = (1, 3)
+_PATIENCE = 5  # seconds to wait for a flush, at most
+_LOG = text(
+    "show global status where variable_name in ('Innodb_lsn_current', 'Innodb_lsn_flushed',"
+    " 'Innodb_redo_log_current_lsn', 'Innodb_redo_log_flushed_to_disk_lsn')"
+)
+
+
+def flush_with_commit(conn: Connection, handle: str) -> None:
+    """Write in the open transaction, so that its commit flushes all earlier commits."""
+    if conn.dialect.name == "postgresql":
+        conn.execute(_REWRITE, {"one": handle})
+        return
+    mark = f"flush.{uuid4().hex}"
+    conn.execute(_MARK, {"mark": mark})
+    conn.execute(_UNMARK, {"mark": mark})
+
+
+def wait_until_flushed(conn: Connection) -> bool:
+    """Wait until the log is on disk as far as it goes now. Returns False where that takes too long.
+
+    Only MySQL and MariaDB have a global setting, innodb_flush_log_at_trx_commit, with which no
+    transaction flushes. The server then flushes at intervals and reports how far it has come.
+    Raises LedgerError where the intervals are too long, or where the server does not report it.
+    """
+    if conn.dialect.name not in MYSQL:
+        return True
+    at_commit, every = (conn.execute(_SETTINGS)).one()
+    if int(at_commit) in _AT_COMMIT:
+        return True
+    wanted, done = _log(conn)
+    if wanted is None or int(every) > _PATIENCE:
+        raise LedgerError(
+            f"commits are not flushed (innodb_flush_log_at_trx_commit = {at_commit}): set it to 1, "
+            f"or innodb_flush_log_at_timeout to at most {_PATIENCE} (is {every}) on a server that reports how far it is"
+        )
+    deadline = time.monotonic() + _PATIENCE + 1
+    while done is None or done < wanted:
+        if time.monotonic() > deadline:
+            return False
+        sleep(0.02)
+        done = (_log(conn))[1]
+    return True
+
+
+def _log(conn: Connection) -> tuple[int | None, int | None]:
+    """The end of the redo log and the part that is on disk.
+
+    None where the server does not report it (before 8.0.30).
+    """
+    found = {name: int(value) for name, value in conn.execute(_LOG)}
+    return (
+        found.get("Innodb_lsn_current", found.get("Innodb_redo_log_current_lsn")),
+        found.get("Innodb_lsn_flushed", found.get("Innodb_redo_log_flushed_to_disk_lsn")),
+    )

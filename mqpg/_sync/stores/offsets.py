@@ -1,0 +1,96 @@
+# Generated from mqpg/_async/stores/offsets.py by tools/async_to_sync.py: change that file.
+"""A consumer's offsets and inbox in its own database (protocol C2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from mqpg._sync._acompat import Connection
+from mqpg._sync.stores.database import UserDatabase
+from mqpg._tables import clock, consumer_metadata, inbox, offsets
+from mqpg.message import BrokerInfo, Message
+
+__all__ = ["Offsets", "Position"]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """How far one queue is applied: the next offset, and the id of the message before it."""
+
+    next_offset: int
+    last_message_id: int | None
+    broker: str
+    incarnation: int
+
+
+class Offsets:
+    """The rows of one consumer group and topic.
+
+    Every call but `ensure` belongs to the transaction on `conn`.
+    """
+
+    def __init__(self, database: UserDatabase, group: str, topic: str) -> None:
+        self._database = database
+        self._mine = {"consumer_group": group, "topic": topic}
+
+    def ensure(self) -> None:
+        """Create the tables that are missing, once.
+
+        Raises LedgerError for a table that is not as it must be.
+        """
+        self._database.ensure(consumer_metadata)
+
+    def position(self, conn: Connection, queue_id: int, *, lock: bool) -> Position | None:
+        """Where this queue stands.
+
+        `lock` keeps other processes of the same name out until the transaction ends.
+        """
+        query = select(offsets.c.next_offset, offsets.c.last_message_id, offsets.c.broker, offsets.c.incarnation)
+        query = query.where(*self._where(offsets), offsets.c.queue_id == queue_id)
+        row = (conn.execute(query.with_for_update() if lock else query)).first()
+        return None if row is None else Position(*row)
+
+    def move(self, conn: Connection, last: Message, known: Position | None, info: BrokerInfo) -> None:
+        """Move the position behind `last`: everything up to it is applied or deferred."""
+        values = {
+            "next_offset": last.queue_offset + 1,
+            "last_message_id": last.message_id,
+            "broker": info.broker_id,
+            "incarnation": info.incarnation,
+            "updated_at": clock(),
+        }
+        if known is None:
+            # Where two processes insert at the same time, the primary key lets only one of them
+            # continue.
+            conn.execute(insert(offsets).values(**self._mine, queue_id=last.queue_id, **values))
+            return
+        where = (*self._where(offsets), offsets.c.queue_id == last.queue_id)
+        conn.execute(update(offsets).where(*where).values(**values))
+
+    def states(self, conn: Connection, messages: Sequence[Message]) -> dict[int, tuple[str, str | None]]:
+        """State and reason of each message that has an inbox row, by message id.
+
+        The rows are locked.
+        """
+        ids = sorted(message.message_id for message in messages)
+        query = select(inbox.c.message_id, inbox.c.state, inbox.c.reason)
+        query = query.where(*self._where(inbox), inbox.c.message_id.in_(ids)).order_by(inbox.c.message_id)
+        return {row[0]: (row[1], row[2]) for row in conn.execute(query.with_for_update())}
+
+    def defer(self, conn: Connection, message: Message, reason: str) -> None:
+        """Note that the offset skips this message. A retry may apply it later, under this row only."""
+        values = {"message_id": message.message_id, "state": "deferred", "reason": reason, "updated_at": clock()}
+        conn.execute(insert(inbox).values(**self._mine, **values))
+
+    def mark_applied(self, conn: Connection, messages: Sequence[Message]) -> None:
+        """Note that deferred messages have been applied."""
+        ids = [message.message_id for message in messages]
+        where = (*self._where(inbox), inbox.c.message_id.in_(ids))
+        conn.execute(update(inbox).where(*where).values(state="applied", updated_at=clock()))
+
+    def _where(self, table: Any) -> tuple[Any, Any]:
+        return table.c.consumer_group == self._mine["consumer_group"], table.c.topic == self._mine["topic"]

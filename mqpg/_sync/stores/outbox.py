@@ -1,0 +1,232 @@
+# Generated from mqpg/_async/stores/outbox.py by tools/async_to_sync.py: change that file.
+"""Table mqpg_outbox: a producer's stored messages beside its business (FastMiniMQ's P1, P4, P7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Literal
+from uuid import uuid4
+
+from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
+
+from mqpg._dialects import MYSQL
+from mqpg._draft import Draft
+from mqpg._sync._acompat import Connection, Session
+from mqpg._sync.stores.database import UserDatabase
+from mqpg._sync.stores.durability import DURABLE_COMMIT, wait_until_flushed
+from mqpg._sync.stores.ledger import is_transient
+from mqpg._tables import clock, outbox, outbox_metadata
+from mqpg.errors import Fenced, InvalidArgument, LedgerError
+from mqpg.message import Interval, Json, encode
+
+__all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState", "payload_of"]
+
+StoredState = Literal["send", "stored", "commit", "rollback"]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMessage:
+    """One row: a message, the broker that it is pinned to, and how far it has come.
+
+    `state` is "send" (QoS 1), "stored" (PREPARE may be under way), or "commit" or "rollback"
+    (decided here, and the broker may not know yet).
+    """
+
+    id: str
+    state: StoredState
+    broker: str
+    handle: str | None
+    topic: str
+    payload: str
+    message_key: str | None
+    tag: str | None
+    headers: str | None
+    delay: str | None
+    producer_group: str | None = None
+
+    @classmethod
+    def new(cls, state: StoredState, broker: str, group: str | None, draft: Draft) -> StoredMessage:
+        """A row with a new id. Raises InvalidArgument for a payload that is not JSON."""
+        payload = encode(draft.payload)
+        if payload is None:
+            raise InvalidArgument("payload must not be None")
+        return cls(
+            id=uuid4().hex,
+            state=state,
+            broker=broker,
+            handle=None,
+            topic=draft.topic,
+            payload=payload,
+            message_key=draft.key,
+            tag=draft.tag,
+            headers=encode(draft.headers),
+            delay=_seconds(draft.delay),
+            producer_group=group,
+        )
+
+    def send_options(self) -> dict[str, Any]:
+        """Keyword arguments of `send` and `prepare`."""
+        return {
+            "key": self.message_key,
+            "tag": self.tag,
+            "headers": None if self.headers is None else json.loads(self.headers),
+            "delay": self.delay,
+            "dedup_id": self.id,
+        }
+
+
+_COLUMNS = [outbox.c[name] for name in StoredMessage.__slots__]
+
+
+class Outbox:
+    """The table.
+
+    Calls with `conn` belong to the caller's transaction; each other call is a transaction of its
+    own.
+    """
+
+    def __init__(self, database: UserDatabase) -> None:
+        self.database = database
+
+    def create(self) -> None:
+        """Create the table where it is missing."""
+        self.database.create(outbox_metadata)
+
+    def verify(self) -> None:
+        """Verify once that the table is as it must be. Raises LedgerError."""
+        self.database.verify_table(outbox)
+
+    def store(self, conn: Connection | Session, row: StoredMessage) -> None:
+        """Store a message in the caller's transaction (P1)."""
+        values = {name: getattr(row, name) for name in StoredMessage.__slots__}
+        conn.execute(insert(outbox).values(**values, created_at=clock()))
+
+    def store_now(self, row: StoredMessage) -> None:
+        """Store a message in a transaction of its own (P1)."""
+        with self.database.engine.begin() as conn:
+            self.commit_durably(conn)
+            self.store(conn, row)
+
+    def commit_durably(self, conn: Connection) -> None:
+        """Make the transaction's commit wait for the disk, because the broker acts on what it says."""
+        if self.database.dialect == "postgresql":
+            conn.execute(select(DURABLE_COMMIT))
+
+    def move(self, conn: Connection, row: StoredMessage, state: StoredState, handle: str | None = None) -> bool:
+        """Move a row from its state to another one.
+
+        False where another transaction has moved it first.
+        """
+        values = {"state": state} if handle is None else {"state": state, "handle": handle}
+        where = (outbox.c.id == row.id, outbox.c.state == row.state)
+        return bool((conn.execute(update(outbox).where(*where).values(**values))).rowcount == 1)
+
+    def rule_rollback(self, row: StoredMessage, lock_timeout: float = 0.2) -> bool:
+        """Rule that a stored message is rolled back.
+
+        False while its local transaction is open, or was committed.
+
+        The local transaction moves the same row, so only one of the two can. No message is rolled
+        back whose local transaction may still commit.
+        """
+        try:
+            with self.database.short_transaction(lock_timeout) as conn:
+                moved = self.move(conn, row, "rollback")
+                conn.commit()
+                # A ruling that is not on disk yet counts in the next pass.
+                return moved and wait_until_flushed(conn)
+        except DBAPIError as error:
+            if is_transient(error):
+                return False
+            raise
+
+    def flush(self) -> None:
+        """Have everything on disk that is committed here.
+
+        Raises LedgerError where that takes too long.
+
+        Only MySQL and MariaDB show commits to others before they are on disk; docs/proof.md shows
+        what could happen.
+        """
+        if self.database.dialect not in MYSQL:
+            return
+        mark = f"flush.{uuid4().hex}"
+        row = {"id": mark, "state": "stored", "broker": "", "topic": "", "payload": "", "created_at": clock()}
+        with self.database.short_transaction(5.0) as conn:
+            conn.execute(insert(outbox).values(**row))
+            conn.execute(delete(outbox).where(outbox.c.id == mark))
+            conn.commit()
+            if not wait_until_flushed(conn):
+                raise LedgerError(f"outbox in {self.database.describe()}: its commits are not on disk yet")
+
+    def keep_handle(self, row: StoredMessage, handle: str) -> None:
+        """Note the handle of a message that was prepared again."""
+        with self.database.engine.begin() as conn:
+            conn.execute(update(outbox).where(outbox.c.id == row.id).values(handle=handle))
+
+    def delete(self, message_id: str) -> None:
+        """Delete a message that the broker has permanently (P7, or P4 of QoS 1)."""
+        with self.database.engine.begin() as conn:
+            conn.execute(delete(outbox).where(outbox.c.id == message_id))
+
+    def open_rows(self, broker: str, limit: int, older_than: timedelta, skip: int = 0) -> list[StoredMessage]:
+        """Rows of one broker, oldest first, without the first `skip`."""
+        query = select(*_COLUMNS).where(outbox.c.broker == broker).order_by(outbox.c.created_at, outbox.c.id)
+        with self.database.engine.connect() as conn:
+            if older_than:
+                now: Any = (conn.execute(select(clock()))).scalar_one()
+                query = query.where(outbox.c.created_at <= now - older_than)
+            return [StoredMessage(*row) for row in conn.execute(query.limit(limit).offset(skip))]
+
+
+class OutboxEntry:
+    """The row of one message, used in its local transaction as a ledger is (P4)."""
+
+    def __init__(self, outbox: Outbox, row: StoredMessage, merged: bool) -> None:
+        self.database = outbox.database
+        self._outbox, self._row, self._merged = outbox, row, merged
+
+    def verify(self) -> None:
+        """Verify once that the table is as it must be. Raises LedgerError."""
+        self._outbox.verify()
+
+    def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None:
+        """Note that the message is committed if and only if this transaction is (P4).
+
+        Raises Fenced.
+        """
+        self._outbox.commit_durably(conn)
+        if not self._merged:
+            if not self._outbox.move(conn, self._row, "commit", handle):
+                raise Fenced(f"recovery has already ruled that this transaction rolls back (message {self._row.id})")
+            return
+        values = {name: getattr(self._row, name) for name in StoredMessage.__slots__}
+        try:
+            conn.execute(insert(outbox).values(**values | {"state": "commit", "handle": handle}, created_at=clock()))
+        except IntegrityError as error:
+            raise Fenced(f"message {self._row.id} is in the outbox already") from error
+
+    def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]:
+        """The handle, where its row survives, with the payload where that was replaced."""
+        query = select(outbox.c.handle, outbox.c.payload).where(outbox.c.id == self._row.id, outbox.c.state == "commit")
+        rows = conn.execute(query)
+        return {handle: None if payload == self._row.payload else Json(payload) for handle, payload in rows}
+
+    def set_payload(self, conn: Connection, handle: str, payload: str) -> None:
+        """Keep the final payload."""
+        conn.execute(update(outbox).where(outbox.c.id == self._row.id).values(payload=payload))
+
+
+def payload_of(row: StoredMessage) -> Json:
+    """The payload as it is stored."""
+    return Json(row.payload)
+
+
+def _seconds(delay: Interval | None) -> str | None:
+    if isinstance(delay, timedelta):
+        delay = delay.total_seconds()
+    return delay if delay is None or isinstance(delay, str) else f"{delay!r} s"

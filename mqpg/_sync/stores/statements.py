@@ -1,0 +1,75 @@
+# Generated from mqpg/_async/stores/statements.py by tools/async_to_sync.py: change that file.
+"""Statements over mqpg's tables that run on both kinds of connection: psycopg's and SQLAlchemy's.
+
+A C1 handler works on a psycopg connection in the broker's database, a C2 handler on a SQLAlchemy
+connection in its own. The journal and the inbox of a relay topic exist in both, so their tables and
+statements are declared once and compiled for psycopg where that is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from sqlalchemy import Executable, Table
+from sqlalchemy.dialects.postgresql import psycopg as dialect
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from mqpg._sync._acompat import Connection, DriverConnection, PgConnection
+
+__all__ = ["StoreStatement", "create_beside_queue"]
+
+_POSTGRESQL = dialect.dialect()  # type: ignore[no-untyped-call]
+# `if not exists` alone lets two processes that start at the same moment collide.
+_LOCK = b"select pg_advisory_xact_lock(hashtext(%s))"
+
+
+class StoreStatement:
+    """One statement with named parameters, for either kind of connection."""
+
+    def __init__(self, clause: Executable) -> None:
+        self._clause: Any = clause
+
+    @cached_property
+    def _query(self) -> bytes:
+        return str(self._clause.compile(dialect=_POSTGRESQL)).encode()
+
+    def execute(self, conn: PgConnection | Connection, values: dict[str, Any]) -> None:
+        """Run it once."""
+        if isinstance(conn, DriverConnection):
+            conn.execute(self._query, values)
+        else:
+            conn.execute(self._clause, values)
+
+    def execute_all(self, conn: PgConnection | Connection, rows: Sequence[dict[str, Any]]) -> None:
+        """Run it once for each row of values."""
+        if not rows:
+            return
+        if isinstance(conn, DriverConnection):
+            with conn.cursor() as cursor:
+                cursor.executemany(self._query, rows)
+        else:
+            conn.execute(self._clause, list(rows))
+
+    def scalar(self, conn: PgConnection | Connection, values: dict[str, Any]) -> Any:
+        """The first column of its first row, or None where there is no row."""
+        if not isinstance(conn, DriverConnection):
+            return (conn.execute(self._clause, values)).scalar()
+        row: Any = (conn.execute(self._query, values)).fetchone()
+        if row is None:
+            return None
+        # The connection may have a row factory that makes dictionaries.
+        return next(iter(row.values())) if isinstance(row, dict) else row[0]
+
+
+def create_beside_queue(conn: PgConnection, table: Table) -> None:
+    """Create a table in the broker's database where it is missing, with its indexes."""
+    conn.execute(_LOCK, [table.name])
+    conn.execute(_compiled(CreateTable(table, if_not_exists=True)))
+    for index in table.indexes:
+        conn.execute(_compiled(CreateIndex(index, if_not_exists=True)))
+
+
+def _compiled(ddl: Any) -> bytes:
+    return str(ddl.compile(dialect=_POSTGRESQL)).encode()

@@ -1,0 +1,46 @@
+"""The closed sets of words that calls take, as types that editors and type checkers know."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = [
+    "AckTiming",
+    "Checker",
+    "Effect",
+    "Mode",
+    "OnExhausted",
+    "OnExpired",
+    "OnFailure",
+    "TopicKind",
+]
+
+TopicKind = Literal["normal", "relay"]
+"""What a topic carries. In a relay topic PREPARE, COMMIT and ROLLBACK travel to the consumers
+(protocol T4).
+"""
+
+Mode = Literal["exclusive", "shared", "pinned", "broadcast"]
+"""How the members of a consumer group share a topic's queues."""
+
+OnFailure = Literal["skip", "block_key", "block_queue"]
+"""What waits while a failed message is retried: nothing, the messages of its key, or its whole
+queue.
+"""
+
+OnExpired = Literal["skip", "dead_letter"]
+"""What becomes of a message that no consumer of a group received within the topic's `message_ttl`."""
+
+Checker = Literal["due_checks", "ledger", "function", "url"]
+"""Who answers for a producer group's undecided half messages (protocol T3)."""
+
+OnExhausted = Literal["park", "rollback"]
+"""What becomes of a half message after `max_checks` check-backs without an answer."""
+
+Effect = Literal["broker", "database", "external"]
+"""Where a handler's effect happens: C1 in the broker's database, C2 in another one, C3 anywhere."""
+
+AckTiming = Literal["each", "delivery", "receive"]
+"""When a C3 consumer acknowledges: after each message, after the delivery, or before its handler
+runs.
+"""

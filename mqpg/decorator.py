@@ -1,0 +1,140 @@
+"""The decorator that makes a consumer of a handler."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any, Protocol, overload
+
+from sqlalchemy import URL, Engine
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from mqpg._async.consumer.consumer import AsyncConsumer
+from mqpg._sync.consumer.consumer import Consumer
+from mqpg.choices import AckTiming, Effect, Mode, OnFailure
+from mqpg.handlers.options import ConsumerOptions
+from mqpg.message import Interval
+
+__all__ = ["consumer"]
+
+
+class _Decorator(Protocol):
+    @overload
+    def __call__(self, handler: Callable[..., Awaitable[Any]]) -> AsyncConsumer: ...
+    @overload
+    def __call__(self, handler: Callable[..., Any]) -> Consumer: ...
+
+
+def consumer(
+    topic: str,
+    *,
+    group: str,
+    database: str | URL | Engine | AsyncEngine | None = None,
+    effect: Effect | None = None,
+    mode: Mode | None = None,
+    batch: bool = False,
+    max_messages: int = 100,
+    lease: Interval = 30.0,
+    consumer: str | None = None,
+    queues: Sequence[int] | None = None,
+    journal: bool = False,
+    ack: AckTiming = "each",
+    concurrency: int = 1,
+    timeout: timedelta | float | None = None,
+    middleware: Sequence[Callable[..., Any]] = (),
+    session: bool = False,
+    subscribe: bool = True,
+    start: str = "earliest",
+    filter: str | None = None,
+    tags: Sequence[str] | None = None,
+    max_attempts: int = 16,
+    retry_delay: Interval = 10.0,
+    on_failure: OnFailure = "skip",
+) -> _Decorator:
+    """Make a consumer of ``handler(message, conn)`` or, with `batch`, ``handler(messages, conn)``.
+
+    Where the effect of the handler is decides how often it happens:
+
+    - In the broker's database (C1, the default). `conn` is a psycopg connection, in one transaction
+      with receive and acknowledgement: exactly once.
+    - In another database (C2, `database`). `conn` is a SQLAlchemy connection to it, in one
+      transaction with the consumer's offset: exactly once.
+    - Anywhere (C3, ``effect="external"``). The handler takes the message alone, works under a
+      lease, and its message is acknowledged afterwards: at least once.
+
+    The handler must not commit. An exception undoes its effect and sends the message to the retry
+    lane: mqpg.Retry gives the delay, and mqpg.Reject makes the message a dead letter at once. What
+    the handler returns is the reply, where the message was sent by `request`.
+
+    Args:
+        topic: The topic to read.
+        group: The consumer group.
+        database: The SQLAlchemy URL or engine of the database of the effect (C2). None: the
+            broker's database.
+        effect: "broker", "database" or "external". None: "database" where `database` is given, else
+            "broker".
+        mode: The subscription's mode. None: "pinned" for C2, else "exclusive".
+        batch: Call the handler with the list of all messages of a delivery, instead of once for
+            each message.
+        max_messages: How many messages one delivery has at most.
+        lease: How long messages stay with this consumer without a heartbeat.
+        consumer: The consumer's name. None: the variable MQPG_CONSUMER, or the host's name (with a
+            mark of `database`).
+        queues: Only these queues. None: all.
+        journal: Write a row of mqpg_applied for each effect, in its transaction, for the audit.
+        ack: C3 only. "each" acknowledges after each message, "delivery" after all of them,
+            "receive" before the handler runs (at most once).
+        concurrency: How many deliveries are handled at the same time.
+        timeout: Seconds that one call of the handler may take. None: no limit.
+        middleware: Callables (message, proceed) around the handler, the first one outermost.
+        session: Hand a SQLAlchemy session to the handler instead of a connection. A parameter that
+            is annotated Session or AsyncSession does the same.
+        subscribe: Create the subscription where it is missing. False: refuse to run without it.
+        start: Where a new subscription starts: "earliest", "latest" or a time.
+        filter: A new subscription's jsonpath predicate. None: all messages.
+        tags: A new subscription's tags. None: any tag.
+        max_attempts: How many deliveries a message of a new subscription has.
+        retry_delay: A new subscription's pause before the second attempt.
+        on_failure: What waits behind a failed message of a new subscription: "skip", "block_key" or
+            "block_queue".
+
+    Returns:
+        A decorator that makes a Consumer, or an AsyncConsumer of an ``async def`` handler.
+
+    Raises:
+        ConfigurationError: An option is not allowed, or two do not go together, or the handler
+            takes too many parameters.
+    """
+    options = ConsumerOptions(
+        topic=topic,
+        group=group,
+        database=database,
+        effect=effect,
+        mode=mode,
+        batch=batch,
+        max_messages=max_messages,
+        lease=lease,
+        consumer=consumer,
+        queues=queues,
+        journal=journal,
+        ack=ack,
+        concurrency=concurrency,
+        timeout=timeout,
+        middleware=tuple(middleware),
+        session=session,
+        subscribe=subscribe,
+        start=start,
+        filter=filter,
+        tags=tags,
+        max_attempts=max_attempts,
+        retry_delay=retry_delay,
+        on_failure=on_failure,
+    )
+
+    def decorate(handler: Callable[..., Any]) -> Any:
+        is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(type(handler).__call__)
+        made = AsyncConsumer if is_async else Consumer
+        return made(handler, options)
+
+    return decorate

@@ -1,0 +1,1 @@
+"""What both libraries share about handlers: options, failures, and outcomes."""

@@ -1,0 +1,176 @@
+"""Messages that failed: why, what the broker is told, and which ones are tried alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import psycopg
+
+from mqpg._dialects import is_answer, is_locked
+from mqpg.errors import (
+    ConfigurationError,
+    ConnectionFailed,
+    HandlerStuck,
+    HandlerTimeout,
+    InvalidArgument,
+    LedgerError,
+    LockTimeout,
+    MissingBody,
+    NotFound,
+    OffsetBeyondLog,
+    SchemaError,
+    SerializationFailure,
+    WrongTopicKind,
+    by_sqlstate,
+    translate,
+)
+from mqpg.handlers.outcomes import Reject, Retry
+from mqpg.message import Interval, Message
+
+__all__ = [
+    "PERMANENT_ERRORS",
+    "Failure",
+    "InboxFailed",
+    "IterationLost",
+    "Nack",
+    "RecordedFailure",
+    "Watchlist",
+    "is_commit_refusal",
+    "is_transient",
+    "nacks",
+    "reason_of",
+]
+
+# Errors that trying again cannot mend. They end a consumer.
+PERMANENT_ERRORS = (
+    ConfigurationError,
+    HandlerStuck,
+    InvalidArgument,
+    LedgerError,
+    MissingBody,
+    NotFound,
+    OffsetBeyondLog,
+    SchemaError,
+    WrongTopicKind,
+)
+
+_LONGEST_REASON = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A message whose effect was undone."""
+
+    message: Message
+    error: Exception
+
+    @property
+    def reason(self) -> str:
+        """One line that says why."""
+        return reason_of(self.error)
+
+
+class RecordedFailure(Exception):
+    """Stands for a failure that was logged and recorded before."""
+
+
+class IterationLost(Exception):
+    """The iteration's transaction is gone and has to be tried again."""
+
+
+class InboxFailed(Exception):
+    """The inbox of a relay topic cannot be written.
+
+    That is no fault of the message, and nothing may overtake it.
+    """
+
+
+class Nack(NamedTuple):
+    """What the broker is told about failed messages."""
+
+    reason: str
+    delay: Interval | None
+    final: bool
+
+
+def nacks(failures: Sequence[Failure]) -> dict[Nack, list[int]]:
+    """The ids of failed messages, grouped into one call of `nack` each."""
+    found: dict[Nack, list[int]] = {}
+    for failure in failures:
+        error = failure.error
+        delay = error.delay if isinstance(error, Retry) else None
+        nack = Nack(failure.reason, delay, isinstance(error, Reject))
+        found.setdefault(nack, []).append(failure.message.message_id)
+    return found
+
+
+def reason_of(error: BaseException) -> str:
+    """One line for the retry lane and the dead letters."""
+    own_words = isinstance(error, (RecordedFailure, Reject, Retry))
+    text = str(error) if own_words else f"{type(error).__name__}: {error}"
+    # JSON may hold half a surrogate pair, which no database accepts as a character.
+    text = text.encode("utf-8", "backslashreplace").decode()
+    return " ".join(text.split()).replace("\x00", "")[:_LONGEST_REASON]
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the transaction lost a race, so that the message must not lose an attempt."""
+    if isinstance(error, InboxFailed):
+        return True
+    origin = getattr(error, "orig", None) or error
+    if isinstance(origin, psycopg.Error):
+        return origin.sqlstate is not None and by_sqlstate(origin.sqlstate) is SerializationFailure
+    return isinstance(origin, SerializationFailure) or "database is locked" in str(origin)
+
+
+def is_commit_refusal(error: BaseException) -> bool:
+    """Whether a database refused to commit what was written, as a deferred constraint does.
+
+    Else it is gone, or busy.
+    """
+    if is_transient(error) or is_locked(error):
+        return False
+    if isinstance(error, psycopg.Error):
+        return not isinstance(translate(error), (ConnectionFailed, LockTimeout))
+    return is_answer(error)
+
+
+class Watchlist:
+    """Messages whose transaction was lost: the handler did not return, or the commit was refused.
+
+    They are remembered until they are received again. A message that is known to be the cause is
+    then nacked without another call; several suspects are tried one by one.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, Exception] = {}
+        self._suspects: set[int] = set()
+
+    def add_timeout(self, error: HandlerTimeout) -> None:
+        """Note that these messages were being handled when the handler did not return."""
+        self._add(error.message_ids, error)
+
+    def add_refusal(self, messages: Sequence[Message], error: Exception) -> None:
+        """Note that these messages' effects were to be committed when the commit was refused."""
+        self._add([message.message_id for message in messages], error)
+
+    def _add(self, message_ids: Sequence[int], error: Exception) -> None:
+        if len(message_ids) == 1:
+            self._known[message_ids[0]] = error
+        else:
+            self._suspects.update(message_ids)
+
+    def take(self, messages: Sequence[Message]) -> list[Failure]:
+        """The failures among these messages that are known already."""
+        return [Failure(m, self._known.pop(m.message_id)) for m in messages if m.message_id in self._known]
+
+    def are_suspect(self, messages: Sequence[Message]) -> bool:
+        """Whether these must be tried one by one, each in its own transaction."""
+        return bool(self._suspects) and any(message.message_id in self._suspects for message in messages)
+
+    def clear(self, messages: Sequence[Message]) -> None:
+        """Note that these have been tried."""
+        if self._suspects:
+            self._suspects.difference_update(message.message_id for message in messages)

@@ -1,0 +1,120 @@
+"""What a consumer reads and how: the arguments of `mqpg.consumer`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, get_args
+
+from mqpg.choices import AckTiming, Effect, Mode, OnFailure
+from mqpg.dsn import to_sqlalchemy
+from mqpg.errors import ConfigurationError
+from mqpg.message import Interval
+
+__all__ = ["ConsumerOptions"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerOptions:
+    """The options of one consumer; `mqpg.consumer` explains each of them.
+
+    Raises ConfigurationError.
+    """
+
+    topic: str
+    group: str
+    database: Any = None
+    effect: Effect | None = None
+    mode: Mode | None = None
+    batch: bool = False
+    max_messages: int = 100
+    lease: Interval = 30.0
+    consumer: str | None = None
+    queues: Sequence[int] | None = None
+    journal: bool = False
+    ack: AckTiming = "each"
+    concurrency: int = 1
+    timeout: timedelta | float | None = None
+    middleware: Sequence[Callable[..., Any]] = ()
+    session: bool = False
+    subscribe: bool = True
+    start: str = "earliest"
+    filter: str | None = None
+    tags: Sequence[str] | None = None
+    max_attempts: int = 16
+    retry_delay: Interval = 10.0
+    on_failure: OnFailure = "skip"
+
+    def __post_init__(self) -> None:
+        _require_choice("effect", self.effect, (None, *get_args(Effect)))
+        _require_choice("mode", self.mode, (None, *get_args(Mode)))
+        _require_choice("ack", self.ack, get_args(AckTiming))
+        _require_choice("on_failure", self.on_failure, get_args(OnFailure))
+        if self.database is not None and self.mode not in (None, "pinned"):
+            raise ConfigurationError(f"a consumer with a database of its own has mode 'pinned', not {self.mode!r}")
+        if (self.where == "database") != (self.database is not None):
+            raise ConfigurationError(f"effect={self.where!r} and database={self.database!r} do not go together")
+        if self.where != "external" and self.ack != "each":
+            raise ConfigurationError(f"ack={self.ack!r} is for effect='external'; else ack and effect are one")
+        if self.where == "external" and (self.journal or self.session):
+            raise ConfigurationError("effect='external' has no transaction for a journal or a session")
+        if self.concurrency < 1:
+            raise ConfigurationError(f"concurrency must be 1 or more, not {self.concurrency}")
+        if self.time_limit is not None and self.time_limit <= 0:
+            raise ConfigurationError(f"timeout must be more than 0 seconds, not {self.timeout}")
+
+    @property
+    def where(self) -> Effect:
+        """Where the effect is: broker (C1), database (C2) or external (C3)."""
+        return self.effect or ("broker" if self.database is None else "database")
+
+    @property
+    def wanted_mode(self) -> Mode:
+        """The mode of a subscription that this consumer creates."""
+        return self.mode or ("pinned" if self.where == "database" else "exclusive")
+
+    @property
+    def time_limit(self) -> float | None:
+        """`timeout` in seconds. None: no limit."""
+        return self.timeout.total_seconds() if isinstance(self.timeout, timedelta) else self.timeout
+
+    @property
+    def name(self) -> str:
+        """The consumer's name: the given one, or MQPG_CONSUMER, or the host's name.
+
+        In mode pinned queues stay with it.
+
+        The default name of a consumer with its own database includes that database. Two processes
+        of one host that keep their offsets in different databases must not take over each other's
+        queues, because each would apply again what the other one has applied.
+        """
+        if self.consumer:
+            return self.consumer
+        host = socket.gethostname()[:100]
+        name = os.environ.get("MQPG_CONSUMER") or ".".join(filter(None, (host, self._database_mark())))
+        return re.sub(r"^[^A-Za-z0-9]", "x", re.sub(r"[^A-Za-z0-9_.-]", "-", name))[:127]
+
+    def _database_mark(self) -> str:
+        """Eight letters for the database of the effect, the same after a restart.
+
+        Empty for the broker's database.
+        """
+        if self.database is None:
+            return ""
+        url = to_sqlalchemy(getattr(self.database, "url", self.database))
+        database = url.database
+        if url.get_backend_name() == "sqlite" and database:
+            database = os.path.abspath(database)
+        place = (url.get_backend_name(), url.host, url.port, sorted(url.query.items()), database)
+        return hashlib.sha256(repr(place).encode()).hexdigest()[:8]
+
+
+def _require_choice(name: str, value: object, allowed: Sequence[object]) -> None:
+    if value not in allowed:
+        choices = ", ".join(repr(choice) for choice in allowed if choice is not None)
+        raise ConfigurationError(f"{name} must be one of {choices}, not {value!r}")
