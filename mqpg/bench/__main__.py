@@ -1,4 +1,4 @@
-"""`python -m benchmarks`."""
+"""`python -m mqpg.bench`."""
 
 from .cli import app
 

@@ -1,4 +1,4 @@
-"""The command: `mqpg bench`, `python -m benchmarks`."""
+"""The command: `mqpg bench`, `python -m mqpg.bench`."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from sqlalchemy import exc as sa_exc
 from sqlalchemy.dialects.postgresql import insert
 
 import mqpg
-from mqpg.workers.signals import stop_on_eof, stop_on_signals
+from mqpg._stop_signals import stop_on_eof, stop_on_signals
 
 from .flights import ALL, Flight, read_flights, share_of
 from .names import LEDGER_URL, PRODUCER_GROUP, TOPIC

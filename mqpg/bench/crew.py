@@ -12,7 +12,7 @@ from enum import StrEnum
 from multiprocessing.connection import Connection
 from typing import Any
 
-from mqpg.workers.appender import Pace
+from mqpg._append_pace import AppendPace
 
 from .cells import Cell
 from .link import Link, int8
@@ -216,7 +216,7 @@ def _append(pipe: Connection, job: Job, link: Link) -> Result:
     link.prepare("append", APPEND)
     start = _wait_for_start(pipe)
     count = 0
-    pace = Pace()
+    pace = AppendPace()
     pause = 0.0
     while not pipe.poll(pause):
         began = time.monotonic()
