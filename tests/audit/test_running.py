@@ -10,7 +10,7 @@ import pytest
 from mqpg.spark.report import Report
 from mqpg.spark.verdict import Verdict
 from tests.audit.story import Story, Trio
-from tests.sql.harness import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.sql.harness import Broker, Session
+from tests.support.broker import Broker, Session
 
 __all__ = ["PAUSE", "Gate", "mutate"]
 

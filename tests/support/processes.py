@@ -6,28 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 
-__all__ = ["Process", "Processes", "eventually", "workers"]
+from tests.support.waiting import PATIENCE
 
-T = TypeVar("T")
-
-# Generous: a pass of the whole suite on two busy cores must not fail for want of time.
-PATIENCE = 45.0
-
-
-def eventually(probe: Callable[[], T], timeout: float = PATIENCE, why: Callable[[], str] = str) -> T:
-    """The first true answer of `probe`; fails the test when none comes in time."""
-    deadline = time.monotonic() + timeout
-    while not (answer := probe()):
-        assert time.monotonic() < deadline, f"did not happen within {timeout} s\n{why()}"
-        time.sleep(0.02)
-    return answer
+__all__ = ["Process", "Processes", "workers"]
 
 
 class Process:

@@ -1,8 +1,7 @@
-"""What the SQL tests share: calling functions of the schema, reading the log back, racing sessions."""
+"""A broker for SQL tests: its sessions, calls of its functions, races between sessions, and reading the log back."""
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,11 +13,13 @@ import psycopg
 import pytest
 from psycopg.rows import namedtuple_row
 
+from tests.support.waiting import eventually
+
 __all__ = [
+    "HOT_TABLES",
     "Broker",
     "Session",
     "cut_off",
-    "eventually",
     "messages_by_queue",
     "positions",
     "refused",
@@ -153,15 +154,6 @@ class Broker:
             conn.close()
         if self._pool is not None:
             self._pool.shutdown(wait=True)
-
-
-def eventually(probe: Callable[[], Any], timeout: float = 30.0, interval: float = 0.01) -> Any:
-    """The first true answer of `probe`; fails the test when none comes in time."""
-    deadline = time.monotonic() + timeout
-    while not (answer := probe()):
-        assert time.monotonic() < deadline, f"did not happen within {timeout} s"
-        time.sleep(interval)
-    return answer
 
 
 @contextmanager

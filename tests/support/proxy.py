@@ -7,6 +7,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+__all__ = ["Proxy", "proxy"]
+
 
 class Proxy:
     """Forwards to host:port. `cut_at(b"COMMIT", forward=True)` cuts the connection that next sends these bytes.

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
-from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, text
 
 import mqpg
+from tests.support.killing import die_at, killed
 
 INSERT = "insert into business (id) values ({})"
-_ROOT = Path(__file__).resolve().parents[2]
 
 
 def crash_at(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
     """Run this file until it is dead by its own SIGKILL."""
-    arguments = [sys.executable, "-m", "tests.integration.crash", role, dsn, local_url, when, step]
-    done = subprocess.run(arguments, cwd=_ROOT, check=False, timeout=60, capture_output=True, text=True)
-    assert done.returncode == -signal.SIGKILL, done.stderr
-
-
-def _die_at(owner: Any, name: str, when: str) -> None:
-    step: Callable[..., Any] = getattr(owner, name)
-
-    def deadly(*args: Any, **kwargs: Any) -> Any:
-        if when == "after":
-            step(*args, **kwargs)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    setattr(owner, name, deadly)
+    killed("tests.support.crash", role, dsn, local_url, when, step)
 
 
 def _producer(mq: mqpg.Client, local_url: str) -> None:
@@ -84,7 +66,7 @@ def main(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
     for part in filter(None, module.split(".")):
         owner = getattr(owner, part) if hasattr(owner, part) else import_module(f"{owner.__name__}.{part}")
     with mqpg.connect(dsn) as mq:
-        _die_at(owner, name, when)
+        die_at(owner, name, when)
         {"producer": _producer, "here": _here, "there": _there, "replier": _replier}[role](mq, local_url)
 
 

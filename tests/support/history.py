@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Event
 
-from tests.sql.harness import Broker, Session
+from tests.support.broker import Broker, Session
 
 __all__ = ["History", "Sent", "run_history"]
 

@@ -1,16 +1,16 @@
-"""Helpers of the consumers' tests."""
+"""Consumers under test: messages for them, rounds until they are quiet, a consumer in a thread."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import mqpg
 
-__all__ = ["drain", "eventually", "ids_of", "running", "send"]
+__all__ = ["drain", "ids_of", "running", "send"]
 
 
 def send(mq: mqpg.Client, numbers: Sequence[int], key: str | None = "k", **more: Any) -> list[int]:
@@ -33,14 +33,6 @@ def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
         empty += 1
         if consumer.step(mq):
             quiet, empty = time.monotonic() + 0.3, 0
-
-
-def eventually(probe: Callable[[], Any], seconds: float = 20.0) -> None:
-    """Fails the test when `probe` is not true in time."""
-    give_up = time.monotonic() + seconds
-    while not probe():
-        assert time.monotonic() < give_up, "did not happen"
-        time.sleep(0.01)
 
 
 @contextmanager
