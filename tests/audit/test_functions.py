@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mqpg.spark import audits, history, schemas
+from mqpg.spark import anomalies
+from mqpg.spark.derive import messages
+from mqpg.spark.read import schemas
 from tests.audit.small_frames import HALF, NOW, body, decision, delay, frame
 
 pytestmark = pytest.mark.spark
@@ -34,7 +36,7 @@ def test_states_of_messages(spark: SparkSession) -> None:
     )  # fmt: skip
     found = {
         row["message_id"] // 1024: (row["state"], row["expected"], row["waiting"])
-        for row in history.messages(bodies, decisions, delayed).collect()
+        for row in messages.messages(bodies, decisions, delayed).collect()
     }
     assert found == {
         1: ("committed", True, False),
@@ -62,7 +64,7 @@ def queue_row(base: int, n: int, first_ids: list[int], starts: list[int], **colu
 
 def test_runs_become_offsets(spark: SparkSession) -> None:
     rows = frame(spark, schemas.QUEUE_ROWS, queue_row(10, 4, [1024, 5000], [0, 3]))
-    found = history.entries(rows).orderBy("queue_offset").select("queue_offset", "message_id", "attempt").collect()
+    found = messages.entries(rows).orderBy("queue_offset").select("queue_offset", "message_id", "attempt").collect()
     assert [tuple(row) for row in found] == [(10, 1024, 1), (11, 1025, 1), (12, 1026, 1), (13, 5000, 1)]
 
 
@@ -81,7 +83,7 @@ def test_runs_become_offsets(spark: SparkSession) -> None:
 def test_gaps(spark: SparkSession, rows: list[dict[str, Any]], complete: bool, told: list[str]) -> None:
     where = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 1L next_offset, 1L tail")
     topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
-    found = audits.gap(frame(spark, schemas.QUEUE_ROWS, *rows), where, topics, complete=complete)
+    found = anomalies.gap(frame(spark, schemas.QUEUE_ROWS, *rows), where, topics, complete=complete)
     evidence = sorted(row["evidence"] for row in found.collect())
     assert len(evidence) == len(told)
     assert all(line.startswith(start) for line, start in zip(evidence, told, strict=True))
@@ -90,7 +92,7 @@ def test_gaps(spark: SparkSession, rows: list[dict[str, Any]], complete: bool, t
 def test_anomalies_have_one_schema(spark: SparkSession) -> None:
     where = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 9L next_offset, 1L tail")
     topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
-    found = audits.gap(frame(spark, schemas.QUEUE_ROWS), where, topics, complete=True)
+    found = anomalies.gap(frame(spark, schemas.QUEUE_ROWS), where, topics, complete=True)
     assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in schemas.ANOMALY]
     (row,) = found.collect()
     assert (row["kind"], row["consumer_group"], row["queue_offset"]) == ("gap", "g", 1)
@@ -98,7 +100,7 @@ def test_anomalies_have_one_schema(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(("lead", "tolerance", "early"), [(1, 0, 1), (1, 5, 0), (-1, 0, 0)])
 def test_clocks_may_differ_by_the_tolerance(spark: SparkSession, lead: float, tolerance: float, early: int) -> None:
-    from mqpg.spark.audits.early import _before_the_commit, _seconds
+    from mqpg.spark.anomalies.early import _before_the_commit, _seconds
 
     applied = spark.createDataFrame(
         [("g", "t", "committed", NOW, None, NOW - timedelta(seconds=lead))],
@@ -110,9 +112,9 @@ def test_clocks_may_differ_by_the_tolerance(spark: SparkSession, lead: float, to
 
 def test_dropped_segments_explain_missing_messages(spark: SparkSession) -> None:
     found = spark.createDataFrame([(5000, 1), (9000, 1)], "message_id bigint, topic_id int")
-    known = history.messages(
+    known = messages.messages(
         frame(spark, schemas.BODIES), frame(spark, schemas.DECISIONS), frame(spark, schemas.DELAYED)
     )
     topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
-    states = history.with_state(found, known, topics, [(4096, 8191)]).orderBy("message_id").select("state").collect()
+    states = messages.with_state(found, known, topics, [(4096, 8191)]).orderBy("message_id").select("state").collect()
     assert [row["state"] for row in states] == ["expired", "missing"]

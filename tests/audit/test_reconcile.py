@@ -21,8 +21,8 @@ from sqlalchemy import create_engine
 
 import mqpg
 from mqpg import errors, protocols
-from mqpg.spark import schemas
 from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in, unsettled
+from mqpg.spark.read import schemas
 from tests.audit.small_frames import HALF, body, decision, frame
 from tests.support.business import delivered
 from tests.support.proxy import proxy

@@ -13,13 +13,13 @@ The kinds exclude one another where one fault could be told in two ways, so that
 
 from __future__ import annotations
 
-from mqpg.spark.audits.duplicated import duplicated
-from mqpg.spark.audits.early import early
-from mqpg.spark.audits.gap import gap
-from mqpg.spark.audits.lost import lost
-from mqpg.spark.audits.mismatch import mismatch
-from mqpg.spark.audits.phantom import phantom
-from mqpg.spark.audits.undecided import undecided
+from mqpg.spark.anomalies.duplicated import duplicated
+from mqpg.spark.anomalies.early import early
+from mqpg.spark.anomalies.gap import gap
+from mqpg.spark.anomalies.lost import lost
+from mqpg.spark.anomalies.mismatch import mismatch
+from mqpg.spark.anomalies.phantom import phantom
+from mqpg.spark.anomalies.undecided import undecided
 
 __all__ = ["KINDS", "duplicated", "early", "gap", "lost", "mismatch", "phantom", "undecided"]
 

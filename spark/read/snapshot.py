@@ -18,9 +18,9 @@ from psycopg.rows import dict_row
 from psycopg.sql import SQL, Composed, Identifier
 
 from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError
-from mqpg.spark.databases import Database, jdbc_options
+from mqpg.spark.read.database import Database, jdbc_options
 
-__all__ = ["Snapshot", "pinned"]
+__all__ = ["Snapshot", "pinned", "table_named"]
 
 _EXPORT = """
 select pg_export_snapshot() as snapshot_id, pg_current_snapshot()::text as snapshot,
@@ -105,6 +105,16 @@ def pinned(database: Database) -> Iterator[Snapshot]:
         )
         snapshot.jdbc()
         yield snapshot
+
+
+def table_named(snapshot: Snapshot, name: str) -> tuple[str, str] | None:
+    """Schema and name of a table as the connection's search_path finds it."""
+    rows = snapshot.rows(
+        "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
+        "where c.oid = to_regclass(%s)",
+        name,
+    )
+    return (rows[0]["nspname"], rows[0]["relname"]) if rows else None
 
 
 def _hold(connection: psycopg.Connection[dict[str, Any]], tables: list[str]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mqpg.errors import ConfigurationError
-from mqpg.spark import jdbc_jar
-from mqpg.spark.jdbc_jar import MAVEN_COORDINATES, JdbcJar, find_jdbc_jar
+from mqpg.spark.read import jar as jdbc_jar
+from mqpg.spark.read.jar import MAVEN_COORDINATES, JdbcJar, find_jdbc_jar
 
 
 @pytest.fixture

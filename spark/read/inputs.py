@@ -1,44 +1,14 @@
-"""What one audit is asked to read, and what it has read."""
+"""What one audit has read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from mqpg.spark.snapshot import Snapshot
-
-__all__ = ["DROPPED_SEGMENTS", "AuditOptions", "Inputs", "Read", "foreign_offsets", "table_named"]
-
-DROPPED_SEGMENTS = """
-select lower_bound::bigint * 1024 as first_id, upper_bound::bigint * 1024 - 1 as last_id
-from mqpg.segment where family = 'log' and body_dropped_at is not null
-"""
-
-
-@dataclass(frozen=True)
-class AuditOptions:
-    """What to audit. ledgers: producer group -> URL; applied: consumer group -> URL; empty names mean all.
-
-    drained: nothing runs any more, so nothing may be left open. slack: how long after its check is due a half
-    may stay undecided. clock_tolerance: seconds by which the clocks of two servers may differ (default: none on
-    one server cluster, 5 else). ledger_keep: ledger rows of decisions older than this may have been deleted.
-    """
-
-    dsn: str | None = None
-    ledgers: Mapping[str, str] = field(default_factory=dict)
-    applied: Mapping[str, str] = field(default_factory=dict)
-    topics: tuple[str, ...] = ()
-    groups: tuple[str, ...] = ()
-    drained: bool = False
-    slack: timedelta = timedelta(minutes=5)
-    clock_tolerance: float | None = None
-    ledger_keep: timedelta = timedelta(days=1)
-    partitions: int = 2
-    examples: int = 32
+__all__ = ["Inputs", "Read", "foreign_offsets"]
 
 
 @dataclass(frozen=True)
@@ -82,13 +52,3 @@ def foreign_offsets(rows: list[dict[str, Any]], groups: list[str], broker_id: st
                 f"which is at {incarnation}"
             )
     return doubts
-
-
-def table_named(snapshot: Snapshot, name: str) -> tuple[str, str] | None:
-    """Schema and name of a table as the connection's search_path finds it."""
-    rows = snapshot.rows(
-        "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
-        "where c.oid = to_regclass(%s)",
-        name,
-    )
-    return (rows[0]["nspname"], rows[0]["relname"]) if rows else None

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import LedgerError
-from mqpg.spark import schemas, sources
-from mqpg.spark.databases import Database, is_postgresql, parse_database
-from mqpg.spark.inputs import Inputs, Read, foreign_offsets, table_named
-from mqpg.spark.local import LocalDatabase
-from mqpg.spark.readers import Reader
-from mqpg.spark.snapshot import Snapshot, pinned
+from mqpg.spark.read import queries, schemas
+from mqpg.spark.read.database import Database, is_postgresql, parse_database
+from mqpg.spark.read.inputs import Inputs, Read, foreign_offsets
+from mqpg.spark.read.jdbc import Reader
+from mqpg.spark.read.snapshot import Snapshot, pinned, table_named
+from mqpg.spark.read.sqlalchemy_reader import LocalDatabase
 
 __all__ = ["Elsewhere", "pin"]
 
@@ -66,13 +66,13 @@ class Elsewhere:
         label, table = ",".join(groups), table_named(snapshot, "mqpg_applied")
         if table is None:
             raise _no_journal(groups, snapshot.database.name)
-        found = {"applied": self.reader.read(snapshot, sources.applied_source(label, table, groups, self.topics))}
+        found = {"applied": self.reader.read(snapshot, queries.applied_source(label, table, groups, self.topics))}
         if kept := table_named(snapshot, "mqpg_offsets"):
             self._compare(snapshot.rows(_LIVES.format(Identifier(*kept)), groups), groups)
-            source = sources.offsets_source(label, kept, groups, self.topics, self.result.broker["broker_id"])
+            source = queries.offsets_source(label, kept, groups, self.topics, self.result.broker["broker_id"])
             found["offsets"] = self.reader.read(snapshot, source)
         if inbox := table_named(snapshot, "mqpg_inbox"):
-            source = sources.deferred_source(label, inbox, groups, self.topics)
+            source = queries.deferred_source(label, inbox, groups, self.topics)
             found["deferred"] = self.reader.read(snapshot, source)
         return found
 
@@ -108,7 +108,7 @@ class Elsewhere:
                     raise LedgerError(f"{snapshot.database.name} has no table mqpg_ledger (producer group {label})")
                 own = table[0] == "mqpg"
                 self._tolerate(self.result.ledger_tolerance, [label], snapshot.system_identifier == self.system)
-                rows.append(self.reader.read(snapshot, sources.ledger_source(label, table, broker_id)))
+                rows.append(self.reader.read(snapshot, queries.ledger_source(label, table, broker_id)))
             else:
                 database = self._open("ledger", url)
                 if not database.has_table("mqpg_ledger"):

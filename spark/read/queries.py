@@ -8,9 +8,10 @@ from datetime import datetime
 from psycopg.sql import SQL, Composable, Identifier, Literal
 from pyspark.sql.types import StructType
 
-from mqpg.spark import schemas
+from mqpg.spark.read import schemas
 
 __all__ = [
+    "DROPPED_SEGMENTS",
     "Source",
     "applied_source",
     "broker_sources",
@@ -57,6 +58,11 @@ _SETTLED_APART = (
     f"union all select j.subscription_id, j.message_id, 0 from {_JUMPED} j where not j.back "
     "union all select u.subscription_id, u.message_id, 0 from mqpg._unchosen() u) d group by 1, 2)"
 )
+
+DROPPED_SEGMENTS = """
+select lower_bound::bigint * 1024 as first_id, upper_bound::bigint * 1024 - 1 as last_id
+from mqpg.segment where family = 'log' and body_dropped_at is not null
+"""
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,14 @@ from pyspark.sql import SparkSession
 from mqpg import migrate
 from mqpg.dsn import resolve
 from mqpg.errors import NotFound, UnknownProducerGroup, UnknownTopic
-from mqpg.spark import sources
-from mqpg.spark.databases import is_postgresql, parse_database
-from mqpg.spark.elsewhere import Elsewhere, pin
-from mqpg.spark.inputs import DROPPED_SEGMENTS, AuditOptions, Inputs, table_named
-from mqpg.spark.local import LocalDatabase
-from mqpg.spark.readers import Reader
-from mqpg.spark.snapshot import Snapshot, pinned
+from mqpg.spark.read import queries
+from mqpg.spark.read.database import is_postgresql, parse_database
+from mqpg.spark.read.inputs import Inputs
+from mqpg.spark.read.jdbc import Reader
+from mqpg.spark.read.options import AuditOptions
+from mqpg.spark.read.snapshot import Snapshot, pinned, table_named
+from mqpg.spark.read.sqlalchemy_reader import LocalDatabase
+from mqpg.spark.read.user_databases import Elsewhere, pin
 
 __all__ = ["gather", "probe"]
 
@@ -90,7 +91,7 @@ class _Gathering:
                 before.system_identifier,
             )
             applied, ledgers = self._journals(before), self._ledgers(before)
-            self.result.frames["cursors"] = self.reader.read(before, sources.cursor_source())
+            self.result.frames["cursors"] = self.reader.read(before, queries.cursor_source())
             elsewhere.read_consumers(applied)
             broker = pin(stack, self.result, "broker", self.database)
             self.result.taken_at = broker.taken_at
@@ -153,7 +154,7 @@ class _Gathering:
             rows = broker.rows("select topic_id from mqpg.topic where name = any(%s)", self.topics)
             ids = [row["topic_id"] for row in rows]
         frames = self.result.frames
-        for source in sources.broker_sources(ids):
+        for source in queries.broker_sources(ids):
             frames[source.name] = self.reader.read(broker, source)
         if self.topics is not None:  # dropped topics are read for their ids only
             frames["consume_queue"] = frames["consume_queue"].join(
@@ -163,7 +164,7 @@ class _Gathering:
             frames["subscription"] = frames["subscription"].where(
                 frames["subscription"].consumer_group.isin(*self.options.groups)
             )
-        self.result.dropped = [(row["first_id"], row["last_id"]) for row in broker.rows(DROPPED_SEGMENTS)]
+        self.result.dropped = [(row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)]
         gone = broker.rows(
             "select count(*) as n from mqpg.segment where family = 'tick' and body_dropped_at is not null"
         )

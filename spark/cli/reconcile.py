@@ -58,9 +58,9 @@ def reconcile(
     """
     from datetime import timedelta
 
-    from mqpg.spark.jdbc_jar import find_jdbc_jar
     from mqpg.spark.jobs.reconcile import ReconcileOptions, probe
-    from mqpg.spark.session import default_threads, open_session
+    from mqpg.spark.read.jar import find_jdbc_jar
+    from mqpg.spark.read.session import default_threads, open_session
 
     threads = local_threads or default_threads()
     options = ReconcileOptions(

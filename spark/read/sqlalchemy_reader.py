@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._tables import clock
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import ConnectionFailed, LedgerError
-from mqpg.spark import schemas
+from mqpg.spark.read import schemas
 
 __all__ = ["LocalDatabase"]
 

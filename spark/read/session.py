@@ -16,12 +16,13 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mqpg.errors import ConfigurationError
-from mqpg.spark.jdbc_jar import JdbcJar, find_jdbc_jar
+from mqpg.spark.read.jar import JdbcJar, find_jdbc_jar
 
-__all__ = ["default_threads", "open_session", "together"]
+__all__ = ["INTERPRETED", "default_threads", "interpreted", "open_session", "settings", "together"]
 
 _log = logging.getLogger(__name__)
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -44,6 +45,27 @@ def together(*jobs: Callable[[], Any]) -> list[Any]:
     """Results of some jobs that run two at a time: one plans while the other works."""
     with ThreadPoolExecutor(2) as pool:
         return [future.result() for future in [pool.submit(job) for job in jobs]]
+
+
+def interpreted(spark: SparkSession) -> contextlib.AbstractContextManager[None]:
+    """Plain reads gain nothing from generated code, whose compilation a short job feels."""
+    return settings(spark, INTERPRETED)
+
+
+@contextlib.contextmanager
+def settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    """Settings of the session until the block ends."""
+    before: dict[str, str | None] = {name: spark.conf.get(name) for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 @contextlib.contextmanager
