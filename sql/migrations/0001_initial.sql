@@ -1,14 +1,19 @@
 -- Built by tools/build_sql.py from the files named below: edit those, not this one.
 
 -- schema.sql
--- The one schema of mqpg. Topics, groups and handles are data in it, never identifiers.
+-- The schema of mqpg. Topics, groups and handles are rows in its tables, never identifiers.
 create schema if not exists mqpg;
-comment on schema mqpg is 'mqpg: transactional message queue';
+comment on schema mqpg is 'mqpg: a transactional message queue';
 
 -- pgmq.sql
--- PGMQ, whose queue `mqpg_oplog` carries the half messages that are overdue, and nothing else (protocol T3).
--- Left alone where it is; made as an extension where the server has that; else from the bundled SQL, which
--- `mqpg migrate` puts in the place of the marker below. Locks: those of its own DDL. Once per database.
+-- PGMQ, the message queue extension whose queue `mqpg_oplog` holds the half messages that are
+-- overdue (protocol T3). mqpg uses PGMQ for nothing else.
+-- An installed PGMQ is used as it is. Otherwise this script creates the extension where the server
+-- offers it, and else runs the bundled SQL, which `mqpg migrate` inserts in place of the marker
+-- below.
+-- Locks: those of its own DDL.
+-- Cost: runs once per database.
+-- Errors: 0A000 (PGMQ is missing or too old).
 do $mqpg$
 declare
     v_bundled text := $mqpg_pgmq_bundled$/* mqpg: bundled PGMQ SQL */$mqpg_pgmq_bundled$;
@@ -22,74 +27,81 @@ begin
             raise exception using
                 errcode = 'feature_not_supported',
                 message = 'PGMQ is neither installed nor available as an extension on this server',
-                hint = 'Install through "mqpg migrate" or with the script of "mqpg migrate sql": they bring it along.';
+                hint = 'Install with "mqpg migrate" or with the script of "mqpg migrate sql", which include PGMQ.';
         end if;
     end if;
     if to_regprocedure('pgmq.read(text, integer, integer, jsonb)') is null then
         raise exception using
             errcode = 'feature_not_supported',
-            message = 'the PGMQ of this database is too old: pgmq.read(queue_name, vt, qty, conditional) is missing',
-            hint = 'Update it (alter extension pgmq update) to 1.5 or newer.';
+            message = 'PGMQ in this database is too old: pgmq.read(queue_name, vt, qty, conditional) is missing',
+            hint = 'Update PGMQ to 1.5 or newer: alter extension pgmq update.';
     end if;
     if not exists (select from pgmq.list_queues() where queue_name = 'mqpg_oplog') then
         perform pgmq.create('mqpg_oplog');
     end if;
 end $mqpg$;
 
--- Reads ask for one producer group at a time, so that one dead group does not slow the others.
+-- Each read asks for one producer group, so that a group whose checker fails does not slow the others.
 create index if not exists q_mqpg_oplog_producer_group on pgmq.q_mqpg_oplog ((message ->> 'producer_group'), vt);
 comment on index pgmq.q_mqpg_oplog_producer_group is 'Overdue half messages of one producer group (mqpg)';
 
 -- types/outcome.sql
--- What a decision came to: said to the caller of commit and rollback, never swallowed (protocol T2, step 3).
+-- The result of commit() or rollback(): what became of the half message. The caller always gets it
+-- (protocol T2, step 3).
 create type mqpg.outcome as enum
     ('committed', 'already_committed', 'rolled_back', 'already_rolled_back', 'unknown');
-comment on type mqpg.outcome is 'Result of commit or rollback; the first decision stands and repeats say so';
+comment on type mqpg.outcome is
+    'Result of commit or rollback: the first decision stands, and a repeated one gets an already_… value';
 
 -- types/verdict.sql
--- What a check-back found out about a local transaction (protocol T3).
+-- The answer of a check-back about a local transaction (protocol T3).
 create type mqpg.verdict as enum ('commit', 'rollback', 'wait');
-comment on type mqpg.verdict is 'Answer of a check-back; wait is no answer and counts as no check';
+comment on type mqpg.verdict is
+    'Answer of a check-back; wait means "not known yet" and does not count as a check';
 
 -- types/claim.sql
--- One delivery in flight on one queue of one subscription; lives inside cursor.claims only.
--- epoch is version * 2^20 + xid modulo 2^20 of the hand-out: a later one always has a greater epoch, and
--- one that was rolled back differs from the one that takes its version. Negative: nobody holds it, no receipt fits.
--- Not every offset of the range need be in it: `settled` ones left it, or `picked` names the ones it has (what a
--- filter chose, what waits behind a failed message); at most one of the two is set.
+-- One delivery in flight: a range of offsets that a consumer received and has not acknowledged yet.
+-- Values of this type exist only in cursor.claims.
+-- An epoch is computed as version * 2^20 + (xid modulo 2^20) when the messages are delivered. A
+-- later delivery always has a greater epoch. A delivery that was rolled back has another epoch than
+-- the one that reuses its version, because the xid differs. A negative epoch marks a range that no
+-- consumer holds, so no receipt matches it.
+-- A claim need not hold every offset of its range. `settled` lists offsets that left it; `picked`
+-- lists the only offsets that it has, because a filter chose them or because they wait behind a
+-- failed message. At most one of the two is set.
 create type mqpg.claim as (
     epoch bigint,
     from_offset bigint,     -- inclusive
     to_offset bigint,       -- exclusive
-    attempt int,            -- deliveries of this range so far, this one included
-    lease_until timestamptz,-- of a negative epoch: not to be handed out before; '-infinity': free at once
+    attempt int,            -- how often this range was delivered, this delivery included
+    lease_until timestamptz,-- negative epoch: not delivered before this time; '-infinity': may be delivered at once
     consumer text,
-    settled bigint[],       -- offsets inside the range that left the claim (nacked)
-    picked bigint[],        -- null: all of the range; else ascending, the first is from_offset, the last to_offset - 1
-    key text                -- block_key: what waits for that key's failed message, or is it; all of this key
+    settled bigint[],       -- offsets inside the range that were nacked and so left the claim
+    picked bigint[],        -- null: the whole range; else ascending, from from_offset to to_offset - 1
+    key text                -- on_failure block_key: the failed message's key, which all messages of the claim share
 );
-comment on type mqpg.claim is 'A delivery in flight: offset range, fencing epoch, attempt, lease';
+comment on type mqpg.claim is
+    'A delivery in flight: offset range, fencing epoch, attempt and lease';
 
 -- types/delivery.sql
--- One delivered message, as receive() and fetch() return it.
+-- One delivered message: a row of what receive() and fetch() return.
 create type mqpg.delivery as (
     message_id bigint,
     topic text,
-    queue_id int,           -- -1: the subscription's retry lane
+    queue_id int,           -- -1: the message came by the subscription's retry lane
     queue_offset bigint,    -- dense: 0, 1, 2, … in each queue
     key text,
     tag text,
     headers jsonb,
     payload json,
     born_at timestamptz,
-    attempt int,            -- 1 at first
-    receipt text            -- one per call; null from fetch()
+    attempt int,            -- 1 for the first delivery
+    receipt text            -- the same for all rows of one receive(); null from fetch()
 );
-comment on type mqpg.delivery is 'A delivered message with the receipt that settles it';
+comment on type mqpg.delivery is 'A delivered message, with the receipt that acknowledges it';
 
 -- tables/broker.sql
--- Who this broker is. A handle names the broker that issued it; incarnation counts its lives
--- (promotion, restore); system_identifier tells a restored copy from the original.
+-- The identity of this broker, in one row. Every handle names the broker that issued it.
 create table mqpg.broker (
     singleton boolean primary key default true check (singleton),
     broker_id text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 12),
@@ -97,154 +109,245 @@ create table mqpg.broker (
     system_identifier bigint not null,
     installed_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.broker is 'Identity of this broker: id, incarnation, PostgreSQL system identifier';
+comment on table mqpg.broker is
+    'Identity of this broker: id, incarnation and PostgreSQL system identifier';
+comment on column mqpg.broker.singleton is 'Always true: the table has exactly one row';
+comment on column mqpg.broker.broker_id is
+    '12 hexadecimal digits; the first part of every handle that this broker issues';
+comment on column mqpg.broker.incarnation is
+    'Number of this broker''s lives: it grows with each promotion, recovery or restore; part of each handle';
+comment on column mqpg.broker.system_identifier is
+    'The cluster that the rows were written in; append() refuses to work in another one';
 insert into mqpg.broker (system_identifier) select system_identifier from pg_control_system();
 
 -- tables/settings.sql
--- Server-wide settings that change rarely; each has its default here and nowhere else. (Plural, since
--- PostgreSQL names an array type _setting after a table setting, which would shadow the function.)
+-- Server-wide settings that rarely change. Each default value is written here and nowhere else. The
+-- name is plural because PostgreSQL would name the array type of a table "setting" _setting, which
+-- would shadow the function mqpg._setting.
 create table mqpg.settings (
     name text primary key,
     value text not null,
-    least text not null,            -- a number, or an interval
+    least text not null,
     most text not null,
     description text not null
 );
 comment on table mqpg.settings is 'Server-wide settings of mqpg';
+comment on column mqpg.settings.value is 'The current value, as text';
+comment on column mqpg.settings.least is 'The smallest allowed value, a number or an interval';
+comment on column mqpg.settings.most is 'The greatest allowed value';
 insert into mqpg.settings (name, value, least, most, description) values
 ('segment_ids', '1073741824', '1', '1152921504606846976',
-    'batch ids in a commit_log segment (closing one early skips the rest)'),
+    'batch ids in a commit_log segment; closing one early skips the rest'),
 ('segment_age', '6 hours', '0 s', '100 years',
-    'a commit_log segment older than this is closed and the next one begun'),
-('segments_ahead', '2', '1', '100', 'empty segments kept ready behind the current one'),
-('segment_ticks', '1073741824', '1', '1152921504606846976', 'ticks in a consume_queue / tick segment'),
+    'a commit_log segment older than this is closed, and the next one begins'),
+('segments_ahead', '2', '1', '100', 'empty segments that are ready after the current one'),
+('segment_ticks', '1073741824', '1', '1152921504606846976', 'ticks in a segment of consume_queue and tick'),
 ('cursor_slot_age', '6 hours', '0 s', '100 years', 'a cursor slot older than this is replaced by a new one'),
 ('delayed_slot', '1 day', '10 ms', '100 years', 'length of a slot of the delayed table'),
 ('dedup_window', '1 hour', '1 s', '1 year', 'two sends with one dedup id within this time store one message'),
 ('held_limit', '10000', '0', '1000000000',
-    'survivors that keep() copies out of a segment before it drops it; more pin it'),
+    'messages that keep() copies out of a segment before it drops it; with more the segment stays'),
 ('op_log_keep', '7 days', '0 s', '100 years', 'how long decisions outlive their segment'),
 ('jump_keep', '90 days', '0 s', '100 years',
-    'how long it is kept what seek, purge, expiry and policies left out, and former dead letters'),
+    'how long reports of skipped offsets and of former dead letters are stored'),
 ('retry_delay_cap', '1 hour', '1 ms', '100 years', 'longest back-off between two attempts'),
 ('filter_time', '1 s', '0 s', '1 hour',
-    'how long one receive looks through messages that a filter does not choose'),
-('lock_timeout', '5 s', '1 ms', '1 hour', 'how long ack, nack, extend and release wait for a queue''s lock');
+    'how long one receive() may search through messages that a filter does not choose'),
+('lock_timeout', '5 s', '1 ms', '1 hour', 'how long ack(), nack(), extend() and release() wait for a queue''s lock');
 
 -- tables/segment.sql
--- The partitions of the append-only tables, made ahead, closed and dropped by keep().
--- family: log (commit_log, op_log, check_log by batch id), tick (consume_queue, tick, half_tick by tick id),
--- cursor (by slot), delayed (by written_at), dedup (by slot).
+-- The partitions of the append-only tables and their life cycle. keep() makes them ahead of time,
+-- closes them and drops them.
 create table mqpg.segment (
     family text not null,
     segment_no bigint not null,
-    lower_bound text not null,      -- inclusive, as in the partition's bound
-    upper_bound text not null,      -- exclusive
+    lower_bound text not null,
+    upper_bound text not null,
     made_at timestamptz not null default clock_timestamp(),
-    opened_at timestamptz,          -- first row may be younger, never older
-    opened_xid xid8,                -- log: whoever wrote into the segment before it has an older xid
-    closed_at timestamptz,          -- nothing is written into it any more
-    body_dropped_at timestamptz,    -- log: commit_log's part is gone, decisions may remain
+    opened_at timestamptz,
+    opened_xid xid8,
+    closed_at timestamptz,
+    body_dropped_at timestamptz,
     dropped_at timestamptz,
     primary key (family, segment_no)
 );
 comment on table mqpg.segment is 'Partitions of the append-only tables and their life cycle';
+comment on column mqpg.segment.family is
+    'log (commit_log, op_log, check_log) | tick (consume_queue, tick, half_tick) | cursor | delayed | dedup';
+comment on column mqpg.segment.lower_bound is 'Inclusive, as in the partition''s bound';
+comment on column mqpg.segment.upper_bound is 'Exclusive, as in the partition''s bound';
+comment on column mqpg.segment.opened_at is
+    'When writing into it began; the first row may be younger, never older';
+comment on column mqpg.segment.opened_xid is
+    'Family log: every transaction that wrote into the segment before has an older xid';
+comment on column mqpg.segment.closed_at is 'From this time on no transaction writes into it';
+comment on column mqpg.segment.body_dropped_at is
+    'When its first table was dropped; decisions and ticks may remain';
+comment on column mqpg.segment.dropped_at is 'When its last table was dropped';
 
 -- tables/topic.sql
--- Topics are rows. A name used again after drop_topic gets a new id and so starts at offset 0.
+-- Topics. A name that is used again after drop_topic() gets a new id, and so its queues start at
+-- offset 0.
 create table mqpg.topic (
     topic_id int generated always as identity primary key,
     name text not null unique,
     queues int not null,
     retention interval not null,
-    kind text not null default 'normal',    -- normal | relay
+    kind text not null default 'normal',
     max_payload int not null default 1048576,
-    paused boolean not null default false,     -- delivers nothing to anybody
-    message_ttl interval,           -- null: never; else what nobody got so long after it became visible expires
-    on_expired text not null default 'skip',    -- skip | dead_letter
-    lose_after interval,            -- policies: what a group left unread so long, or more than so many bytes of
-    lose_over bigint,               -- it, may be dropped; null: never
+    paused boolean not null default false,
+    message_ttl interval,
+    on_expired text not null default 'skip',
+    lose_after interval,
+    lose_over bigint,
     created_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.topic is 'Topics: number of ordered queues, retention, payload limit in bytes';
+comment on table mqpg.topic is
+    'Topics: number of ordered queues, retention, payload limit and policies';
+comment on column mqpg.topic.queues is 'Number of ordered queues, fixed';
+comment on column mqpg.topic.kind is 'normal | relay';
+comment on column mqpg.topic.max_payload is 'Greatest size of a payload, in bytes';
+comment on column mqpg.topic.paused is 'true: receive() returns nothing to any group';
+comment on column mqpg.topic.message_ttl is
+    'A message that a group did not get within this time after it became visible expires; null: never';
+comment on column mqpg.topic.on_expired is 'skip (counts as consumed) | dead_letter';
+comment on column mqpg.topic.lose_after is
+    'Unread messages may be dropped this long after their segment was closed; null: never';
+comment on column mqpg.topic.lose_over is
+    'Unread messages of a group may be dropped beyond this many bytes; null: never';
 
 -- tables/producer_group.sql
--- Producer groups say how halves of theirs are checked back (protocol T3).
+-- Producer groups, which say when and how undecided half messages are checked back (protocol T3).
 create table mqpg.producer_group (
     producer_group_id int generated always as identity primary key,
     name text not null unique,
     check_after interval not null,
     max_checks int not null,
-    on_exhausted text not null,     -- park | rollback
-    checker text not null,          -- due_checks | ledger | function | url
+    on_exhausted text not null,
+    checker text not null,
     checker_target text,
-    ledger_since bigint not null default 0, -- batch id: halves up to it were prepared under another ledger
+    ledger_since bigint not null default 0,
     created_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.producer_group is 'Producer groups: when and by whom undecided half messages are checked';
+comment on table mqpg.producer_group is
+    'Producer groups: when and by whom undecided half messages are checked';
+comment on column mqpg.producer_group.check_after is
+    'How long after prepare() an undecided half is overdue';
+comment on column mqpg.producer_group.max_checks is
+    'Checks without an answer until on_exhausted applies';
+comment on column mqpg.producer_group.on_exhausted is 'park | rollback';
+comment on column mqpg.producer_group.checker is 'due_checks | ledger | function | url';
+comment on column mqpg.producer_group.checker_target is
+    'Checker function: its name; checker url: a name in the compensator''s configuration';
+comment on column mqpg.producer_group.ledger_since is
+    'Half messages with a batch id up to this were prepared under another ledger and are parked';
 
 -- tables/subscription.sql
--- A consumer group reading a topic. A member of a broadcast group is a row of its own (`member` its consumer
--- name, `member_of` the group's row), so that its positions, retry lane, locks and what keep() must leave are
--- those of any subscription; settings are the same in all rows of a group. The group's own row keeps the
--- positions that a new member starts from and is never read by: nothing is kept for it.
+-- Subscriptions: a consumer group that reads a topic.
+-- A broadcast group has one row of its own and one row for each member. Each member row has its own
+-- positions, retry lane and locks, like any subscription, and all rows of the group have the same
+-- settings. The group's own row only holds the positions that a new member starts from. It reads
+-- nothing, so no message is stored for it.
 create table mqpg.subscription (
     subscription_id int generated always as identity primary key,
     consumer_group text not null,
     topic_id int not null references mqpg.topic on delete cascade,
     member text not null default '',
     member_of int references mqpg.subscription on delete cascade,
-    mode text not null,             -- exclusive | shared | pinned | broadcast
-    start text not null,            -- as given: earliest | latest | a time
+    mode text not null,
+    start text not null,
     filter jsonpath,
-    tags text [],                   -- null: any
+    tags text [],
     max_attempts int not null,
     retry_delay interval not null,
-    on_failure text not null default 'skip',    -- skip | block_key | block_queue
+    on_failure text not null default 'skip',
     paused boolean not null default false,
-    retries_from timestamptz not null default '-infinity',  -- retries written before were purged
+    retries_from timestamptz not null default '-infinity',
     created_at timestamptz not null default clock_timestamp(),
     unique (topic_id, consumer_group, member)
 );
-comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode, filter and retry policy';
+comment on table mqpg.subscription is
+    'Subscriptions: consumer group and topic, mode, filter and retry policy';
+comment on column mqpg.subscription.member is
+    'Mode broadcast: the consumer''s name; empty in the group''s own row and in other modes';
+comment on column mqpg.subscription.member_of is
+    'Mode broadcast: the group''s own row; null in that row and in other modes';
+comment on column mqpg.subscription.mode is 'exclusive | shared | pinned | broadcast';
+comment on column mqpg.subscription.start is 'As given to subscribe(): earliest | latest | a time';
+comment on column mqpg.subscription.filter is 'jsonpath that chooses messages; null: all';
+comment on column mqpg.subscription.tags is 'Tags that choose messages; null: all';
+comment on column mqpg.subscription.max_attempts is
+    'Deliveries until a message becomes a dead letter';
+comment on column mqpg.subscription.retry_delay is
+    'Time until the second attempt; doubles with each further one';
+comment on column mqpg.subscription.on_failure is 'skip | block_key | block_queue';
+comment on column mqpg.subscription.retries_from is
+    'Retries that were written before this time are purged';
 create index subscription_consumer_group on mqpg.subscription (consumer_group);
 create index subscription_member_of on mqpg.subscription (member_of) where member_of is not null;
 
 -- tables/commit_log.sql
--- Every message body, append-only: one row is a record batch, message id = batch_id * 1024 + position.
--- Writers take their xid first and then the batch id: the other order would break commit order (I6) and
--- let the appender's floor_id hide the row. The sequence has CACHE 1 for the same reason.
+-- Every message body, append-only. One row is a record batch of up to 1024 messages, and a
+-- message's id is batch_id * 1024 + its position in the batch.
+-- A writer takes its xid first and its batch id second. The other order would break commit order
+-- (I6), and the appender, which skips all batch ids up to floor_id, could miss the row. The
+-- sequence has CACHE 1 for the same reason.
 create sequence mqpg.batch_id as bigint minvalue 1 start 1 cache 1;
-comment on sequence mqpg.batch_id is 'Batch ids and the order numbers of decisions: one order for both';
+comment on sequence mqpg.batch_id is 'Source of batch ids and of op_log.order_no, so that both share one order';
 
 create table mqpg.commit_log (
     batch_id bigint not null,
     xid xid8 not null,
     born_at timestamptz not null,
     topic_id int not null,
-    producer_group_id int,          -- halves
-    incarnation int,                -- halves: the broker's when it was prepared, part of its handle
+    producer_group_id int,
+    incarnation int,
     queue_id smallint not null,
     n smallint not null,
-    kind "char" not null,           -- n normal, h half, d delayed, f final payload of a half
-    nonce uuid,                     -- halves: what makes a handle unguessable
-    check_at timestamptz,           -- halves: when an undecided one is overdue
-    delay interval,                 -- halves: counts from the commit
+    kind "char" not null,
+    nonce uuid,
+    check_at timestamptz,
+    delay interval,
     keys text [],
     tags text [],
     headers jsonb [],
     payloads json [] not null,
-    relay boolean                   -- true: halves of a relay topic, whose phases travel as messages
+    relay boolean
 ) partition by range (batch_id);
 comment on table mqpg.commit_log is
     'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
+comment on column mqpg.commit_log.batch_id is 'From the sequence batch_id, drawn after xid';
+comment on column mqpg.commit_log.xid is
+    'The writing transaction; the appender compares it with its snapshots';
+comment on column mqpg.commit_log.producer_group_id is 'Half messages only';
+comment on column mqpg.commit_log.incarnation is
+    'Half messages only: the broker''s incarnation when it was prepared, part of its handle';
+comment on column mqpg.commit_log.queue_id is
+    'The topic''s queue that all messages of the batch belong to';
+comment on column mqpg.commit_log.n is 'Number of messages in the batch, 1 to 1024';
+comment on column mqpg.commit_log.kind is
+    'n normal | h half message | d delayed | f final payload that a commit brought for a half';
+comment on column mqpg.commit_log.nonce is
+    'Half messages only: the random part of the handle, so that it cannot be guessed';
+comment on column mqpg.commit_log.check_at is
+    'Half messages only: from this time on an undecided one is overdue';
+comment on column mqpg.commit_log.delay is
+    'Half messages only: time between the commit and the delivery; null: none';
+comment on column mqpg.commit_log.keys is
+    'One element per message (null: without key); null when no message has a key';
+comment on column mqpg.commit_log.tags is 'One element per message; null when no message has a tag';
+comment on column mqpg.commit_log.headers is
+    'One element per message; null when no message has headers';
+comment on column mqpg.commit_log.payloads is 'One element per message, byte for byte as sent';
+comment on column mqpg.commit_log.relay is
+    'true: half messages of a relay topic, whose phases also travel as messages; else null';
 
 create unique index commit_log_batch on mqpg.commit_log (batch_id);
 create index commit_log_normal_xid on mqpg.commit_log (xid) where kind = 'n';
 create index commit_log_half_xid on mqpg.commit_log (xid) where kind = 'h';
 create index commit_log_keys on mqpg.commit_log using gin (keys) where keys is not null;
 
--- pglz costs a third of the write speed; without lz4 plain TOAST is the better choice.
+-- lz4 where the server has it. pglz would cost a third of the write speed, so the fallback is no compression.
 do $$
 declare
     v_column text;
@@ -259,31 +362,39 @@ begin
 end $$;
 
 -- tables/op_log.sql
--- Decisions, append-only; the primary key makes the first writer win (I3).
--- stage 0: op c (commit) or b (rollback) of a half; stage 1: op d (due) or r (recall) of a delayed message.
+-- Decisions about half messages and delayed messages, append-only. The first writer of a primary
+-- key wins (I3).
 create table mqpg.op_log (
     message_id bigint not null,
-    order_no bigint not null,       -- from the batch id sequence, one a call: when the decision was made
+    order_no bigint not null,
     xid xid8 not null,
-    deliver_id bigint,              -- the body's message id where a commit carried a final payload; relay
-                                    -- topics: the message that the decision travels as
+    deliver_id bigint,
     at timestamptz not null,
-    visible_at timestamptz,         -- a commit with a delay: its row in delayed brings it; infinity: the
-                                    -- commit of a relay topic's half, which a message of its own brings
+    visible_at timestamptz,
     topic_id int not null,
     queue_id smallint not null,
     stage smallint not null,
     op "char" not null,
-    decided_by text not null,       -- producer | checker | admin | appender
+    decided_by text not null,
     reason text,
     primary key (message_id, stage)
 ) partition by range (message_id);
-comment on table mqpg.op_log is 'Op log: append-only decisions over half and delayed messages; first decision stands';
+comment on table mqpg.op_log is
+    'Op log: decisions about half and delayed messages, append-only; the first decision stands';
+comment on column mqpg.op_log.order_no is
+    'From the sequence batch_id, one number a call: says when the decision was made';
+comment on column mqpg.op_log.deliver_id is
+    'Id of the body where a commit brought a final payload, or of the message a relay topic sends';
+comment on column mqpg.op_log.visible_at is
+    'Commit with a delay: due by its row in delayed. infinity: relay topic, due by a message of its own';
+comment on column mqpg.op_log.stage is
+    '0: decision about a half message; 1: decision about a delayed message';
+comment on column mqpg.op_log.op is 'Stage 0: c commit | b rollback. Stage 1: d due | r recalled';
+comment on column mqpg.op_log.decided_by is 'producer | checker | admin | appender';
 create index op_log_commit_xid on mqpg.op_log (xid) where op = 'c' and visible_at is null;
 
 -- tables/check_log.sql
--- What the compensator did about each overdue half, append-only.
--- event: asked (one check), waited (the ask before it does not count), parked, rearmed, settled.
+-- What happened in the check-back of each overdue half message, append-only.
 create table mqpg.check_log (
     message_id bigint not null,
     at timestamptz not null,
@@ -291,13 +402,21 @@ create table mqpg.check_log (
     by text not null,
     reason text
 ) partition by range (message_id);
-comment on table mqpg.check_log is 'Check-back history of half messages';
+comment on table mqpg.check_log is 'Check-back history of half messages, append-only';
+comment on column mqpg.check_log.message_id is 'Message id of the half';
+comment on column mqpg.check_log.event is
+    'asked (one check) | waited (that ask does not count) | waited late (it does) | parked | rearmed | settled';
+comment on column mqpg.check_log.by is
+    'The checker or person: ledger, function <name>, due_checks, admin, …';
+comment on column mqpg.check_log.reason is
+    'What the checker answered, why it failed, or why an administrator decided';
 create index check_log_message on mqpg.check_log (message_id, at);
 
 -- tables/consume_queue.sql
--- What each queue delivers: dense offsets to runs of message ids. Written by the appender only.
--- Run i holds messages first_ids[i], first_ids[i]+1, … at offsets base_offset + starts[i] onwards.
--- A subscription's retry lane is queue -1 with its subscription_id; the topic's own queues have 0.
+-- What each queue delivers: runs of consecutive message ids, at dense offsets 0, 1, 2, … Only the
+-- appender writes here.
+-- Run i holds the messages first_ids[i], first_ids[i] + 1, … at the offsets from base_offset +
+-- starts[i] on. The last run ends at base_offset + n - 1.
 create table mqpg.consume_queue (
     base_offset bigint not null,
     tick_id bigint not null,
@@ -307,53 +426,83 @@ create table mqpg.consume_queue (
     queue_id smallint not null,
     first_ids bigint [] not null,
     starts int [] not null,
-    deliver_ids bigint [],          -- null, or per run: where the body lies if not under first_ids
-    attempts smallint [],           -- retry lane: per run, the attempt that its delivery is
+    deliver_ids bigint [],
+    attempts smallint [],
     primary key (topic_id, queue_id, subscription_id, base_offset, tick_id)
 ) partition by range (tick_id);
-comment on table mqpg.consume_queue is 'Consume queues: dense offsets to runs of message ids, append-only';
+comment on table mqpg.consume_queue is
+    'Consume queues: dense offsets to runs of message ids, append-only, partitioned by tick id';
+comment on column mqpg.consume_queue.base_offset is 'Offset of the row''s first message';
+comment on column mqpg.consume_queue.tick_id is 'The tick that appended the row';
+comment on column mqpg.consume_queue.subscription_id is
+    '0: a queue of the topic; else the retry lane of this subscription';
+comment on column mqpg.consume_queue.n is 'Number of messages in the row';
+comment on column mqpg.consume_queue.queue_id is '-1: the retry lane of subscription_id';
+comment on column mqpg.consume_queue.first_ids is 'Per run, the message id that it begins with';
+comment on column mqpg.consume_queue.starts is 'Per run, its first offset minus base_offset';
+comment on column mqpg.consume_queue.deliver_ids is
+    'Per run, the message id that the body lies under; null: under first_ids';
+comment on column mqpg.consume_queue.attempts is
+    'Retry lanes: per run, the number of the delivery attempt; else null';
 create index consume_queue_tick on mqpg.consume_queue (tick_id, topic_id, queue_id);
 
 -- tables/queue_tail.sql
--- Ends of queues as keep() left them; nobody else writes here. next_offset: of queues whose consume_queue rows are all
--- gone, noted before a partition is dropped, so that a tail never goes back. oldest_offset: what lies before it is
--- past its retention and needed by nobody, though its rows may be there still, since another queue's reader pins the
--- segment; so its bodies may go.
+-- The first and last offsets of queues, which keep() notes before it drops rows of consume_queue.
+-- Only keep() writes here.
 create table mqpg.queue_tail (
     topic_id int not null,
-    queue_id smallint not null,     -- -1: the retry lane of subscription_id
-    subscription_id int not null,   -- 0: the topic's own queue
+    queue_id smallint not null,
+    subscription_id int not null,
     next_offset bigint not null default 0,
     oldest_offset bigint not null default 0,
     primary key (topic_id, queue_id, subscription_id)
 );
 comment on table mqpg.queue_tail is 'Oldest and next offsets of queues, noted by keep()';
+comment on column mqpg.queue_tail.queue_id is '-1: the retry lane of subscription_id';
+comment on column mqpg.queue_tail.subscription_id is '0: a queue of the topic';
+comment on column mqpg.queue_tail.next_offset is
+    'Noted before a partition is dropped, so that the queue''s next offset never goes back';
+comment on column mqpg.queue_tail.oldest_offset is
+    'Messages before it are past retention and no longer needed, though their rows may still exist';
 
 -- tables/tick.sql
--- One row for each pass of the appender that moved something; the newest is the appender's whole state.
+-- One row for each call of append() that moved something. The newest row is the appender's whole
+-- state.
 create table mqpg.tick (
     tick_id bigint not null primary key,
-    xid xid8 not null,              -- the pass's own, taken after batch_seq was read
-    snapshot pg_snapshot not null,  -- rows visible in it have their offsets
+    xid xid8 not null,
+    snapshot pg_snapshot not null,
     snapshot_xmax xid8 not null,
-    batch_seq bigint not null,      -- the batch id sequence, read before the snapshot was taken
-    floor_id bigint not null,       -- rows that the next pass may append have greater batch ids
-    due_until timestamptz not null, -- delayed messages up to here are appended
+    batch_seq bigint not null,
+    floor_id bigint not null,
+    due_until timestamptz not null,
     messages bigint not null,
     topic_ids int [] not null,
     at timestamptz not null
 ) partition by range (tick_id);
-comment on table mqpg.tick is 'Passes of the appender: snapshot, floor, due time';
+comment on table mqpg.tick is 'Ticks of the appender: snapshot, floor and due time, append-only';
+comment on column mqpg.tick.xid is
+    'The appending transaction, which got its xid after batch_seq was read';
+comment on column mqpg.tick.snapshot is 'All rows visible in it have their offsets';
+comment on column mqpg.tick.snapshot_xmax is 'pg_snapshot_xmax(snapshot), for the index';
+comment on column mqpg.tick.batch_seq is
+    'The batch id sequence, read before the snapshot was taken';
+comment on column mqpg.tick.floor_id is
+    'Rows that a later append() may append have greater batch ids';
+comment on column mqpg.tick.due_until is 'Delayed messages up to this time are appended';
+comment on column mqpg.tick.messages is 'Number of messages appended';
+comment on column mqpg.tick.topic_ids is 'Topics that got messages';
 create index tick_snapshot_xmax on mqpg.tick (snapshot_xmax);
--- An xid given out by then may lie above snapshot_xmax, which is only the newest finished one plus one; so
--- batch ids up to batch_seq are known to be finished when all xids below the pass's own are.
+-- snapshot_xmax is the newest finished xid plus one, so a running transaction may have a greater xid. Batch
+-- ids up to batch_seq are therefore known to be finished only when all xids below this row's xid are.
 create index tick_xid on mqpg.tick (xid);
 
 -- tables/half_tick.sql
--- Passes that put undecided halves into the op-log queue: the appender's snapshot rule, ticks of their own.
+-- One row for each time undecided half messages were put into the op-log queue. It works by the
+-- appender's snapshot rule, with ticks of its own.
 create table mqpg.half_tick (
     half_tick_id bigint not null primary key,
-    xid xid8 not null,              -- the pass's own, taken after batch_seq was read: see tick
+    xid xid8 not null,
     snapshot pg_snapshot not null,
     snapshot_xmax xid8 not null,
     batch_seq bigint not null,
@@ -361,12 +510,23 @@ create table mqpg.half_tick (
     entries bigint not null,
     at timestamptz not null
 ) partition by range (half_tick_id);
-comment on table mqpg.half_tick is 'Passes that feed the op-log queue with halves still undecided';
+comment on table mqpg.half_tick is
+    'Ticks of the op-log queue: which half messages were looked at, append-only';
+comment on column mqpg.half_tick.xid is
+    'The transaction itself, which got its xid after batch_seq was read; see tick';
+comment on column mqpg.half_tick.snapshot is
+    'Half messages visible in it are decided or have an entry in the op-log queue';
+comment on column mqpg.half_tick.snapshot_xmax is 'pg_snapshot_xmax(snapshot), for the index';
+comment on column mqpg.half_tick.batch_seq is
+    'The batch id sequence, read before the snapshot was taken';
+comment on column mqpg.half_tick.floor_id is 'New half messages have greater batch ids';
+comment on column mqpg.half_tick.entries is 'Number of entries that were written';
 create index half_tick_snapshot_xmax on mqpg.half_tick (snapshot_xmax);
 create index half_tick_xid on mqpg.half_tick (xid);
 
 -- tables/delayed.sql
--- Delayed sends, delayed commits and retries: one row per batch or run, due at visible_at.
+-- What becomes visible later: delayed sends, commits with a delay, and retries. One row is one
+-- batch or run, due at visible_at.
 create table mqpg.delayed (
     visible_at timestamptz not null,
     xid xid8 not null,
@@ -374,76 +534,122 @@ create table mqpg.delayed (
     deliver_id bigint,
     written_at timestamptz not null,
     topic_id int not null,
-    subscription_id int not null default 0,     -- not 0: a retry of that subscription
-    queue_id smallint not null,                 -- -1 for a retry
+    subscription_id int not null default 0,
+    queue_id smallint not null,
     n smallint not null,
-    attempt smallint not null default 1,        -- the attempt that the coming delivery is (1: redriven)
-    reason text,                                -- of a retry: why the attempt before failed,
-    consumer text                               -- and whose it was
+    attempt smallint not null default 1,
+    reason text,
+    consumer text
 ) partition by range (written_at);
-comment on table mqpg.delayed is 'What becomes visible later: delayed messages and retries, append-only';
+comment on table mqpg.delayed is
+    'Delayed messages and retries, append-only, partitioned by the time of writing';
+comment on column mqpg.delayed.visible_at is
+    'The first append() after this time appends the messages';
+comment on column mqpg.delayed.first_id is 'Message id that the run begins with';
+comment on column mqpg.delayed.deliver_id is
+    'Message id that the body of first_id lies under; null: under first_id';
+comment on column mqpg.delayed.subscription_id is
+    '0: a delayed message; else a retry for this subscription';
+comment on column mqpg.delayed.queue_id is '-1 for a retry';
+comment on column mqpg.delayed.n is 'Number of messages: first_id, first_id + 1, …';
+comment on column mqpg.delayed.attempt is
+    'Number of the attempt that the coming delivery is; 1 after redrive()';
+comment on column mqpg.delayed.reason is 'Retries: why the attempt before failed';
+comment on column mqpg.delayed.consumer is 'Retries: the consumer whose attempt failed';
 create index delayed_visible_at on mqpg.delayed (visible_at);
 create index delayed_xid on mqpg.delayed (xid);
 create index delayed_first_id on mqpg.delayed (first_id);
 
 -- tables/cursor.sql
--- Where each subscription stands on each queue: every receive, ack, nack, … inserts version + 1 with the
--- whole state, so a held xmin leaves no dead rows to walk over. Below `committed` all is done; from
--- `claimed` on nothing was handed out; between them, what is not in a claim is done.
--- keep() carries the newest versions into a new slot and drops the old one.
+-- The position of each subscription on each queue. Every receive, ack, nack and so on inserts
+-- version + 1 with the whole state, so that no dead rows build up while an old transaction holds
+-- vacuum back.
+-- All messages below `committed` are done. From `claimed` on, no message was delivered yet. Between
+-- the two, a message is done unless it is in a claim.
+-- keep() copies the newest versions into a new slot and then drops the old slot.
 create table mqpg.cursor (
     version bigint not null,
     committed bigint not null,
     claimed bigint not null,
     at timestamptz not null,
-    epoch bigint,                   -- the claim that this version's action was about
+    epoch bigint,
     subscription_id int not null,
     slot int not null,
-    queue_id smallint not null,     -- -1: the retry lane
+    queue_id smallint not null,
     action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
                                     -- f filtered, p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
                                     -- i new incarnation, c closed here, k carried here
-    owner text,                     -- pinned: whose queue it is until unpin
-    claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64 of them open
-    failed bigint [],               -- n: offsets that failed and stay at their place (block_key, block_queue),
-    reason text,                    -- and why
+    owner text,
+    claims mqpg.claim [] not null,
+    failed bigint [],
+    reason text,
     primary key (subscription_id, queue_id, version, slot)
 ) partition by range (slot);
-comment on table mqpg.cursor is 'Cursors: versioned positions and claims of subscriptions, append-only';
+comment on table mqpg.cursor is
+    'Cursors: versioned positions and claims of subscriptions, append-only, partitioned by slot';
+comment on column mqpg.cursor.version is
+    '1, 2, 3, … per subscription and queue; the greatest is the current state';
+comment on column mqpg.cursor.committed is 'All messages below this offset are done';
+comment on column mqpg.cursor.claimed is 'No message from this offset on was delivered yet';
+comment on column mqpg.cursor.epoch is
+    'Epoch of the claim that this version changed; null where none';
+comment on column mqpg.cursor.slot is 'The partition, a period of about cursor_slot_age';
+comment on column mqpg.cursor.queue_id is '-1: the subscription''s retry lane';
+comment on column mqpg.cursor.owner is
+    'Mode pinned: the consumer that owns the queue until unpin()';
+comment on column mqpg.cursor.claims is
+    'Claims in flight, ascending by from_offset, at most 64 of them open';
+comment on column mqpg.cursor.failed is
+    'A nack with on_failure block_key or block_queue: the offsets that failed and are retried in place';
+comment on column mqpg.cursor.reason is 'Why the messages in failed did';
 create index cursor_moved on mqpg.cursor (subscription_id, queue_id, version) where action = 'q';
 
 -- tables/dedup.sql
--- Dedup ids of recent sends. A unique key holds inside one partition only, so each id is written to the
--- current slot and to the next: two sends within a window always meet in one.
+-- The dedup ids of recent sends. A unique key holds inside one partition only, so each id is
+-- written to the current time slot and to the next one. Two sends within one window therefore
+-- always meet in a slot.
 create table mqpg.dedup (
     message_id bigint not null,
-    slot bigint not null,           -- floor(epoch / dedup_window)
+    slot bigint not null,
     topic_id int not null,
     dedup_id text not null,
     primary key (topic_id, dedup_id, slot)
 ) partition by range (slot);
-comment on table mqpg.dedup is 'Dedup ids of sends within the dedup window';
+comment on table mqpg.dedup is
+    'Dedup ids of sends within the dedup window, append-only, partitioned by slot';
+comment on column mqpg.dedup.message_id is 'The message that was stored first under the id';
+comment on column mqpg.dedup.slot is
+    'Time in units of the setting dedup_window since 1970, rounded down';
 
 -- tables/dead_letter.sql
--- Messages whose attempts are used up, or that expired, per subscription. The body stays in commit_log (or held).
--- redrive() and discard_dead_letters() move rows to former_letter.
+-- Messages whose attempts are used up, or that expired, per subscription. Their bodies stay in the
+-- commit log, or are copied when their segment is dropped.
+-- redrive() and discard_dead_letters() take a row out of here and keep a record of it.
 create table mqpg.dead_letter (
     subscription_id int not null references mqpg.subscription on delete cascade,
     message_id bigint not null,
     deliver_id bigint not null,
-    queue_id smallint not null,     -- the topic's queue that it came by
+    queue_id smallint not null,
     attempts int not null,
     reason text,
-    history jsonb,                  -- [{attempt, delivered_at, consumer, failed_at, reason}, …], as far as known
+    history jsonb,
     died_at timestamptz not null default clock_timestamp(),
     primary key (subscription_id, message_id)
 );
-comment on table mqpg.dead_letter is 'Dead letters per subscription, with the reason and all attempts';
+comment on table mqpg.dead_letter is
+    'Dead letters of each subscription, with the last reason and the known attempts';
+comment on column mqpg.dead_letter.deliver_id is 'Message id that the body lies under';
+comment on column mqpg.dead_letter.queue_id is 'The topic''s queue that the message came by';
+comment on column mqpg.dead_letter.attempts is 'How often the message was delivered';
+comment on column mqpg.dead_letter.reason is 'Why the last attempt failed';
+comment on column mqpg.dead_letter.history is
+    '[{attempt, delivered_at, consumer, failed_at, reason}, …], as far as it is known';
 create index dead_letter_latest on mqpg.dead_letter (subscription_id, died_at, message_id);
 
 -- tables/dropped_topic.sql
--- Topics that were dropped: their ids turn up in the log until their segments go, and messages of transactions that
--- were open meanwhile are in no living topic. See the view orphans.
+-- Topics that were dropped. Their ids remain in the log until their segments are dropped. A message
+-- whose transaction was open during the drop belongs to no existing topic, which the view orphans
+-- shows.
 create table mqpg.dropped_topic (
     topic_id int primary key,
     name text not null,
@@ -452,10 +658,12 @@ create table mqpg.dropped_topic (
     by text not null default session_user
 );
 comment on table mqpg.dropped_topic is 'Topics that were dropped';
+comment on column mqpg.dropped_topic.topic_id is 'The id that the topic had';
+comment on column mqpg.dropped_topic.forced is 'Whether drop_topic() was called with force';
 
 -- tables/former_letter.sql
--- Dead letters that redrive() or discard_dead_letters() took out, append-only: trace() and the audit still know them.
--- keep() deletes rows after `jump_keep`.
+-- Dead letters that redrive() or discard_dead_letters() took out, append-only, so that trace() and
+-- the audit still know them. keep() deletes rows that are older than the setting `jump_keep`.
 create table mqpg.former_letter (
     subscription_id int not null,
     message_id bigint not null,
@@ -468,13 +676,17 @@ create table mqpg.former_letter (
     by text not null default session_user
 );
 comment on table mqpg.former_letter is 'Dead letters that were redriven or discarded';
+comment on column mqpg.former_letter.died_at is 'When it became a dead letter';
+comment on column mqpg.former_letter.left_at is 'When it was redriven or discarded';
+comment on column mqpg.former_letter.fate is 'redriven | discarded';
 create index former_letter_message on mqpg.former_letter (message_id);
 
 -- tables/jump.sql
--- Offsets that a subscription was moved over on purpose, by a person or by a policy: what it did not get of them it
--- never will. why: seek, purge, expired (message_ttl), age, size (policies of the topic: these are losses). With
--- back, a seek to before: what it got of these offsets it may get again. A later seek back shortens older rows.
--- Names are kept as they were, so that the report outlives the subscription; keep() deletes rows after `jump_keep`.
+-- Ranges of offsets that a subscription was moved over on purpose, by a person or by a policy. It
+-- will never get the messages in them that it did not get before. With `back`, it was moved back
+-- instead and may get them again. A later move back shortens older rows.
+-- The names are copied, so that the report outlives the subscription. keep() deletes rows that are
+-- older than the setting `jump_keep`.
 create table mqpg.jump (
     jump_id bigint generated always as identity primary key,
     at timestamptz not null default clock_timestamp(),
@@ -484,17 +696,28 @@ create table mqpg.jump (
     member text not null,
     topic text not null,
     queue_id smallint not null,
-    from_offset bigint not null,    -- inclusive
-    to_offset bigint not null,      -- exclusive
+    from_offset bigint not null,
+    to_offset bigint not null,
     why text not null check (why in ('seek', 'purge', 'expired', 'age', 'size')),
     back boolean not null default false,
     by text not null default session_user
 );
-comment on table mqpg.jump is 'Offsets that a subscription was moved over by seek, purge_topic, expiry or policy';
+comment on table mqpg.jump is
+    'Ranges of offsets that a subscription was moved over by seek, purge_topic, expiry or policy';
+comment on column mqpg.jump.consumer_group is 'Name of the consumer group, as it was';
+comment on column mqpg.jump.member is 'Mode broadcast: name of the consumer; else empty';
+comment on column mqpg.jump.topic is 'Name of the topic, as it was';
+comment on column mqpg.jump.queue_id is '-1: the retry lane';
+comment on column mqpg.jump.from_offset is 'First offset of the range';
+comment on column mqpg.jump.to_offset is 'Offset after the last one of the range';
+comment on column mqpg.jump.why is
+    'seek | purge | expired (message_ttl) | age (lose_after) | size (lose_over); the last two are losses';
+comment on column mqpg.jump.back is 'true: moved back, so the messages may come again';
 create index jump_subscription on mqpg.jump (subscription_id, queue_id, to_offset);
 
 -- tables/held.sql
--- The few survivors of dropped segments, one row per message; readers fall back to it.
+-- The few messages that must stay readable after their commit_log segment was dropped, one row per
+-- message. Readers look here when the segment is gone.
 create table mqpg.held (
     message_id bigint primary key,
     xid xid8 not null,
@@ -515,34 +738,48 @@ create table mqpg.held (
     held_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.held is 'Messages that outlive their commit_log segment';
+comment on column mqpg.held.xid is 'The transaction that wrote the message';
+comment on column mqpg.held.kind is
+    'As in commit_log: n normal | h half message | d delayed | f final payload';
+comment on column mqpg.held.relay is 'true: a half message of a relay topic; else null';
+comment on column mqpg.held.held_at is 'When keep() copied it out of its segment';
 create index held_topic_key on mqpg.held (topic_id, key);
 
 -- tables/ledger.sql
--- The producer's ledger when its business tables live in this database: one row per local transaction,
--- written first in it. entry 'fence' is the check-back's: under the same key, so one of the two loses.
+-- The ledger of producers whose business tables are in this database: one row per local
+-- transaction, which writes it first. A check-back inserts a fence under the same key, so that only
+-- one of the two can succeed.
 create table mqpg.ledger (
     handle text primary key,
     entry text not null default 'local' check (entry in ('local', 'fence')),
     at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.ledger is 'Handles of local transactions in this database, and the fences of check-backs';
+comment on table mqpg.ledger is
+    'Handles of local transactions in this database, and the fences of check-backs';
+comment on column mqpg.ledger.entry is
+    'local: the local transaction committed | fence: a check-back came first, so it can no longer commit';
 
 -- tables/worker.sql
--- Heartbeats of worker processes.
+-- The heartbeats of worker processes. The view worker_status says which of them are alive.
 create table mqpg.worker (
     worker_id text primary key,
-    role text not null,             -- appender | compensator | keeper | consumer
+    role text not null,
     host text not null,
     pid int not null,
-    state text not null,            -- active | standby | stopped
+    state text not null,
     detail jsonb not null default '{}',
     started_at timestamptz not null default clock_timestamp(),
     seen_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.worker is 'Heartbeats of worker processes; see the view worker_status';
+comment on column mqpg.worker.role is 'appender | compensator | keeper | consumer';
+comment on column mqpg.worker.state is 'active | standby | stopped';
+comment on column mqpg.worker.detail is 'What the worker reports about its work';
+comment on column mqpg.worker.seen_at is 'Time of the last heartbeat';
 
 -- tables/oplog_queue.sql
--- The op-log queue and its archive are looked up by half, too: check_wait, rearm and settle name one.
+-- Indexes by message id on the op-log queue and its archive, because check_wait(), rearm() and
+-- settle() name one half message.
 create index if not exists q_mqpg_oplog_message on pgmq.q_mqpg_oplog (((message ->> 'message_id')::bigint));
 comment on index pgmq.q_mqpg_oplog_message is 'Overdue half messages by id (mqpg)';
 create index if not exists a_mqpg_oplog_message on pgmq.a_mqpg_oplog (((message ->> 'message_id')::bigint));
@@ -2388,13 +2625,24 @@ $$;
 comment on function mqpg._lock_subscription(text, text) is 'Internal: subscription by names, locked against changes';
 
 -- functions/topic/alter_producer_group.sql
--- Changes a producer group; null leaves a value as it is. A new check_after holds for halves prepared
--- from now on. A ledger (checker ledger or url) takes what it does not know for rolled back, so a group does not
--- get another one while halves are undecided (MQ018), and those whose prepare() is still open then are parked when
--- their time has come; a function or an app must know itself what it knows.
--- Locks: the group's row, see _lock_producer_group. Cost: one update; with another ledger, a look at the undecided
--- halves.
--- Errors: MQ001, MQ004, MQ018, 55P03, 40001.
+-- Changes a producer group. An argument that is null leaves its value unchanged.
+-- With checker `ledger` or `url`, a handle that the ledger does not contain means rollback. A group
+-- therefore cannot get another ledger while half messages are undecided. Half messages whose
+-- prepare() was still open then are parked when they are overdue. With checker `function` or
+-- `due_checks` this is not restricted, because a function or an app itself knows what it can answer
+-- for.
+-- Arguments:
+--   producer_group: name of the group.
+--   check_after: how long after prepare() an undecided half message is checked; applies to half
+--       messages prepared from now on.
+--   max_checks: checks without an answer until on_exhausted applies, 1 to 1000.
+--   on_exhausted: 'park' (wait for an administrator) or 'rollback'.
+--   checker: 'due_checks', 'ledger', 'function' or 'url'; see create_producer_group().
+--   checker_target: what the checker needs; null keeps it with 'function' and 'url' and removes it
+--       otherwise.
+-- Locks: the group's row, exclusively.
+-- Cost: one update; with another ledger also the undecided half messages.
+-- Errors: MQ001 (argument), MQ004 (unknown group), MQ018 (undecided half messages), 55P03, 40001.
 create function mqpg.alter_producer_group(
     producer_group text, check_after interval default null, max_checks int default null,
     on_exhausted text default null, checker text default null, checker_target text default null
@@ -2423,10 +2671,11 @@ begin
         if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
             or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
             raise exception using errcode = 'MQ018',
-                message = format('producer group %L has undecided half messages, and another ledger would take those '
-                    'that it does not know for rolled back', v_group.name),
-                hint = 'Let them be decided first (views half_pending and half_parked), or have new ones in another '
-                    'group.';
+                message = format('the ledger of producer group %L cannot change while half messages are undecided',
+                    v_group.name),
+                detail = 'A handle that the other ledger does not contain would be rolled back.',
+                hint = 'Wait until they are decided (views half_pending and half_parked), or use another producer '
+                    'group for new ones.';
         end if;
     end if;
     update mqpg.producer_group g set
@@ -2439,14 +2688,27 @@ begin
     where g.producer_group_id = v_group.producer_group_id;
 end
 $$;
-comment on function mqpg.alter_producer_group(text, interval, int, text, text, text) is 'Change a producer group';
+comment on function mqpg.alter_producer_group(text, interval, int, text, text, text) is
+    'Change a producer group; null leaves a value unchanged';
 
 -- functions/topic/alter_subscription.sql
--- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
--- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
--- between exclusive and shared only: positions and claims of the others mean something else.
--- Locks: the subscription's rows, see _lock_subscription: of two at once the second goes by what the first left.
--- Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020, MQ024, 55P03, 40001.
+-- Changes a subscription; for a broadcast group, all members at once. An argument that is null
+-- leaves its value unchanged. Messages that were already delivered, or that are in retry, were
+-- chosen by the old filter and tags.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   max_attempts: deliveries until a message becomes a dead letter.
+--   retry_delay: time until the second attempt; it doubles with each further one.
+--   filter: a jsonpath that chooses messages; 'true' removes the filter.
+--   tags: tags that choose messages; an empty array removes them.
+--   on_failure: 'skip', 'block_key' or 'block_queue'; see subscribe().
+--   mode: may change between 'exclusive' and 'shared' only, because positions and claims mean
+--       something else in the other modes.
+-- Locks: the subscription's rows, exclusively, so that of two calls the second one starts from the
+-- first one's result.
+-- Cost: one update per row.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ020 (filter),
+-- MQ024 (relay topic), 55P03, 40001.
 create function mqpg.alter_subscription(
     consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
     filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
@@ -2466,8 +2728,8 @@ begin
     perform mqpg._check_subscription(v_new);
     if v_new.mode <> v_mode and array[v_mode, v_new.mode] <@ array['exclusive', 'shared'] is not true then
         raise exception using errcode = 'MQ001', message = format(
-            'mode may change between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
-            hint = 'unsubscribe() and subscribe() begin anew.';
+            'mode may change only between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
+            hint = 'Call unsubscribe() and subscribe() to start over in another mode.';
     end if;
     update mqpg.subscription s set
         max_attempts = v_new.max_attempts,
@@ -2479,17 +2741,30 @@ begin
     where v_new.subscription_id in (s.subscription_id, s.member_of);
 end
 $$;
-comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath, text [], text, text)
-    is 'Change a subscription';
+comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath, text [], text, text) is
+    'Change a subscription; null leaves a value unchanged';
 
 -- functions/topic/alter_topic.sql
--- Changes a topic; null leaves a value as it is, and an interval or number of 0 takes a limit or policy away. The
--- number of queues is fixed: another one would send a key to another queue while its older messages still wait in the
--- first. message_ttl: a message that nobody of a group got within that time after it became visible expires for the
--- group; on_expired: skip (it counts as consumed) or dead_letter. Policies for groups that do not read, once the
--- retention is over: lose_after drops what was left unread so long after its segment was closed, lose_over what is
--- over so many bytes of a group's unread messages; keep() reports what was lost.
--- Locks: the topic's row. Cost: one update. Errors: MQ001, MQ003.
+-- Changes a topic. An argument that is null leaves its value unchanged. The number of queues cannot
+-- change: a key would move to another queue while its older messages still wait in the first one.
+-- Arguments:
+--   topic: name of the topic.
+--   retention: how long messages stay readable, at least 1 minute.
+--   max_payload: greatest size of a payload, in bytes, 1 to 268435456.
+--   message_ttl: a message that a group did not get within this time after it became visible
+--       expires for that group; 0 means never.
+--   on_expired: 'skip' (an expired message counts as consumed) or 'dead_letter'.
+--   lose_after: drop messages that a group left unread for this long after their segment was
+--       closed, once retention is over; 0 means never.
+--   lose_over: drop a group's unread messages beyond this many bytes, once retention is over; 0
+--       means never.
+-- keep() applies lose_after and lose_over, and reports each loss (view losses).
+-- Locks: the topic's row.
+-- Cost: one update.
+-- Errors: MQ001 (argument), MQ003 (unknown topic).
+--
+-- Example:
+--     select mqpg.alter_topic('orders', retention => '30 days', message_ttl => '1 day');
 create function mqpg.alter_topic(
     topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
     on_expired text default null, lose_after interval default null, lose_over bigint default null
@@ -2527,12 +2802,28 @@ begin
 end
 $$;
 comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint) is
-    'Change a topic: retention, limits, expiry, policies';
+    'Change a topic: retention, limits, expiry and policies; null leaves a value unchanged';
 
 -- functions/topic/create_producer_group.sql
--- Makes a producer group: how halves of its producers are checked back (protocol T3). Repeated with equal
--- arguments it changes nothing, with others it raises MQ011.
--- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
+-- Creates a producer group, which says how undecided half messages of its producers are checked
+-- back (protocol T3). Repeated with equal arguments it changes nothing.
+-- Arguments:
+--   producer_group: name of the group.
+--   check_after: how long after prepare() an undecided half message is checked, at least 10 ms;
+--       default 60 s.
+--   max_checks: checks without an answer until on_exhausted applies, 1 to 1000; default 15.
+--   on_exhausted: 'park' (default; wait for an administrator) or 'rollback'.
+--   checker: who is asked: 'due_checks' (default; the app polls due_checks()), 'ledger' (the ledger
+--       in this database), 'function' (a SQL function) or 'url' (the ledger in another database,
+--       which the compensator knows).
+--   checker_target: with 'function', the function's name; with 'url', a name in the compensator's
+--       configuration; otherwise null (default).
+-- Locks: the new row.
+-- Cost: one insert.
+-- Errors: MQ001 (argument), MQ002 (name), MQ011 (the group exists with other arguments).
+--
+-- Example:
+--     select mqpg.create_producer_group('shop', checker => 'ledger', check_after => '30 s');
 create function mqpg.create_producer_group(
     producer_group text, check_after interval default '60 s', max_checks int default 15,
     on_exhausted text default 'park', checker text default 'due_checks', checker_target text default null
@@ -2559,18 +2850,29 @@ begin
     then
         raise exception using errcode = 'MQ011',
             message = format('producer group %L exists with other arguments', v_group.name),
-            hint = 'alter_producer_group() changes a group.';
+            hint = 'Call alter_producer_group() to change it.';
     end if;
 end
 $$;
-comment on function mqpg.create_producer_group(text, interval, int, text, text, text)
-    is 'Make a producer group and say how its undecided halves are checked; idempotent';
+comment on function mqpg.create_producer_group(text, interval, int, text, text, text) is
+    'Create a producer group and say how its undecided half messages are checked; idempotent';
 
 -- functions/topic/create_topic.sql
--- Makes a topic. In one of kind 'relay' PREPARE, COMMIT and ROLLBACK of a half travel to the consumers as messages,
--- and their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing,
--- with others it raises MQ011.
--- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
+-- Creates a topic. Repeated with equal arguments it changes nothing.
+-- Arguments:
+--   topic: name of the topic.
+--   queues: number of ordered queues, 1 to 1000, fixed for good; default 8. Messages with equal
+--       keys go to the same queue.
+--   retention: how long messages stay readable, at least 1 minute; default 7 days.
+--   kind: 'normal' (default), or 'relay': PREPARE, COMMIT and ROLLBACK of a half message travel to
+--       the consumers as messages, and each consumer's inbox holds back what is undecided (protocol
+--       T4).
+-- Locks: the new row.
+-- Cost: one insert.
+-- Errors: MQ001 (argument), MQ002 (name), MQ011 (the topic exists with other arguments).
+--
+-- Example:
+--     select mqpg.create_topic('orders', queues => 16);
 create function mqpg.create_topic(
     topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
 ) returns void
@@ -2593,17 +2895,24 @@ begin
         is distinct from (create_topic.queues, create_topic.retention, create_topic.kind) then
         raise exception using errcode = 'MQ011', message = format(
             'topic %L exists with queues = %s, retention = %s, kind = %s', v_topic.name, v_topic.queues,
-            v_topic.retention, v_topic.kind), hint = 'alter_topic() changes a topic.';
+            v_topic.retention, v_topic.kind), hint = 'Call alter_topic() to change it.';
     end if;
 end
 $$;
-comment on function mqpg.create_topic(text, int, interval, text) is 'Make a topic with ordered queues; idempotent';
+comment on function mqpg.create_topic(text, int, interval, text) is
+    'Create a topic with ordered queues; idempotent';
 
 -- functions/topic/drop_producer_group.sql
--- Drops a producer group; refuses (MQ018) while one of its halves is undecided, since nobody could be asked. prepare()
--- takes no lock on the group: a half whose transaction is open meanwhile stays undecided, in the view half_pending
--- without a group, until its producer decides or settle() does.
--- Locks: the group's row. Cost: a look at the undecided halves. Errors: MQ004, MQ018.
+-- Drops a producer group. It refuses while one of the group's half messages is undecided, because
+-- no checker could be asked about it any more.
+-- prepare() takes no lock on the group. A half message whose transaction is open during the drop
+-- stays undecided, and the view half_pending shows it without a group, until its producer or
+-- settle() decides it.
+-- Arguments:
+--   producer_group: name of the group.
+-- Locks: the group's row.
+-- Cost: the undecided half messages.
+-- Errors: MQ004 (unknown group), MQ018 (undecided half messages).
 create function mqpg.drop_producer_group(producer_group text) returns void
 language plpgsql as $$
 declare
@@ -2614,19 +2923,26 @@ begin
         or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
         raise exception using errcode = 'MQ018',
             message = format('producer group %L has undecided half messages', v_group.name),
-            hint = 'Commit, roll back or settle them first; the views half_pending and half_parked list them.';
+            hint = 'Call commit(), rollback() or settle() for them first; see the views half_pending and half_parked.';
     end if;
     delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
 end
 $$;
-comment on function mqpg.drop_producer_group(text) is 'Drop a producer group without undecided halves';
+comment on function mqpg.drop_producer_group(text) is
+    'Drop a producer group that has no undecided half messages';
 
 -- functions/topic/drop_topic.sql
--- Drops a topic with its subscriptions. Without force it refuses (MQ012) while a message is undelivered or
--- a half undecided. What is stored goes with its segments; the name used again starts at offset 0.
--- Senders take no lock on the topic, so a message whose transaction is open meanwhile is stored for nothing: the view
--- orphans shows it.
--- Locks: the topic's row. Cost: a look at each queue, at undecided halves and what is delayed. Errors: MQ003, MQ012.
+-- Drops a topic and its subscriptions. The stored messages disappear with their segments. A topic
+-- created later under the same name starts at offset 0.
+-- Senders take no lock on the topic. A message whose transaction is open during the drop is stored
+-- but never delivered, and the view orphans shows it.
+-- Arguments:
+--   topic: name of the topic.
+--   force: true drops the topic even while a message is undelivered or a half message undecided;
+--       default false.
+-- Locks: the topic's row.
+-- Cost: one look at each queue, at the undecided half messages and at delayed messages.
+-- Errors: MQ003 (unknown topic), MQ012 (messages would be lost).
 create function mqpg.drop_topic(topic text, force boolean default false) returns void
 language plpgsql as $$
 declare
@@ -2638,13 +2954,13 @@ begin
         if exists (select from mqpg.subscription_lag l where l.topic = v_topic.name and l.lag > 0) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has undelivered messages', v_topic.name),
-                hint = 'force => true drops them.';
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
         if exists (select from mqpg.half_pending h where h.topic = v_topic.name)
             or exists (select from mqpg.half_parked h where h.topic = v_topic.name) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has undecided half messages', v_topic.name),
-                hint = 'force => true drops them.';
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
         select k.* into v_tick from mqpg.tick k order by k.tick_id desc limit 1;
         if exists (
@@ -2663,8 +2979,8 @@ begin
                     select from mqpg.subscription s where s.subscription_id = d.subscription_id))
         ) then
             raise exception using errcode = 'MQ012',
-                message = format('topic %L has messages that are not appended or not due yet', v_topic.name),
-                hint = 'force => true drops them.';
+                message = format('topic %L has messages that are delayed or not visible yet', v_topic.name),
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
     end if;
     delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
@@ -2673,11 +2989,14 @@ begin
 end
 $$;
 comment on function mqpg.drop_topic(text, boolean) is
-    'Drop a topic; refuses while something is undelivered or undecided unless forced';
+    'Drop a topic; without force it refuses while a message is undelivered or undecided';
 
 -- functions/topic/_set_paused.sql
--- Pauses a topic or one subscription (with a broadcast group all its members), or lets it go on.
--- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
+-- Pauses or resumes a topic or one subscription. For a broadcast group it does so for all members.
+-- Locks: the topic's row, or the subscription's rows; for a broadcast group, so that no member
+-- joins meanwhile.
+-- Cost: one update.
+-- Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
 create function mqpg._set_paused(topic text, consumer_group text, paused boolean) returns void
 language plpgsql as $$
 declare
@@ -2694,28 +3013,41 @@ begin
     where v_group.subscription_id in (s.subscription_id, s.member_of);
 end
 $$;
-comment on function mqpg._set_paused(text, text, boolean) is 'Internal: pause a topic or subscription, or let it go on';
+comment on function mqpg._set_paused(text, text, boolean) is
+    'Internal: pause or resume a topic or subscription';
 
 -- functions/topic/pause.sql
--- Stops delivery of a topic, or of one subscription to it: receive() returns nothing until resume(). Sends go on, what
--- was handed out can be settled, fetch() (a pure read) goes on. A topic and its subscriptions are paused each for
--- themselves. Repeated it changes nothing.
--- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
+-- Stops the delivery of a topic, or of one subscription to it: receive() returns nothing until
+-- resume(). Producers can still send, consumers can still acknowledge what they received, and
+-- fetch() still reads. A topic and its subscriptions are paused independently of each other.
+-- Repeating the call changes nothing.
+-- Arguments:
+--   topic: name of the topic.
+--   consumer_group: name of the group whose subscription is paused; null (default) pauses the topic
+--       for all groups.
+-- Locks: the topic's row, or the subscription's rows.
+-- Cost: one update.
+-- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription), 55P03.
 create function mqpg.pause(topic text, consumer_group text default null) returns void
 language sql as $$
     select mqpg._set_paused(pause.topic, pause.consumer_group, true)
 $$;
-comment on function mqpg.pause(text, text) is 'Stop delivery of a topic or of one subscription';
+comment on function mqpg.pause(text, text) is 'Stop the delivery of a topic or of one subscription';
 
 -- functions/topic/purge_topic.sql
--- Counts everything that a topic's queues and retry lanes hold as consumed, for all its subscriptions: cursors go to
--- the end, open receipts become stale, failed messages that wait for their next attempt will not come again. Returns
--- how many deliveries that leaves out; the table jump has the offsets. What is not in a queue yet stays: undecided
--- halves, delayed messages, and what was sent and not appended. Dead letters stay (discard_dead_letters()), and bodies
--- until their retention is over.
--- Locks: each broadcast group's row (see _lock_group) and each queue's cursor lock, waiting up to the setting
--- lock_timeout.
--- Cost: one cursor version a queue of each subscription. Errors: MQ001, MQ002, MQ003, 55P03, 40001.
+-- Counts everything that is in a topic's queues and retry lanes as consumed, for all its
+-- subscriptions. All positions move to the end, open receipts become stale, and messages that wait
+-- for their next attempt are not delivered again.
+-- Messages that are not in a queue yet remain: undecided half messages, delayed messages, and
+-- messages that were sent but not appended. Dead letters remain too (see discard_dead_letters()),
+-- and bodies stay stored until retention is over.
+-- Arguments:
+--   topic: name of the topic.
+-- Returns: how many deliveries were skipped.
+-- Locks: the rows of broadcast groups and each queue's cursor lock, each waited for up to the
+-- setting lock_timeout.
+-- Cost: one cursor version for each queue of each subscription.
+-- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), 55P03, 40001.
 create function mqpg.purge_topic(topic text) returns bigint
 language plpgsql as $$
 declare
@@ -2740,24 +3072,49 @@ begin
     return v_left_out;
 end
 $$;
-comment on function mqpg.purge_topic(text) is 'Count all that a topic''s queues hold as consumed';
+comment on function mqpg.purge_topic(text) is
+    'Count everything in a topic''s queues as consumed; returns how many deliveries were skipped';
 
 -- functions/topic/resume.sql
--- Goes on with the delivery of a topic, or of one subscription to it, that pause() stopped. Repeated it changes
--- nothing.
--- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
+-- Resumes the delivery that pause() stopped. Repeating the call changes nothing.
+-- Arguments:
+--   topic: name of the topic.
+--   consumer_group: name of the group whose subscription is resumed; null (default) resumes the
+--       topic. It does not resume subscriptions that were paused by name.
+-- Locks: the topic's row, or the subscription's rows.
+-- Cost: one update.
+-- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription), 55P03.
 create function mqpg.resume(topic text, consumer_group text default null) returns void
 language sql as $$
     select mqpg._set_paused(resume.topic, resume.consumer_group, false)
 $$;
-comment on function mqpg.resume(text, text) is 'Go on with the delivery of a topic or of one subscription';
+comment on function mqpg.resume(text, text) is
+    'Resume the delivery of a topic or of one subscription';
 
 -- functions/topic/subscribe.sql
--- Subscribes a consumer group to a topic; repeated with equal arguments it changes nothing, with others it
--- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one, a time the first
--- message that became visible then or later. filter and tags choose
--- messages, both must hold; the filter true and no tags choose all.
--- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011, MQ020, MQ024.
+-- Subscribes a consumer group to a topic. Repeated with equal arguments it changes nothing.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   mode: 'exclusive' (default): one consumer at a time reads a queue. 'shared': several ranges of
+--       a queue are in flight at once. 'pinned': a queue stays with one named consumer until
+--       unpin(). 'broadcast': every named consumer gets every message.
+--   start: where to begin: 'earliest' (default; the queue's oldest offset), 'latest' (only messages
+--       that come from now on), or a time (the first message that became visible then or later).
+--   filter: a jsonpath that chooses messages by payload, headers, key and tag; null (default) or
+--       'true' chooses all.
+--   tags: tags that choose messages; null (default) or an empty array chooses all. With a filter,
+--       both must match.
+--   max_attempts: deliveries until a message becomes a dead letter, 1 to 10000; default 16.
+--   retry_delay: time until the second attempt, doubled with each further one; default 10 s.
+--   on_failure: 'skip' (default; the failed message is retried later and the queue continues),
+--       'block_key' or 'block_queue' (messages behind it, of the same key or all, wait for it).
+-- Locks: the new row.
+-- Cost: one cursor row per queue.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ011 (subscribed with other
+-- arguments), MQ020 (filter), MQ024 (not for a relay topic).
+--
+-- Example:
+--     select mqpg.subscribe('billing', 'orders', mode => 'shared', max_attempts => 5);
 create function mqpg.subscribe(
     consumer_group text, topic text, mode text default 'exclusive', start text default 'earliest',
     filter jsonpath default null, tags text [] default null, max_attempts int default 16,
@@ -2782,7 +3139,7 @@ begin
     perform mqpg._check_target('start', subscribe.start);
     perform mqpg._check_subscription(v_new);
     perform mqpg._lock_topic(v_topic.topic_id);
-    -- A look first: a conflict would use up an id, and those that fit into a cursor lock's key are two million.
+    -- A look first, because a conflict would use up an id, and only two million ids fit into a cursor lock's key.
     insert into mqpg.subscription (
         consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
     select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
@@ -2809,18 +3166,26 @@ begin
             v_new.retry_delay, v_new.on_failure) then
         raise exception using errcode = 'MQ011', message = format(
             'consumer group %L is subscribed to %L with other arguments', subscribe.consumer_group, subscribe.topic),
-            hint = 'alter_subscription() changes one.';
+            hint = 'Call alter_subscription() to change it.';
     end if;
 end
 $$;
-comment on function mqpg.subscribe(text, text, text, text, jsonpath, text [], int, interval, text)
-    is 'Subscribe a consumer group to a topic; idempotent';
+comment on function mqpg.subscribe(text, text, text, text, jsonpath, text [], int, interval, text) is
+    'Subscribe a consumer group to a topic; idempotent';
 
 -- functions/topic/unsubscribe.sql
--- Ends a subscription, of a broadcast group with all its members; with `consumer` only that member of it. Positions,
--- claims, retries and dead letters are gone, nothing is kept for it any more, and its open receipts are refused.
--- What it had in flight goes on where it is, but cannot be acknowledged. The name subscribed again begins anew.
--- Locks: the subscription's rows. Cost: one delete a row. Errors: MQ001 (consumer in another mode), MQ003, MQ005.
+-- Ends a subscription, or one member of a broadcast group. Its positions, claims, retries and dead
+-- letters are deleted, and no message is stored for it any longer. What is in flight cannot be
+-- acknowledged any more, because its receipts are refused. A group that subscribes again starts as
+-- a new one.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   consumer: name of the member of a broadcast group to remove; null (default) ends the whole
+--       subscription.
+-- Locks: the subscription's rows.
+-- Cost: one delete per row.
+-- Errors: MQ001 (consumer in another mode than broadcast), MQ003 (unknown topic), MQ005 (unknown
+-- subscription or member).
 create function mqpg.unsubscribe(consumer_group text, topic text, consumer text default null) returns void
 language plpgsql as $$
 declare
@@ -2832,19 +3197,20 @@ begin
     end if;
     if v_subscription.mode <> 'broadcast' then
         raise exception using errcode = 'MQ001', message = format(
-            'consumer is for mode broadcast; consumer group %L reads topic %L in mode %s',
+            'consumer is allowed only in mode broadcast; consumer group %L reads topic %L in mode %s',
             unsubscribe.consumer_group, unsubscribe.topic, v_subscription.mode);
     end if;
     delete from mqpg.subscription s
     where s.member_of = v_subscription.subscription_id and s.member = unsubscribe.consumer;
     if not found then
         raise exception using errcode = 'MQ005', message = format(
-            'consumer %L is no member of broadcast group %L on topic %L', unsubscribe.consumer,
+            'consumer %L is not a member of broadcast group %L on topic %L', unsubscribe.consumer,
             unsubscribe.consumer_group, unsubscribe.topic);
     end if;
 end
 $$;
-comment on function mqpg.unsubscribe(text, text, text) is 'End a subscription, or one member of a broadcast group';
+comment on function mqpg.unsubscribe(text, text, text) is
+    'End a subscription, or one member of a broadcast group';
 
 -- functions/produce/_store_once.sql
 -- Stores messages of which some carry a dedup id: each is a record batch of its own, and a repeated id
@@ -2922,11 +3288,16 @@ $$;
 comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is 'Internal: due time of a delayed message';
 
 -- functions/produce/recall.sql
--- Takes back a delayed message (a delayed send, or a half committed with a delay) before it is due. True when
--- it will not be delivered, also when asked again; false when it is too late.
--- Locks: 1836150839, 0 (shared) and the message's own, to the end of the transaction, by which the appender
--- sees what it must leave alone for now; the decision's key. Cost: one row read, one written.
--- Errors: MQ001 (null, or no delayed message), 40001 (REPEATABLE READ callers).
+-- Takes back a delayed message (a delayed send, or a half message committed with a delay) before it
+-- is due.
+-- Arguments:
+--   message_id: id of the message.
+-- Returns: true when the message will not be delivered, also when the call is repeated; false when
+-- it is too late.
+-- Locks: 1836150839, 0 (shared) and one of the message's own, until the end of the transaction. The
+-- appender sees by them which messages it must leave for later. Also the decision's key.
+-- Cost: one row read, one row written.
+-- Errors: MQ001 (null, or not a delayed message), 40001 (REPEATABLE READ callers).
 create function mqpg.recall(message_id bigint) returns boolean
 language plpgsql as $$
 declare
@@ -2939,7 +3310,8 @@ begin
     limit 1;
     if not found then
         raise exception using errcode = 'MQ001',
-            message = format('message_id %s is no delayed message', coalesce(recall.message_id::text, 'null'));
+            message = format('message_id must be the id of a delayed message, not %s',
+                coalesce(recall.message_id::text, 'null'));
     end if;
     perform mqpg._force_sync();
     perform pg_advisory_xact_lock_shared(1836150839, 0);
@@ -2956,11 +3328,31 @@ $$;
 comment on function mqpg.recall(bigint) is 'Take back a delayed message before it is due';
 
 -- functions/produce/send.sql
--- Sends one message in the caller's transaction (protocol T1) and returns its id. It becomes visible with
--- the first append() after the commit, or when the delay is over. A dedup id seen within the window stores
--- nothing and returns the first message's id.
--- Locks: none beyond the new row (with a dedup id: waits for a running send of the same id).
--- Cost: one row of the commit log. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
+-- Sends one message in the caller's transaction (protocol T1). The message becomes visible with the
+-- first append() after the commit, or when its delay is over.
+-- Arguments:
+--   topic: name of the topic.
+--   payload: the body, JSON as text, json or jsonb; at most the topic's max_payload bytes.
+--   key: messages with equal keys go to the same queue, in order; null (default) picks any queue.
+--       At most 512 bytes.
+--   tag: a word that subscriptions can choose by; at most 512 bytes; default null.
+--   headers: a JSON object beside the payload; default null.
+--   delay: how long after now the message becomes visible, at most the topic's retention; null
+--       (default): at once.
+--   dedup_id: an id seen before within the setting dedup_window stores nothing and returns the
+--       first message's id; default null.
+--   deliver_at: the time when the message becomes visible, instead of delay, at most the topic's
+--       retention from now; default null.
+-- Returns: the message id.
+-- Locks: only the new row. With a dedup_id it waits for a running send of the same id.
+-- Cost: one row of the commit log.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), 22P02 (not JSON).
+--
+-- Example:
+--     begin;
+--     insert into orders (id, total) values (7, 100);
+--     select mqpg.send('orders', '{"id": 7}', key => '7');
+--     commit;    -- both or neither
 create function mqpg.send(
     topic text, payload text, key text default null, tag text default null, headers jsonb default null,
     delay interval default null, dedup_id text default null, deliver_at timestamptz default null
@@ -2994,7 +3386,7 @@ begin
             v_topic, v_kind, array[send.payload], array[send.key],
             array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
     end if;
-    v_xid := pg_current_xact_id();    -- before the batch id is drawn
+    v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
@@ -3012,8 +3404,8 @@ begin
     return v_batch * 1024;
 end
 $$;
-comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz)
-    is 'Send a message in the caller''s transaction; returns its id';
+comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz) is
+    'Send a message in the caller''s transaction; returns its id';
 
 create function mqpg.send(
     topic text, payload json, key text default null, tag text default null, headers jsonb default null,
@@ -3023,8 +3415,8 @@ language sql as $$
     select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
         send.deliver_at)
 $$;
-comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz)
-    is 'Send a message in the caller''s transaction; returns its id';
+comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz) is
+    'Send a message in the caller''s transaction; returns its id';
 
 create function mqpg.send(
     topic text, payload jsonb, key text default null, tag text default null, headers jsonb default null,
@@ -3034,15 +3426,27 @@ language sql as $$
     select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
         send.deliver_at)
 $$;
-comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz)
-    is 'Send a message in the caller''s transaction; returns its id';
+comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz) is
+    'Send a message in the caller''s transaction; returns its id';
 
 -- functions/produce/send_batch.sql
--- Sends many messages of one topic in the caller's transaction; returns their ids in argument order. The
--- arrays are of one length or null; a batch with a fault in it is refused whole; an empty one returns nothing.
--- Locks: none beyond the new rows (with dedup ids: waits for running sends of the same ids).
--- Cost: one row of the commit log for up to 1024 messages (or about 256 KiB), one for each queue touched
--- where there are keys. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
+-- Sends many messages of one topic in the caller's transaction. An empty batch returns nothing, and
+-- a batch with an invalid element is refused as a whole.
+-- Arguments:
+--   topic: name of the topic.
+--   payloads: the bodies, JSON as text, json or jsonb; none may be null.
+--   keys, tags, headers, dedup_ids: null (default), or arrays as long as payloads; an element may
+--       be null. Each means what it means in send().
+--   delay: how long after now the messages become visible, at most the topic's retention; null
+--       (default): at once.
+-- Returns: the message ids, in argument order.
+-- Locks: only the new rows. With dedup_ids it waits for running sends of the same ids.
+-- Cost: one row of the commit log for up to 1024 messages or about 256 KiB; with keys, one row for
+-- each queue.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), 22P02 (not JSON).
+--
+-- Example:
+--     select mqpg.send_batch('orders', array['{"id": 7}', '{"id": 8}'], keys => array['7', '8']);
 create function mqpg.send_batch(
     topic text, payloads text [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
@@ -3080,7 +3484,7 @@ begin
             v_topic, v_kind, send_batch.payloads, send_batch.keys,
             send_batch.tags, send_batch.headers, v_visible_at));
     else
-        v_xid := pg_current_xact_id();    -- before the batch id is drawn
+        v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
         v_batch := nextval('mqpg.batch_id');
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads)
@@ -3093,8 +3497,8 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text [])
-    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text []) is
+    'Send many messages in the caller''s transaction; returns their ids in argument order';
 
 create function mqpg.send_batch(
     topic text, payloads json [], keys text [] default null, tags text [] default null,
@@ -3104,8 +3508,8 @@ language sql as $$
     select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
         send_batch.headers, send_batch.delay, send_batch.dedup_ids)
 $$;
-comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text [])
-    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text []) is
+    'Send many messages in the caller''s transaction; returns their ids in argument order';
 
 create function mqpg.send_batch(
     topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
@@ -3115,8 +3519,8 @@ language sql as $$
     select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
         send_batch.headers, send_batch.delay, send_batch.dedup_ids)
 $$;
-comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text [])
-    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text []) is
+    'Send many messages in the caller''s transaction; returns their ids in argument order';
 
 -- functions/transact/_check_half_times.sql
 -- Refuses a check_after under 10 ms, a negative delay, and either behind the topic's retention (MQ001).
@@ -5027,9 +5431,15 @@ $$;
 comment on function mqpg._wait_for_cursor(int, int) is 'Internal: take a queue''s cursor lock, waiting a moment';
 
 -- functions/consume/ack.sql
--- Acknowledges a delivery, or its messages up to the offset `through` (inclusive); the rest stays claimed.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
--- Errors: MQ001 (through outside the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+-- Acknowledges a delivery, or its first part.
+-- Arguments:
+--   receipt: the receipt of the delivery.
+--   through: acknowledge only the messages up to and including this offset, and keep the rest; null
+--       (default): all.
+-- Locks: the queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version.
+-- Errors: MQ001 (through is outside the delivery), MQ007 (malformed receipt), MQ008 (spent), MQ009
+-- (stale), 55P03, 40001.
 create function mqpg.ack(receipt text, through bigint default null) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -5044,12 +5454,12 @@ begin
         v_receipt := mqpg._parse_receipt(ack.receipt);
         if ack.through not between v_receipt.from_offset and v_receipt.to_offset - 1 then
             raise exception using errcode = 'MQ001', message = format(
-                'through must lie in the delivery, %s to %s, not %s', v_receipt.from_offset, v_receipt.to_offset - 1,
-                ack.through);
+                'through must be an offset of the delivery, %s to %s, not %s', v_receipt.from_offset,
+                v_receipt.to_offset - 1, ack.through);
         end if;
         v_claim := v.claim;
         if ack.through < v_claim.from_offset then
-            return;    -- acknowledged before
+            return;    -- already acknowledged
         end if;
         v_claim.from_offset := ack.through + 1;
         v_left := mqpg._settle_offsets(v_claim, '{}');
@@ -5062,13 +5472,24 @@ $$;
 comment on function mqpg.ack(text, bigint) is 'Acknowledge a delivery, or its part up to an offset';
 
 -- functions/consume/dead_letters.sql
--- Dead letters of a subscription, the latest first, with the last reason and all attempts (history: attempt,
--- delivered_at, consumer, failed_at, reason, as far as known). Those of message_ids, or those that a jsonpath chooses
--- (as a subscription's filter does). after_id goes on behind the last one of the page before, also where that is gone
--- meanwhile. Looking changes nothing. Of a broadcast group all members' letters are shown, one a member: after_consumer
--- is the consumer of that last one, needed where several members have a letter of its message.
--- Locks: none. Cost: one row of the commit log a letter looked at.
--- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing), MQ020.
+-- Lists the dead letters of a subscription, the latest first. Of a broadcast group it lists those
+-- of all members.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   max_messages: length of a page, 1 to 100000; default 100.
+--   after_id: message id of the last row of the previous page, which may be gone meanwhile; null
+--       (default): the first page.
+--   message_ids: list only these; null (default): all.
+--   filter: a jsonpath that chooses dead letters, as a subscription's filter does; null (default):
+--       all.
+--   after_consumer: consumer of the last row of the previous page; needed for a broadcast group
+--       where several members have a dead letter of that message; default null.
+-- Returns: attempts is the number of deliveries, reason that of the last one, and history all that
+-- is known of each (attempt, delivered_at, consumer, failed_at, reason).
+-- Locks: none.
+-- Cost: one row of the commit log for each dead letter that is examined.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
+-- MQ014 (a body is missing), MQ020 (filter).
 create function mqpg.dead_letters(
     consumer_group text, topic text, max_messages int default 100, after_id bigint default null,
     message_ids bigint [] default null, filter jsonpath default null, after_consumer text default null
@@ -5087,7 +5508,7 @@ begin
     perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
     perform mqpg._check_letters(dead_letters.message_ids, dead_letters.filter);
     if dead_letters.after_id is null and dead_letters.after_consumer is not null then
-        raise exception using errcode = 'MQ001', message = 'after_consumer needs after_id';
+        raise exception using errcode = 'MQ001', message = 'after_consumer is allowed only together with after_id';
     end if;
     v_page := mqpg._died_at(v_group.subscription_id, dead_letters.after_id, dead_letters.after_consumer);
     for v_dead in
@@ -5102,7 +5523,7 @@ begin
         select m.key, m.tag, m.headers, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
         if not found then
             raise exception using errcode = 'MQ014', message = format(
-                'the body of dead letter %s of %L on topic %L is missing', v_dead.message_id,
+                'the body of dead letter %s of consumer group %L on topic %L is missing', v_dead.message_id,
                 dead_letters.consumer_group, dead_letters.topic);
         end if;
         continue when dead_letters.filter is not null and not mqpg._matches(
@@ -5128,10 +5549,18 @@ comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpa
     'Dead letters of a subscription, latest first';
 
 -- functions/consume/discard_dead_letters.sql
--- Takes dead letters away for good, chosen as by redrive(); returns how many. trace() still knows them until the
--- setting `jump_keep` is over.
--- Locks: the letters' rows. Cost: one row deleted and one written a letter. Errors: MQ001, MQ002, MQ003, MQ005,
--- MQ020.
+-- Discards dead letters for good. trace() still knows them until the setting `jump_keep` is over.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   message_ids: discard only these; null (default): all.
+--   filter: a jsonpath that chooses dead letters, as a subscription's filter does; null (default):
+--       all.
+--   max_messages: discard at most so many; null (default): no limit.
+-- Returns: how many were discarded.
+-- Locks: the dead letters' rows.
+-- Cost: one row deleted and one written for each dead letter.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
+-- MQ020 (filter).
 create function mqpg.discard_dead_letters(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null
@@ -5142,12 +5571,16 @@ language sql as $$
         discard_dead_letters.filter, discard_dead_letters.max_messages, 'discarded')
 $$;
 comment on function mqpg.discard_dead_letters(text, text, bigint [], jsonpath, int) is
-    'Take dead letters away for good; returns how many';
+    'Discard dead letters for good; returns how many';
 
 -- functions/consume/extend.sql
--- Makes a delivery's lease end `lease` from now.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
--- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+-- Extends the lease of a delivery (a heartbeat).
+-- Arguments:
+--   receipt: the receipt of the delivery.
+--   lease: how long from now the lease lasts, at least 10 ms.
+-- Locks: the queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version.
+-- Errors: MQ001 (lease), MQ007 (malformed receipt), MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.extend(receipt text, lease interval) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -5162,13 +5595,22 @@ begin
         v.last_version, 'e', v_claim.epoch, (v.last_version).claimed, (v.last_version).owner, v_claim || v.rest);
 end
 $$;
-comment on function mqpg.extend(text, interval) is 'Extend a delivery''s lease';
+comment on function mqpg.extend(text, interval) is 'Extend the lease of a delivery';
 
 -- functions/consume/fetch.sql
--- Reads a queue from an offset without claiming anything: for consumers that keep their offset in their own
--- database (C2). Nothing at the tail; receipt is null and attempt 1.
--- Locks: none. Cost: one index lookup a run. Errors: MQ001, MQ003, MQ013 (below the oldest offset or beyond
--- the tail), MQ014 (missing body), 40001 (a segment was dropped since the caller's snapshot).
+-- Reads a queue from an offset without claiming anything, for consumers that store their offset in
+-- their own database (C2). At the end of the queue it returns nothing. In its rows receipt is null
+-- and attempt is 1.
+-- Arguments:
+--   topic: name of the topic.
+--   queue_id: the queue, 0 to the topic's queues - 1.
+--   from_offset: the first offset to read, from the queue's oldest one to its next one.
+--   max_messages: return at most so many, 1 to 10000; default 100.
+-- Locks: none.
+-- Cost: one index lookup for each run of messages.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ013 (from_offset is below the oldest offset or
+-- beyond the next one), MQ014 (a body is missing), 40001 (a segment was dropped since the caller's
+-- snapshot).
 create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
 returns setof mqpg.delivery
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -5187,7 +5629,7 @@ begin
     v_oldest := mqpg._oldest(v_topic.topic_id, "fetch".queue_id, 0);
     if "fetch".from_offset not between v_oldest and v_tail then
         raise exception using errcode = 'MQ013', message = format(
-            'from_offset must lie between the oldest offset %s and the next one %s of queue %s, not %s', v_oldest,
+            'from_offset must be between the oldest offset %s and the next offset %s of queue %s, not %s', v_oldest,
             v_tail, "fetch".queue_id, "fetch".from_offset);
     end if;
     v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
@@ -5212,17 +5654,28 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an offset without claiming';
+comment on function mqpg.fetch(text, int, bigint, int) is
+    'Read a queue from an offset without claiming anything';
 
 -- functions/consume/nack.sql
--- Gives messages of a delivery up. on_failure skip, and always in the retry lane: each goes to the subscription's retry
--- lane, due after `delay` (else the back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to
--- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
--- With `final` each becomes a dead letter at once, whatever attempts are left, and holds nothing back.
--- The receipt stays open for the rest.
--- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _hold_subscription), waiting up
--- to the setting lock_timeout. Cost: one row a message and one cursor version.
--- Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+-- Returns messages of a delivery as failed. Each is delivered again later, or becomes a dead letter
+-- when its attempts are used up. The receipt stays open for the rest.
+-- With on_failure `skip`, and always in the retry lane, a message goes to the subscription's retry
+-- lane. With `block_key` and `block_queue` it is retried at its place, and the messages behind it
+-- wait.
+-- Arguments:
+--   receipt: the receipt of the delivery.
+--   message_ids: the messages that failed; an empty array does nothing.
+--   reason: why, for the dead letter and trace(); default null.
+--   delay: how long until the next attempt; null (default): the subscription's retry_delay, doubled
+--       with each attempt, up to the setting retry_delay_cap.
+--   final: true makes each a dead letter at once, however many attempts are left, and nothing waits
+--       for it; default false.
+-- Locks: the queue's cursor lock, and for dead letters the subscription's row, each waited for up
+-- to the setting lock_timeout.
+-- Cost: one row per message and one cursor version.
+-- Errors: MQ001 (argument, or a message that is not in the delivery), MQ007 (malformed receipt),
+-- MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.nack(
     receipt text, message_ids bigint [], reason text default null, delay interval default null,
     final boolean default false
@@ -5241,7 +5694,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'message_ids must be a one-dimensional array';
     end if;
     if nack.message_ids is null or array_position(nack.message_ids, null) is not null then
-        raise exception using errcode = 'MQ001', message = 'message_ids must not be null, nor any of them';
+        raise exception using errcode = 'MQ001', message = 'message_ids must not be null or contain null';
     end if;
     if nack.delay is not null then
         perform mqpg._interval('delay', nack.delay, '0');
@@ -5262,13 +5715,13 @@ begin
     limit 1;
     if found then
         raise exception using errcode = 'MQ001',
-            message = format('message_ids: %s is not in the delivery, or left it before', v_unknown);
+            message = format('message_ids must be in the delivery; %s is not, or no longer', v_unknown);
     end if;
     if nack.message_ids = '{}' then
         return;
     end if;
     if v_lane <> 0 or (v.claim).attempt >= v_subscription.max_attempts then
-        -- there may be dead letters, and they end with the subscription
+        -- Dead letters may be written, and they must not outlive the subscription.
         perform mqpg._hold_subscription(nack.receipt, v_subscription.subscription_id);
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
@@ -5294,17 +5747,24 @@ begin
         v_held.failed, case when v_held.failed is not null then nack.reason end);
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval, boolean)
-    is 'Send messages of a delivery to retry, or to the dead letters';
+comment on function mqpg.nack(text, bigint [], text, interval, boolean) is
+    'Return failed messages of a delivery: to retry, or to the dead letters';
 
 -- functions/consume/ready.sql
--- The topics that a consumer group is subscribed to and that got something after a tick, each with its newest tick:
--- for clients with many topics, which call it with the greatest tick they know (0 at first) and receive from what
--- it names. What comes back without a tick is not seen by it: leases that ran out, released and unpinned messages.
--- A topic may be named for a retry of another group. Paused ones are named, too.
--- Locks: none. Cost: two index lookups where nothing is new; reads the ticks since, and where they are more than
--- 10000, looks at each queue of each topic instead. (No sequential scans: a plan made for a few subscriptions stays.)
--- Errors: MQ001, MQ002, MQ005 (the group has no subscription).
+-- The topics of a consumer group that got something after a tick, each with its newest tick. It is
+-- for clients with many topics: they call it with the greatest tick that they know and receive only
+-- from the topics that it names.
+-- It does not report what comes back without a tick, such as leases that ran out and released or
+-- unpinned messages. It may name a topic that only got a retry of another group, and it names
+-- paused topics too.
+-- Arguments:
+--   consumer_group: name of the group.
+--   after_tick: the greatest tick that the caller knows; default 0.
+-- Locks: none.
+-- Cost: two index lookups when nothing is new; else the ticks since after_tick, or, where there are
+-- more than 10000, each queue of each topic. It never scans sequentially, even with a plan that was
+-- made for few subscriptions.
+-- Errors: MQ001 (argument), MQ002 (name), MQ005 (the group has no subscription).
 create function mqpg.ready(consumer_group text, after_tick bigint default 0) returns table (topic text, tick bigint)
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -5315,7 +5775,7 @@ begin
     if not exists (select from mqpg.subscription s where s.consumer_group = ready.consumer_group) then
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription', ready.consumer_group),
-            hint = 'subscribe() makes one.';
+            hint = 'Call subscribe() first.';
     end if;
     if v_newest <= ready.after_tick then
         return;
@@ -5349,22 +5809,40 @@ begin
     order by k.tick_id, t.name;
 end
 $$;
-comment on function mqpg.ready(text, bigint) is 'Topics of a consumer group that got something after a tick';
+comment on function mqpg.ready(text, bigint) is
+    'Topics of a consumer group that got something after a tick';
 
 -- functions/consume/receive.sql
--- Claims up to max_messages messages of one queue, or of the subscription's retry lane, for a lease and
--- returns them; nothing when there is nothing to be had, or the topic or subscription is paused. Takes the queue that
--- waited longest, first what a lease that ran out left behind. Never waits: a queue that is locked by another call is
--- passed over; in mode shared, where many share a queue, it waits up to 20 ms for one, if there is nothing else.
--- In one transaction with ack() the claim is the transaction's (C1); a rollback gives it back at once.
--- Modes: exclusive, a queue with an open claim gives nothing to anyone; shared, up to 64 claims of a queue are
--- open; pinned, a queue stays with the consumer that first received from it until unpin(), whatever the lease;
--- broadcast, each consumer name has its own position, from its first receive on.
--- What the subscription's filter does not choose is passed over and done with.
+-- Claims messages of one queue, or of the subscription's retry lane, for a lease and returns them.
+-- It returns nothing when there is nothing to deliver, or when the topic or subscription is paused.
+-- It picks the queue that waited longest, and there first what a lease that ran out left behind. It
+-- never waits: it skips a queue that another call has locked. Only in mode shared, where many
+-- consumers share a queue, it waits up to 20 ms for one when all others are empty. Messages that
+-- the subscription's filter does not choose are skipped and count as consumed.
+-- In one transaction with ack() the claim belongs to the transaction (C1), and a rollback returns
+-- it at once.
+-- Modes: exclusive: a queue with an open claim gives nothing to any consumer. shared: up to 64
+-- claims of a queue are open at once. pinned: a queue stays with the consumer that first received
+-- from it until unpin(), whatever the lease. broadcast: each consumer name has its own position,
+-- from its first receive on.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   max_messages: return at most so many, 1 to 10000; default 100.
+--   lease: how long the messages stay with this consumer, 10 ms to 1 day; default 30 s.
+--   consumer: name of the consumer; required in the modes pinned and broadcast; default null.
+--   queue_id: receive from this queue only, -1 being the retry lane; null (default): any.
 -- Locks: the queue's advisory lock, until the end of the transaction.
--- Cost: a look at each queue's cursor and tail, one cursor version, and the messages; with a filter also those that it
--- does not choose.
--- Errors: MQ001, MQ003, MQ005, MQ014 (missing body), 40001 (REPEATABLE READ callers).
+-- Cost: a look at each queue's cursor and end, one cursor version, and the messages; with a filter
+-- also the messages that it does not choose.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ014 (a body is
+-- missing), 40001 (REPEATABLE READ callers).
+--
+-- Example:
+--     begin;
+--     select message_id, payload, receipt from mqpg.receive('billing', 'orders', max_messages => 10);
+--     -- use the messages
+--     select mqpg.ack('<receipt>');
+--     commit;
 create function mqpg.receive(
     consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
     consumer text default null, queue_id int default null
@@ -5388,7 +5866,7 @@ begin
     if not found then
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
-    -- most calls need no more than this to be checked
+    -- This quick validation suffices for most calls and saves a function call.
     if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds' and interval '1 day'
         and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
         is not true then
@@ -5416,7 +5894,7 @@ begin
             where c.owner is null or c.owner = receive.consumer
             order by c.at
         loop
-            -- look before taking the lock: it is held to the end of the transaction
+            -- Look before taking the lock, because it is held until the end of the transaction.
             if v_waiting.claims = '{}' then
                 v_tail := mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane);
                 continue when v_waiting.claimed >= v_tail;
@@ -5436,7 +5914,7 @@ begin
                 end if;
                 exit when not mqpg._wait_for_cursor(v_subscription.subscription_id, v_waiting.queue_id);
             end if;
-            -- a new statement: the cursor as the last holder of the lock left it
+            -- A new statement, so that it sees the cursor as the last holder of the lock left it.
             v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
             if v_topic.message_ttl is not null and v_waiting.lane = 0 then
                 v_cursor := mqpg._expire(v_topic, v_subscription, v_cursor);
@@ -5451,7 +5929,7 @@ begin
                     v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
                     v_runs.lowest, v_runs.highest);
             end if;
-            -- a variable: once _deliveries() is inlined, an expression would be computed again for each row
+            -- A variable, because in the inlined query below an expression would be computed for each row.
             v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
                 v_claim.from_offset, v_claim.to_offset);
             if exists (
@@ -5482,16 +5960,24 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.receive(text, text, int, interval, text, int)
-    is 'Claim messages of one queue for a lease and return them';
+comment on function mqpg.receive(text, text, int, interval, text, int) is
+    'Claim messages of one queue for a lease and return them';
 
 -- functions/consume/redrive.sql
--- Sends dead letters back to the subscription that they died in, and to no other: into its retry lane, with attempts
--- from 1, visible with the next append(). All of them, those of message_ids, or those that a jsonpath chooses (as a
--- subscription's filter does), up to max_messages, the oldest ids first. Returns how many; an id that is no dead
--- letter counts none, so that a repetition does nothing.
--- Locks: the letters' rows: two redrives at once send each letter once. Cost: one row deleted and two written a
--- letter. Errors: MQ001, MQ002, MQ003, MQ005, MQ020.
+-- Sends dead letters back to the subscription that they belong to, and to no other. They go into
+-- its retry lane, count their attempts from 1, and are visible with the next append().
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   message_ids: redrive only these; an id that is not a dead letter counts as none, so that a
+--       repeated call does nothing; null (default): all.
+--   filter: a jsonpath that chooses dead letters, as a subscription's filter does; null (default):
+--       all.
+--   max_messages: redrive at most so many, the smallest ids first; null (default): no limit.
+-- Returns: how many were redriven.
+-- Locks: the dead letters' rows, so that two calls at once send each dead letter once.
+-- Cost: one row deleted and two written for each dead letter.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
+-- MQ020 (filter).
 create function mqpg.redrive(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null
@@ -5517,9 +6003,13 @@ comment on function mqpg.redrive(text, text, bigint [], jsonpath, int) is
     'Send dead letters back to their subscription; returns how many';
 
 -- functions/consume/release.sql
--- Gives a delivery back: anyone may receive it at once, and the attempt does not count. The receipt is spent.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
--- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+-- Returns a delivery unprocessed: any consumer may receive it at once, and the attempt does not
+-- count. The receipt is spent.
+-- Arguments:
+--   receipt: the receipt of the delivery.
+-- Locks: the queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version.
+-- Errors: MQ001, MQ007 (malformed receipt), MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.release(receipt text) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -5531,18 +6021,30 @@ begin
         mqpg._free_claim(v.claim, v.last_version, (v.claim).attempt - 1) || v.rest);
 end
 $$;
-comment on function mqpg.release(text) is 'Give a delivery back without counting the attempt';
+comment on function mqpg.release(text) is 'Return a delivery without counting the attempt';
 
 -- functions/consume/seek.sql
--- Moves a consumer group to another place: 'earliest', 'latest', a time (the first message that became visible then
--- or later), or an offset, which needs queue_id and lies in 0 .. the queue's next one (MQ013); one below the oldest
--- that is left means the oldest. Without queue_id all of the topic's queues move; the retry lane only where queue_id
--- says -1. Receipts that were open there become stale. Of a broadcast group all members move and those to come
--- begin there, or the one named. What a seek leaves out or repeats is noted in the table jump. A consumer that keeps
--- its offset in its own database (C2) goes by that one: move it, too.
--- Locks: the topic's keeping (see _lock_topic); a broadcast group's row (see _lock_group); each queue's cursor lock,
--- waiting up to the setting lock_timeout.
--- Cost: one cursor version a queue. Errors: MQ001, MQ003, MQ005, MQ013, 55P03, 40001.
+-- Moves the position of a consumer group. Receipts that were open on the moved queues become stale.
+-- Offsets that this skips or repeats are reported by trace() and the audit. A consumer that stores
+-- its offset in its own database (C2) follows that one, so move it there too.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   target: 'earliest', 'latest', a time (the first message that became visible then or later), or
+--       an offset from 0 to the queue's next one, as text. An offset below the oldest one means the
+--       oldest one.
+--   queue_id: move only this queue, -1 being the retry lane; required when target is an offset;
+--       null (default): all of the topic's queues, without the retry lane.
+--   consumer: move only this member of a broadcast group; null (default): all members, and those
+--       that join later start there.
+-- Locks: the topic against keep(), the broadcast group's rows, and each queue's cursor lock, each
+-- waited for up to the setting lock_timeout.
+-- Cost: one cursor version per queue.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ013 (offset
+-- beyond the next one), 55P03, 40001.
+--
+-- Example:
+--     select mqpg.seek('billing', 'orders', '2026-01-31 12:00+00');
+--     select mqpg.seek('billing', 'orders', '1000', queue_id => 3);
 create function mqpg.seek(
     consumer_group text, topic text, target text, queue_id int default null, consumer text default null
 ) returns void
@@ -5557,15 +6059,15 @@ begin
     if seek.queue_id is not null then
         perform mqpg._check_range('queue_id', seek.queue_id, -1, v_topic.queues - 1);
     elsif v_is_offset then
-        raise exception using errcode = 'MQ001', message = 'an offset as target needs queue_id';
+        raise exception using errcode = 'MQ001', message = 'queue_id must not be null when target is an offset';
     end if;
     if not v_is_offset then
         perform mqpg._check_target('target', seek.target);
     end if;
     if seek.consumer is not null and v_group.mode <> 'broadcast' then
         raise exception using errcode = 'MQ001', message = format(
-            'consumer is for mode broadcast; consumer group %L reads topic %L in mode %s', seek.consumer_group,
-            seek.topic, v_group.mode);
+            'consumer is allowed only in mode broadcast; consumer group %L reads topic %L in mode %s',
+            seek.consumer_group, seek.topic, v_group.mode);
     end if;
     perform mqpg._lock_topic(v_topic.topic_id);
     if seek.consumer is null then
@@ -5584,7 +6086,7 @@ begin
     end loop;
     if not found then
         raise exception using errcode = 'MQ001', message = format(
-            'consumer %L is no member of broadcast group %L on topic %L', seek.consumer, seek.consumer_group,
+            'consumer %L is not a member of broadcast group %L on topic %L', seek.consumer, seek.consumer_group,
             seek.topic);
     end if;
 end
@@ -5593,11 +6095,17 @@ comment on function mqpg.seek(text, text, text, int, text) is
     'Move a consumer group to earliest, latest, a time or an offset';
 
 -- functions/consume/unpin.sql
--- Ends a consumer's ownership of pinned queues: of one queue, of one consumer, or all. Do it only when the
--- consumer's local database is known to hold all it applied, for the queue's next owner begins where the
--- cursor stands. What was claimed may be received at once; open receipts become stale.
--- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue.
--- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
+-- Ends the ownership of pinned queues. Call it only when the owner's local database is known to
+-- hold all that the owner applied, because the next owner begins where the cursor is. What was
+-- claimed may be received at once, and open receipts become stale.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   queue_id: unpin only this queue, -1 being the retry lane; null (default): all.
+--   consumer: unpin only the queues of this consumer; null (default): of any.
+-- Locks: each queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version per queue.
+-- Errors: MQ001 (argument, or another mode than pinned), MQ002 (name), MQ003 (unknown topic), MQ005
+-- (unknown subscription), 55P03, 40001.
 create function mqpg.unpin(consumer_group text, topic text, queue_id int default null, consumer text default null)
 returns void
 language plpgsql as $$
@@ -5611,8 +6119,8 @@ declare
 begin
     if v_subscription.mode <> 'pinned' then
         raise exception using errcode = 'MQ001', message = format(
-            'unpin is for mode pinned; consumer group %L reads topic %L in mode %s', unpin.consumer_group,
-            unpin.topic, v_subscription.mode);
+            'unpin() is allowed only in mode pinned; consumer group %L reads topic %L in mode %s',
+            unpin.consumer_group, unpin.topic, v_subscription.mode);
     end if;
     if unpin.queue_id is not null then
         perform mqpg._check_range('queue_id', unpin.queue_id, -1, v_topic.queues - 1);
@@ -5632,7 +6140,8 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.unpin(text, text, int, text) is 'End a consumer''s ownership of pinned queues';
+comment on function mqpg.unpin(text, text, int, text) is
+    'End a consumer''s ownership of pinned queues';
 
 -- functions/consume/_unchosen.sql
 -- What the filters of subscriptions, as they are now, do not choose of the messages in their topics' queues: such a
@@ -8465,8 +8974,9 @@ $$;
 comment on function mqpg.append(int) is 'One pass of the appender; returns the number of messages appended';
 
 -- views/half_parked.sql
--- Halves that nobody could answer for and whose group parks them: settle() or rearm() them.
--- check_at is when they were first due. Cost: a few lookups for each archived entry of the op-log queue.
+-- Half messages for which no checker had an answer and whose producer group parks such messages. An
+-- administrator decides them with settle() or has them checked again with rearm().
+-- Cost: a few index lookups for each archived entry of the op-log queue.
 create view mqpg.half_parked as
 select
     a.message ->> 'handle' as handle,
@@ -8484,12 +8994,19 @@ inner join mqpg.topic as t on m.topic_id = t.topic_id
 cross join lateral mqpg._checks(i.message_id) as k
 cross join lateral mqpg._last_reason(i.message_id) as r (reason)
 where not mqpg._is_decided(i.message_id);
-comment on view mqpg.half_parked is 'Half messages parked for a decision by hand';
+comment on view mqpg.half_parked is
+    'Half messages that are parked until an administrator decides them';
+comment on column mqpg.half_parked.prepared_at is 'When prepare() stored it';
+comment on column mqpg.half_parked.check_at is 'When it was first due for a check';
+comment on column mqpg.half_parked.checks is 'Number of checks so far';
+comment on column mqpg.half_parked.reason is 'The last reason that a check-back gave';
+comment on column mqpg.half_parked.parked_at is 'When it was parked';
 
 -- views/half_pending.sql
--- Halves that are neither decided nor parked. check_at is when the next check is due. They are in the op-log queue,
--- or newer than the last pass that fed it, so the log is not searched.
--- Cost: a few lookups for each entry of the op-log queue and each half of about the last second.
+-- Half messages that are neither decided nor parked. Each of them has an entry in the op-log queue
+-- or is newer than the last time the queue was filled, so the view need not search the whole log.
+-- Cost: a few index lookups for each entry of the op-log queue and for each half message of about
+-- the last second.
 create view mqpg.half_pending as
 with newest as materialized (
     select h.snapshot from mqpg.half_tick as h
@@ -8537,12 +9054,16 @@ left join mqpg.producer_group as g on m.producer_group_id = g.producer_group_id
 cross join lateral mqpg._checks(c.message_id) as k
 cross join lateral mqpg._last_reason(c.message_id) as r (reason)
 where not mqpg._is_decided(c.message_id);
-comment on view mqpg.half_pending is 'Undecided half messages that are not parked';
+comment on view mqpg.half_pending is 'Half messages that are neither decided nor parked';
+comment on column mqpg.half_pending.prepared_at is 'When prepare() stored it';
+comment on column mqpg.half_pending.check_at is 'When its next check is due';
+comment on column mqpg.half_pending.checks is 'Number of checks so far';
+comment on column mqpg.half_pending.reason is 'The last reason that a check-back gave';
 
 -- views/losses.sql
--- What consumer groups lost by a policy of the topic (lose_after, lose_over), newest first. The offsets that a group
--- got by itself or skipped on purpose are not losses: see the table jump.
--- Cost: reads the table jump.
+-- Messages that consumer groups lost by a policy of the topic (lose_after, lose_over), newest
+-- first. Offsets that a group was moved over by seek() or purge_topic() are no losses.
+-- Cost: reads the table of skipped offsets once.
 create view mqpg.losses as
 select
     j.at,
@@ -8558,13 +9079,19 @@ select
 from mqpg.jump as j
 where j.why in ('age', 'size') and not j.back
 order by j.jump_id desc;
-comment on view mqpg.losses is 'Messages that consumer groups lost by policy';
+comment on view mqpg.losses is
+    'Messages that consumer groups lost by a policy of the topic, newest first';
+comment on column mqpg.losses.consumer is 'Mode broadcast: the consumer that lost them; else null';
+comment on column mqpg.losses.queue_id is '-1: the retry lane';
+comment on column mqpg.losses.from_offset is 'First offset that was lost';
+comment on column mqpg.losses.to_offset is 'Offset after the last one that was lost';
+comment on column mqpg.losses.messages is 'Number of offsets in between';
+comment on column mqpg.losses.why is 'age (lose_after) | size (lose_over)';
 
 -- views/orphans.sql
--- Messages that nobody will get, since their topic was dropped while their transaction was open: send() and commit()
--- take no lock on the topic. Those that became visible after the drop, and halves of a dropped topic that can still
--- be decided.
--- Cost: for each dropped topic the rows of its queues, and the undecided halves.
+-- Messages that no group will get, because their topic was dropped while their transaction was
+-- open. send() and commit() take no lock on the topic, so this can happen.
+-- Cost: for each dropped topic, its rows in the consume queues and the undecided half messages.
 create view mqpg.orphans as
 select
     d.name as topic,
@@ -8586,11 +9113,15 @@ select
     ) as undecided
 from mqpg.dropped_topic as d;
 comment on view mqpg.orphans is 'Messages of dropped topics that arrived after the drop';
+comment on column mqpg.orphans.forced is 'Whether drop_topic() was called with force';
+comment on column mqpg.orphans.messages is 'Number of messages that became visible after the drop';
+comment on column mqpg.orphans.undecided is 'Number of its half messages that can still be decided';
 
 -- views/pins.sql
--- What keeps closed segments from being dropped: the offsets that a consumer group (or a member of a broadcast group)
--- has not read in them, since when the segment is closed, and about how many bytes that is.
--- Cost: see _pins(): a few lookups for each queue of each subscription and closed segment.
+-- Unread messages that keep closed segments from being dropped: for each group (or member of a
+-- broadcast group) and queue, which offsets of the segment it has not read, and about how many
+-- bytes these are.
+-- Cost: a few index lookups for each closed segment and each queue of each subscription.
 create view mqpg.pins as
 select
     p.consumer_group,
@@ -8606,10 +9137,18 @@ select
     p.bytes
 from mqpg._pins() as p;
 comment on view mqpg.pins is 'Unread messages that keep closed segments from being dropped';
+comment on column mqpg.pins.consumer is 'Mode broadcast: the consumer; else null';
+comment on column mqpg.pins.queue_id is '-1: the retry lane';
+comment on column mqpg.pins.segment_no is 'The closed tick segment that cannot be dropped';
+comment on column mqpg.pins.age is 'Time since the segment was closed';
+comment on column mqpg.pins.from_offset is 'First unread offset in the segment';
+comment on column mqpg.pins.to_offset is 'Offset after the last one in the segment';
+comment on column mqpg.pins.messages is 'Number of offsets in between';
+comment on column mqpg.pins.bytes is 'About how many bytes the messages take';
 
 -- views/queue_depth.sql
--- What each queue holds: messages at oldest_offset to next_offset - 1 can be read.
--- Cost: two index lookups a partition for each queue.
+-- What each queue holds: the messages at the offsets from oldest_offset to next_offset - 1.
+-- Cost: two index lookups per partition for each queue.
 create view mqpg.queue_depth as
 select
     t.name as topic,
@@ -8619,12 +9158,12 @@ select
 from mqpg.topic as t
 cross join lateral generate_series(0, t.queues - 1) as q (queue_id);
 comment on view mqpg.queue_depth is 'Oldest and next offset of each queue';
+comment on column mqpg.queue_depth.oldest_offset is 'The first offset that can still be read';
+comment on column mqpg.queue_depth.next_offset is 'The offset that the next appended message gets';
 
 -- views/subscription_lag.sql
--- How far each subscription is on each queue; queue -1 is its retry lane. lag counts what is not acknowledged, in
--- flight or not; claims are deliveries that were not given back; owner is the consumer of a pinned queue, or the member
--- of a broadcast group whose position it is.
--- Cost: two index lookups a partition for each queue of each subscription.
+-- How far each subscription has come on each queue.
+-- Cost: two index lookups per partition for each queue of each subscription.
 create view mqpg.subscription_lag as
 select
     s.consumer_group,
@@ -8658,10 +9197,19 @@ cross join lateral mqpg._tail(
 ) as n (next_offset)
 where s.mode <> 'broadcast' or s.member <> '';
 comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
+comment on column mqpg.subscription_lag.queue_id is '-1: the subscription''s retry lane';
+comment on column mqpg.subscription_lag.committed is 'All messages below this offset are done';
+comment on column mqpg.subscription_lag.next_offset is
+    'The offset that the next appended message gets';
+comment on column mqpg.subscription_lag.lag is
+    'Number of messages that are not acknowledged, in flight or not';
+comment on column mqpg.subscription_lag.claims is 'Number of open deliveries';
+comment on column mqpg.subscription_lag.owner is
+    'Mode pinned: the consumer that owns the queue; mode broadcast: the member; else null';
 
 -- views/topics.sql
--- Topics and their settings. paused: it delivers nothing to anybody.
--- Cost: one row a topic.
+-- Topics and their settings.
+-- Cost: one row per topic.
 create view mqpg.topics as
 select
     t.name as topic,
@@ -8677,10 +9225,21 @@ select
     t.created_at
 from mqpg.topic as t;
 comment on view mqpg.topics is 'Topics and their settings';
+comment on column mqpg.topics.kind is 'normal | relay';
+comment on column mqpg.topics.queues is 'Number of ordered queues';
+comment on column mqpg.topics.paused is 'true: receive() returns nothing to any group';
+comment on column mqpg.topics.max_payload is 'Greatest size of a payload, in bytes';
+comment on column mqpg.topics.message_ttl is
+    'A message that a group did not get within this time after it became visible expires; null: never';
+comment on column mqpg.topics.on_expired is 'skip (counts as consumed) | dead_letter';
+comment on column mqpg.topics.lose_after is
+    'Unread messages may be dropped this long after their segment was closed; null: never';
+comment on column mqpg.topics.lose_over is
+    'Unread messages of a group may be dropped beyond this many bytes; null: never';
 
 -- views/worker_status.sql
--- Worker processes; alive: heard of within 30 s and not stopped.
--- Cost: one row a worker.
+-- Worker processes, and whether they are alive.
+-- Cost: one row per worker.
 create view mqpg.worker_status as
 select
     w.worker_id,
@@ -8694,18 +9253,31 @@ select
     w.detail
 from mqpg.worker as w;
 comment on view mqpg.worker_status is 'Worker processes and whether they are alive';
+comment on column mqpg.worker_status.role is 'appender | compensator | keeper | consumer';
+comment on column mqpg.worker_status.state is 'active | standby | stopped';
+comment on column mqpg.worker_status.alive is
+    'Not stopped, and its last heartbeat is at most 30 s old';
+comment on column mqpg.worker_status.seen_at is 'Time of the last heartbeat';
+comment on column mqpg.worker_status.detail is 'What the worker reports about its work';
 
 -- triggers/settings_check.sql
+-- Validates a setting before it is stored: its value must lie between `least` and `most`.
+-- Cost: negligible.
 create trigger settings_check before insert or update on mqpg.settings
 for each row execute function mqpg._check_setting();
 
 -- triggers/settings_dedup_window.sql
+-- Renumbers the known dedup ids when the setting dedup_window changes, because their slots are
+-- numbered in units of it.
+-- Locks: the keeper's lock, and ACCESS EXCLUSIVE on dedup.
+-- Cost: one row for each known dedup id, and DDL.
 create trigger settings_dedup_window after update on mqpg.settings
 for each row when (new.name = 'dedup_window' and new.value::interval <> old.value::interval)
 execute function mqpg._renumber_dedup();
 
 -- start.sql
--- Makes a fresh installation usable at once: the first partitions, and a first tick whose snapshot saw nothing.
+-- The last step of an installation: it makes the first partitions and a first tick whose snapshot
+-- sees no transaction, so that the queue works at once, without any worker.
 select mqpg._make_segments();
 insert into mqpg.tick (
     tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
