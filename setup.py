@@ -25,7 +25,7 @@ def packages() -> list[str]:
     ]
 
 
-class BuildWithSchema(build_py):
+class BuildWithSchema(build_py):  # type: ignore[misc]  # setuptools has no types
     """Puts the assembled first migration into a wheel; an editable install assembles it whenever it is needed."""
 
     def run(self) -> None:
