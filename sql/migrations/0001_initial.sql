@@ -1148,9 +1148,9 @@ $$;
 comment on function mqpg._wait_as_set() is 'Internal: wait for locks as the setting lock_timeout says';
 
 -- functions/lookup/_message.sql
--- What is stored of one message, from its record batch or, where the segment is gone, from held; no row where
--- neither has it.
--- Locks: none. Cost: one row of the commit log.
+-- What is stored of one message, also when its segment was dropped. No row when nothing is.
+-- Locks: none.
+-- Cost: one row of the commit log.
 create function mqpg._message(message_id bigint) returns table (
     topic_id int, queue_id smallint, producer_group_id int, kind "char", xid xid8, nonce uuid, key text, tag text,
     headers jsonb, payload json, delay interval, check_at timestamptz, born_at timestamptz, held boolean
@@ -1978,24 +1978,30 @@ $$;
 comment on function mqpg._parse_handle(text) is 'Internal: parts of a handle, nulls if malformed';
 
 -- functions/half/_phase_headers.sql
--- The headers of a phase of a relay topic's half: the message's own, and which phase of which half this is.
--- Locks: none. Cost: none to speak of. Errors: MQ001 (headers that are no object).
+-- The headers of a message that carries a phase of a relay topic's half message: the half message's
+-- own headers, and which phase of which half message this is.
+-- Locks: none.
+-- Cost: negligible.
+-- Errors: MQ001 (headers are not an object).
 create function mqpg._phase_headers(headers jsonb, phase text, handle text) returns jsonb
 language plpgsql immutable as $$
 begin
     if jsonb_typeof(_phase_headers.headers) not in ('object', 'null') then
         raise exception using errcode = 'MQ001', message = format(
-            'headers must be a JSON object in a relay topic, not %s', jsonb_typeof(_phase_headers.headers));
+            'headers must be null or a JSON object in a relay topic, not %s', jsonb_typeof(_phase_headers.headers));
     end if;
     return coalesce(nullif(_phase_headers.headers, 'null'), '{}')
         || jsonb_build_object('mqpg-phase', _phase_headers.phase, 'mqpg-handle', _phase_headers.handle);
 end
 $$;
-comment on function mqpg._phase_headers(jsonb, text, text) is 'Internal: headers of a relay topic''s message';
+comment on function mqpg._phase_headers(jsonb, text, text) is
+    'Internal: headers of a relay topic''s message';
 
 -- functions/half/_relay_half.sql
--- What a phase of a relay topic's half is made of; from held where its segment is gone.
--- Locks: none. Cost: one row of the commit log.
+-- The content of a relay topic's half message, which its phases carry; also when its segment was
+-- dropped.
+-- Locks: none.
+-- Cost: one row of the commit log.
 create function mqpg._relay_half(message_id bigint) returns table (
     topic_id int, queue_id smallint, incarnation int, nonce uuid, delay interval, key text, tag text, headers jsonb,
     payload json
@@ -2011,14 +2017,17 @@ language sql stable as $$
     where h.message_id = _relay_half.message_id
         and not exists (select from mqpg.commit_log l where l.batch_id = _relay_half.message_id / 1024)
 $$;
-comment on function mqpg._relay_half(bigint) is 'Internal: a relay topic''s half';
+comment on function mqpg._relay_half(bigint) is 'Internal: a relay topic''s half message';
 
 -- functions/half/_relay_decisions.sql
--- Sends the COMMIT or ROLLBACK of relay topics' halves that a call has just decided (protocol T4): a message for each,
--- in the queue of its PREPARE, under the batch id that the decision names. COMMIT carries the final payload, else the
--- prepared one, so that a consumer needs nothing else; ROLLBACK carries null. A delayed half delays its COMMIT.
--- Arguments as of _store_finals; `decided` are the relay topics' halves that the call decided.
--- Locks: none beyond the new rows. Cost: one row read and one written each. Errors: MQ001, MQ010, 22P02 (not JSON).
+-- Sends the COMMIT or ROLLBACK of a relay topic's half messages that the caller has just decided
+-- (protocol T4): one message for each, in the queue of its PREPARE, under the batch id that the
+-- decision names. A COMMIT carries the final payload, or else the prepared one, so that a consumer
+-- needs nothing else. A ROLLBACK carries null. A half message with a delay delays its COMMIT.
+-- The argument `decided` names the half messages of relay topics that this call decided.
+-- Locks: only the new rows.
+-- Cost: one row read and one written for each half message.
+-- Errors: MQ001, MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg._relay_decisions(
     xid xid8, at timestamptz, op "char", ids bigint [], payloads text [], halves bigint [], batches bigint [],
     decided bigint []
@@ -2059,11 +2068,13 @@ end
 $$;
 comment on function mqpg._relay_decisions(
     xid8, timestamptz, "char", bigint [], text [], bigint [], bigint [], bigint []
-) is 'Internal: send the decisions over a relay topic''s halves';
+) is 'Internal: send the decisions about a relay topic''s half messages';
 
 -- functions/half/_forget_entry.sql
--- Takes a decided half's entry out of the op-log queue; a parked one stays in the archive as the record of it.
--- Locks: the entry's row; one that a check-back holds is left to it. Cost: one index lookup, one delete.
+-- Removes the entry of a decided half message from the op-log queue. A parked one stays in the
+-- archive as the record of it.
+-- Locks: the entry's row; an entry that a running check-back has locked is left to that one.
+-- Cost: one index lookup, one delete.
 create function mqpg._forget_entry(message_id bigint) returns void
 language plpgsql as $$
 declare
@@ -2077,11 +2088,13 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._forget_entry(bigint) is 'Internal: drop the op-log entry of a decided half';
+comment on function mqpg._forget_entry(bigint) is
+    'Internal: remove the op-log entry of a decided half message';
 
 -- functions/half/_half_row.sql
--- What the views show of a half message, without its body; from held where its segment is gone.
--- Locks: none. Cost: one index lookup.
+-- What is stored of a half message, without its body; also when its segment was dropped.
+-- Locks: none.
+-- Cost: one index lookup.
 create function mqpg._half_row(message_id bigint) returns table (
     topic_id int, producer_group_id int, incarnation int, nonce uuid, born_at timestamptz, check_at timestamptz
 )
@@ -2097,17 +2110,20 @@ comment on function mqpg._half_row(bigint) is 'Internal: a half message without 
 
 -- functions/half/_is_decided.sql
 -- Whether a half message is committed or rolled back.
--- Locks: none. Cost: one index lookup.
+-- Locks: none.
+-- Cost: one index lookup.
 create function mqpg._is_decided(message_id bigint) returns boolean
 language sql stable as $$
     select exists (select from mqpg.op_log o where o.message_id = _is_decided.message_id and o.stage = 0)
 $$;
-comment on function mqpg._is_decided(bigint) is 'Internal: whether a half is decided';
+comment on function mqpg._is_decided(bigint) is 'Internal: whether a half message is decided';
 
 -- functions/find/_cursor_from.sql
--- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an
--- offset; null if none. There both only ever grow with the version, so it is found by halving.
--- Locks: none. Cost: log2(versions) index lookups.
+-- The first version of a cursor within an era whose `claimed` (or, with done, `committed`) is above
+-- an offset; null if there is none. Within an era both only grow with the version, so a binary
+-- search finds it.
+-- Locks: none.
+-- Cost: log2(versions) index lookups.
 create function mqpg._cursor_from(
     subscription_id int, queue_id int, queue_offset bigint, done boolean, from_version bigint, to_version bigint
 ) returns bigint
@@ -2139,11 +2155,13 @@ begin
 end
 $$;
 comment on function mqpg._cursor_from(int, int, bigint, boolean, bigint, bigint) is
-    'Internal: cursor version that passed an offset';
+    'Internal: the cursor version that moved past an offset';
 
 -- functions/find/_eras.sql
--- The stretches of a cursor's history, first and last version, in which positions only grow: a seek begins another.
--- Locks: none. Cost: one index lookup a slot, and one row a seek (or purge, or loss by policy).
+-- The eras of a cursor's history, each with its first and last version. Positions only grow within
+-- an era; a seek begins the next one.
+-- Locks: none.
+-- Cost: one index lookup per slot, and one row for each seek, purge or loss by policy.
 create function mqpg._eras(subscription_id int, queue_id int) returns table (from_version bigint, to_version bigint)
 language sql stable as $$
     with bound as (
@@ -2158,13 +2176,15 @@ language sql stable as $$
         where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id))
     from bound b
 $$;
-comment on function mqpg._eras(int, int) is 'Internal: stretches of a cursor''s history between seeks';
+comment on function mqpg._eras(int, int) is 'Internal: parts of a cursor''s history between seeks';
 
 -- functions/find/_deliveries_of.sql
--- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back; failed_at
--- and reason where it was nacked and stayed at its place (block_key, block_queue).
--- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of the
--- last.
+-- The deliveries of one offset of a queue to one subscription, as far back as the cursor's history
+-- goes. failed_at and reason are set where it was nacked and retried at its place (block_key,
+-- block_queue).
+-- Locks: none.
+-- Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of
+-- the last.
 create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint) returns table (
     at timestamptz, attempt int, consumer text, lease_until timestamptz, failed_at timestamptz, reason text
 )
@@ -2192,12 +2212,14 @@ language sql stable as $$
         and (k.picked is null or _deliveries_of.queue_offset = any(k.picked))
     order by c.version
 $$;
-comment on function mqpg._deliveries_of(int, int, bigint) is 'Internal: deliveries of an offset to a subscription';
+comment on function mqpg._deliveries_of(int, int, bigint) is
+    'Internal: deliveries of an offset to a subscription';
 
 -- functions/find/_offset_of.sql
--- The offset that a tick gave to a message in one queue (queue -1: the retry lane of subscription_id); null where
--- the tick's rows are gone.
--- Locks: none. Cost: the rows that the tick wrote for the queue.
+-- The offset that a tick gave to a message in one queue (-1: the retry lane of subscription_id);
+-- null where the tick's rows were dropped.
+-- Locks: none.
+-- Cost: the rows that the tick wrote for the queue.
 create function mqpg._offset_of(tick_id bigint, topic_id int, queue_id int, subscription_id int, message_id bigint)
 returns bigint
 language sql stable as $$
@@ -2210,14 +2232,19 @@ language sql stable as $$
         and _offset_of.message_id < u.first_id + coalesce(c.starts[u.i + 1], c.n) - u.start
     order by 1 limit 1
 $$;
-comment on function mqpg._offset_of(bigint, int, int, int, bigint) is 'Internal: offset of a message in a tick';
+comment on function mqpg._offset_of(bigint, int, int, int, bigint) is
+    'Internal: offset that a tick gave to a message';
 
 -- functions/find/_place.sql
--- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), relayed (committed in a
--- relay topic: its phases are messages of their own), delayed, recalled, pending (sent, not appended yet) or
--- appended; and of an appended one the tick and the offset, null where those rows are gone. body_id is where its
--- body lies: a commit may have brought its own.
--- Locks: none. Cost: a few index lookups; see _tick_of().
+-- The state of a message, and for an appended one its tick and offset, which are null where those
+-- rows were dropped.
+-- state: prepared, rolled_back, committed (decided, not appended yet), relayed (committed in a
+-- relay topic, where its phases are messages of their own), delayed, recalled, pending (sent, not
+-- appended yet) or appended. body_id is the message id that the body lies under, because a commit
+-- may have brought another payload.
+-- Locks: none.
+-- Cost: a few index lookups; twice log2(ticks) more for a transaction that was open during a tick,
+-- or a delay.
 create function mqpg._place(
     message_id bigint, topic_id int, queue_id int, kind "char", xid xid8,
     out state text, out body_id bigint, out tick_id bigint, out queue_offset bigint
@@ -2247,12 +2274,12 @@ begin
             state := 'recalled';
             return;
         end if;
-        -- put off for an open recall it has several rows, and only the pass that decided knows which one counted
+        -- A message postponed by an open recall has several rows. Only the transaction that decided says which counted.
         select d.* into v_delayed from mqpg.delayed d
         where d.first_id between _place.message_id - 1023 and _place.message_id
             and d.first_id + d.n > _place.message_id and d.subscription_id = 0
         order by d.first_id desc, d.visible_at desc limit 1;
-        -- its row is dropped only when it is appended and past retention
+        -- Without a row it was appended: a row is dropped only after that, when its retention is over.
         tick_id := case
             when v_due.op = 'd' then (select min(t.tick_id) from mqpg.tick t where t.xid = v_due.xid)
             else mqpg._tick_of(v_delayed.xid, v_delayed.visible_at)
@@ -2272,13 +2299,16 @@ begin
     queue_offset := mqpg._offset_of(tick_id, _place.topic_id, _place.queue_id, 0, _place.message_id);
 end
 $$;
-comment on function mqpg._place(bigint, int, int, "char", xid8) is 'Internal: state and offset of a message';
+comment on function mqpg._place(bigint, int, int, "char", xid8) is
+    'Internal: state and offset of a message';
 
 -- functions/find/_tick_of.sql
--- The first tick that covers a transaction's rows: whose snapshot sees its xid and, for what was delayed, whose
--- due time has come. Both only ever turn from no to yes, so it is found by halving. Null: not appended yet (or, for
--- rows older than every tick that is left, the oldest one left).
--- Locks: none. Cost: one index lookup; twice log2(ticks) more for a transaction that outlived a tick, or a delay.
+-- The first tick that covers a transaction's rows: its snapshot sees the xid and, for delayed
+-- messages, its due time is reached. Both change only from no to yes, so a binary search finds it.
+-- Null: not appended yet. For rows older than every remaining tick it is the oldest remaining one.
+-- Locks: none.
+-- Cost: one index lookup; twice log2(ticks) more for a transaction that was open during a tick, or
+-- a delay.
 create function mqpg._tick_of(xid xid8, visible_at timestamptz default '-infinity') returns bigint
 language plpgsql stable as $$
 declare
@@ -2321,14 +2351,21 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._tick_of(xid8, timestamptz) is 'Internal: the tick that appended a transaction''s rows';
+comment on function mqpg._tick_of(xid8, timestamptz) is
+    'Internal: the tick that appended a transaction''s rows';
 
 -- functions/find/find_by_key.sql
--- Every message of a topic with that key that is still stored, oldest first, also undecided, delayed and not yet
--- appended ones. state: prepared, rolled_back, committed (decided, not appended yet), delayed, recalled, pending
--- (sent, not appended yet), appended. The payload is the one delivered, where a commit brought its own.
--- Locks: none. Cost: one index lookup a segment, and a few for each message found.
--- Errors: MQ001 (null key), MQ002, MQ003.
+-- Finds every stored message of a topic with a given key, oldest first, including undecided,
+-- delayed and not yet appended ones.
+-- Arguments:
+--   topic: name of the topic.
+--   key: the key.
+-- Returns: state is prepared, rolled_back, committed (decided, not appended yet), relayed, delayed,
+-- recalled, pending (sent, not appended yet) or appended. payload is the delivered one, also where
+-- a commit replaced it.
+-- Locks: none.
+-- Cost: one index lookup per segment, and a few for each message found.
+-- Errors: MQ001 (key is null), MQ002 (name), MQ003 (unknown topic).
 create function mqpg.find_by_key(topic text, key text) returns table (
     message_id bigint, queue_id int, queue_offset bigint, state text, born_at timestamptz, payload json
 )
@@ -2362,12 +2399,21 @@ $$;
 comment on function mqpg.find_by_key(text, text) is 'Messages of a topic with a key, whatever their state';
 
 -- functions/find/trace.sql
--- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
--- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and done, per subscription, as far as
--- the cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the
--- reason) and its own appended and delivered; dead, redriven, discarded. No row where nothing is known of the id any
--- more.
--- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
+-- The history of one message, in order of time. No row when nothing is stored of it any more.
+-- Arguments:
+--   message_id: id of the message.
+-- Returns: one row per event, as far back as the history goes:
+--   born or prepared: it was sent or prepared.
+--   asked, waited, parked, rearmed, settled: its check-back.
+--   decided, due, recalled: decisions about it.
+--   appended: it got its offset (tick, queue, offset), in its queue or in a retry lane.
+--   delivered, done, filtered: for each subscription.
+--   left_out, moved_back: a seek, purge, expiry or policy moved a subscription over it.
+--   retry: an attempt failed (with the reason), and the next one is due.
+--   dead, redriven, discarded: it became a dead letter, and what became of that.
+-- Locks: none.
+-- Cost: a few index lookups for each event.
+-- Errors: MQ001 (null).
 create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
 language plpgsql stable as $$
 declare
@@ -2385,7 +2431,7 @@ begin
     where v_message.kind is not null;
     return query
     with lane as (
-        -- what subscriptions took the message by: the topic's queue, or their retry lane
+        -- the lanes by which subscriptions get the message: the topic's queue, or their retry lane
         select s.subscription_id, s.consumer_group, s.member, v_message.queue_id::int as queue_id, v_place.queue_offset,
             1 as attempt
         from mqpg.subscription s
@@ -2450,7 +2496,7 @@ begin
                 l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
         where c.action not in ('s', 'k', 'q', 'x', 'i')
         union all
-        -- left out by a seek, a purge, expiry or a policy; or to be delivered again by a seek back
+        -- skipped by a seek, a purge, expiry or a policy, or to be delivered again after a seek back
         select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(
             'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
             'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5
@@ -2482,7 +2528,7 @@ begin
     select s.at, s.event, jsonb_strip_nulls(s.detail) from story s order by s.at, s.place;
 end
 $$;
-comment on function mqpg.trace(bigint) is 'What happened to one message, in order of time';
+comment on function mqpg.trace(bigint) is 'The history of one message, in order of time';
 
 -- functions/topic/_check_one_of.sql
 -- Refuses a value that is not one of the allowed words (MQ001), naming them.
@@ -3749,11 +3795,13 @@ comment on function mqpg._store_finals(xid8, timestamptz, bigint [], text [], bi
     is 'Internal: write the final payloads of a commit_batch';
 
 -- functions/transact/_prepared_before.sql
--- Registers the dedup id of a half message: null where it is new, else the handle of the half that had it first within
--- the dedup window, whatever has become of that half. A repeated PREPARE is absorbed by this, and one that comes after
--- the COMMIT arms nothing again.
--- Locks: the dedup id's keys; waits for a running prepare of the same id. Cost: two index inserts.
--- Errors: MQ001 (length of the id), MQ018 (the id is a message's of send()), 40001 (REPEATABLE READ callers).
+-- Registers the dedup id of a half message. Returns null when the id is new, else the handle of the
+-- half message that had it first within the dedup window, whatever became of that one. A repeated
+-- PREPARE therefore has no effect, even when it arrives after the COMMIT.
+-- Locks: the dedup id's keys; waits for a running prepare() with the same id.
+-- Cost: two index inserts.
+-- Errors: MQ001 (length of the id), MQ018 (a message of send() has the id), 40001 (REPEATABLE READ
+-- callers).
 create function mqpg._prepared_before(topic_id int, dedup_id text, message_id bigint) returns text
 language plpgsql as $$
 declare
@@ -3767,17 +3815,22 @@ begin
     select h.incarnation, h.nonce into v_half from mqpg._half_row(v_first) h where h.nonce is not null;
     if not found then
         raise exception using errcode = 'MQ018', message = format(
-            'dedup_id %L was used by message %s, which is no half message or is gone', _prepared_before.dedup_id, v_first);
+            'dedup_id %L was already used by message %s, which is not a half message or is gone',
+            _prepared_before.dedup_id, v_first);
     end if;
     return mqpg._handle(v_half.incarnation, v_first, v_half.nonce);
 end
 $$;
-comment on function mqpg._prepared_before(int, text, bigint) is 'Internal: first half with a dedup id';
+comment on function mqpg._prepared_before(int, text, bigint) is
+    'Internal: the first half message with a dedup id';
 
 -- functions/transact/_relay_prepares.sql
--- Sends the PREPARE of halves that were just stored in a relay topic (protocol T4): a message for each, in the half's
--- queue, with its key, tag and body. The halves stay what they are, so check-back and decisions go on as ever.
--- Locks: none beyond the new rows. Cost: one row a record batch. Errors: MQ001 (headers that are no object).
+-- Sends the PREPARE of half messages that were just stored in a relay topic (protocol T4): one
+-- message for each, in the half message's queue, with its key, tag and body. The half messages
+-- themselves stay as they are, so check-backs and decisions work as in any topic.
+-- Locks: only the new rows.
+-- Cost: one row for each record batch.
+-- Errors: MQ001 (headers are not an object).
 create function mqpg._relay_prepares(batch_ids bigint []) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -3802,13 +3855,21 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._relay_prepares(bigint []) is 'Internal: send the PREPARE of a relay topic''s halves';
+comment on function mqpg._relay_prepares(bigint []) is
+    'Internal: send the PREPARE of a relay topic''s half messages';
 
 -- functions/transact/commit.sql
--- Commits a half message (protocol T2, step 3): idempotent, the first decision stands, and the outcome says
--- which it was. A payload given here replaces the prepared one. A delayed half counts its delay from here.
--- Locks: the decision's key; waits for another decision under way. Cost: one row read, one written.
--- Errors: MQ001 (null), MQ010, 22P02 (not JSON).
+-- Commits a half message (protocol T2, step 3). It may be repeated: the first decision stands, and
+-- the outcome says which it was.
+-- Arguments:
+--   handle: the handle from prepare(); text that is not a known handle gives the outcome `unknown`.
+--   payload: replaces the prepared payload, JSON as text, json or jsonb; without it the prepared
+--       one is delivered.
+-- Returns: committed, already_committed, already_rolled_back or unknown.
+-- A half message with a delay counts the delay from the commit.
+-- Locks: the decision's key; waits for another decision about the same half message.
+-- Cost: one row read, one written.
+-- Errors: MQ001 (null), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg.commit(handle text) returns mqpg.outcome
 language sql as $$
     select mqpg._decide(commit.handle, 'c', 'producer')
@@ -3852,10 +3913,16 @@ comment on function mqpg.commit(text, jsonb) is
     'Commit a half message with its final payload; the first decision stands';
 
 -- functions/transact/commit_batch.sql
--- Commits many half messages at once; outcomes in argument order. A null element of payloads keeps the
--- prepared payload. Handles are decided each for itself: an unknown one does not stop the others.
--- Locks: the decisions' keys in ascending order; waits for others under way. Cost: one row read and one
--- written each. Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON).
+-- Commits many half messages at once. Each is decided independently, so an unknown handle does not
+-- stop the others.
+-- Arguments:
+--   handles: the handles from prepare(); none may be null.
+--   payloads: an array as long as handles that replaces the prepared payloads, JSON as text, json
+--       or jsonb; an element that is null keeps the prepared payload.
+-- Returns: one row for each handle, in argument order, with the same outcomes as commit().
+-- Locks: the decisions' keys in ascending order; waits for other decisions about them.
+-- Cost: one row read and one written for each half message.
+-- Errors: MQ001 (a null or different lengths), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg.commit_batch(handles text []) returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome from mqpg._decide_batch(commit_batch.handles, 'c', 'producer') d
@@ -3887,11 +3954,23 @@ $$;
 comment on function mqpg.commit_batch(text [], jsonb []) is 'Commit many half messages with final payloads';
 
 -- functions/transact/local_begin.sql
--- Writes the ledger row of a local transaction in this database (protocol T2, step 2): call it first in the
--- local transaction. It fails, and with it the transaction, where a check-back came first (MQ017) or the
--- half is decided or was begun before (MQ018). The local commit waits for the disk whatever the session's
--- synchronous_commit says: a message must not outlive its business change.
--- Locks: the ledger key; waits for a check-back under way. Cost: one insert. Errors: MQ001, MQ006, MQ017, MQ018.
+-- Writes the ledger row of a local transaction in this database (protocol T2, step 2). Call it as
+-- the first statement of the local transaction. It fails, and with it the transaction, when a
+-- check-back came first or when the half message is already decided.
+-- The local commit is flushed to disk whatever the session's synchronous_commit says, because a
+-- message must not outlive its business change.
+-- Arguments:
+--   handle: the handle from prepare().
+-- Locks: the ledger key; waits for a running check-back.
+-- Cost: one insert.
+-- Errors: MQ001 (null), MQ006 (unknown handle), MQ017 (a check-back came first), MQ018 (already
+-- decided, or the local transaction was already begun).
+--
+-- Example:
+--     begin;
+--     select mqpg.local_begin('<handle>');
+--     update accounts set balance = balance - 100 where id = 7;
+--     commit;
 create function mqpg.local_begin(handle text) returns void
 language plpgsql as $$
 declare
@@ -3904,7 +3983,8 @@ begin
     end if;
     select h.* into v_half from mqpg._half(local_begin.handle) h;
     if not v_half.known then
-        raise exception using errcode = 'MQ006', message = format('handle %L names no half message here', local_begin.handle);
+        raise exception using errcode = 'MQ006',
+            message = format('handle %L is unknown to this broker', local_begin.handle);
     end if;
     perform mqpg._force_sync();
     insert into mqpg.ledger (handle) values (local_begin.handle) on conflict do nothing;
@@ -3912,10 +3992,10 @@ begin
         select l.entry into strict v_entry from mqpg.ledger l where l.handle = local_begin.handle;
         if v_entry = 'fence' then
             raise exception using errcode = 'MQ017',
-                message = format('a check-back came first: half message %s is rolled back', v_half.message_id);
+                message = format('half message %s was rolled back, because a check-back came first', v_half.message_id);
         end if;
         raise exception using errcode = 'MQ018',
-            message = format('the local transaction of half message %s was begun before', v_half.message_id);
+            message = format('the local transaction of half message %s was already begun', v_half.message_id);
     end if;
     select o.op into v_decision from mqpg.op_log o where o.message_id = v_half.message_id and o.stage = 0;
     if found then
@@ -3925,15 +4005,35 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.local_begin(text) is 'Ledger row in this database: first statement of the local transaction';
+comment on function mqpg.local_begin(text) is
+    'Ledger row in this database: the first statement of a local transaction';
 
 -- functions/transact/prepare.sql
--- Stores a half message, invisible until commit(), and returns its handle (protocol T2, step 1). Call it in
--- a transaction of its own and commit that before the local transaction begins. The commit waits for the
--- disk whatever the session's synchronous_commit says. A dedup_id makes it repeatable: one seen within the window
--- stores nothing and returns the first half's handle. In a relay topic its PREPARE goes to the consumers (protocol T4).
--- Locks: none beyond the new row (with a dedup id: waits for a running prepare of the same id).
--- Cost: one row of the commit log. Errors: MQ001, MQ003, MQ004, MQ010, MQ018 (the dedup id is a send's).
+-- Stores a half message, which stays invisible until commit() (protocol T2, step 1). Call it in a
+-- transaction of its own, and commit that before the local transaction begins. That commit is
+-- flushed to disk whatever the session's synchronous_commit says.
+-- In a relay topic a message with the PREPARE also goes to the consumers (protocol T4).
+-- Arguments:
+--   topic: name of the topic.
+--   payload: the body, JSON as text, json or jsonb; at most the topic's max_payload bytes.
+--   producer_group: name of the group that says how the half message is checked back.
+--   key, tag, headers: as in send(); default null.
+--   check_after: how long after now the half message is checked back while it is undecided, at
+--       least 10 ms and at most the topic's retention; null (default): the group's check_after.
+--   delay: how long after the commit the message becomes visible, at most the topic's retention;
+--       null (default): at once.
+--   dedup_id: an id seen before within the setting dedup_window stores nothing and returns the
+--       first half message's handle; default null.
+-- Returns: the handle, opaque text. It is a secret.
+-- Locks: only the new row. With a dedup_id it waits for a running prepare() with the same id.
+-- Cost: one row of the commit log.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ004 (unknown group), MQ010 (payload too
+-- large), MQ018 (a message of send() has the dedup_id), 22P02 (not JSON).
+--
+-- Example:
+--     select mqpg.prepare('orders', '{"id": 7}', 'shop', key => '7');    -- commit, then:
+--     -- the local transaction, which records the handle; when it is committed:
+--     select mqpg.commit('<handle>');
 create function mqpg.prepare(
     topic text, payload text, producer_group text, key text default null, tag text default null,
     headers jsonb default null, check_after interval default null, delay interval default null,
@@ -3973,10 +4073,10 @@ begin
         perform mqpg._check_half_times(
             mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
     end if;
-    if current_setting('synchronous_commit') in ('off', 'local') then    -- a call saved, as nearly always
+    if current_setting('synchronous_commit') in ('off', 'local') then    -- this rarely holds, and saves a call
         perform mqpg._force_sync();
     end if;
-    v_xid := pg_current_xact_id();    -- before the batch id is drawn
+    v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
     if prepare.dedup_id is not null then
         v_first := mqpg._prepared_before(v_to.topic_id, prepare.dedup_id, v_batch * 1024);
@@ -4005,8 +4105,8 @@ begin
     return mqpg._handle(v_to.broker_id, v_to.incarnation, v_batch * 1024, v_nonce);
 end
 $$;
-comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text)
-    is 'Store a half message, invisible until commit(); returns its handle';
+comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text) is
+    'Store a half message, invisible until commit(); returns its handle';
 
 create function mqpg.prepare(
     topic text, payload json, producer_group text, key text default null, tag text default null,
@@ -4017,8 +4117,8 @@ language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
         prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval, text)
-    is 'Store a half message, invisible until commit(); returns its handle';
+comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval, text) is
+    'Store a half message, invisible until commit(); returns its handle';
 
 create function mqpg.prepare(
     topic text, payload jsonb, producer_group text, key text default null, tag text default null,
@@ -4029,13 +4129,24 @@ language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
         prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval, text)
-    is 'Store a half message, invisible until commit(); returns its handle';
+comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval, text) is
+    'Store a half message, invisible until commit(); returns its handle';
 
 -- functions/transact/prepare_batch.sql
--- Stores many half messages of one topic; returns their handles in argument order. Each is decided for
--- itself. As prepare() otherwise.
--- Locks: none beyond the new rows. Cost: as send_batch. Errors: MQ001, MQ003, MQ004, MQ010.
+-- Stores many half messages of one topic. Each is decided independently.
+-- Arguments:
+--   topic: name of the topic.
+--   payloads: the bodies, JSON as text, json or jsonb; none may be null. An empty array returns
+--       nothing.
+--   producer_group: name of the group that says how the half messages are checked back.
+--   keys, tags, headers: null (default), or arrays as long as payloads; an element may be null.
+--   check_after, delay: as in prepare(), for all of them; default null.
+-- Returns: the handles, in argument order.
+-- Locks: only the new rows.
+-- Cost: one row of the commit log for up to 1024 messages or about 256 KiB; with keys, one row for
+-- each queue.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ004 (unknown group), MQ010 (payload too
+-- large), 22P02 (not JSON).
 create function mqpg.prepare_batch(
     topic text, payloads text [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null
@@ -4072,8 +4183,8 @@ begin
     order by u.o;
 end
 $$;
-comment on function mqpg.prepare_batch(text, text [], text, text [], text [], jsonb [], interval, interval)
-    is 'Store many half messages; returns their handles in argument order';
+comment on function mqpg.prepare_batch(text, text [], text, text [], text [], jsonb [], interval, interval) is
+    'Store many half messages; returns their handles in argument order';
 
 create function mqpg.prepare_batch(
     topic text, payloads json [], producer_group text, keys text [] default null, tags text [] default null,
@@ -4083,8 +4194,8 @@ language sql as $$
     select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
 $$;
-comment on function mqpg.prepare_batch(text, json [], text, text [], text [], jsonb [], interval, interval)
-    is 'Store many half messages; returns their handles in argument order';
+comment on function mqpg.prepare_batch(text, json [], text, text [], text [], jsonb [], interval, interval) is
+    'Store many half messages; returns their handles in argument order';
 
 create function mqpg.prepare_batch(
     topic text, payloads jsonb [], producer_group text, keys text [] default null, tags text [] default null,
@@ -4094,12 +4205,17 @@ language sql as $$
     select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
 $$;
-comment on function mqpg.prepare_batch(text, jsonb [], text, text [], text [], jsonb [], interval, interval)
-    is 'Store many half messages; returns their handles in argument order';
+comment on function mqpg.prepare_batch(text, jsonb [], text, text [], text [], jsonb [], interval, interval) is
+    'Store many half messages; returns their handles in argument order';
 
 -- functions/transact/rollback.sql
--- Rolls a half message back (protocol T2, step 3): idempotent, the first decision stands.
--- Locks: the decision's key; waits for another decision under way. Cost: one row read, one written.
+-- Rolls a half message back (protocol T2, step 3). It may be repeated: the first decision stands,
+-- and the outcome says which it was.
+-- Arguments:
+--   handle: the handle from prepare(); text that is not a known handle gives the outcome `unknown`.
+-- Returns: rolled_back, already_rolled_back, already_committed or unknown.
+-- Locks: the decision's key; waits for another decision about the same half message.
+-- Cost: one row read, one written.
 -- Errors: MQ001 (null).
 create function mqpg.rollback(handle text) returns mqpg.outcome
 language sql as $$
@@ -4108,14 +4224,20 @@ $$;
 comment on function mqpg.rollback(text) is 'Roll a half message back; the first decision stands';
 
 -- functions/transact/rollback_batch.sql
--- Rolls many half messages back at once; outcomes in argument order.
--- Locks: the decisions' keys in ascending order; waits for others under way. Cost: one row read and one
--- written each. Errors: MQ001 (nulls).
+-- Rolls many half messages back at once. Each is decided independently, so an unknown handle does
+-- not stop the others.
+-- Arguments:
+--   handles: the handles from prepare(); none may be null.
+-- Returns: one row for each handle, in argument order, with the same outcomes as rollback().
+-- Locks: the decisions' keys in ascending order; waits for other decisions about them.
+-- Cost: one row read and one written for each half message.
+-- Errors: MQ001 (a null).
 create function mqpg.rollback_batch(handles text []) returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome from mqpg._decide_batch(rollback_batch.handles, 'b', 'producer') d
 $$;
-comment on function mqpg.rollback_batch(text []) is 'Roll many half messages back; outcomes in argument order';
+comment on function mqpg.rollback_batch(text []) is
+    'Roll many half messages back; outcomes in argument order';
 
 -- functions/consume/_attempts.sql
 -- The attempts of a message at one subscription since it was redriven last (or first delivered), in order, as dead
@@ -6144,10 +6266,11 @@ comment on function mqpg.unpin(text, text, int, text) is
     'End a consumer''s ownership of pinned queues';
 
 -- functions/consume/_unchosen.sql
--- What the filters of subscriptions, as they are now, do not choose of the messages in their topics' queues: such a
--- message counts as consumed without a delivery, as the audit must know.
--- Locks: none. Cost: reads the bodies of all topics that are filtered, once for each such subscription.
--- Errors: MQ014, 40001.
+-- Messages in the topics' queues that the present filters of subscriptions do not choose. Such a
+-- message counts as consumed without a delivery, which the audit must know.
+-- Locks: none.
+-- Cost: reads the bodies of all filtered topics, once for each such subscription.
+-- Errors: MQ014 (a body is missing), 40001.
 create function mqpg._unchosen() returns table (subscription_id int, message_id bigint)
 language sql volatile as $$
     select s.subscription_id, u.first_id + o.o - u.start
@@ -6159,15 +6282,18 @@ language sql volatile as $$
     where (s.filter is not null or s.tags is not null) and (s.mode <> 'broadcast' or s.member <> '')
         and c.base_offset + o.o not in (select x from unnest(k.offsets) as x)
 $$;
-comment on function mqpg._unchosen() is 'Internal: messages that subscriptions'' filters do not choose';
+comment on function mqpg._unchosen() is
+    'Internal: messages that subscriptions'' filters do not choose';
 
 -- functions/check/_answer.sql
--- The answer of a compensator outside the database to a hand-out of _due_halves(): commit (with the final payload, if
--- it has one) and rollback decide and the outcome says what came of it; wait backs off (or for retry_after), counts no
--- check, and returns null. So does a decision that somebody else has under way: it is not waited for, or one forgotten
--- transaction would hold up the checks of everybody.
--- Locks: the decision's key, waited for at most 50 ms; the entry's row. Cost: one decision or one update.
--- Errors: MQ001, MQ006, MQ010, 22P02 (not JSON).
+-- Records the answer of a compensator outside the database about a half message that was handed out
+-- to it. The verdicts commit (perhaps with the final payload) and rollback decide. The verdict wait
+-- backs off, for retry_after if that is given, does not count as a check, and returns null.
+-- A decision that another transaction is making is not waited for and counts as wait. Otherwise one
+-- forgotten transaction would hold up the checks of all groups.
+-- Locks: the decision's key, waited for at most 50 ms; the entry's row.
+-- Cost: one decision or one update.
+-- Errors: MQ001 (null), MQ006 (unknown handle), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg._answer(
     handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null,
     payload text default null
@@ -6190,7 +6316,7 @@ begin
             perform mqpg._forget_entry(v_half.message_id);
             return v_outcome;
         exception when lock_not_available then
-            null;    -- wait
+            null;    -- counts as wait
         end;
     elsif v_half.decided then
         perform mqpg._forget_entry(v_half.message_id);
@@ -6203,20 +6329,22 @@ begin
     end if;
     return null;
 exception when lock_not_available then
-    return null;    -- whoever decides is taking the entry away, too
+    return null;    -- the transaction that decides removes the entry, too
 end
 $$;
-comment on function mqpg._answer(text, mqpg.verdict, text, text, interval, text)
-    is 'Internal: a compensator''s answer about a half';
+comment on function mqpg._answer(text, mqpg.verdict, text, text, interval, text) is
+    'Internal: record a compensator''s answer about a half message';
 
 -- functions/check/_ask_function.sql
--- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns
--- mqpg.verdict. Where it fails, answers null or is not such a function, verdict is null and problem says why: a
--- check without a result. A lock time-out inside it is a wait. One that hangs is ended by the session's
--- statement_timeout, which strikes once a statement: after it (timed_out) the caller must ask no other. A cancel
--- request is passed on (in the first half of that time; later it is taken for the time-out). The name is data: it
--- is looked up, never pasted.
--- Locks: the function's, each waited for at most 1 s. Cost: the function's.
+-- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb)
+-- returns mqpg.verdict. When the function fails, returns null or does not exist, verdict is null
+-- and problem says why: a check without an answer. A lock time-out inside it means wait.
+-- The session's statement_timeout ends a function that hangs. It works only once per statement, so
+-- after timed_out the caller must not ask another function. A cancel request is raised again if it
+-- comes in the first half of that time; later it cannot be distinguished from the time-out.
+-- The function's name is data: it is looked up, never pasted into SQL.
+-- Locks: the function's own, each waited for at most 1 s.
+-- Cost: the function's.
 create function mqpg._ask_function(
     target text, handle text, key text, headers jsonb, payload json,
     out verdict mqpg.verdict, out problem text, out timed_out boolean
@@ -6251,14 +6379,14 @@ exception
         problem := null;
     when query_canceled then
         v_limit := nullif(current_setting('statement_timeout'), '0')::interval;
-        -- Half of it, as the time-out runs from the statement's parsing on, which is not known here.
+        -- Half of it, because the time-out counts from the parsing of the statement, a time not known here.
         if v_limit is null or clock_timestamp() < statement_timestamp() + v_limit / 2 then
             raise;
         end if;
         verdict := null;
         problem := format('%s was cut off: it did not answer in time', _ask_function.target);
         timed_out := true;
-    when assert_failure then    -- others leaves it out
+    when assert_failure then    -- not included in others
         verdict := null;
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
     when others then
@@ -6266,12 +6394,14 @@ exception
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
 end
 $$;
-comment on function mqpg._ask_function(text, text, text, jsonb, json) is 'Internal: ask a group''s SQL function';
+comment on function mqpg._ask_function(text, text, text, jsonb, json) is
+    'Internal: ask a group''s SQL function about a half message';
 
 -- functions/check/_back_off.sql
--- How long to leave a half alone that was asked about `asked` times: the group's check_after, doubled each time,
--- at most an hour (setting retry_delay_cap).
--- Locks: none. Cost: two lookups.
+-- The time until a half message is checked again after `asked` checks: the group's check_after,
+-- doubled with each check, at most the setting retry_delay_cap.
+-- Locks: none.
+-- Cost: two lookups.
 create function mqpg._back_off(producer_group_id int, asked int) returns interval
 language sql stable as $$
     select least(
@@ -6280,17 +6410,21 @@ language sql stable as $$
     from (values (1)) as one(one)
     left join mqpg.producer_group g on g.producer_group_id = _back_off.producer_group_id
 $$;
-comment on function mqpg._back_off(int, int) is 'Internal: pause before the next check of a half';
+comment on function mqpg._back_off(int, int) is
+    'Internal: time until the next check of a half message';
 
 -- functions/check/_check_half.sql
--- Asks about one overdue half whose checker lives in this database, and acts on the answer, all in the caller's
--- transaction: the fence and the decision stand or fall together. An answer that is none counts as a check, with
--- the reason kept, and the next comes after the back-off. Returns whether there was something to ask; timed_out
--- means that the caller's statement has used up its statement_timeout.
--- A decision that somebody has under way is waited for no longer than a local transaction: the verdict is wait then,
--- and the fence goes.
--- Locks: the caller holds the entry's row; as _fence() or the function; the decision's key, waited for at most 50 ms.
--- Cost: a few lookups, an insert, a decision.
+-- Checks one overdue half message whose checker is in this database, and acts on the answer, all in
+-- the caller's transaction, so that the fence and the decision are committed or rolled back
+-- together. A check without an answer counts; its reason is recorded, and the next check comes
+-- after the back-off.
+-- Returns whether there was something to ask. timed_out means that the caller's statement has used
+-- up its statement_timeout.
+-- A local transaction or a decision that is still open means wait; then the fence is rolled back,
+-- too.
+-- Locks: the caller holds the entry's row; those of the fence or of the function; the decision's
+-- key, waited for at most 50 ms.
+-- Cost: a few lookups, an insert and a decision.
 create function mqpg._check_half(
     producer_group mqpg.producer_group, msg_id bigint, handle text, out asked boolean, out timed_out boolean
 )
@@ -6348,12 +6482,14 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._check_half(mqpg.producer_group, bigint, text) is 'Internal: check one overdue half in SQL';
+comment on function mqpg._check_half(mqpg.producer_group, bigint, text) is
+    'Internal: check one overdue half message in SQL';
 
 -- functions/check/_checks.sql
--- How often a half was asked about without being told to wait, and how often at all, since it was last
--- re-armed. (PGMQ's read_ct would count waits, too.)
--- Locks: none. Cost: one index range of check_log.
+-- How often a half message was checked since it was last rearmed: checks leaves out those that were
+-- answered with wait, asked counts all. (PGMQ's read_ct counts waits, too.)
+-- Locks: none.
+-- Cost: one index range of check_log.
 create function mqpg._checks(message_id bigint, out checks int, out asked int)
 language sql stable as $$
     select count(*) filter (where c.event = 'asked') - count(*) filter (where c.event = 'waited'),
@@ -6363,14 +6499,16 @@ language sql stable as $$
         select max(r.at) from mqpg.check_log r
         where r.message_id = _checks.message_id and r.event = 'rearmed'), '-infinity')
 $$;
-comment on function mqpg._checks(bigint) is 'Internal: how often a half was asked about';
+comment on function mqpg._checks(bigint) is 'Internal: how often a half message was checked';
 
 -- functions/check/_claim_entries.sql
--- Takes entries of one producer group that were overdue at `upto` out of the op-log queue, oldest first, and
--- hides them for the lease, as pgmq.read does; but that one's filter cannot use an index (it compares the whole
--- message inside a CASE), and so every entry of a dead group would be walked over for each of the others. It
--- also takes whole seconds only. last_read_at is left alone, for older PGMQ lack it; check_log knows better.
--- Locks: the rows, those of others are skipped. Cost: one index range, one update an entry.
+-- Leases entries of one producer group that were overdue at `upto` from the op-log queue, oldest
+-- first.
+-- It replaces pgmq.read(), whose filter cannot use an index, so that each read would go over all
+-- entries of a group whose checker fails; it also allows leases in fractions of a second. It leaves
+-- last_read_at unchanged, because older versions of PGMQ lack that column.
+-- Locks: the entries' rows; entries that others have locked are skipped.
+-- Cost: one index range, and one update for each entry.
 create function mqpg._claim_entries(producer_group text, most int, lease interval, upto timestamptz)
 returns table (msg_id bigint, handle text)
 language sql as $$
@@ -6386,15 +6524,18 @@ language sql as $$
     where q.msg_id = due.msg_id
     returning q.msg_id, q.message ->> 'handle'
 $$;
-comment on function mqpg._claim_entries(text, int, interval, timestamptz)
-    is 'Internal: lease overdue entries of a group';
+comment on function mqpg._claim_entries(text, int, interval, timestamptz) is
+    'Internal: lease overdue entries of a producer group';
 
 -- functions/check/_due_halves.sql
--- Hands out overdue halves of one group, each for the length of the lease; each hand-out is noted and counts as one
--- check unless it is answered with wait in time. Entries of halves that were decided meanwhile, or are gone,
--- are deleted unasked; for those asked max_checks times the group's policy applies.
--- Locks: as _enqueue_halves(); the entries' rows, those of others are skipped. Cost: a few lookups, one update
--- and one insert a half.
+-- Hands out overdue half messages of one group, each for the duration of the lease. Each hand-out
+-- is logged and counts as one check, unless it is answered with wait in time. Half messages that
+-- were decided meanwhile, or are gone, are removed from the op-log queue. To those that were
+-- checked max_checks times the group's policy applies.
+-- Locks: the entries' rows; entries that others have locked are skipped.
+-- Cost: a few lookups, one update and one insert for each half message.
+-- Errors: MQ001 (argument), MQ004 (unknown group), MQ015 (must be called in a READ COMMITTED
+-- transaction that has written nothing).
 create function mqpg._due_halves(producer_group text, max_messages int, lease interval)
 returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
 language plpgsql as $$
@@ -6411,7 +6552,7 @@ begin
     perform mqpg._interval('lease', _due_halves.lease, '10 milliseconds');
     perform mqpg._enqueue_halves_now('due_checks');
     perform mqpg._force_sync();
-    v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
+    v_now := clock_timestamp();    -- the same for all rounds, so that no entry is taken twice
     loop
         v_claimed := false;
         for v_entry in
@@ -6445,17 +6586,21 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._due_halves(text, int, interval) is 'Internal: hand out overdue halves of a group';
+comment on function mqpg._due_halves(text, int, interval) is
+    'Internal: hand out overdue half messages of a group';
 
 -- functions/check/_enqueue_halves.sql
--- Puts the halves that are newly visible and still undecided into the op-log queue, to become visible there when
--- they are overdue. The appender's rule with ticks of its own: rows of kind h whose xid is visible in the given
--- snapshot and not in that of the newest half tick. So none is forgotten and none gets two entries. check_at is
--- rounded up to a tenth of a second, for PGMQ takes one delay a batch. A half tick is stored only where there
--- were new halves. `batch_seq` is the batch id sequence's value, read before the snapshot was taken; the caller's
--- transaction had no xid when it took the snapshot.
--- Locks: 1836150834, 1, tried only: whoever has it does the same work. Cost: an index scan of the new halves, a
--- lookup for each; one row and one insert for each undecided one.
+-- Puts half messages that are newly visible and still undecided into the op-log queue, where they
+-- become visible when they are overdue. It uses the appender's rule, with ticks of its own: it
+-- takes the half messages whose xid is visible in the given snapshot and not in that of the newest
+-- half tick. As a consequence, none is forgotten and none gets two entries. It stores a half tick
+-- only when there were new half messages.
+-- `batch_seq` is the value of the batch id sequence, read before the snapshot was taken. The
+-- caller's transaction had no xid when it took the snapshot.
+-- check_at is rounded up to a tenth of a second, because PGMQ accepts one delay per batch.
+-- Locks: 1836150834, 1, tried only, because its holder does the same work.
+-- Cost: an index scan of the new half messages and a lookup for each; one row, and one insert for
+-- each undecided one.
 create function mqpg._enqueue_halves(snapshot pg_snapshot, batch_seq bigint) returns bigint
 language plpgsql as $$
 declare
@@ -6530,13 +6675,15 @@ begin
     return v_entries;
 end
 $$;
-comment on function mqpg._enqueue_halves(pg_snapshot, bigint)
-    is 'Internal: put newly visible undecided halves into the op-log queue';
+comment on function mqpg._enqueue_halves(pg_snapshot, bigint) is
+    'Internal: put newly visible undecided half messages into the op-log queue';
 
 -- functions/check/_enqueue_halves_now.sql
--- _enqueue_halves() up to this moment, for callers other than append(): the sequence first, then the snapshot,
--- once, into a variable, in a transaction that has no xid yet.
--- Locks: as _enqueue_halves(). Cost: its. Errors: MQ015.
+-- Puts half messages up to this moment into the op-log queue, for callers other than append(). It
+-- first reads the sequence and then takes the snapshot, once, in a transaction that has no xid yet.
+-- Locks: 1836150834, 1, tried only.
+-- Cost: an index scan of the new half messages.
+-- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing).
 create function mqpg._enqueue_halves_now(function_name text) returns void
 language plpgsql as $$
 declare
@@ -6549,27 +6696,32 @@ begin
     perform mqpg._enqueue_halves(v_snapshot, v_batch_seq);
 end
 $$;
-comment on function mqpg._enqueue_halves_now(text) is 'Internal: feed the op-log queue up to now';
+comment on function mqpg._enqueue_halves_now(text) is
+    'Internal: put half messages up to now into the op-log queue';
 
 -- functions/check/_entry.sql
--- The op-log entry of a half, locked, so that answers to one check come one after the other; no row where there
--- is none.
--- Locks: the entry's row. Cost: one index lookup.
+-- The op-log entry of a half message, locked, so that answers to one check come one after the
+-- other. No row when there is none.
+-- Locks: the entry's row.
+-- Cost: one index lookup.
 create function mqpg._entry(message_id bigint) returns table (msg_id bigint, vt timestamptz)
 language sql as $$
     select q.msg_id, q.vt from pgmq.q_mqpg_oplog q
     where (q.message ->> 'message_id')::bigint = _entry.message_id
     for update
 $$;
-comment on function mqpg._entry(bigint) is 'Internal: op-log entry of a half, locked';
+comment on function mqpg._entry(bigint) is 'Internal: the op-log entry of a half message, locked';
 
 -- functions/check/_exhaust.sql
--- What is to be done with a half that was asked about max_checks times in vain: park it, or roll it back. Where a
--- ledger exists a rollback needs a fence: in this database anybody may have called local_begin(), whatever the
--- group's checker, so one is set here, and its answer counts, whatever it is; one in another database cannot be set
--- from SQL, so such a half is parked, never guessed.
--- Locks: the caller holds the entry's row; as _fence(); the decision's key, waited for as long.
--- Cost: one decision or one move to the archive.
+-- Applies the group's policy to a half message that was checked max_checks times without an answer:
+-- park it, or roll it back.
+-- Where a ledger exists, a rollback needs a fence. In this database any transaction may have called
+-- local_begin(), whatever the group's checker, so a fence is set here and its answer counts, even
+-- if it is commit. A ledger in another database cannot be fenced from SQL, so such a half message
+-- is parked.
+-- Locks: the caller holds the entry's row; the ledger key and the decision's key, each waited for
+-- at most 50 ms.
+-- Cost: one decision, or one move to the archive.
 create function mqpg._exhaust(
     handle text, message_id bigint, producer_group mqpg.producer_group, msg_id bigint, checks int
 ) returns void
@@ -6600,21 +6752,24 @@ begin
             return;
         end if;
     exception when lock_not_available then
-        null;    -- somebody's decision is under way; the fence went with this block
+        null;    -- another transaction is deciding; the fence was rolled back with this block
     end;
     perform mqpg._wait(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
         false, 'ledger', 'the local transaction or a decision is open');
 end
 $$;
-comment on function mqpg._exhaust(text, bigint, mqpg.producer_group, bigint, int)
-    is 'Internal: policy for a half that nobody answers for';
+comment on function mqpg._exhaust(text, bigint, mqpg.producer_group, bigint, int) is
+    'Internal: apply the policy for a half message without an answer';
 
 -- functions/check/_fence.sql
--- Looks into this database's ledger and makes the answer final (protocol T3): the fence goes in under the key that
--- the local transaction uses. Inserted: rollback; a local transaction that comes later fails on the key. Somebody
--- has it: read the row in a new statement: a local row is a commit, a fence (ours, from before a crash) a rollback.
--- An open local transaction holds the key: wait. Call it in a READ COMMITTED transaction that decides at once.
--- Locks: the ledger key, waited for at most 50 ms. Cost: one insert or one lookup.
+-- Looks into this database's ledger and makes the answer final (protocol T3). It inserts a fence
+-- under the key that the local transaction uses.
+-- If the insert succeeds, the verdict is rollback, and a later local transaction fails on the key.
+-- If a row exists, a new statement reads it: a local row means commit, and a fence, from before a
+-- crash, means rollback. If an open local transaction holds the key, the verdict is wait.
+-- Call it in a READ COMMITTED transaction that decides at once.
+-- Locks: the ledger key, waited for at most 50 ms.
+-- Cost: one insert or one lookup.
 create function mqpg._fence(handle text) returns mqpg.verdict
 language plpgsql
 set lock_timeout = '50ms' as $$
@@ -6634,39 +6789,48 @@ $$;
 comment on function mqpg._fence(text) is 'Internal: fenced look into the ledger of this database';
 
 -- functions/check/_hide_entry.sql
--- Hides an entry of the op-log queue until a point in time: pgmq.set_vt(), which takes a point in time in newer
--- versions of PGMQ only, and whole seconds in others.
--- Locks: the row. Cost: one update.
+-- Hides an entry of the op-log queue until a point in time. It replaces pgmq.set_vt(), which in
+-- older versions of PGMQ accepts whole seconds only.
+-- Locks: the entry's row.
+-- Cost: one update.
 create function mqpg._hide_entry(msg_id bigint, until timestamptz) returns void
 language sql as $$
     update pgmq.q_mqpg_oplog q set vt = _hide_entry.until where q.msg_id = _hide_entry.msg_id
 $$;
-comment on function mqpg._hide_entry(bigint, timestamptz) is 'Internal: hide an op-log entry for a while';
+comment on function mqpg._hide_entry(bigint, timestamptz) is
+    'Internal: hide an op-log entry until a point in time';
 
 -- functions/check/_last_reason.sql
--- The reason that was last given in the check-backs of a half message.
--- Locks: none. Cost: one index range of check_log.
+-- The last reason that a check-back of a half message gave.
+-- Locks: none.
+-- Cost: one index range of check_log.
 create function mqpg._last_reason(message_id bigint) returns text
 language sql stable as $$
     select c.reason from mqpg.check_log c
     where c.message_id = _last_reason.message_id and c.reason is not null
     order by c.at desc limit 1
 $$;
-comment on function mqpg._last_reason(bigint) is 'Internal: last reason of a half''s check-backs';
+comment on function mqpg._last_reason(bigint) is
+    'Internal: last reason that a half message''s check-backs gave';
 
 -- functions/check/_log_check.sql
--- Notes one event of a half's check-back: asked, waited, parked, rearmed, settled.
--- Locks: the new row. Cost: one insert.
+-- Records one event of a half message's check-back: asked, waited, waited late, parked, rearmed or
+-- settled.
+-- Locks: the new row.
+-- Cost: one insert.
 create function mqpg._log_check(message_id bigint, event text, by text, reason text default null) returns void
 language sql as $$
     insert into mqpg.check_log (message_id, at, event, by, reason)
     values (_log_check.message_id, clock_timestamp(), _log_check.event, _log_check.by, _log_check.reason)
 $$;
-comment on function mqpg._log_check(bigint, text, text, text) is 'Internal: note an event of a check-back';
+comment on function mqpg._log_check(bigint, text, text, text) is
+    'Internal: record an event of a check-back';
 
 -- functions/check/_open_half.sql
 -- The half message that a handle names, for calls that answer or steer its check-back.
--- Locks: none. Cost: one row of the commit log. Errors: MQ001 (null), MQ006 (unknown).
+-- Locks: none.
+-- Cost: one row of the commit log.
+-- Errors: MQ001 (null), MQ006 (unknown handle).
 create function mqpg._open_half(handle text, out message_id bigint, out producer_group_id int, out decided boolean)
 language plpgsql stable as $$
 declare
@@ -6678,7 +6842,7 @@ begin
     select h.* into v_half from mqpg._half(_open_half.handle) h;
     if not v_half.known then
         raise exception using errcode = 'MQ006',
-            message = format('handle %L names no half message here', left(_open_half.handle, 100));
+            message = format('handle %L is unknown to this broker', left(_open_half.handle, 100));
     end if;
     message_id := v_half.message_id;
     producer_group_id := v_half.producer_group_id;
@@ -6688,8 +6852,10 @@ $$;
 comment on function mqpg._open_half(text) is 'Internal: half message by handle, or an error';
 
 -- functions/check/_park.sql
--- Takes an undecided half out of the op-log queue for an administrator: view half_parked, rearm(), settle().
--- Locks: the caller holds the entry's row. Cost: an insert and the move to the archive.
+-- Moves an undecided half message out of the op-log queue, so that an administrator can look at it:
+-- view half_parked, rearm(), settle().
+-- Locks: the caller holds the entry's row.
+-- Cost: an insert, and the move to the archive.
 create function mqpg._park(message_id bigint, msg_id bigint, by text, reason text) returns void
 language plpgsql as $$
 begin
@@ -6697,13 +6863,15 @@ begin
     perform pgmq.archive('mqpg_oplog', _park.msg_id);
 end
 $$;
-comment on function mqpg._park(bigint, bigint, text, text) is 'Internal: leave a half to an administrator';
+comment on function mqpg._park(bigint, bigint, text, text) is
+    'Internal: leave a half message to an administrator';
 
 -- functions/check/_park_stranger.sql
--- Parks a half that was prepared before its group got the ledger that would be asked: its prepare was open then, so
--- alter_producer_group() could not see it, and a ledger that never heard of it would rule rollback. Returns whether
--- it was one.
--- Locks: the caller holds the entry's row. Cost: none for others.
+-- Parks a half message that was prepared before its group got its present ledger, and returns
+-- whether it was one. Its prepare() was still open when alter_producer_group() looked, and the new
+-- ledger, which does not contain its handle, would mean rollback.
+-- Locks: the caller holds the entry's row.
+-- Cost: negligible for all others.
 create function mqpg._park_stranger(producer_group mqpg.producer_group, message_id bigint, msg_id bigint)
 returns boolean
 language plpgsql as $$
@@ -6713,17 +6881,18 @@ begin
         return false;
     end if;
     perform mqpg._park(_park_stranger.message_id, _park_stranger.msg_id, (_park_stranger.producer_group).checker,
-        'prepared before its group got this ledger, which knows nothing of it');
+        'prepared before its group got this ledger, which does not contain it');
     return true;
 end
 $$;
-comment on function mqpg._park_stranger(mqpg.producer_group, bigint, bigint)
-    is 'Internal: park a half that is older than its group''s ledger';
+comment on function mqpg._park_stranger(mqpg.producer_group, bigint, bigint) is
+    'Internal: park a half message that is older than its group''s ledger';
 
 -- functions/check/_wait.sql
--- A half whose local transaction is not over: leave it alone for retry_after, or the back-off. The ask before
--- counts no longer as a check if it was answered within its lease.
--- Locks: the caller holds the entry's row. Cost: two lookups, an insert, an update.
+-- Leaves a half message whose local transaction is not over alone for retry_after, or for the
+-- back-off. The ask before no longer counts as a check if the answer came within its lease.
+-- Locks: the caller holds the entry's row.
+-- Cost: two lookups, an insert, an update.
 create function mqpg._wait(
     message_id bigint, producer_group_id int, msg_id bigint, retry_after interval, in_time boolean, by text,
     reason text
@@ -6742,14 +6911,20 @@ begin
         mqpg._back_off(_wait.producer_group_id, (select c.asked from mqpg._checks(_wait.message_id) c))));
 end
 $$;
-comment on function mqpg._wait(bigint, int, bigint, interval, boolean, text, text) is 'Internal: back off from a half';
+comment on function mqpg._wait(bigint, int, bigint, interval, boolean, text, text) is
+    'Internal: back off from a half message';
 
 -- functions/check/check_wait.sql
--- Answers a check with "not yet": the half is handed out again after retry_after (null: the group's check_after,
--- doubled with each ask). Within the lease of due_checks() the ask then does not count; later it only puts the next
--- one off. For a half that was decided meanwhile it does nothing.
--- Locks: the entry's row. Cost: a few lookups, one update, one insert. Errors: MQ001, MQ006, MQ018 (not handed out,
--- or parked).
+-- Answers a check with "not known yet". Within the lease of due_checks() the check then does not
+-- count. Later it only postpones the next one. For a half message that was decided meanwhile it
+-- does nothing.
+-- Arguments:
+--   handle: the handle that due_checks() returned.
+--   retry_after: how long until it is handed out again; null (default): the group's check_after,
+--       doubled with each check.
+-- Locks: the entry's row.
+-- Cost: a few lookups, one update, one insert.
+-- Errors: MQ001 (argument), MQ006 (unknown handle), MQ018 (not handed out, or parked).
 create function mqpg.check_wait(handle text, retry_after interval default null) returns void
 language plpgsql as $$
 declare
@@ -6767,26 +6942,30 @@ begin
     select e.* into v_entry from mqpg._entry(v_half.message_id) e;
     if not found then
         raise exception using errcode = 'MQ018',
-            message = format('half message %s is not handed out by due_checks()', v_half.message_id),
-            hint = 'A parked half is checked again after rearm().';
+            message = format('half message %s was not handed out by due_checks()', v_half.message_id),
+            hint = 'If it is parked, rearm() has it checked again.';
     end if;
     perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, check_wait.retry_after,
         v_entry.vt > clock_timestamp(), 'due_checks', null);
 end
 $$;
-comment on function mqpg.check_wait(text, interval) is 'Answer a check-back with "not yet"';
+comment on function mqpg.check_wait(text, interval) is 'Answer a check with "not known yet"';
 
 -- functions/check/_compensate.sql
--- One pass over overdue halves of the groups that a checker in this database answers for: those with checker
--- `ledger`, or those with checker `function` and that target; null: all of both kinds. New halves get their entries
--- first, but in a pass for functions, which may take long. Returns how many were worked
--- on; those decided meanwhile are cleared away and not counted. Groups take turns of ten in random order, so that
--- one with nothing but open or failing transactions does not slow the others. After a function that hung until the
--- statement_timeout it ends: nothing would end the next one.
--- Locks: the entries' rows, those of others are skipped; the ledger keys and decisions' keys, each waited for at
--- most 50 ms.
--- Cost: an index probe a group; a few lookups, an insert and a decision a half.
--- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+-- Checks overdue half messages of the groups whose checker is in this database: those with checker
+-- `ledger`, or those with checker `function` and that target; null means both kinds. Half messages
+-- that were decided meanwhile are removed from the op-log queue and not counted. Returns how many
+-- it worked on.
+-- New half messages get their entries first, except when functions are asked, which may take long.
+-- Groups take turns of ten, in random order, so that a group with nothing but open or failing
+-- transactions does not slow the others. After a function that ran into the statement_timeout the
+-- call ends, because nothing would end the next one.
+-- Locks: the entries' rows, where those that others have locked are skipped; the ledger keys and
+-- the decisions' keys, each waited for at most 50 ms.
+-- Cost: an index probe for each group; a few lookups, an insert and a decision for each half
+-- message.
+-- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
+-- nothing).
 create function mqpg._compensate(max_messages int, checker text default null, checker_target text default null)
 returns bigint
 language plpgsql as $$
@@ -6799,18 +6978,18 @@ declare
     v_claimed boolean;
 begin
     perform mqpg._check_range('max_messages', _compensate.max_messages, 1, 10000);
-    if _compensate.checker = 'function' then    -- no new halves: its time would be that of the pass's lock
+    if _compensate.checker = 'function' then    -- no new entries: their lock would last as long as the functions
         perform mqpg._check_own_transaction('compensate');
     else
         perform mqpg._enqueue_halves_now('compensate');
     end if;
     perform mqpg._force_sync();
-    v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
+    v_now := clock_timestamp();    -- the same for all rounds, so that no entry is taken twice
     loop
         v_claimed := false;
         for v_group in
             select g.* from mqpg.producer_group g
-            -- a probe for each group: as a join it might read the whole queue
+            -- A probe for each group, because a join might read the whole queue.
             cross join lateral (
                 select from pgmq.q_mqpg_oplog q
                 where q.message ->> 'producer_group' = g.name and q.vt <= v_now
@@ -6840,30 +7019,53 @@ begin
     return v_done;
 end
 $$;
-comment on function mqpg._compensate(int, text, text) is 'Internal: one pass over overdue halves of some groups';
+comment on function mqpg._compensate(int, text, text) is
+    'Internal: check overdue half messages of some groups';
 
 -- functions/check/compensate.sql
--- One pass over overdue halves whose producer group has its checker here: the ledger of this database, asked with
--- a fence, or a SQL function (protocol T3). Returns how many were worked on. compensate(1) is the short transaction
--- a handle that a worker wants; with more, fences are held until the end. Where groups have functions, set a
--- statement_timeout: one that hangs is then a check without an answer, and the pass ends with it; the others' turn
--- comes with the next call. New halves enter the op-log queue meanwhile only when the transaction is over.
--- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
--- Cost: an index probe a group; a few lookups, an insert and a decision a half.
--- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+-- Checks overdue half messages whose producer group has its checker in this database: the ledger,
+-- which is asked with a fence, or a SQL function (protocol T3). New half messages enter the op-log
+-- queue first.
+-- Each fence is held until the end of the transaction, so a worker calls compensate(1) repeatedly.
+-- If groups have functions, set a statement_timeout: a function that hangs is then a check without
+-- an answer, and the call ends with it. The others are checked by the next call.
+-- Arguments:
+--   max_messages: work on at most so many, 1 to 10000; default 100.
+-- Returns: how many half messages it worked on.
+-- Locks: the entries' rows, where those that others have locked are skipped; the ledger keys and
+-- the decisions' keys, each waited for at most 50 ms.
+-- Cost: an index probe for each group; a few lookups, an insert and a decision for each half
+-- message.
+-- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
+-- nothing).
 create function mqpg.compensate(max_messages int default 100) returns bigint
 language sql as $$
     select mqpg._compensate(compensate.max_messages)
 $$;
-comment on function mqpg.compensate(int) is 'One pass over overdue half messages that can be answered in SQL';
+comment on function mqpg.compensate(int) is
+    'Check overdue half messages that can be answered in SQL; returns how many';
 
 -- functions/check/due_checks.sql
--- Hands out overdue half messages of a producer group, to be answered by commit(), rollback() or check_wait()
--- within the lease (protocol T3; an app that polls this needs no other checker). Answer wait where you are not sure
--- that the local transaction is over: this call cannot fence. attempt counts the checks, waits apart. After the
--- group's max_checks the half is parked, or rolled back.
--- Locks: the entries' rows, those of others are skipped. Cost: a few lookups, an update and an insert a half.
--- Errors: MQ001, MQ002, MQ004, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+-- Hands out overdue half messages of a producer group. Answer each by commit(), rollback() or
+-- check_wait() within the lease (protocol T3). An app that polls this function needs no other
+-- checker.
+-- Answer with check_wait() unless you are sure that the local transaction is over, because this
+-- call cannot fence it. After the group's max_checks the half message is parked, or rolled back.
+-- Arguments:
+--   producer_group: name of the group.
+--   max_messages: hand out at most so many, 1 to 10000; default 100.
+--   lease: how long until each is handed out again if it is not answered, at least 10 ms; default
+--       30 s.
+-- Returns: attempt counts the checks, without those answered by check_wait().
+-- Locks: the entries' rows; entries that others have locked are skipped.
+-- Cost: a few lookups, an update and an insert for each half message.
+-- Errors: MQ001 (argument), MQ002 (name), MQ004 (unknown group), MQ015 (must be called in a READ
+-- COMMITTED transaction that has written nothing).
+--
+-- Example:
+--     select handle, payload from mqpg.due_checks('shop', lease => '1 minute');
+--     -- look for each handle in your own tables, then for each:
+--     select mqpg.commit('<handle>');
 create function mqpg.due_checks(
     producer_group text, max_messages int default 100, lease interval default '30 s'
 ) returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
@@ -6871,11 +7073,16 @@ language sql as $$
     select d.handle, d.topic, d.key, d.headers, d.payload, d.attempt
     from mqpg._due_halves(due_checks.producer_group, due_checks.max_messages, due_checks.lease) d
 $$;
-comment on function mqpg.due_checks(text, int, interval) is 'Overdue half messages of a producer group, to be answered';
+comment on function mqpg.due_checks(text, int, interval) is
+    'Overdue half messages of a producer group, to be answered';
 
 -- functions/check/rearm.sql
--- Takes a parked half back into the op-log queue, due at once, with all its checks before it again.
--- Locks: the archived entry's row. Cost: a delete and two inserts. Errors: MQ001, MQ006, MQ018 (not parked).
+-- Has a parked half message checked again, at once, with its checks counted from zero.
+-- Arguments:
+--   handle: the handle of the half message, as the view half_parked shows it.
+-- Locks: the archived entry's row.
+-- Cost: a delete and two inserts.
+-- Errors: MQ001 (null), MQ006 (unknown handle), MQ018 (not parked).
 create function mqpg.rearm(handle text) returns void
 language plpgsql as $$
 declare
@@ -6896,13 +7103,19 @@ begin
     perform pgmq.send('mqpg_oplog', v_message);
 end
 $$;
-comment on function mqpg.rearm(text) is 'Check a parked half message again';
+comment on function mqpg.rearm(text) is 'Have a parked half message checked again';
 
 -- functions/check/settle.sql
--- An administrator's verdict over a half, parked or open, with the reason kept: commit or rollback. Nothing is
--- asked and nothing fenced: make sure first that the local transaction is over. The outcome says whether it was
--- decided before.
--- Locks: the decision's key, the entry's row. Cost: one decision, one insert. Errors: MQ001 (null, verdict wait).
+-- Decides a half message by hand, whether it is parked or not, and records the reason. No checker
+-- is asked and no fence is set, so make sure first that the local transaction is over.
+-- Arguments:
+--   handle: the handle of the half message.
+--   verdict: 'commit' or 'rollback'.
+--   reason: why; trace() shows it.
+-- Returns: the outcome, which also says whether it was already decided.
+-- Locks: the decision's key, the entry's row.
+-- Cost: one decision, one insert.
+-- Errors: MQ001 (null, or verdict 'wait').
 create function mqpg.settle(handle text, verdict mqpg.verdict, reason text) returns mqpg.outcome
 language plpgsql as $$
 declare
@@ -6932,20 +7145,26 @@ begin
     return v_outcome;
 end
 $$;
-comment on function mqpg.settle(text, mqpg.verdict, text) is 'Decide a half message by hand, with the reason kept';
+comment on function mqpg.settle(text, mqpg.verdict, text) is
+    'Decide a half message by hand; the reason is recorded';
 
 -- functions/reconcile/half_states.sql
--- What became of half messages, in argument order. state: undecided, committed, rolled_back; forgotten, where it was
--- decided so long ago that the decision is dropped; or unknown for whatever names no half message here. An undecided
--- one may be parked. Topic and key are null where the message is gone.
--- Locks: none. Cost: a few index lookups a handle. Errors: MQ001 (nulls).
+-- What became of half messages, in argument order.
+-- Arguments:
+--   handles: the handles from prepare(); none may be null.
+-- Returns: state is undecided, committed, rolled_back, forgotten (decided so long ago that the
+-- decision was dropped) or unknown (no half message of this broker); parked is true for an
+-- undecided one that waits for an administrator; topic and key are null where the message is gone.
+-- Locks: none.
+-- Cost: a few index lookups for each handle.
+-- Errors: MQ001 (a null).
 create function mqpg.half_states(handles text []) returns table (
     handle text, state text, parked boolean, message_id bigint, topic text, key text
 )
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
     if half_states.handles is null or array_position(half_states.handles, null) is not null then
-        raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
+        raise exception using errcode = 'MQ001', message = 'handles must not be null or contain null';
     end if;
     return query
     with named as materialized (
@@ -6984,16 +7203,18 @@ begin
     order by n.place;
 end
 $$;
-comment on function mqpg.half_states(text [])
-    is 'What became of half messages: undecided, committed, rolled_back, forgotten, unknown';
+comment on function mqpg.half_states(text []) is
+    'What became of half messages: undecided, committed, rolled_back, forgotten, unknown';
 
 -- functions/reconcile/_unsettled.sql
--- Ledger rows of this database whose local transaction committed longer ago than older_than and whose half no commit
--- decided: the set difference of protocol T6. state: undecided, rolled_back (the ledger is contradicted: somebody
--- settled it by hand) or absent (no such half here: a restore lost it); undecided ones come first, in the order of
--- ids. An open local transaction's row is not visible, a young one is left to its producer, and what retention dropped
--- is left out, so nothing is listed by mistake.
--- Locks: none. Cost: the ledger once, an index lookup in op_log a row, a few for each hit.
+-- Ledger rows of this database whose local transaction committed longer ago than older_than, and
+-- whose half message was never committed: the set difference of protocol T6.
+-- The column state is undecided, rolled_back (an administrator decided against the ledger) or
+-- absent (a restore lost the half message). Undecided ones come first, in the order of their ids.
+-- The list has no false positives: an open local transaction's row is not visible, a young row is
+-- still its producer's concern, and half messages that retention dropped are left out.
+-- Locks: none.
+-- Cost: the ledger once, an index lookup in op_log for each row, a few lookups for each hit.
 create function mqpg._unsettled(older_than interval, max_messages int)
 returns table (handle text, message_id bigint, topic text, key text, state text)
 language plpgsql stable as $$
@@ -7022,16 +7243,25 @@ begin
     limit _unsettled.max_messages;
 end
 $$;
-comment on function mqpg._unsettled(interval, int) is 'Internal: committed ledger rows without a commit decision';
+comment on function mqpg._unsettled(interval, int) is
+    'Internal: committed ledger rows whose half message was not committed';
 
 -- functions/reconcile/reconcile.sql
--- The set-difference plan for producers without check-back (protocol T6), for the ledger in this database: lists what
--- committed locally longer ago than older_than and was never committed here, looks each up, and commits it unless
--- settle is false. state: undecided, rolled_back, absent; outcome: what the commit came to, null where none was tried
--- (a decision stands, a lost half cannot be committed: these are for people to look at). Any number may run at once,
--- for a decision is made once and the outcome says by whom; one that was rolled back is repeated by the next.
--- Locks: the decisions' keys in ascending order; waits for others under way. Cost: an anti-join of the ledger and the
--- op log, a decision for each hit. Errors: MQ001.
+-- Finds local transactions that committed in the ledger of this database although their half
+-- message was never committed, and commits these half messages (protocol T6). It is the plan for
+-- producers without check-back.
+-- It may run any number of times, also concurrently, because each decision is made once. What a
+-- rolled-back call decided, the next one decides again.
+-- Arguments:
+--   older_than: leave younger ledger rows to their producer; default 1 minute.
+--   max_messages: list at most so many, 1 to 100000; default 1000.
+--   settle: true (default) commits the undecided ones; false only lists.
+-- Returns: state is undecided, rolled_back (an administrator decided against the ledger) or absent
+-- (a restore lost the half message). outcome is the result of the commit, or null where none was
+-- tried: those rows need a person to look at them.
+-- Locks: the decisions' keys in ascending order; waits for other decisions about them.
+-- Cost: an anti-join of the ledger and the op log, and one decision for each hit.
+-- Errors: MQ001 (argument).
 create function mqpg.reconcile(
     older_than interval default '1 minute', max_messages int default 1000, settle boolean default true
 ) returns table (handle text, message_id bigint, topic text, key text, state text, outcome mqpg.outcome)
@@ -7040,7 +7270,7 @@ begin
     perform mqpg._interval('older_than', reconcile.older_than, '0');
     perform mqpg._check_range('max_messages', reconcile.max_messages, 1, 100000);
     if reconcile.settle is null then
-        raise exception using errcode = 'MQ001', message = 'settle must be true or false';
+        raise exception using errcode = 'MQ001', message = 'settle must be true or false, not null';
     end if;
     for handle, message_id, topic, key, state in
         select u.* from mqpg._unsettled(reconcile.older_than, reconcile.max_messages) u
@@ -7055,11 +7285,12 @@ begin
 end
 $$;
 comment on function mqpg.reconcile(interval, int, boolean) is
-    'Find and commit what the ledger of this database committed and the broker never heard of';
+    'Find and commit half messages whose local transaction committed in this database''s ledger';
 
 -- functions/keep/_is_open.sql
--- Whether a handle names a half message that is here and not decided.
--- Locks: none. Cost: two index lookups.
+-- Whether a handle names a half message of this broker that is not decided.
+-- Locks: none.
+-- Cost: two index lookups.
 create function mqpg._is_open(handle text) returns boolean
 language plpgsql stable as $$
 declare
@@ -7069,13 +7300,15 @@ begin
     return v_half.known and not mqpg._is_decided(v_half.message_id);
 end
 $$;
-comment on function mqpg._is_open(text) is 'Internal: whether a handle names an undecided half';
+comment on function mqpg._is_open(text) is
+    'Internal: whether a handle names an undecided half message';
 
 -- functions/keep/_carry_cursor.sql
--- Carries the newest state of one queue of one subscription into a newer slot: a closing row in the old slot
--- (its version makes a writer that still looks at the old state fail) and the same state in the new one.
--- False where the queue is busy; the next pass tries again.
--- Locks: the queue's cursor lock, tried only. Cost: one lookup, two inserts.
+-- Copies the newest state of one queue of one subscription into a newer slot. It writes a closing
+-- row in the old slot, whose version makes a writer with the old state fail, and the same state in
+-- the new slot. Returns false when the queue is locked; the next keep() tries again.
+-- Locks: the queue's cursor lock, tried only.
+-- Cost: one lookup, two inserts.
 create function mqpg._carry_cursor(subscription_id int, queue_id int, slot int) returns boolean
 language plpgsql as $$
 declare
@@ -7100,15 +7333,17 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._carry_cursor(int, int, int) is 'Internal: carry one cursor into a newer slot';
+comment on function mqpg._carry_cursor(int, int, int) is
+    'Internal: copy one cursor into a newer slot';
 
 -- functions/keep/_close_segments.sql
--- Notes which segments nothing is written into any more.
--- log: everybody who could hold one of its ids is over (older than opened_xid of the next segment) and what
--- they wrote has its offsets: the appender's floor is above the end, or nothing is left to append.
--- tick: the newest tick and half tick are behind it. delayed, dedup: their time is over, with a slot to spare.
--- Cursor slots are closed where they are carried.
--- Locks: the caller holds the keeper's. Cost: a few lookups; one index range for a log segment.
+-- Closes the segments into which no transaction can write any more.
+-- log: all transactions that could write one of its ids are over (they are older than opened_xid of
+-- the next segment), and their messages have offsets. tick: the newest tick and half tick are in a
+-- later segment. delayed, dedup: their time is over, and one more slot. Cursor slots are closed
+-- elsewhere, when their state is copied.
+-- Locks: the caller holds the keeper's.
+-- Cost: a few lookups; one index range for a log segment.
 create function mqpg._close_segments()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7139,7 +7374,7 @@ begin
         end if;
         update mqpg.segment s set closed_at = clock_timestamp()
         where s.family = 'log' and s.segment_no = v_segment.segment_no;
-        return query select 'closed', 'log', v_segment.segment_no, 'all of it has its offsets';
+        return query select 'closed', 'log', v_segment.segment_no, 'all its messages have offsets';
     end loop;
     return query
     update mqpg.segment s set closed_at = clock_timestamp()
@@ -7150,24 +7385,27 @@ begin
         when 'delayed' then
             s.upper_bound::timestamptz < clock_timestamp() - mqpg._setting('delayed_slot')::interval
         when 'dedup' then
-            -- behind the current slot, or out of reach since dedup_window was changed
+            -- before the current slot, or out of reach because dedup_window was changed
             s.upper_bound::bigint < v_slot
             or s.lower_bound::bigint > v_slot + 12 * (mqpg._setting('segments_ahead')::int + 3)
         else false
     end
-    returning 'closed', s.family, s.segment_no, 'nothing is written into it any more';
+    returning 'closed', s.family, s.segment_no, 'no transaction writes into it any more';
 end
 $$;
-comment on function mqpg._close_segments() is 'Internal: note which segments are complete';
+comment on function mqpg._close_segments() is 'Internal: close the segments that are complete';
 
 -- functions/keep/_drop_decisions.sql
--- Drops what a log segment leaves behind when its bodies are gone: op_log, then check_log, one a call. They stay
--- `op_log_keep` longer, and as long as a decision over one of their ids may still be written: an undecided
--- message in held, a delayed one that is not due yet (the appender writes op `due` even where the topic is
--- gone), or a commit that is not appended.
--- With op_log nobody knows any more what became of the halves that are still in held: rolled back ones go, and
--- committed ones (dead letters, say) stay as messages, so that a repeated decision is answered with unknown.
--- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: a few index ranges.
+-- Drops what remains of a log segment after its bodies were dropped: op_log, then check_log, one
+-- per call. They stay for the setting `op_log_keep`, and for as long as a decision about one of
+-- their ids may still be written: for an undecided surviving half message, for a delayed message
+-- that is not due yet (the appender writes `due` even if the topic was dropped), or for a commit
+-- that is not appended.
+-- Without op_log it is no longer known what became of the surviving half messages. Those that were
+-- rolled back are therefore deleted. Those that were committed (dead letters, for example) stay as
+-- normal messages, and a repeated decision gets the outcome unknown.
+-- Locks: ACCESS EXCLUSIVE on the partition and the parent, waited for at most 100 ms.
+-- Cost: a few index ranges.
 create function mqpg._drop_decisions(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7198,7 +7436,7 @@ begin
         where o.message_id >= v_from and o.message_id < v_to and o.op = 'c' and o.visible_at is null
             and (v_tick.tick_id is null or not pg_visible_in_snapshot(o.xid, v_tick.snapshot))
     ) then
-        return query select 'pinned', 'log', v_segment.segment_no, 'op_log: a message of it may still be decided';
+        return query select 'pinned', 'log', v_segment.segment_no, 'op_log: one of its messages may still be decided';
         return;
     end if;
     v_parent := case
@@ -7221,7 +7459,7 @@ begin
         end if;
     exception when lock_not_available then
         return query
-        select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; the next keep() tries again';
         return;
     end;
     if v_parent = 'check_log' then
@@ -7231,14 +7469,17 @@ begin
     return query select 'dropped', 'log', v_segment.segment_no, v_parent || '_' || v_segment.segment_no;
 end
 $$;
-comment on function mqpg._drop_decisions(bigint) is 'Internal: drop old decisions and checks of a segment';
+comment on function mqpg._drop_decisions(bigint) is
+    'Internal: drop old decisions and checks of a segment';
 
 -- functions/keep/_drop_log.sql
--- Drops one expired log segment's bodies: what must stay readable (I11) is copied into held first, all in one
--- subtransaction, so that nothing is copied where the drop has to wait. More survivors than `held_limit` pin
--- the segment, and the report says which. Under the partition's lock the rule is looked at again in a new
--- statement; of consume_queue only what is younger than the first look, for the rest cannot have changed.
--- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each tried for 100 ms. Cost: see _survivors().
+-- Drops the bodies of one expired log segment. Messages that must stay readable (I11) are copied
+-- first, in the same subtransaction, so that nothing is copied if the drop has to wait. If there
+-- are more than the setting `held_limit`, the segment stays, and the report says why.
+-- Under the partition's lock a new statement applies the rule again. Of consume_queue it reads only
+-- what is newer than the first look, because the rest cannot have changed.
+-- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each waited for at most 100 ms.
+-- Cost: the segment's half messages, delayed messages, and the remaining rows of consume_queue.
 create function mqpg._drop_log(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7251,7 +7492,7 @@ declare
     v_ids bigint [];
     v_why text;
     v_held bigint;
-    v_most bigint := v_limit * 4 + 1;   -- a look at so many rows shows most messages that are too many
+    v_most bigint := v_limit * 4 + 1;   -- so many rows usually suffice to see that the limit is exceeded
     v_rows bigint;
 begin
     select s.* into v_segment from mqpg.segment s
@@ -7269,7 +7510,7 @@ begin
             from (select x.why, count(*) as n from seen x group by 1) w)
         into v_ids, v_rows, v_why from seen s;
         exit when v_most is null or v_rows is null or v_rows < v_most or cardinality(v_ids) > v_limit;
-        v_most := null;    -- the same few, many times (dead letters of many subscriptions): who else is there?
+        v_most := null;    -- few messages, many times (dead letters of many subscriptions): read all rows
     end loop;
     if cardinality(v_ids) > v_limit then
         return query select 'pinned', 'log', v_segment.segment_no, format(
@@ -7287,7 +7528,7 @@ begin
         ) then
             raise lock_not_available;
         end if;
-        -- a statement of its own: what reads a table cannot drop it
+        -- A statement of its own, because one that reads a table cannot drop it.
         if not mqpg._drop_partition('commit_log', v_segment.segment_no) then
             raise lock_not_available;
         end if;
@@ -7295,19 +7536,22 @@ begin
         where s.family = 'log' and s.segment_no = v_segment.segment_no;
     exception when lock_not_available then
         return query
-        select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; tried again by the next pass';
+        select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; the next keep() tries again';
         return;
     end;
     return query select 'dropped', 'log', v_segment.segment_no, format(
         'commit_log_%s%s', v_segment.segment_no, coalesce(format(', %s messages held: %s', v_held, v_why), ''));
 end
 $$;
-comment on function mqpg._drop_log(bigint) is 'Internal: drop the bodies of an expired segment under rule I11';
+comment on function mqpg._drop_log(bigint) is
+    'Internal: drop the bodies of an expired segment under rule I11';
 
 -- functions/keep/_drop_partition.sql
--- Drops one partition, or says false where somebody is using the table: DROP needs a moment without any open
--- transaction on the parent, and while it waits everybody else queues behind it; so it waits 100 ms at most.
--- Locks: ACCESS EXCLUSIVE on partition and parent, till commit. Cost: DDL.
+-- Drops one partition, or returns false when the table is in use. DROP needs a moment without any
+-- open transaction on the parent, and while it waits all other transactions queue behind it. It
+-- therefore waits 100 ms at most.
+-- Locks: ACCESS EXCLUSIVE on the partition and the parent, until commit.
+-- Cost: DDL.
 create function mqpg._drop_partition(parent text, segment_no bigint) returns boolean
 language plpgsql
 set lock_timeout = '100ms' as $$
@@ -7318,11 +7562,14 @@ exception when lock_not_available then
     return false;
 end
 $$;
-comment on function mqpg._drop_partition(text, bigint) is 'Internal: drop a partition unless it is in use';
+comment on function mqpg._drop_partition(text, bigint) is
+    'Internal: drop a partition unless it is in use';
 
 -- functions/keep/_drop_segment.sql
--- Drops the next table of one closed segment if its time has come, and says so, or why it cannot be.
--- Locks: see _drop_log(), _drop_decisions(), _drop_ticks(), _drop_slot(). Cost: theirs.
+-- Drops the next table of one closed segment if its time has come, and reports it, or reports why
+-- the table cannot be dropped.
+-- Locks: ACCESS EXCLUSIVE on a partition and its parent, waited for at most 100 ms.
+-- Cost: one look at what the segment's messages are still needed for.
 create function mqpg._drop_segment(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7334,7 +7581,7 @@ begin
             end if;
             return query select l.* from mqpg._lose(_drop_segment.segment) l;
             if found then
-                return;     -- the next pass drops, after this one is committed
+                return;     -- the next keep() drops it, after this loss is committed
             end if;
         end if;
         if _drop_segment.segment.segment_no = (
@@ -7347,7 +7594,7 @@ begin
             return query select r.* from mqpg._raise_oldest(_drop_segment.segment) r;
         end if;
     elsif _drop_segment.segment.family <> 'log' then
-        -- delayed rows tell find_by_key() and trace() where a message went, so they stay as long as messages do
+        -- find_by_key() and trace() need delayed rows to locate a message, so these stay as long as messages do.
         if _drop_segment.segment.family <> 'delayed' or not exists (
             select from mqpg.topic t where _drop_segment.segment.closed_at + t.retention > clock_timestamp()
         ) then
@@ -7363,12 +7610,15 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._drop_segment(mqpg.segment) is 'Internal: drop the next table of a closed segment';
+comment on function mqpg._drop_segment(mqpg.segment) is
+    'Internal: drop the next table of a closed segment';
 
 -- functions/keep/_drop_segments.sql
--- Drops at most one table of one segment, for a drop holds everybody up until commit, and tells what cannot be
--- dropped and why: oldest ticks, then expired bodies, old decisions, closed slots.
--- Locks: see _drop_log(), _drop_decisions(), _drop_ticks(), _drop_slot(). Cost: theirs.
+-- Drops at most one table of one segment, because a drop blocks all other transactions until
+-- commit, and reports what cannot be dropped and why. The order is: oldest ticks, expired bodies,
+-- old decisions, closed slots.
+-- Locks: ACCESS EXCLUSIVE on a partition and its parent, waited for at most 100 ms.
+-- Cost: one look at what each closed segment is still needed for.
 create function mqpg._drop_segments()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7389,13 +7639,14 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._drop_segments() is 'Internal: drop one table that nobody needs any more';
+comment on function mqpg._drop_segments() is 'Internal: drop one table that is no longer needed';
 
 -- functions/keep/_drop_slot.sql
--- Drops one closed slot of cursor, delayed or dedup, after a last look under its lock that nothing needs it:
--- a cursor not carried, a delayed message or retry not appended. Dedup ids need only their time to be over.
--- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: reads a delayed slot once; two
--- lookups for each queue of each subscription.
+-- Drops one closed slot of cursor, delayed or dedup, after a last look under its lock: no cursor
+-- state may be only there, and no delayed message or retry may be waiting to be appended. Dedup ids
+-- only need their time to be over.
+-- Locks: ACCESS EXCLUSIVE on the partition and the parent, waited for at most 100 ms.
+-- Cost: reads a delayed slot once; two lookups for each queue of each subscription.
 create function mqpg._drop_slot(kind text, no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7420,7 +7671,7 @@ begin
                     or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
             having count(*) > 0;
         elsif v_segment.family = 'cursor' then
-            select format('%s queues are not carried yet', count(*)) into v_pins
+            select format('%s queues have not moved to a newer slot yet', count(*)) into v_pins
             from mqpg.subscription s
             join mqpg.topic t on t.topic_id = s.topic_id
             cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
@@ -7441,21 +7692,26 @@ begin
         end if;
     exception when lock_not_available then
         return query select 'blocked', v_segment.family, v_segment.segment_no,
-            v_segment.family || ' is in use; tried again by the next pass';
+            v_segment.family || ' is in use; the next keep() tries again';
         return;
     end;
     return query select case when v_pins is null then 'dropped' else 'pinned' end, v_segment.family,
         v_segment.segment_no, coalesce(v_pins, v_segment.family || '_' || v_segment.segment_no);
 end
 $$;
-comment on function mqpg._drop_slot(text, bigint) is 'Internal: drop a closed slot of cursor, delayed or dedup';
+comment on function mqpg._drop_slot(text, bigint) is
+    'Internal: drop a closed slot of cursor, delayed or dedup';
 
 -- functions/keep/_drop_ticks.sql
--- Drops one table of the oldest expired tick segment: consume_queue first, then tick, then half_tick. Pinned while a
--- subscription still needs an offset in it. In order only: a queue's oldest offset is that of its oldest row,
--- and from there on every message must be there. With the last table goes what the small tables need no more.
--- Locks: the appender's, tried (its look for the tail must see the table or the note); the queues' tails;
--- ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: the segment's consume_queue is read once.
+-- Drops one table of the oldest expired tick segment: consume_queue first, then tick, then
+-- half_tick. The segment stays while a subscription still needs an offset in it. Segments are
+-- dropped in order only, because a queue's oldest offset is that of its oldest row, and from there
+-- on every message must exist. With the last table, rows of small tables that are no longer needed
+-- are deleted too.
+-- Locks: the appender's, tried only, because append() must find the table or the noted end of the
+-- queue; the queues' rows in queue_tail; ACCESS EXCLUSIVE on the partition and the parent, waited
+-- for at most 100 ms.
+-- Cost: reads the segment's consume_queue once.
 create function mqpg._drop_ticks(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7501,7 +7757,7 @@ begin
         end if;
     exception when lock_not_available then
         return query
-        select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; the next keep() tries again';
         return;
     end;
     update mqpg.segment s set
@@ -7511,12 +7767,14 @@ begin
     return query select 'dropped', 'tick', v_segment.segment_no, v_parent || '_' || v_segment.segment_no;
 end
 $$;
-comment on function mqpg._drop_ticks(bigint) is 'Internal: drop an expired tick segment nobody needs';
+comment on function mqpg._drop_ticks(bigint) is
+    'Internal: drop an expired tick segment that is no longer needed';
 
 -- functions/keep/_expired.sql
--- Whether the longest retention of a topic with messages in a closed segment has passed.
--- Locks: none. Cost: none where all retentions or none have passed; else tick: one index lookup a topic; log:
--- reads the segment's rows until one of a topic that keeps longer is found.
+-- Whether the longest retention of a topic with messages in a closed segment is over.
+-- Locks: none.
+-- Cost: negligible when all retentions or none are over; else one index lookup per topic for a tick
+-- segment, and for a log segment its rows until one of a topic with a longer retention is found.
 create function mqpg._expired(segment mqpg.segment) returns boolean
 language plpgsql stable as $$
 declare
@@ -7548,12 +7806,15 @@ begin
             and l.batch_id < _expired.segment.upper_bound::bigint);
 end
 $$;
-comment on function mqpg._expired(mqpg.segment) is 'Internal: whether a segment is past its retention';
+comment on function mqpg._expired(mqpg.segment) is
+    'Internal: whether a segment is past its retention';
 
 -- functions/keep/_family_tables.sql
--- The partitioned tables of a segment family and how their bounds follow from the segment's: decisions and
--- checks are kept by message id, which is batch id * 1024.
--- Locks: none. Cost: none to speak of.
+-- The partitioned tables of a segment family, and how many units of each table one unit of the
+-- segment's bounds is: decisions and checks are partitioned by message id, which is batch id *
+-- 1024.
+-- Locks: none.
+-- Cost: negligible.
 create function mqpg._family_tables(family text) returns table (parent text, per_unit int)
 language sql immutable as $$
     select f.parent, f.per_unit
@@ -7568,8 +7829,10 @@ $$;
 comment on function mqpg._family_tables(text) is 'Internal: tables of a segment family';
 
 -- functions/keep/_hold.sql
--- Copies messages out of commit_log into held, one row each; those already there are left as they are.
--- Locks: the new rows. Cost: each record batch concerned is read and unnested once.
+-- Copies messages that must stay readable out of commit_log, one row each. Those that were already
+-- copied are left as they are.
+-- Locks: the new rows.
+-- Cost: reads and unnests each record batch concerned once.
 create function mqpg._hold(message_ids bigint []) returns bigint
 language plpgsql as $$
 declare
@@ -7595,11 +7858,12 @@ begin
     return v_rows;
 end
 $$;
-comment on function mqpg._hold(bigint []) is 'Internal: copy survivors into held';
+comment on function mqpg._hold(bigint []) is 'Internal: copy messages that outlive their segment';
 
 -- functions/keep/_lock_partition.sql
--- Locks one partition against everybody, for a last look before it is dropped; false where it is in use.
--- Locks: ACCESS EXCLUSIVE on the partition, till commit, waited for at most 100 ms. Cost: none.
+-- Locks one partition exclusively, for a last look before it is dropped; false when it is in use.
+-- Locks: ACCESS EXCLUSIVE on the partition, until commit, waited for at most 100 ms.
+-- Cost: negligible.
 create function mqpg._lock_partition(parent text, segment_no bigint) returns boolean
 language plpgsql
 set lock_timeout = '100ms' as $$
@@ -7611,16 +7875,19 @@ exception when lock_not_available then
     return false;
 end
 $$;
-comment on function mqpg._lock_partition(text, bigint) is 'Internal: lock a partition unless it is in use';
+comment on function mqpg._lock_partition(text, bigint) is
+    'Internal: lock a partition unless it is in use';
 
 -- functions/keep/_lose.sql
--- The policies of topics, where a group pins a closed tick segment: lose_after, what a group left unread so long after
--- the segment was closed; lose_over, where the group's unread part of closed segments is over so many bytes. The
--- group's position moves to the end of its part of the segment. Nobody loses silently: the table jump (and the view
--- losses) has the offsets, a row of keep() and a warning say it, and channel mqpg_loss is notified. A queue in use is
--- left for the next pass.
--- Locks: each queue's cursor lock, tried only. Cost: see _undelivered(); with lose_over _stored_bytes() for each closed
--- segment that the group has not read.
+-- Applies the policies of topics where a group that does not read keeps a closed tick segment from
+-- being dropped: lose_after, when the group left it unread for so long after the segment was
+-- closed, and lose_over, when the group's unread part of closed segments exceeds so many bytes. The
+-- group's position moves to the end of its part of the segment.
+-- Every loss is reported: in the view losses, by a row of keep(), by a warning, and by a
+-- notification on the channel mqpg_loss. A queue that is in use is left for the next keep().
+-- Locks: each queue's cursor lock, tried only.
+-- Cost: three index lookups for each queue of each subscription; with lose_over also the sizes of
+-- up to 64 record batches for each closed segment that the group has not read.
 create function mqpg._lose(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7663,13 +7930,17 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._lose(mqpg.segment) is 'Internal: free a segment of groups that do not read, by policy';
+comment on function mqpg._lose(mqpg.segment) is
+    'Internal: free a segment of groups that do not read, by policy';
 
 -- functions/keep/_make_partition.sql
--- Makes one empty partition: CREATE TABLE LIKE, then ATTACH, which lets senders and receivers go on (CREATE
--- TABLE … PARTITION OF would queue behind one open reader and stop everybody). An empty table needs no CHECK:
--- there is nothing for ATTACH to scan. The indexes come by ATTACH.
--- Locks: SHARE UPDATE EXCLUSIVE on the parent, waited for at most 200 ms (55P03). Cost: DDL.
+-- Makes one empty partition: CREATE TABLE LIKE, then ATTACH, which does not stop senders and
+-- receivers. (CREATE TABLE … PARTITION OF would wait for every open reader and block all others
+-- meanwhile.) ATTACH has nothing to scan in an empty table, so no CHECK constraint is needed. It
+-- also makes the indexes.
+-- Locks: SHARE UPDATE EXCLUSIVE on the parent, waited for at most 200 ms.
+-- Cost: DDL.
+-- Errors: 55P03.
 create function mqpg._make_partition(parent text, segment_no bigint, lower_bound text, upper_bound text)
 returns void
 language plpgsql
@@ -7684,11 +7955,14 @@ begin
         _make_partition.parent, v_name, _make_partition.lower_bound, _make_partition.upper_bound);
 end
 $$;
-comment on function mqpg._make_partition(text, bigint, text, text) is 'Internal: make an empty partition';
+comment on function mqpg._make_partition(text, bigint, text, text) is
+    'Internal: make an empty partition';
 
 -- functions/keep/_make_segment.sql
--- Makes the partitions of one segment and its row.
--- Locks: as _make_partition(). Cost: DDL for each table of the family. Errors: 55P03.
+-- Makes the partitions of one segment, and its row in segment.
+-- Locks: SHARE UPDATE EXCLUSIVE on the parents, each waited for at most 200 ms.
+-- Cost: DDL for each table of the family.
+-- Errors: 55P03.
 create function mqpg._make_segment(family text, lower_bound text, upper_bound text, opened boolean)
 returns mqpg.segment
 language plpgsql as $$
@@ -7717,10 +7991,12 @@ $$;
 comment on function mqpg._make_segment(text, text, text, boolean) is 'Internal: make a segment';
 
 -- functions/keep/_make_segments.sql
--- Makes segments until every family has enough, or `most` are made. The migration calls it, so that a fresh
--- install works without any worker; keep() does, and an append pass may (most => 1).
--- Locks: the keeper's (skipped where another one is at it); SHARE UPDATE EXCLUSIVE on the parents, in which
--- nobody reads or writes waits; a parent that is busy is left for the next time. Cost: a few lookups, then DDL.
+-- Makes segments until every family has enough, or until `most` are made. The installation calls
+-- it, so that the queue works without any worker. keep() calls it too, and append() now and then
+-- (most => 1).
+-- Locks: the keeper's; if another keeper holds it, nothing is done. SHARE UPDATE EXCLUSIVE on the
+-- parents, which blocks no reader or writer; a parent that is in use is left for the next call.
+-- Cost: a few lookups, then DDL.
 create function mqpg._make_segments(most int default 100) returns setof mqpg.segment
 language plpgsql as $$
 declare
@@ -7748,11 +8024,12 @@ $$;
 comment on function mqpg._make_segments(int) is 'Internal: make the segments that are wanted ahead';
 
 -- functions/keep/_next_segment.sql
--- The bounds of the segment that a family needs next, or no row where enough is made ahead:
--- log and tick: `segments_ahead` behind the one in use. cursor: only a first one (keep() makes the others by
--- age). delayed and dedup: the same number of lengths behind the current time; dedup has 12 slots a segment,
--- and a changed dedup_window moves the slot numbers, so holes are looked for.
--- Locks: none. Cost: a few index lookups.
+-- The bounds of the segment that a family needs next, or no row when enough are made ahead.
+-- log and tick: `segments_ahead` after the one in use. cursor: only the first one, because keep()
+-- makes the others by age. delayed and dedup: as many slots after the current time; dedup has 12
+-- slots per segment, and a changed dedup_window renumbers the slots, so gaps are looked for.
+-- Locks: none.
+-- Cost: a few index lookups.
 create function mqpg._next_segment(
     family text, out lower_bound text, out upper_bound text, out opened boolean
 ) returns setof record
@@ -7782,7 +8059,7 @@ begin
         if v_ahead > mqpg._setting('segments_ahead')::int then
             return;
         end if;
-        -- a sequence set far ahead (promotion, restore) leaves out what it jumped over
+        -- A sequence that was set far ahead (promotion, restore) needs no segments for the ids in between.
         v_end := greatest(v_end, v_at / v_length * v_length);
         lower_bound := v_end;
         upper_bound := v_end + v_length;
@@ -7830,11 +8107,14 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._next_segment(text) is 'Internal: bounds of the segment that is to be made next';
+comment on function mqpg._next_segment(text) is
+    'Internal: bounds of the segment that is to be made next';
 
 -- functions/keep/_note_tails.sql
--- Notes the next offset of every queue that has rows in a tick segment, before the segment is dropped.
--- Locks: the rows of queue_tail. Cost: reads the segment's part of consume_queue once.
+-- Notes the next offset of every queue that has rows in a tick segment, before the segment is
+-- dropped.
+-- Locks: the rows of queue_tail.
+-- Cost: reads the segment's part of consume_queue once.
 create function mqpg._note_tails(from_tick bigint, to_tick bigint) returns void
 language sql as $$
     insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, next_offset)
@@ -7850,11 +8130,13 @@ $$;
 comment on function mqpg._note_tails(bigint, bigint) is 'Internal: note next offsets before a drop';
 
 -- functions/keep/_purge.sql
--- Deletes what the small tables need no more: rows of held that are no survivors any longer (after a tick
--- segment was dropped, for that is when offsets go), ledger rows over 30 days old whose half is decided or gone
--- (one of an undecided half is what its verdict hangs on) and parked entries likewise, and what was left out or taken
--- from the dead letters longer ago than `jump_keep`. At most 10000 of each.
--- Locks: the rows. Cost: reads the ledger once, and consume_queue once where held has rows.
+-- Deletes rows of the small tables that are no longer needed, at most 10000 of each: copied
+-- messages that need not stay readable any longer (that changes when a tick segment is dropped);
+-- ledger rows and parked entries older than 30 days whose half message is decided or gone; reports
+-- of skipped offsets, former dead letters and dropped topics older than the setting `jump_keep`.
+-- A ledger row of an undecided half message stays, because the verdict depends on it.
+-- Locks: the rows.
+-- Cost: reads the ledger once, and consume_queue once if messages were copied.
 create function mqpg._purge()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7912,11 +8194,13 @@ $$;
 comment on function mqpg._purge() is 'Internal: delete old rows of the small tables';
 
 -- functions/keep/_raise_oldest.sql
--- Where readers of some queues pin an expired tick segment, nobody may need what other queues have in it: their oldest
--- offset moves to where their own slowest subscription stands, at most to the end of the segment, so that bodies
--- before it need not be kept. A group that does not read then pins what it has not read, and no more.
--- Locks: the topic's keeping (1836150838, topic_id), tried only: who is about to begin at an oldest offset holds it.
--- Cost: reads the segment's part of consume_queue, and one look at each cursor of the topics in it.
+-- Where readers of some queues pin an expired tick segment, other queues' messages in it may no
+-- longer be needed. The oldest offset of each such queue moves to the position of its own slowest
+-- subscription, at most to the end of the segment, so that older bodies can be dropped. A group
+-- that does not read therefore pins only what it has not read.
+-- Locks: the topic against keep() (1836150838, topic_id), tried only, because a caller that is
+-- about to begin at an oldest offset holds it.
+-- Cost: reads the segment's part of consume_queue, and each cursor of the topics in it once.
 create function mqpg._raise_oldest(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -7934,7 +8218,7 @@ begin
         group by 1, 2
     loop
         continue when not pg_try_advisory_xact_lock(1836150838, v_queue.topic_id);
-        -- a statement of its own: it sees who began before the lock was had
+        -- A statement of its own, so that it sees subscriptions that began before the lock was taken.
         insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, oldest_offset)
         select v_queue.topic_id, v_queue.queue_id, 0, f.oldest_offset
         from (
@@ -7953,29 +8237,32 @@ begin
     end loop;
     if v_raised > 0 then
         return query select 'freed', 'tick', (_raise_oldest.segment).segment_no,
-            format('the oldest offset of %s queues moved: nobody needs what is before', v_raised);
+            format('the oldest offset of %s queues moved, because no group needs the messages before it', v_raised);
     end if;
 end
 $$;
-comment on function mqpg._raise_oldest(mqpg.segment) is 'Internal: move oldest offsets over what nobody needs';
+comment on function mqpg._raise_oldest(mqpg.segment) is
+    'Internal: move oldest offsets past what is no longer needed';
 
 -- functions/keep/_renumber_dedup.sql
--- Trigger on settings: slots of dedup are numbered in lengths of dedup_window, so with another window the ids that are
--- known now get their places under the new numbers; those of the old ones mean nothing any more.
--- Locks: the keeper's; ACCESS EXCLUSIVE on dedup, each waited for up to the setting lock_timeout (55P03, and nothing is
--- changed): sends with a dedup id wait for it or it for them. Cost: a row for each id of the window, and DDL.
+-- Trigger on settings. Slots of dedup are numbered in units of dedup_window, so when that setting
+-- changes, the known dedup ids are stored again under the new numbers.
+-- Locks: the keeper's; ACCESS EXCLUSIVE on dedup; each waited for up to the setting lock_timeout.
+-- Sends with a dedup id wait for it, or it waits for them.
+-- Cost: one row for each id of the window, and DDL.
+-- Errors: 55P03; then nothing is changed.
 create function mqpg._renumber_dedup() returns trigger
 language plpgsql as $$
 declare
     v_timeout text := mqpg._wait_as_set();
     v_next record;
     v_old bigint;
-    v_new bigint;           -- not before its partition is there
+    v_new bigint;           -- computed only after its partition exists
 begin
     perform pg_advisory_xact_lock(1836150835, 0);
     lock table mqpg.dedup in access exclusive mode;
     v_old := mqpg._dedup_slot(old.value::interval);
-    -- what _first_sends() would find: the later slot is right where both have the id
+    -- What a send would find: where both slots have the id, the later slot is right.
     create temp table mqpg_known as
     select distinct on (d.topic_id, d.dedup_id) d.topic_id, d.dedup_id, d.message_id
     from mqpg.dedup d
@@ -7997,13 +8284,16 @@ begin
     return null;
 end
 $$;
-comment on function mqpg._renumber_dedup() is 'Internal: known dedup ids under the numbers of another window';
+comment on function mqpg._renumber_dedup() is
+    'Internal: renumber the known dedup ids for another window';
 
 -- functions/keep/_roll_cursors.sql
--- Makes a new cursor slot where the newest has reached `cursor_slot_age`, carries every queue whose newest
--- state is still in an older one, and closes slots that nobody needs any more.
--- Locks: each queue's cursor lock, tried only, held till commit. Cost: one lookup for each queue of each
--- subscription, two inserts where it is carried; DDL for a new slot.
+-- Makes a new cursor slot when the newest one is older than the setting `cursor_slot_age`, copies
+-- the newest state of every queue that is still in an older slot, and closes slots that are no
+-- longer needed.
+-- Locks: each queue's cursor lock, tried only, held until commit.
+-- Cost: one lookup for each queue of each subscription, two inserts where it is copied; DDL for a
+-- new slot.
 create function mqpg._roll_cursors()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -8020,7 +8310,7 @@ begin
                 'cursor', v_newest.upper_bound, (v_newest.upper_bound::bigint + 1)::text, true);
             return query select 'made', 'cursor', v_newest.segment_no, 'cursor_' || v_newest.segment_no;
         exception when lock_not_available then
-            return query select 'blocked', 'cursor', v_newest.segment_no, 'cursor is busy';
+            return query select 'blocked', 'cursor', v_newest.segment_no, 'cursor is in use';
         end;
     end if;
     if not exists (
@@ -8049,7 +8339,7 @@ begin
     end loop;
     if v_carried > 0 or v_busy > 0 then
         return query select case when v_carried > 0 then 'carried' else 'blocked' end, 'cursor', v_newest.segment_no,
-            format('%s queues carried, %s busy', v_carried, v_busy);
+            format('%s queues carried, %s in use', v_carried, v_busy);
     end if;
     if v_busy = 0 then
         return query
@@ -8059,16 +8349,20 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._roll_cursors() is 'Internal: begin the next cursor slot by age and carry the state';
+comment on function mqpg._roll_cursors() is
+    'Internal: begin the next cursor slot by age and copy the state';
 
 -- functions/keep/_roll_log.sql
--- Notes which log segment is in use, and begins the next one where the current has reached `segment_age`: the
--- batch id sequence is set to the next segment's lower bound. Only forward, only to a segment that an earlier
--- transaction made, and only while the sequence is a million ids away from that bound, so that no draw
--- between the look and the jump can be ahead of it. An empty segment is left alone.
--- `last_value` must have been read before this transaction had an xid: whoever drew an id below it and is
--- still open then has an older xid than opened_xid, which is what _close_log() waits for.
--- Locks: the caller holds the keeper's. Cost: a few lookups.
+-- Notes which log segment is in use, and begins the next one when the current one is older than the
+-- setting `segment_age`, by setting the batch id sequence to the next segment's lower bound. It
+-- moves the sequence only forward, only to a segment that an earlier transaction made, and only
+-- while the sequence is at least a million ids away from that bound, so that no concurrent draw can
+-- be beyond it. It leaves an empty segment alone.
+-- `last_value` must have been read before this transaction had an xid. Every open transaction with
+-- a lower batch id then has an xid older than opened_xid, which the closing of the segment relies
+-- on.
+-- Locks: the caller holds the keeper's.
+-- Cost: a few lookups.
 create function mqpg._roll_log(last_value bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -8098,17 +8392,18 @@ begin
     if found then
         perform setval('mqpg.batch_id', v_next.lower_bound::bigint, false);
         return query select 'rolled', 'log', v_current.segment_no,
-            format('older than %s: batch ids go on in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
+            format('older than %s: batch ids continue in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
     end if;
 end
 $$;
 comment on function mqpg._roll_log(bigint) is 'Internal: begin the next log segment by age';
 
 -- functions/keep/_roll_ticks.sql
--- Begins the next tick segment where the current has reached `segment_age`, and lets half ticks follow: the
--- newest row is written again, unchanged, under the first id of the next segment. It carries the same
--- snapshot, so it means nothing to the appender but where its ids go on.
--- Locks: the appender's and the half pass's, tried only, held till commit. Cost: two lookups, two inserts.
+-- Begins the next tick segment when the current one is older than the setting `segment_age`, and
+-- moves half ticks there too. It writes the newest row again, unchanged, under the first id of the
+-- next segment. With the same snapshot, that row only tells the appender where ids continue.
+-- Locks: those of the appender and of the half ticks, tried only, held until commit.
+-- Cost: two lookups, two inserts.
 create function mqpg._roll_ticks()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -8137,7 +8432,7 @@ begin
             0, '{}', clock_timestamp()
         from mqpg.tick t order by t.tick_id desc limit 1;
         return query select 'rolled', 'tick', v_current.segment_no, format(
-            'older than %s: ticks go on in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
+            'older than %s: ticks continue in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
         v_current := v_next;
     end if;
     update mqpg.segment s set opened_at = clock_timestamp()
@@ -8147,16 +8442,17 @@ begin
         select v_current.lower_bound::bigint, h.xid, h.snapshot, h.snapshot_xmax, h.batch_seq, h.floor_id, 0,
             clock_timestamp()
         from mqpg.half_tick h order by h.half_tick_id desc limit 1;
-        return query select 'carried', 'tick', v_current.segment_no, 'half ticks go on here';
+        return query select 'carried', 'tick', v_current.segment_no, 'half ticks continue here';
     end if;
 end
 $$;
 comment on function mqpg._roll_ticks() is 'Internal: begin the next tick segment by age';
 
 -- functions/keep/_stored_bytes.sql
--- About how many bytes of the commit log the messages at offsets from_offset .. to_offset - 1 of a queue take: what
--- their first 64 runs take on average, times their number.
--- Locks: none. Cost: reads the rows of up to 64 record batches, no bodies.
+-- About how many bytes of the commit log the messages at the offsets from_offset to to_offset - 1
+-- of a queue take: the average of their first 64 runs, times their number.
+-- Locks: none.
+-- Cost: reads the rows of up to 64 record batches, no bodies.
 create function mqpg._stored_bytes(
     topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint
 ) returns bigint
@@ -8189,13 +8485,16 @@ comment on function mqpg._stored_bytes(int, int, int, bigint, bigint) is
     'Internal: about how many bytes messages of a queue take';
 
 -- functions/keep/_survivors.sql
--- Messages with an id in from_id..to_id (exclusive) that must stay readable, with the reason (I11); one may
--- come several times. Ids of bodies that lie elsewhere (final payloads) count like the message's own.
--- undecided: halves, parked ones too. delayed, retry: not appended yet. committed: decided, not appended yet.
--- queued: has an offset that is not below the oldest of its queue; of a retry lane, one not done yet.
--- dead: dead letters. Only consume_queue rows of ticks after after_tick are looked at; `most` ends the look.
--- One statement, so that a message on its way from one state to the next is seen in one of them.
--- Locks: none. Cost: the segment's halves, delayed, and all of consume_queue that is left after after_tick.
+-- Messages with an id from from_id to to_id - 1 that must stay readable, with the reason (I11). One
+-- message may be returned several times. The id of a body that is stored elsewhere (a final
+-- payload) counts like the message's own.
+-- why: undecided: a half message, parked or not. delayed, retry: not appended yet. committed:
+-- decided, not appended yet. queued: its offset is not below the oldest one of its queue; in a
+-- retry lane, it is not done yet. dead: a dead letter.
+-- It reads only consume_queue rows of ticks after after_tick and stops after `most` rows. It is one
+-- statement, so that it sees a message on its way from one state to the next in one of them.
+-- Locks: none.
+-- Cost: the segment's half messages, delayed, and the rows of consume_queue after after_tick.
 create function mqpg._survivors(from_id bigint, to_id bigint, after_tick bigint, most bigint)
 returns table (message_id bigint, why text)
 language sql stable as $$
@@ -8275,12 +8574,15 @@ language sql stable as $$
     where s.message_id >= _survivors.from_id and s.message_id < _survivors.to_id
     limit _survivors.most
 $$;
-comment on function mqpg._survivors(bigint, bigint, bigint, bigint) is 'Internal: messages that must stay readable';
+comment on function mqpg._survivors(bigint, bigint, bigint, bigint) is
+    'Internal: messages that must stay readable';
 
 -- functions/keep/_undelivered.sql
--- What subscriptions have not yet done with of a tick segment, one row for each queue (-1: their retry lane): where
--- they stand, and where their part of the segment begins and ends. The own row of a broadcast group is no reader.
--- Locks: none. Cost: three index lookups for each queue of each subscription.
+-- What subscriptions still need of a tick segment, one row for each queue (-1: the retry lane):
+-- their position, and where their part of the segment begins and ends. The own row of a broadcast
+-- group does not count, because it reads nothing.
+-- Locks: none.
+-- Cost: three index lookups for each queue of each subscription.
 create function mqpg._undelivered(from_tick bigint, to_tick bigint) returns table (
     subscription_id int, consumer_group text, member text, topic_id int, topic text, queue_id int,
     committed bigint, first_offset bigint, next_offset bigint
@@ -8312,12 +8614,16 @@ language sql stable as $$
     ) as k
     where k.committed < p.next_offset and (s.mode <> 'broadcast' or s.member <> '')
 $$;
-comment on function mqpg._undelivered(bigint, bigint) is 'Internal: what subscriptions still need of a tick segment';
+comment on function mqpg._undelivered(bigint, bigint) is
+    'Internal: what subscriptions still need of a tick segment';
 
 -- functions/keep/_pins.sql
--- What subscriptions (or one) have not read of closed tick segments, which keeps these from being dropped: for each
--- queue (-1: the retry lane) the offsets, how many messages that is at most, and about how many bytes they take.
--- Locks: none. Cost: for each segment see _undelivered(), and _stored_bytes() for each row.
+-- What subscriptions (or one) have not read of closed tick segments, which keeps these from being
+-- dropped. For each queue (-1: the retry lane) it returns the offsets, how many messages these are
+-- at most, and about how many bytes they take.
+-- Locks: none.
+-- Cost: for each segment three index lookups for each queue of each subscription, and the sizes of
+-- up to 64 record batches for each row.
 create function mqpg._pins(subscription_id int default null) returns table (
     consumer_group text, member text, topic text, queue_id int, segment_no bigint, closed_at timestamptz,
     from_offset bigint, to_offset bigint, messages bigint, bytes bigint
@@ -8337,14 +8643,18 @@ $$;
 comment on function mqpg._pins(int) is 'Internal: unread parts of closed segments';
 
 -- functions/keep/keep.sql
--- One pass of the keeper: notes what is in use, begins new segments by age, makes some ahead, carries cursors, closes
--- what is complete, and drops what is past retention and needed by nobody (I11), at most one table a pass and none in
--- a pass that made or carried something. Returns what it did: action opened, rolled, made, carried, closed, dropped,
--- pinned (with what pins it), freed (oldest offsets moved), lost (by a policy: what, of whom), blocked (busy, next
--- time), purged. Nothing where another keeper is at it. Call it until it returns no row but pinned and blocked, then
--- every minute or so; pg_cron may.
--- Locks: the keeper's lock till commit; see the parts; every wait for a table is short. Cost: a few lookups where
--- there is nothing to do. Errors: MQ015.
+-- Maintains the segments: it notes which are in use, begins new ones by age, makes some ahead,
+-- copies cursors to newer slots, closes complete segments, and drops what is past retention and no
+-- longer needed (I11). One call drops at most one table, and none if it made or copied something.
+-- While another keeper is at work it does nothing.
+-- Call it until it returns no row except pinned and blocked, then about every minute. A worker does
+-- that; pg_cron may call it too.
+-- Returns: one row for each thing that it did. action: opened, rolled, made, carried, closed,
+-- dropped, pinned (detail says by what), freed (oldest offsets moved), lost (by a policy), blocked
+-- (in use, tried again next time), purged.
+-- Locks: the keeper's, until commit; each wait for a table is 200 ms at most.
+-- Cost: a few lookups when there is nothing to do.
+-- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing).
 create function mqpg.keep() returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
@@ -8378,12 +8688,14 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.keep() is 'One pass of the keeper: make, close and drop segments; returns what it did';
+comment on function mqpg.keep() is 'Make, close and drop segments; returns what it did';
 
 -- functions/adopt/_renew_cursors.sql
--- A new version of each cursor, 2^32 further, so that no receipt from behind the copy's time fits, in which nobody
--- holds a claim: what was in flight may be received at once, with its attempts. Pinned queues keep their owners.
--- Locks: the caller holds the table against writers. Cost: one row a cursor.
+-- Writes a new version of each cursor in which no consumer holds a claim. The version is 2^32
+-- greater, so that no receipt of a delivery that the copy does not know can match. What was in
+-- flight may be received at once, with its attempts counted. Pinned queues keep their owners.
+-- Locks: the caller has locked the table against writers.
+-- Cost: one row per cursor.
 create function mqpg._renew_cursors() returns void
 language sql as $$
     insert into mqpg.cursor (
@@ -8403,10 +8715,11 @@ $$;
 comment on function mqpg._renew_cursors() is 'Internal: free all claims of a copy';
 
 -- functions/adopt/_renew_ids.sql
--- Batch ids and tick ids go on 1024 segments further, where nothing that happened behind the copy's time can have been;
--- there the newest tick is written again, after a restore with a snapshot in which the caller's own rows are all that
--- is new.
--- Locks: the caller's; DDL as _make_segment(). Cost: a few inserts; see _renew_xids().
+-- Moves batch ids and tick ids 1024 segments ahead, beyond every id that the original may have used
+-- after the copy was made. It writes the newest tick again under the new ids. After a restore into
+-- another cluster, that tick's snapshot is one in which only the caller's own rows are new.
+-- Locks: the caller's; those of making a segment.
+-- Cost: a few inserts; after a restore also every row of the hot tables.
 create function mqpg._renew_ids(last_tick mqpg.tick, foreign_xids boolean) returns void
 language plpgsql as $$
 declare
@@ -8441,18 +8754,21 @@ begin
     insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
     values (v_tick_id, v_half.xid, v_half.snapshot, pg_snapshot_xmax(v_half.snapshot), v_half.batch_seq,
         v_half.floor_id, 0, clock_timestamp());
-    -- those made ahead come next; a keeper would make them, too
+    -- The segments ahead of these; otherwise a keeper would make them.
     perform mqpg._make_segments();
 end
 $$;
-comment on function mqpg._renew_ids(mqpg.tick, boolean) is 'Internal: move ids beyond what a copy cannot know';
+comment on function mqpg._renew_ids(mqpg.tick, boolean) is
+    'Internal: move ids beyond what a copy cannot know';
 
 -- functions/adopt/_renew_xids.sql
--- Rewrites the transaction ids of all rows, which came from another cluster: '2', which every snapshot sees, where
--- the newest tick saw the row, so that it has what it needs; '1' where its offsets were dropped with their ticks,
--- which the audit tells apart; and the caller's own xid where it is still to be appended or, a half, to be put into
--- the op-log queue (also one whose entry did not come along), so that the next pass takes it.
--- Locks: ACCESS EXCLUSIVE on all hot tables. Cost: writes each row of them.
+-- Rewrites the transaction ids of all rows after a restore into another cluster.
+-- A row that the newest tick saw has its offset, so it gets '2', which every snapshot sees, or '1'
+-- if its offset was dropped with its tick, which the audit distinguishes. A row that is still to be
+-- appended gets the caller's own xid, so that the next append() finds it. So does a half message
+-- that still needs an entry in the op-log queue, even if its old entry was not restored.
+-- Locks: ACCESS EXCLUSIVE on all hot tables.
+-- Cost: writes each row of them.
 create function mqpg._renew_xids(last_tick mqpg.tick) returns void
 language plpgsql as $$
 declare
@@ -8496,11 +8812,14 @@ begin
     update mqpg.segment s set opened_xid = '2' where s.opened_xid is not null;
 end
 $$;
-comment on function mqpg._renew_xids(mqpg.tick) is 'Internal: rewrite transaction ids of another cluster';
+comment on function mqpg._renew_xids(mqpg.tick) is
+    'Internal: rewrite the transaction ids of another cluster';
 
 -- functions/adopt/_renewed_xid.sql
--- What a transaction id of another cluster becomes: see _renew_xids.
--- Locks: none. Cost: none.
+-- The new transaction id of a row from another cluster: own for a row that the newest snapshot does
+-- not see, '1' for one that the oldest snapshot sees, else '2'.
+-- Locks: none.
+-- Cost: negligible.
 create function mqpg._renewed_xid(xid xid8, own xid8, newest pg_snapshot, oldest pg_snapshot) returns xid8
 language sql immutable as $$
     select case
@@ -8513,15 +8832,23 @@ comment on function mqpg._renewed_xid(xid8, xid8, pg_snapshot, pg_snapshot) is
     'Internal: transaction id of a restored row';
 
 -- functions/adopt/adopt.sql
--- Makes a copy of a broker a broker again: after a dump was restored into another cluster (append() refuses with
--- MQ016), after a promotion, or a recovery to a point in time; call it before anybody writes. It raises the
--- incarnation, moves message ids, tick ids and cursor versions far beyond what the copy cannot know of, and frees all
--- claims: receipts from before are stale, handles from before stay good. In another cluster the transaction ids of
--- all rows mean nothing: they are rewritten, and what had no offset yet is appended by the next append(). same_xids
--- says that they came along (pg_upgrade). Returns what was done.
--- Locks: the appender's, the keeper's; cursor against writers; after a restore all hot tables, ACCESS EXCLUSIVE; each
--- waited for up to the setting lock_timeout. Cost: one version a cursor; after a restore every row of the hot tables
--- is written anew, the one time that these see an UPDATE. Errors: MQ015, MQ016 (same_xids cannot be), 55P03.
+-- Turns a copy of a broker into a broker. Call it, before any other transaction writes, after a
+-- dump was restored into another cluster (append() refuses with MQ016 until then), after a
+-- promotion, or after a recovery to a point in time.
+-- It raises the incarnation, moves message ids, tick ids and cursor versions far beyond those that
+-- the original may have used meanwhile, and frees all claims. Older receipts are then stale, while
+-- older handles stay valid. In another cluster the transaction ids of all rows are meaningless, so
+-- they are rewritten, and what had no offset yet is appended by the next append().
+-- Arguments:
+--   same_xids: true says that the transaction ids are those of the original cluster (pg_upgrade);
+--       default false.
+-- Returns: a text that says what was done.
+-- Locks: the appender's and the keeper's; cursor, against writers; after a restore all hot tables,
+-- ACCESS EXCLUSIVE. Each is waited for up to the setting lock_timeout.
+-- Cost: one version per cursor; after a restore every row of the hot tables is rewritten, the only
+-- time that they see an UPDATE.
+-- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing), MQ016
+-- (same_xids cannot be true), 55P03.
 create function mqpg.adopt(same_xids boolean default false) returns text
 language plpgsql as $$
 declare
@@ -8543,8 +8870,8 @@ begin
     v_foreign := v_behind or (v_known <> v_actual and not coalesce(adopt.same_xids, false));
     if v_behind and adopt.same_xids then
         raise exception using errcode = 'MQ016',
-            message = 'the transaction ids of this cluster are behind those of the data: they did not come along',
-            hint = 'select mqpg.adopt() rewrites them.';
+            message = 'same_xids must be false: the transaction ids of this cluster are behind those of the data',
+            hint = 'Call mqpg.adopt() without arguments to rewrite the transaction ids.';
     end if;
     update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual
     returning b.incarnation into v_incarnation;
@@ -8556,13 +8883,15 @@ begin
     end);
 end
 $$;
-comment on function mqpg.adopt(boolean) is 'Make a restored, promoted or recovered copy a broker again';
+comment on function mqpg.adopt(boolean) is
+    'Turn a restored, promoted or recovered copy into a broker';
 
 -- functions/append/_anything_new.sql
--- Whether a pass of the appender may have something to do: a look at each of its sources that stops at the
--- first row, for most passes of an idle broker find none and the whole INSERT costs ten times as much.
--- It may say yes where no row is visible in S1 yet, never no where one is.
--- Locks: none. Cost: a few index lookups.
+-- Whether append() may have something to do. It looks at each source of messages and stops at the
+-- first row. An idle broker mostly has none, and the whole INSERT would cost ten times as much. It
+-- may answer true when no row is visible in S1 yet, but never false when one is.
+-- Locks: none.
+-- Cost: a few index lookups.
 create function mqpg._anything_new(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
 language plpgsql volatile as $$
 declare
@@ -8584,7 +8913,7 @@ begin
     end if;
     if exists (
         select from mqpg.delayed d where d.visible_at > v_due_from and d.visible_at <= _anything_new.due_until)
-        -- whatever their time: the pass stores a tick that has seen them, else each pass would read all of them
+        -- Whatever their time, so that a tick is stored that has seen them. Otherwise each append() would read them.
         or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before) then
         return true;
     end if;
@@ -8594,15 +8923,17 @@ begin
         or exists (select from mqpg.delayed d where d.xid = any(v_late)));
 end
 $$;
-comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz)
-    is 'Internal: whether a pass of the appender may have something to do';
+comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz) is
+    'Internal: whether append() may have something to do';
 
 -- functions/append/_append_runs.sql
--- The appender's one INSERT: collects what is new up to a snapshot and a due time, orders it, joins
--- neighbours into runs, and writes rows of at most 64 runs and 4096 messages behind each queue's tail.
--- Ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join; decisions join only
--- where ids ascend in decision order.
--- Locks: none beyond the new rows (append() serialises callers). Cost: linear in the new record batches.
+-- The appender's one INSERT. It collects what is new up to a snapshot and a due time, orders it,
+-- joins neighbours into runs, and writes rows of at most 64 runs and 4096 messages at the end of
+-- each queue.
+-- The ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join. Decisions
+-- join only where ids ascend in the order of the decisions.
+-- Locks: only the new rows, because append() runs one at a time.
+-- Cost: linear in the new record batches.
 create function mqpg._append_runs(
     last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int [],
     out was_due boolean
@@ -8660,8 +8991,8 @@ begin
             select from mqpg.subscription b
             where b.subscription_id = d.subscription_id and b.retries_from > d.written_at)
         union all
-        -- message by message: a recalled one splits its run; only what this very pass decided, for a message
-        -- that was put off has a second row
+        -- Message by message, because a recalled one splits its run. Only messages that this transaction decided,
+        -- because a postponed message has a second row.
         select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
         from due d
         join lateral (
@@ -8695,7 +9026,7 @@ begin
         from runs r
     ),
     piece as (
-        -- a row begins inside one window of 3072 messages and its last run has at most 1024
+        -- A row begins inside one window of 3072 messages, and its last run has at most 1024.
         select p.topic_id, p.queue_id, p.subscription_id, min(p.begin_at) as begin_at, sum(p.n)::int as n,
             array_agg(p.first_id order by p.nth) as first_ids,
             array_agg(p.begin_at order by p.nth) as begins,
@@ -8719,8 +9050,8 @@ begin
         join tail t using (topic_id, queue_id, subscription_id)
         returning topic_id, n
     )
-    -- purged retries were due, too, and rows newly scheduled are seen now: without a tick the next pass would meet
-    -- them again
+    -- Purged retries were due, too, and newly scheduled rows are visible now. Without a tick the next append() would
+    -- read all of them again.
     select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
         _append_runs.was_due or exists (select from due)
             or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)
@@ -8729,13 +9060,15 @@ begin
     from appended a;
 end
 $$;
-comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz)
-    is 'Internal: append what is new to the consume queues';
+comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz) is
+    'Internal: append what is new to the consume queues';
 
 -- functions/append/_check_cluster.sql
--- Refuses to append in a cluster other than the one whose xids the rows carry (MQ016): after a restore from
--- a dump xids begin anew and a snapshot of old says nothing about them.
--- Locks: none. Cost: reads the control file.
+-- Refuses to append in another cluster than the one that wrote the rows. After a restore from a
+-- dump, xids start again, so a stored snapshot says nothing about them.
+-- Locks: none.
+-- Cost: reads the control file.
+-- Errors: MQ016.
 create function mqpg._check_cluster(s0 pg_snapshot, s1 pg_snapshot) returns void
 language plpgsql as $$
 declare
@@ -8744,20 +9077,22 @@ declare
 begin
     if v_known <> v_actual or pg_snapshot_xmax(_check_cluster.s0) > pg_snapshot_xmax(_check_cluster.s1) then
         raise exception using errcode = 'MQ016',
-            message = 'this database was restored into another cluster: its transaction ids do not hold here',
+            message = 'this database was restored into another cluster, where its transaction ids are not valid',
             detail = format('system identifier %s recorded, %s found; newest tick %s, current snapshot %s',
                 v_known, v_actual, _check_cluster.s0, _check_cluster.s1),
-            hint = 'Appending would lose or repeat messages. With all workers stopped, select mqpg.adopt() makes it a broker again.';
+            hint = 'Appending would lose or repeat messages. Stop all workers and call mqpg.adopt() to continue here.';
     end if;
 end
 $$;
-comment on function mqpg._check_cluster(pg_snapshot, pg_snapshot) is 'Internal: refuse a restored copy';
+comment on function mqpg._check_cluster(pg_snapshot, pg_snapshot) is
+    'Internal: refuse to append in another cluster';
 
 -- functions/append/_cut.sql
--- Cuts a backlog: the snapshot S1 as it would have been when xid x was the next one, with
--- xmax(S0) <= x <= xmax(S1) chosen so that about max_messages are new. An x below xmax(S0) would append
--- messages again.
--- Locks: none. Cost: an index scan of at most 2 * max_messages entries.
+-- Cuts a backlog: it returns the snapshot S1 as it was when xid x was the next one, with xmax(S0)
+-- <= x <= xmax(S1), where x is chosen so that about max_messages are new. An x below xmax(S0) would
+-- append messages again.
+-- Locks: none.
+-- Cost: an index scan of at most 2 * max_messages entries.
 create function mqpg._cut(last_tick mqpg.tick, s1 pg_snapshot, max_messages int) returns pg_snapshot
 language plpgsql as $$
 declare
@@ -8786,11 +9121,14 @@ begin
         where x.xid::text::bigint < v_x);
 end
 $$;
-comment on function mqpg._cut(mqpg.tick, pg_snapshot, int) is 'Internal: cut the appender''s snapshot at a backlog';
+comment on function mqpg._cut(mqpg.tick, pg_snapshot, int) is
+    'Internal: cut the appender''s snapshot in a backlog';
 
 -- functions/append/_cut_due.sql
--- Cuts what is due: the time up to which about max_messages rows become due in one pass.
--- Locks: none. Cost: an index scan of at most max_messages entries.
+-- Cuts a backlog of due messages: it returns the time up to which about max_messages rows become
+-- due.
+-- Locks: none.
+-- Cost: an index scan of at most max_messages entries.
 create function mqpg._cut_due(due_from timestamptz, due_until timestamptz, max_messages int) returns timestamptz
 language sql stable as $$
     select coalesce(
@@ -8800,18 +9138,21 @@ language sql stable as $$
         _cut_due.due_until)
 $$;
 comment on function mqpg._cut_due(timestamptz, timestamptz, int) is
-    'Internal: cut the appender''s due time at a backlog';
+    'Internal: cut the appender''s due time in a backlog';
 
 -- functions/append/_decide_due.sql
--- Writes op due for each message that a pass of the appender delivers late or on time, unless it was recalled:
--- the key decides. A message whose recall is still open is put off by a second, so that nobody's transaction
--- holds the appender up. Retries cannot be recalled and are left alone. True where a message was due, recalled and
--- put off ones too: then the pass must store its tick, else the next one meets the same rows again, and with
--- them the rows of what was put off.
--- Open recalls are looked up, not tried one by one: a lock for each due message could exhaust the lock table.
--- One that comes between the look and the insert makes the insert wait for it; then it looks again.
--- Locks: 1836150839, 0, by trying; the decisions' keys, each waited for at most 200 ms.
--- Cost: one insert a due message; one index lookup where nothing is due; pg_locks where a recall is open.
+-- Writes the decision `due` for each delayed message that append() is about to deliver, unless it
+-- was recalled; the primary key decides between the two. Returns whether a message was due,
+-- including recalled and postponed ones. Then a tick must be stored, because otherwise the next
+-- append() would find the same rows again.
+-- A message whose recall is still open is postponed by a second, so that no open transaction blocks
+-- the appender. Retries cannot be recalled and are not touched here.
+-- Open recalls are looked up in pg_locks, because trying a lock for each due message could exhaust
+-- the lock table. A recall that begins between the lookup and the insert makes the insert wait for
+-- it; after the time-out the function looks again.
+-- Locks: 1836150839, 0, tried only; the decisions' keys, each waited for at most 200 ms.
+-- Cost: one insert for each due message; one index lookup when nothing is due; pg_locks while a
+-- recall is open.
 create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
 language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
@@ -8827,7 +9168,7 @@ declare
     v_topics int [];
     v_queues smallint [];
     v_recalling boolean;
-    v_busy int [] := '{}';  -- hashes of the messages that open recalls are about
+    v_busy int [] := '{}';  -- hashes of the messages with an open recall
     v_order bigint;
 begin
     select array_agg(d.first_id + i order by d.first_id + i), array_agg(d.deliver_id order by d.first_id + i),
@@ -8882,13 +9223,15 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz)
-    is 'Internal: decide between due and recall for what a pass delivers';
+comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz) is
+    'Internal: decide between due and recalled for delayed messages';
 
 -- functions/append/_enqueue_halves_sometimes.sql
--- Feeds the op-log queue about once a second: a half decided in milliseconds, as nearly all are, never gets
--- an entry, and none is forgotten, since an entry follows from the half.
--- Locks: as _enqueue_halves. Cost: one index lookup where it is too early.
+-- Puts undecided half messages into the op-log queue, about once a second. Most half messages are
+-- decided within milliseconds, so they never need an entry. None is forgotten, because an entry
+-- follows from the half message.
+-- Locks: 1836150834, 1, tried only.
+-- Cost: one index lookup when it is too early.
 create function mqpg._enqueue_halves_sometimes(snapshot pg_snapshot, batch_seq bigint) returns void
 language plpgsql as $$
 declare
@@ -8899,21 +9242,27 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint)
-    is 'Internal: feed the op-log queue about once a second';
+comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint) is
+    'Internal: put half messages into the op-log queue about once a second';
 
 -- functions/append/append.sql
--- One pass of the appender: gives every message that became visible since the pass before its place in a
--- consume queue, and returns how many. With the snapshot S0 of the last tick and the current S1 these are
--- the normal sends and the undelayed commit decisions whose xid is visible in S1 and not in S0, ordered by
--- batch id / order number, and what is due: so nothing is skipped however late it commits, a long
--- transaction delays only its own messages, and offsets are dense. max_messages is a target: one
--- transaction is not split.
--- Locks: 1836150834, 0 until the end of its transaction, so passes are one after the other.
--- Cost: an index scan of what is new; an idle pass reads no table rows to speak of and writes nothing.
--- Errors: MQ001, MQ015 (caller has an xid or is not READ COMMITTED), MQ016 (restored into another cluster).
+-- Gives every message that became visible since the last call its place in a consume queue.
+-- With the snapshot S0 of the last tick and the current S1, these are the normal sends and the
+-- commits without delay whose xid is visible in S1 and not in S0, ordered by batch id and order
+-- number, and the delayed messages that are due. As a consequence, no message is skipped however
+-- late it commits, a long transaction delays only its own messages, and offsets are dense.
+-- A worker calls it continuously; pg_cron or an app may call it too.
+-- Arguments:
+--   max_messages: stop after about so many; null (default): no limit. It is a target, because the
+--       messages of one transaction are never split.
+-- Returns: how many messages were appended.
+-- Locks: 1836150834, 0 until the end of its transaction, so that calls run one after the other.
+-- Cost: an index scan of what is new; when nothing is new it reads almost no table rows and writes
+-- nothing.
+-- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
+-- nothing), MQ016 (restored into another cluster).
 create function mqpg.append(max_messages int default null) returns bigint
--- jit off: estimates of a generic plan over a large log would have every pass compiled
+-- jit off, because the estimates of a generic plan over a large log would compile the statements in every call
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_tick mqpg.tick;
@@ -8923,23 +9272,23 @@ declare
     v_due_until timestamptz;
     v_messages bigint;
     v_topic_ids int [];
-    v_was_due boolean;      -- something was due, be it that all of it was recalled or put off
+    v_was_due boolean;      -- something was due, even if all of it was recalled or postponed
 begin
     if append.max_messages is not null then
         perform mqpg._check_range('max_messages', append.max_messages, 1, 2147483647);
     end if;
     perform mqpg._check_own_transaction('append');
-    -- A pass redone after a crash may order messages otherwise; a consumer that keeps its offset elsewhere
-    -- would see one twice and another never.
+    -- Flush the commit: an append() repeated after a crash may order messages differently, and a consumer that
+    -- stores its offset in another database would see one message twice and another never.
     perform mqpg._force_sync();
     perform pg_advisory_xact_lock(1836150834, 0);
     select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
-    -- The sequence before this pass's own xid: whoever drew a batch id so far has a smaller xid.
+    -- Read the sequence before this transaction gets an xid, so that every writer of a lower batch id has a lower xid.
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
     perform mqpg._check_cluster(v_tick.snapshot, v_s1);
     perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
-    -- so that a broker whose keeper is away, or which has only this pass in its cron, does not run out of segments
+    -- Now and then make a segment, so that a broker without a running keeper does not run out of them.
     if random() < 0.004 then
         perform mqpg._make_segments(1);
     end if;
@@ -8971,7 +9320,8 @@ begin
     return v_messages;
 end
 $$;
-comment on function mqpg.append(int) is 'One pass of the appender; returns the number of messages appended';
+comment on function mqpg.append(int) is
+    'Append newly visible messages to the consume queues; returns how many';
 
 -- views/half_parked.sql
 -- Half messages for which no checker had an answer and whose producer group parks such messages. An

@@ -557,7 +557,7 @@ def test_op_log_stays_while_a_held_half_is_undecided(brisk: Session) -> None:
     brisk.drain("one")
     reported = roll(brisk)
     gone(brisk, {"commit_log_1"}, reported)
-    assert ("pinned", "log", 1, "op_log: a message of it may still be decided") in reported
+    assert ("pinned", "log", 1, "op_log: one of its messages may still be decided") in reported
     assert brisk.commit(handle) == "committed"
     assert brisk.commit(handle) == "already_committed"
     assert "op_log_1" not in dropped(keep(brisk))  # not appended yet
