@@ -671,7 +671,7 @@ def test_a_busy_queue_is_carried_later(brisk: Session, broker: Broker) -> None:
     with consumer.transaction():
         (message,) = consumer.receive("one")
         reported = roll(brisk, closes=False)
-        assert any(row[3].endswith(", 1 busy") for row in reported)
+        assert any(row[3].endswith(", 1 in use") for row in reported)
         assert "cursor_1" not in dropped(reported)
         consumer.ack(message.receipt)
     gone(brisk, {"cursor_1"}, roll(brisk))
