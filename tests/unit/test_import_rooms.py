@@ -26,6 +26,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg._connect",
             "mqpg._dialects",
             "mqpg._draft",
+            "mqpg._first_migration",
             "mqpg._listener",
             "mqpg._sql",
             "mqpg._stop_signals",
