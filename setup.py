@@ -1,4 +1,4 @@
-"""Maps the folders of the repository to packages of one import package, `mqpg`; all else is in pyproject.toml."""
+"""Maps the folders of the repository to one import package, `mqpg`. Everything else is in pyproject.toml."""
 
 from setuptools import find_packages, setup
 
@@ -7,8 +7,6 @@ FOLDERS = {
     "mqpg.sql": "sql",
     "mqpg.workers": "workers",
     "mqpg.spark": "spark",
-    "mqpg.demo": "examples/demo",
-    "mqpg.bench": "benchmarks",
 }
 
 

@@ -1,14 +1,19 @@
 -- Built by tools/build_sql.py from the files named below: edit those, not this one.
 
 -- schema.sql
--- The one schema of mqpg. Topics, groups and handles are data in it, never identifiers.
+-- The schema of mqpg. Topics, groups and handles are rows in its tables, never identifiers.
 create schema if not exists mqpg;
-comment on schema mqpg is 'mqpg: transactional message queue';
+comment on schema mqpg is 'mqpg: a transactional message queue';
 
 -- pgmq.sql
--- PGMQ, whose queue `mqpg_oplog` carries the half messages that are overdue, and nothing else (protocol T3).
--- Left alone where it is; made as an extension where the server has that; else from the bundled SQL, which
--- `mqpg migrate` puts in the place of the marker below. Locks: those of its own DDL. Once per database.
+-- PGMQ, the message queue extension whose queue `mqpg_oplog` holds the half messages that are
+-- overdue (protocol T3). mqpg uses PGMQ for nothing else.
+-- An installed PGMQ is used as it is. Otherwise this script creates the extension where the server
+-- offers it, and else runs the bundled SQL, which `mqpg migrate` inserts in place of the marker
+-- below.
+-- Locks: those of its own DDL.
+-- Cost: runs once per database.
+-- Errors: 0A000 (PGMQ is missing or too old).
 do $mqpg$
 declare
     v_bundled text := $mqpg_pgmq_bundled$/* mqpg: bundled PGMQ SQL */$mqpg_pgmq_bundled$;
@@ -22,74 +27,81 @@ begin
             raise exception using
                 errcode = 'feature_not_supported',
                 message = 'PGMQ is neither installed nor available as an extension on this server',
-                hint = 'Install through "mqpg migrate" or with the script of "mqpg migrate sql": they bring it along.';
+                hint = 'Install with "mqpg migrate" or with the script of "mqpg migrate sql", which include PGMQ.';
         end if;
     end if;
     if to_regprocedure('pgmq.read(text, integer, integer, jsonb)') is null then
         raise exception using
             errcode = 'feature_not_supported',
-            message = 'the PGMQ of this database is too old: pgmq.read(queue_name, vt, qty, conditional) is missing',
-            hint = 'Update it (alter extension pgmq update) to 1.5 or newer.';
+            message = 'PGMQ in this database is too old: pgmq.read(queue_name, vt, qty, conditional) is missing',
+            hint = 'Update PGMQ to 1.5 or newer: alter extension pgmq update.';
     end if;
     if not exists (select from pgmq.list_queues() where queue_name = 'mqpg_oplog') then
         perform pgmq.create('mqpg_oplog');
     end if;
 end $mqpg$;
 
--- Reads ask for one producer group at a time, so that one dead group does not slow the others.
+-- Each read asks for one producer group, so that a group whose checker fails does not slow the others.
 create index if not exists q_mqpg_oplog_producer_group on pgmq.q_mqpg_oplog ((message ->> 'producer_group'), vt);
 comment on index pgmq.q_mqpg_oplog_producer_group is 'Overdue half messages of one producer group (mqpg)';
 
 -- types/outcome.sql
--- What a decision came to: said to the caller of commit and rollback, never swallowed (protocol T2, step 3).
+-- The result of commit() or rollback(): what became of the half message. The caller always gets it
+-- (protocol T2, step 3).
 create type mqpg.outcome as enum
     ('committed', 'already_committed', 'rolled_back', 'already_rolled_back', 'unknown');
-comment on type mqpg.outcome is 'Result of commit or rollback; the first decision stands and repeats say so';
+comment on type mqpg.outcome is
+    'Result of commit or rollback: the first decision stands, and a repeated one gets an already_… value';
 
 -- types/verdict.sql
--- What a check-back found out about a local transaction (protocol T3).
+-- The answer of a check-back about a local transaction (protocol T3).
 create type mqpg.verdict as enum ('commit', 'rollback', 'wait');
-comment on type mqpg.verdict is 'Answer of a check-back; wait is no answer and counts as no check';
+comment on type mqpg.verdict is
+    'Answer of a check-back; wait means "not known yet" and does not count as a check';
 
 -- types/claim.sql
--- One delivery in flight on one queue of one subscription; lives inside cursor.claims only.
--- epoch is version * 2^20 + xid modulo 2^20 of the hand-out: a later one always has a greater epoch, and
--- one that was rolled back differs from the one that takes its version. Negative: nobody holds it, no receipt fits.
--- Not every offset of the range need be in it: `settled` ones left it, or `picked` names the ones it has (what a
--- filter chose, what waits behind a failed message); at most one of the two is set.
+-- One delivery in flight: a range of offsets that a consumer received and has not acknowledged yet.
+-- Values of this type exist only in cursor.claims.
+-- An epoch is computed as version * 2^20 + (xid modulo 2^20) when the messages are delivered. A
+-- later delivery always has a greater epoch. A delivery that was rolled back has another epoch than
+-- the one that reuses its version, because the xid differs. A negative epoch marks a range that no
+-- consumer holds, so no receipt matches it.
+-- A claim need not hold every offset of its range. `settled` lists offsets that left it; `picked`
+-- lists the only offsets that it has, because a filter chose them or because they wait behind a
+-- failed message. At most one of the two is set.
 create type mqpg.claim as (
     epoch bigint,
     from_offset bigint,     -- inclusive
     to_offset bigint,       -- exclusive
-    attempt int,            -- deliveries of this range so far, this one included
-    lease_until timestamptz,-- of a negative epoch: not to be handed out before; '-infinity': free at once
+    attempt int,            -- how often this range was delivered, this delivery included
+    lease_until timestamptz,-- negative epoch: not delivered before this time; '-infinity': may be delivered at once
     consumer text,
-    settled bigint[],       -- offsets inside the range that left the claim (nacked)
-    picked bigint[],        -- null: all of the range; else ascending, the first is from_offset, the last to_offset - 1
-    key text                -- block_key: what waits for that key's failed message, or is it; all of this key
+    settled bigint[],       -- offsets inside the range that were nacked and so left the claim
+    picked bigint[],        -- null: the whole range; else ascending, from from_offset to to_offset - 1
+    key text                -- on_failure block_key: the failed message's key, which all messages of the claim share
 );
-comment on type mqpg.claim is 'A delivery in flight: offset range, fencing epoch, attempt, lease';
+comment on type mqpg.claim is
+    'A delivery in flight: offset range, fencing epoch, attempt and lease';
 
 -- types/delivery.sql
--- One delivered message, as receive() and fetch() return it.
+-- One delivered message: a row of what receive() and fetch() return.
 create type mqpg.delivery as (
     message_id bigint,
     topic text,
-    queue_id int,           -- -1: the subscription's retry lane
+    queue_id int,           -- -1: the message came by the subscription's retry lane
     queue_offset bigint,    -- dense: 0, 1, 2, … in each queue
     key text,
     tag text,
     headers jsonb,
     payload json,
     born_at timestamptz,
-    attempt int,            -- 1 at first
-    receipt text            -- one per call; null from fetch()
+    attempt int,            -- 1 for the first delivery
+    receipt text            -- the same for all rows of one receive(); null from fetch()
 );
-comment on type mqpg.delivery is 'A delivered message with the receipt that settles it';
+comment on type mqpg.delivery is 'A delivered message, with the receipt that acknowledges it';
 
 -- tables/broker.sql
--- Who this broker is. A handle names the broker that issued it; incarnation counts its lives
--- (promotion, restore); system_identifier tells a restored copy from the original.
+-- The identity of this broker, in one row. Every handle names the broker that issued it.
 create table mqpg.broker (
     singleton boolean primary key default true check (singleton),
     broker_id text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 12),
@@ -97,154 +109,245 @@ create table mqpg.broker (
     system_identifier bigint not null,
     installed_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.broker is 'Identity of this broker: id, incarnation, PostgreSQL system identifier';
+comment on table mqpg.broker is
+    'Identity of this broker: id, incarnation and PostgreSQL system identifier';
+comment on column mqpg.broker.singleton is 'Always true: the table has exactly one row';
+comment on column mqpg.broker.broker_id is
+    '12 hexadecimal digits; the first part of every handle that this broker issues';
+comment on column mqpg.broker.incarnation is
+    'Number of this broker''s lives: it grows with each promotion, recovery or restore; part of each handle';
+comment on column mqpg.broker.system_identifier is
+    'The cluster that the rows were written in; append() refuses to work in another one';
 insert into mqpg.broker (system_identifier) select system_identifier from pg_control_system();
 
 -- tables/settings.sql
--- Server-wide settings that change rarely; each has its default here and nowhere else. (Plural, since
--- PostgreSQL names an array type _setting after a table setting, which would shadow the function.)
+-- Server-wide settings that rarely change. Each default value is written here and nowhere else. The
+-- name is plural because PostgreSQL would name the array type of a table "setting" _setting, which
+-- would shadow the function mqpg._setting.
 create table mqpg.settings (
     name text primary key,
     value text not null,
-    least text not null,            -- a number, or an interval
+    least text not null,
     most text not null,
     description text not null
 );
 comment on table mqpg.settings is 'Server-wide settings of mqpg';
+comment on column mqpg.settings.value is 'The current value, as text';
+comment on column mqpg.settings.least is 'The smallest allowed value, a number or an interval';
+comment on column mqpg.settings.most is 'The greatest allowed value';
 insert into mqpg.settings (name, value, least, most, description) values
 ('segment_ids', '1073741824', '1', '1152921504606846976',
-    'batch ids in a commit_log segment (closing one early skips the rest)'),
+    'batch ids in a commit_log segment; closing one early skips the rest'),
 ('segment_age', '6 hours', '0 s', '100 years',
-    'a commit_log segment older than this is closed and the next one begun'),
-('segments_ahead', '2', '1', '100', 'empty segments kept ready behind the current one'),
-('segment_ticks', '1073741824', '1', '1152921504606846976', 'ticks in a consume_queue / tick segment'),
+    'a commit_log segment older than this is closed, and the next one begins'),
+('segments_ahead', '2', '1', '100', 'empty segments that are ready after the current one'),
+('segment_ticks', '1073741824', '1', '1152921504606846976', 'ticks in a segment of consume_queue and tick'),
 ('cursor_slot_age', '6 hours', '0 s', '100 years', 'a cursor slot older than this is replaced by a new one'),
 ('delayed_slot', '1 day', '10 ms', '100 years', 'length of a slot of the delayed table'),
 ('dedup_window', '1 hour', '1 s', '1 year', 'two sends with one dedup id within this time store one message'),
 ('held_limit', '10000', '0', '1000000000',
-    'survivors that keep() copies out of a segment before it drops it; more pin it'),
+    'messages that keep() copies out of a segment before it drops it; with more the segment stays'),
 ('op_log_keep', '7 days', '0 s', '100 years', 'how long decisions outlive their segment'),
 ('jump_keep', '90 days', '0 s', '100 years',
-    'how long it is kept what seek, purge, expiry and policies left out, and former dead letters'),
+    'how long reports of skipped offsets and of former dead letters are stored'),
 ('retry_delay_cap', '1 hour', '1 ms', '100 years', 'longest back-off between two attempts'),
 ('filter_time', '1 s', '0 s', '1 hour',
-    'how long one receive looks through messages that a filter does not choose'),
-('lock_timeout', '5 s', '1 ms', '1 hour', 'how long ack, nack, extend and release wait for a queue''s lock');
+    'how long one receive() may search through messages that a filter does not choose'),
+('lock_timeout', '5 s', '1 ms', '1 hour', 'how long ack(), nack(), extend() and release() wait for a queue''s lock');
 
 -- tables/segment.sql
--- The partitions of the append-only tables, made ahead, closed and dropped by keep().
--- family: log (commit_log, op_log, check_log by batch id), tick (consume_queue, tick, half_tick by tick id),
--- cursor (by slot), delayed (by written_at), dedup (by slot).
+-- The partitions of the append-only tables and their life cycle. keep() makes them ahead of time,
+-- closes them and drops them.
 create table mqpg.segment (
     family text not null,
     segment_no bigint not null,
-    lower_bound text not null,      -- inclusive, as in the partition's bound
-    upper_bound text not null,      -- exclusive
+    lower_bound text not null,
+    upper_bound text not null,
     made_at timestamptz not null default clock_timestamp(),
-    opened_at timestamptz,          -- first row may be younger, never older
-    opened_xid xid8,                -- log: whoever wrote into the segment before it has an older xid
-    closed_at timestamptz,          -- nothing is written into it any more
-    body_dropped_at timestamptz,    -- log: commit_log's part is gone, decisions may remain
+    opened_at timestamptz,
+    opened_xid xid8,
+    closed_at timestamptz,
+    body_dropped_at timestamptz,
     dropped_at timestamptz,
     primary key (family, segment_no)
 );
 comment on table mqpg.segment is 'Partitions of the append-only tables and their life cycle';
+comment on column mqpg.segment.family is
+    'log (commit_log, op_log, check_log) | tick (consume_queue, tick, half_tick) | cursor | delayed | dedup';
+comment on column mqpg.segment.lower_bound is 'Inclusive, as in the partition''s bound';
+comment on column mqpg.segment.upper_bound is 'Exclusive, as in the partition''s bound';
+comment on column mqpg.segment.opened_at is
+    'When writing into it began; the first row may be younger, never older';
+comment on column mqpg.segment.opened_xid is
+    'Family log: every transaction that wrote into the segment before has an older xid';
+comment on column mqpg.segment.closed_at is 'From this time on no transaction writes into it';
+comment on column mqpg.segment.body_dropped_at is
+    'When its first table was dropped; decisions and ticks may remain';
+comment on column mqpg.segment.dropped_at is 'When its last table was dropped';
 
 -- tables/topic.sql
--- Topics are rows. A name used again after drop_topic gets a new id and so starts at offset 0.
+-- Topics. A name that is used again after drop_topic() gets a new id, and so its queues start at
+-- offset 0.
 create table mqpg.topic (
     topic_id int generated always as identity primary key,
     name text not null unique,
     queues int not null,
     retention interval not null,
-    kind text not null default 'normal',    -- normal | relay
+    kind text not null default 'normal',
     max_payload int not null default 1048576,
-    paused boolean not null default false,     -- delivers nothing to anybody
-    message_ttl interval,           -- null: never; else what nobody got so long after it became visible expires
-    on_expired text not null default 'skip',    -- skip | dead_letter
-    lose_after interval,            -- policies: what a group left unread so long, or more than so many bytes of
-    lose_over bigint,               -- it, may be dropped; null: never
+    paused boolean not null default false,
+    message_ttl interval,
+    on_expired text not null default 'skip',
+    lose_after interval,
+    lose_over bigint,
     created_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.topic is 'Topics: number of ordered queues, retention, payload limit in bytes';
+comment on table mqpg.topic is
+    'Topics: number of ordered queues, retention, payload limit and policies';
+comment on column mqpg.topic.queues is 'Number of ordered queues, fixed';
+comment on column mqpg.topic.kind is 'normal | relay';
+comment on column mqpg.topic.max_payload is 'Greatest size of a payload, in bytes';
+comment on column mqpg.topic.paused is 'true: receive() returns nothing to any group';
+comment on column mqpg.topic.message_ttl is
+    'A message that a group did not get within this time after it became visible expires; null: never';
+comment on column mqpg.topic.on_expired is 'skip (counts as consumed) | dead_letter';
+comment on column mqpg.topic.lose_after is
+    'Unread messages may be dropped this long after their segment was closed; null: never';
+comment on column mqpg.topic.lose_over is
+    'Unread messages of a group may be dropped beyond this many bytes; null: never';
 
 -- tables/producer_group.sql
--- Producer groups say how halves of theirs are checked back (protocol T3).
+-- Producer groups, which say when and how undecided half messages are checked back (protocol T3).
 create table mqpg.producer_group (
     producer_group_id int generated always as identity primary key,
     name text not null unique,
     check_after interval not null,
     max_checks int not null,
-    on_exhausted text not null,     -- park | rollback
-    checker text not null,          -- due_checks | ledger | function | url
+    on_exhausted text not null,
+    checker text not null,
     checker_target text,
-    ledger_since bigint not null default 0, -- batch id: halves up to it were prepared under another ledger
+    ledger_since bigint not null default 0,
     created_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.producer_group is 'Producer groups: when and by whom undecided half messages are checked';
+comment on table mqpg.producer_group is
+    'Producer groups: when and by whom undecided half messages are checked';
+comment on column mqpg.producer_group.check_after is
+    'How long after prepare() an undecided half is overdue';
+comment on column mqpg.producer_group.max_checks is
+    'Checks without an answer until on_exhausted applies';
+comment on column mqpg.producer_group.on_exhausted is 'park | rollback';
+comment on column mqpg.producer_group.checker is 'due_checks | ledger | function | url';
+comment on column mqpg.producer_group.checker_target is
+    'Checker function: its name; checker url: a name in the compensator''s configuration';
+comment on column mqpg.producer_group.ledger_since is
+    'Half messages with a batch id up to this were prepared under another ledger and are parked';
 
 -- tables/subscription.sql
--- A consumer group reading a topic. A member of a broadcast group is a row of its own (`member` its consumer
--- name, `member_of` the group's row), so that its positions, retry lane, locks and what keep() must leave are
--- those of any subscription; settings are the same in all rows of a group. The group's own row keeps the
--- positions that a new member starts from and is never read by: nothing is kept for it.
+-- Subscriptions: a consumer group that reads a topic.
+-- A broadcast group has one row of its own and one row for each member. Each member row has its own
+-- positions, retry lane and locks, like any subscription, and all rows of the group have the same
+-- settings. The group's own row only holds the positions that a new member starts from. It reads
+-- nothing, so no message is stored for it.
 create table mqpg.subscription (
     subscription_id int generated always as identity primary key,
     consumer_group text not null,
     topic_id int not null references mqpg.topic on delete cascade,
     member text not null default '',
     member_of int references mqpg.subscription on delete cascade,
-    mode text not null,             -- exclusive | shared | pinned | broadcast
-    start text not null,            -- as given: earliest | latest | a time
+    mode text not null,
+    start text not null,
     filter jsonpath,
-    tags text [],                   -- null: any
+    tags text [],
     max_attempts int not null,
     retry_delay interval not null,
-    on_failure text not null default 'skip',    -- skip | block_key | block_queue
+    on_failure text not null default 'skip',
     paused boolean not null default false,
-    retries_from timestamptz not null default '-infinity',  -- retries written before were purged
+    retries_from timestamptz not null default '-infinity',
     created_at timestamptz not null default clock_timestamp(),
     unique (topic_id, consumer_group, member)
 );
-comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode, filter and retry policy';
+comment on table mqpg.subscription is
+    'Subscriptions: consumer group and topic, mode, filter and retry policy';
+comment on column mqpg.subscription.member is
+    'Mode broadcast: the consumer''s name; empty in the group''s own row and in other modes';
+comment on column mqpg.subscription.member_of is
+    'Mode broadcast: the group''s own row; null in that row and in other modes';
+comment on column mqpg.subscription.mode is 'exclusive | shared | pinned | broadcast';
+comment on column mqpg.subscription.start is 'As given to subscribe(): earliest | latest | a time';
+comment on column mqpg.subscription.filter is 'jsonpath that chooses messages; null: all';
+comment on column mqpg.subscription.tags is 'Tags that choose messages; null: all';
+comment on column mqpg.subscription.max_attempts is
+    'Deliveries until a message becomes a dead letter';
+comment on column mqpg.subscription.retry_delay is
+    'Time until the second attempt; doubles with each further one';
+comment on column mqpg.subscription.on_failure is 'skip | block_key | block_queue';
+comment on column mqpg.subscription.retries_from is
+    'Retries that were written before this time are purged';
 create index subscription_consumer_group on mqpg.subscription (consumer_group);
 create index subscription_member_of on mqpg.subscription (member_of) where member_of is not null;
 
 -- tables/commit_log.sql
--- Every message body, append-only: one row is a record batch, message id = batch_id * 1024 + position.
--- Writers take their xid first and then the batch id: the other order would break commit order (I6) and
--- let the appender's floor_id hide the row. The sequence has CACHE 1 for the same reason.
+-- Every message body, append-only. One row is a record batch of up to 1024 messages, and a
+-- message's id is batch_id * 1024 + its position in the batch.
+-- A writer takes its xid first and its batch id second. The other order would break commit order
+-- (I6), and the appender, which skips all batch ids up to floor_id, could miss the row. The
+-- sequence has CACHE 1 for the same reason.
 create sequence mqpg.batch_id as bigint minvalue 1 start 1 cache 1;
-comment on sequence mqpg.batch_id is 'Batch ids and the order numbers of decisions: one order for both';
+comment on sequence mqpg.batch_id is 'Source of batch ids and of op_log.order_no, so that both share one order';
 
 create table mqpg.commit_log (
     batch_id bigint not null,
     xid xid8 not null,
     born_at timestamptz not null,
     topic_id int not null,
-    producer_group_id int,          -- halves
-    incarnation int,                -- halves: the broker's when it was prepared, part of its handle
+    producer_group_id int,
+    incarnation int,
     queue_id smallint not null,
     n smallint not null,
-    kind "char" not null,           -- n normal, h half, d delayed, f final payload of a half
-    nonce uuid,                     -- halves: what makes a handle unguessable
-    check_at timestamptz,           -- halves: when an undecided one is overdue
-    delay interval,                 -- halves: counts from the commit
+    kind "char" not null,
+    nonce uuid,
+    check_at timestamptz,
+    delay interval,
     keys text [],
     tags text [],
     headers jsonb [],
     payloads json [] not null,
-    relay boolean                   -- true: halves of a relay topic, whose phases travel as messages
+    relay boolean
 ) partition by range (batch_id);
 comment on table mqpg.commit_log is
     'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
+comment on column mqpg.commit_log.batch_id is 'From the sequence batch_id, drawn after xid';
+comment on column mqpg.commit_log.xid is
+    'The writing transaction; the appender compares it with its snapshots';
+comment on column mqpg.commit_log.producer_group_id is 'Half messages only';
+comment on column mqpg.commit_log.incarnation is
+    'Half messages only: the broker''s incarnation when it was prepared, part of its handle';
+comment on column mqpg.commit_log.queue_id is
+    'The topic''s queue that all messages of the batch belong to';
+comment on column mqpg.commit_log.n is 'Number of messages in the batch, 1 to 1024';
+comment on column mqpg.commit_log.kind is
+    'n normal | h half message | d delayed | f final payload that a commit brought for a half';
+comment on column mqpg.commit_log.nonce is
+    'Half messages only: the random part of the handle, so that it cannot be guessed';
+comment on column mqpg.commit_log.check_at is
+    'Half messages only: from this time on an undecided one is overdue';
+comment on column mqpg.commit_log.delay is
+    'Half messages only: time between the commit and the delivery; null: none';
+comment on column mqpg.commit_log.keys is
+    'One element per message (null: without key); null when no message has a key';
+comment on column mqpg.commit_log.tags is 'One element per message; null when no message has a tag';
+comment on column mqpg.commit_log.headers is
+    'One element per message; null when no message has headers';
+comment on column mqpg.commit_log.payloads is 'One element per message, byte for byte as sent';
+comment on column mqpg.commit_log.relay is
+    'true: half messages of a relay topic, whose phases also travel as messages; else null';
 
 create unique index commit_log_batch on mqpg.commit_log (batch_id);
 create index commit_log_normal_xid on mqpg.commit_log (xid) where kind = 'n';
 create index commit_log_half_xid on mqpg.commit_log (xid) where kind = 'h';
 create index commit_log_keys on mqpg.commit_log using gin (keys) where keys is not null;
 
--- pglz costs a third of the write speed; without lz4 plain TOAST is the better choice.
+-- lz4 where the server has it. pglz would cost a third of the write speed, so the fallback is no compression.
 do $$
 declare
     v_column text;
@@ -259,31 +362,39 @@ begin
 end $$;
 
 -- tables/op_log.sql
--- Decisions, append-only; the primary key makes the first writer win (I3).
--- stage 0: op c (commit) or b (rollback) of a half; stage 1: op d (due) or r (recall) of a delayed message.
+-- Decisions about half messages and delayed messages, append-only. The first writer of a primary
+-- key wins (I3).
 create table mqpg.op_log (
     message_id bigint not null,
-    order_no bigint not null,       -- from the batch id sequence, one a call: when the decision was made
+    order_no bigint not null,
     xid xid8 not null,
-    deliver_id bigint,              -- the body's message id where a commit carried a final payload; relay
-                                    -- topics: the message that the decision travels as
+    deliver_id bigint,
     at timestamptz not null,
-    visible_at timestamptz,         -- a commit with a delay: its row in delayed brings it; infinity: the
-                                    -- commit of a relay topic's half, which a message of its own brings
+    visible_at timestamptz,
     topic_id int not null,
     queue_id smallint not null,
     stage smallint not null,
     op "char" not null,
-    decided_by text not null,       -- producer | checker | admin | appender
+    decided_by text not null,
     reason text,
     primary key (message_id, stage)
 ) partition by range (message_id);
-comment on table mqpg.op_log is 'Op log: append-only decisions over half and delayed messages; first decision stands';
+comment on table mqpg.op_log is
+    'Op log: decisions about half and delayed messages, append-only; the first decision stands';
+comment on column mqpg.op_log.order_no is
+    'From the sequence batch_id, one number a call: says when the decision was made';
+comment on column mqpg.op_log.deliver_id is
+    'Id of the body where a commit brought a final payload, or of the message a relay topic sends';
+comment on column mqpg.op_log.visible_at is
+    'Commit with a delay: due by its row in delayed. infinity: relay topic, due by a message of its own';
+comment on column mqpg.op_log.stage is
+    '0: decision about a half message; 1: decision about a delayed message';
+comment on column mqpg.op_log.op is 'Stage 0: c commit | b rollback. Stage 1: d due | r recalled';
+comment on column mqpg.op_log.decided_by is 'producer | checker | admin | appender';
 create index op_log_commit_xid on mqpg.op_log (xid) where op = 'c' and visible_at is null;
 
 -- tables/check_log.sql
--- What the compensator did about each overdue half, append-only.
--- event: asked (one check), waited (the ask before it does not count), parked, rearmed, settled.
+-- What happened in the check-back of each overdue half message, append-only.
 create table mqpg.check_log (
     message_id bigint not null,
     at timestamptz not null,
@@ -291,13 +402,21 @@ create table mqpg.check_log (
     by text not null,
     reason text
 ) partition by range (message_id);
-comment on table mqpg.check_log is 'Check-back history of half messages';
+comment on table mqpg.check_log is 'Check-back history of half messages, append-only';
+comment on column mqpg.check_log.message_id is 'Message id of the half';
+comment on column mqpg.check_log.event is
+    'asked (one check) | waited (that ask does not count) | waited late (it does) | parked | rearmed | settled';
+comment on column mqpg.check_log.by is
+    'The checker or person: ledger, function <name>, due_checks, admin, …';
+comment on column mqpg.check_log.reason is
+    'What the checker answered, why it failed, or why an administrator decided';
 create index check_log_message on mqpg.check_log (message_id, at);
 
 -- tables/consume_queue.sql
--- What each queue delivers: dense offsets to runs of message ids. Written by the appender only.
--- Run i holds messages first_ids[i], first_ids[i]+1, … at offsets base_offset + starts[i] onwards.
--- A subscription's retry lane is queue -1 with its subscription_id; the topic's own queues have 0.
+-- What each queue delivers: runs of consecutive message ids, at dense offsets 0, 1, 2, … Only the
+-- appender writes here.
+-- Run i holds the messages first_ids[i], first_ids[i] + 1, … at the offsets from base_offset +
+-- starts[i] on. The last run ends at base_offset + n - 1.
 create table mqpg.consume_queue (
     base_offset bigint not null,
     tick_id bigint not null,
@@ -307,53 +426,83 @@ create table mqpg.consume_queue (
     queue_id smallint not null,
     first_ids bigint [] not null,
     starts int [] not null,
-    deliver_ids bigint [],          -- null, or per run: where the body lies if not under first_ids
-    attempts smallint [],           -- retry lane: per run, the attempt that its delivery is
+    deliver_ids bigint [],
+    attempts smallint [],
     primary key (topic_id, queue_id, subscription_id, base_offset, tick_id)
 ) partition by range (tick_id);
-comment on table mqpg.consume_queue is 'Consume queues: dense offsets to runs of message ids, append-only';
+comment on table mqpg.consume_queue is
+    'Consume queues: dense offsets to runs of message ids, append-only, partitioned by tick id';
+comment on column mqpg.consume_queue.base_offset is 'Offset of the row''s first message';
+comment on column mqpg.consume_queue.tick_id is 'The tick that appended the row';
+comment on column mqpg.consume_queue.subscription_id is
+    '0: a queue of the topic; else the retry lane of this subscription';
+comment on column mqpg.consume_queue.n is 'Number of messages in the row';
+comment on column mqpg.consume_queue.queue_id is '-1: the retry lane of subscription_id';
+comment on column mqpg.consume_queue.first_ids is 'Per run, the message id that it begins with';
+comment on column mqpg.consume_queue.starts is 'Per run, its first offset minus base_offset';
+comment on column mqpg.consume_queue.deliver_ids is
+    'Per run, the message id that the body lies under; null: under first_ids';
+comment on column mqpg.consume_queue.attempts is
+    'Retry lanes: per run, the number of the delivery attempt; else null';
 create index consume_queue_tick on mqpg.consume_queue (tick_id, topic_id, queue_id);
 
 -- tables/queue_tail.sql
--- Ends of queues as keep() left them; nobody else writes here. next_offset: of queues whose consume_queue rows are all
--- gone, noted before a partition is dropped, so that a tail never goes back. oldest_offset: what lies before it is
--- past its retention and needed by nobody, though its rows may be there still, since another queue's reader pins the
--- segment; so its bodies may go.
+-- The first and last offsets of queues, which keep() notes before it drops rows of consume_queue.
+-- Only keep() writes here.
 create table mqpg.queue_tail (
     topic_id int not null,
-    queue_id smallint not null,     -- -1: the retry lane of subscription_id
-    subscription_id int not null,   -- 0: the topic's own queue
+    queue_id smallint not null,
+    subscription_id int not null,
     next_offset bigint not null default 0,
     oldest_offset bigint not null default 0,
     primary key (topic_id, queue_id, subscription_id)
 );
 comment on table mqpg.queue_tail is 'Oldest and next offsets of queues, noted by keep()';
+comment on column mqpg.queue_tail.queue_id is '-1: the retry lane of subscription_id';
+comment on column mqpg.queue_tail.subscription_id is '0: a queue of the topic';
+comment on column mqpg.queue_tail.next_offset is
+    'Noted before a partition is dropped, so that the queue''s next offset never goes back';
+comment on column mqpg.queue_tail.oldest_offset is
+    'Messages before it are past retention and no longer needed, though their rows may still exist';
 
 -- tables/tick.sql
--- One row for each pass of the appender that moved something; the newest is the appender's whole state.
+-- One row for each call of append() that moved something. The newest row is the appender's whole
+-- state.
 create table mqpg.tick (
     tick_id bigint not null primary key,
-    xid xid8 not null,              -- the pass's own, taken after batch_seq was read
-    snapshot pg_snapshot not null,  -- rows visible in it have their offsets
+    xid xid8 not null,
+    snapshot pg_snapshot not null,
     snapshot_xmax xid8 not null,
-    batch_seq bigint not null,      -- the batch id sequence, read before the snapshot was taken
-    floor_id bigint not null,       -- rows that the next pass may append have greater batch ids
-    due_until timestamptz not null, -- delayed messages up to here are appended
+    batch_seq bigint not null,
+    floor_id bigint not null,
+    due_until timestamptz not null,
     messages bigint not null,
     topic_ids int [] not null,
     at timestamptz not null
 ) partition by range (tick_id);
-comment on table mqpg.tick is 'Passes of the appender: snapshot, floor, due time';
+comment on table mqpg.tick is 'Ticks of the appender: snapshot, floor and due time, append-only';
+comment on column mqpg.tick.xid is
+    'The appending transaction, which got its xid after batch_seq was read';
+comment on column mqpg.tick.snapshot is 'All rows visible in it have their offsets';
+comment on column mqpg.tick.snapshot_xmax is 'pg_snapshot_xmax(snapshot), for the index';
+comment on column mqpg.tick.batch_seq is
+    'The batch id sequence, read before the snapshot was taken';
+comment on column mqpg.tick.floor_id is
+    'Rows that a later append() may append have greater batch ids';
+comment on column mqpg.tick.due_until is 'Delayed messages up to this time are appended';
+comment on column mqpg.tick.messages is 'Number of messages appended';
+comment on column mqpg.tick.topic_ids is 'Topics that got messages';
 create index tick_snapshot_xmax on mqpg.tick (snapshot_xmax);
--- An xid given out by then may lie above snapshot_xmax, which is only the newest finished one plus one; so
--- batch ids up to batch_seq are known to be finished when all xids below the pass's own are.
+-- snapshot_xmax is the newest finished xid plus one, so a running transaction may have a greater xid. Batch
+-- ids up to batch_seq are therefore known to be finished only when all xids below this row's xid are.
 create index tick_xid on mqpg.tick (xid);
 
 -- tables/half_tick.sql
--- Passes that put undecided halves into the op-log queue: the appender's snapshot rule, ticks of their own.
+-- One row for each time undecided half messages were put into the op-log queue. It works by the
+-- appender's snapshot rule, with ticks of its own.
 create table mqpg.half_tick (
     half_tick_id bigint not null primary key,
-    xid xid8 not null,              -- the pass's own, taken after batch_seq was read: see tick
+    xid xid8 not null,
     snapshot pg_snapshot not null,
     snapshot_xmax xid8 not null,
     batch_seq bigint not null,
@@ -361,12 +510,23 @@ create table mqpg.half_tick (
     entries bigint not null,
     at timestamptz not null
 ) partition by range (half_tick_id);
-comment on table mqpg.half_tick is 'Passes that feed the op-log queue with halves still undecided';
+comment on table mqpg.half_tick is
+    'Ticks of the op-log queue: which half messages were looked at, append-only';
+comment on column mqpg.half_tick.xid is
+    'The transaction itself, which got its xid after batch_seq was read; see tick';
+comment on column mqpg.half_tick.snapshot is
+    'Half messages visible in it are decided or have an entry in the op-log queue';
+comment on column mqpg.half_tick.snapshot_xmax is 'pg_snapshot_xmax(snapshot), for the index';
+comment on column mqpg.half_tick.batch_seq is
+    'The batch id sequence, read before the snapshot was taken';
+comment on column mqpg.half_tick.floor_id is 'New half messages have greater batch ids';
+comment on column mqpg.half_tick.entries is 'Number of entries that were written';
 create index half_tick_snapshot_xmax on mqpg.half_tick (snapshot_xmax);
 create index half_tick_xid on mqpg.half_tick (xid);
 
 -- tables/delayed.sql
--- Delayed sends, delayed commits and retries: one row per batch or run, due at visible_at.
+-- What becomes visible later: delayed sends, commits with a delay, and retries. One row is one
+-- batch or run, due at visible_at.
 create table mqpg.delayed (
     visible_at timestamptz not null,
     xid xid8 not null,
@@ -374,76 +534,122 @@ create table mqpg.delayed (
     deliver_id bigint,
     written_at timestamptz not null,
     topic_id int not null,
-    subscription_id int not null default 0,     -- not 0: a retry of that subscription
-    queue_id smallint not null,                 -- -1 for a retry
+    subscription_id int not null default 0,
+    queue_id smallint not null,
     n smallint not null,
-    attempt smallint not null default 1,        -- the attempt that the coming delivery is (1: redriven)
-    reason text,                                -- of a retry: why the attempt before failed,
-    consumer text                               -- and whose it was
+    attempt smallint not null default 1,
+    reason text,
+    consumer text
 ) partition by range (written_at);
-comment on table mqpg.delayed is 'What becomes visible later: delayed messages and retries, append-only';
+comment on table mqpg.delayed is
+    'Delayed messages and retries, append-only, partitioned by the time of writing';
+comment on column mqpg.delayed.visible_at is
+    'The first append() after this time appends the messages';
+comment on column mqpg.delayed.first_id is 'Message id that the run begins with';
+comment on column mqpg.delayed.deliver_id is
+    'Message id that the body of first_id lies under; null: under first_id';
+comment on column mqpg.delayed.subscription_id is
+    '0: a delayed message; else a retry for this subscription';
+comment on column mqpg.delayed.queue_id is '-1 for a retry';
+comment on column mqpg.delayed.n is 'Number of messages: first_id, first_id + 1, …';
+comment on column mqpg.delayed.attempt is
+    'Number of the attempt that the coming delivery is; 1 after redrive()';
+comment on column mqpg.delayed.reason is 'Retries: why the attempt before failed';
+comment on column mqpg.delayed.consumer is 'Retries: the consumer whose attempt failed';
 create index delayed_visible_at on mqpg.delayed (visible_at);
 create index delayed_xid on mqpg.delayed (xid);
 create index delayed_first_id on mqpg.delayed (first_id);
 
 -- tables/cursor.sql
--- Where each subscription stands on each queue: every receive, ack, nack, … inserts version + 1 with the
--- whole state, so a held xmin leaves no dead rows to walk over. Below `committed` all is done; from
--- `claimed` on nothing was handed out; between them, what is not in a claim is done.
--- keep() carries the newest versions into a new slot and drops the old one.
+-- The position of each subscription on each queue. Every receive, ack, nack and so on inserts
+-- version + 1 with the whole state, so that no dead rows build up while an old transaction holds
+-- vacuum back.
+-- All messages below `committed` are done. From `claimed` on, no message was delivered yet. Between
+-- the two, a message is done unless it is in a claim.
+-- keep() copies the newest versions into a new slot and then drops the old slot.
 create table mqpg.cursor (
     version bigint not null,
     committed bigint not null,
     claimed bigint not null,
     at timestamptz not null,
-    epoch bigint,                   -- the claim that this version's action was about
+    epoch bigint,
     subscription_id int not null,
     slot int not null,
-    queue_id smallint not null,     -- -1: the retry lane
+    queue_id smallint not null,
     action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
                                     -- f filtered, p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
                                     -- i new incarnation, c closed here, k carried here
-    owner text,                     -- pinned: whose queue it is until unpin
-    claims mqpg.claim [] not null,  -- ascending by from_offset, at most 64 of them open
-    failed bigint [],               -- n: offsets that failed and stay at their place (block_key, block_queue),
-    reason text,                    -- and why
+    owner text,
+    claims mqpg.claim [] not null,
+    failed bigint [],
+    reason text,
     primary key (subscription_id, queue_id, version, slot)
 ) partition by range (slot);
-comment on table mqpg.cursor is 'Cursors: versioned positions and claims of subscriptions, append-only';
+comment on table mqpg.cursor is
+    'Cursors: versioned positions and claims of subscriptions, append-only, partitioned by slot';
+comment on column mqpg.cursor.version is
+    '1, 2, 3, … per subscription and queue; the greatest is the current state';
+comment on column mqpg.cursor.committed is 'All messages below this offset are done';
+comment on column mqpg.cursor.claimed is 'No message from this offset on was delivered yet';
+comment on column mqpg.cursor.epoch is
+    'Epoch of the claim that this version changed; null where none';
+comment on column mqpg.cursor.slot is 'The partition, a period of about cursor_slot_age';
+comment on column mqpg.cursor.queue_id is '-1: the subscription''s retry lane';
+comment on column mqpg.cursor.owner is
+    'Mode pinned: the consumer that owns the queue until unpin()';
+comment on column mqpg.cursor.claims is
+    'Claims in flight, ascending by from_offset, at most 64 of them open';
+comment on column mqpg.cursor.failed is
+    'A nack with on_failure block_key or block_queue: the offsets that failed and are retried in place';
+comment on column mqpg.cursor.reason is 'Why the messages in failed did';
 create index cursor_moved on mqpg.cursor (subscription_id, queue_id, version) where action = 'q';
 
 -- tables/dedup.sql
--- Dedup ids of recent sends. A unique key holds inside one partition only, so each id is written to the
--- current slot and to the next: two sends within a window always meet in one.
+-- The dedup ids of recent sends. A unique key holds inside one partition only, so each id is
+-- written to the current time slot and to the next one. Two sends within one window therefore
+-- always meet in a slot.
 create table mqpg.dedup (
     message_id bigint not null,
-    slot bigint not null,           -- floor(epoch / dedup_window)
+    slot bigint not null,
     topic_id int not null,
     dedup_id text not null,
     primary key (topic_id, dedup_id, slot)
 ) partition by range (slot);
-comment on table mqpg.dedup is 'Dedup ids of sends within the dedup window';
+comment on table mqpg.dedup is
+    'Dedup ids of sends within the dedup window, append-only, partitioned by slot';
+comment on column mqpg.dedup.message_id is 'The message that was stored first under the id';
+comment on column mqpg.dedup.slot is
+    'Time in units of the setting dedup_window since 1970, rounded down';
 
 -- tables/dead_letter.sql
--- Messages whose attempts are used up, or that expired, per subscription. The body stays in commit_log (or held).
--- redrive() and discard_dead_letters() move rows to former_letter.
+-- Messages whose attempts are used up, or that expired, per subscription. Their bodies stay in the
+-- commit log, or are copied when their segment is dropped.
+-- redrive() and discard_dead_letters() take a row out of here and keep a record of it.
 create table mqpg.dead_letter (
     subscription_id int not null references mqpg.subscription on delete cascade,
     message_id bigint not null,
     deliver_id bigint not null,
-    queue_id smallint not null,     -- the topic's queue that it came by
+    queue_id smallint not null,
     attempts int not null,
     reason text,
-    history jsonb,                  -- [{attempt, delivered_at, consumer, failed_at, reason}, …], as far as known
+    history jsonb,
     died_at timestamptz not null default clock_timestamp(),
     primary key (subscription_id, message_id)
 );
-comment on table mqpg.dead_letter is 'Dead letters per subscription, with the reason and all attempts';
+comment on table mqpg.dead_letter is
+    'Dead letters of each subscription, with the last reason and the known attempts';
+comment on column mqpg.dead_letter.deliver_id is 'Message id that the body lies under';
+comment on column mqpg.dead_letter.queue_id is 'The topic''s queue that the message came by';
+comment on column mqpg.dead_letter.attempts is 'How often the message was delivered';
+comment on column mqpg.dead_letter.reason is 'Why the last attempt failed';
+comment on column mqpg.dead_letter.history is
+    '[{attempt, delivered_at, consumer, failed_at, reason}, …], as far as it is known';
 create index dead_letter_latest on mqpg.dead_letter (subscription_id, died_at, message_id);
 
 -- tables/dropped_topic.sql
--- Topics that were dropped: their ids turn up in the log until their segments go, and messages of transactions that
--- were open meanwhile are in no living topic. See the view orphans.
+-- Topics that were dropped. Their ids remain in the log until their segments are dropped. A message
+-- whose transaction was open during the drop belongs to no existing topic, which the view orphans
+-- shows.
 create table mqpg.dropped_topic (
     topic_id int primary key,
     name text not null,
@@ -452,10 +658,12 @@ create table mqpg.dropped_topic (
     by text not null default session_user
 );
 comment on table mqpg.dropped_topic is 'Topics that were dropped';
+comment on column mqpg.dropped_topic.topic_id is 'The id that the topic had';
+comment on column mqpg.dropped_topic.forced is 'Whether drop_topic() was called with force';
 
 -- tables/former_letter.sql
--- Dead letters that redrive() or discard_dead_letters() took out, append-only: trace() and the audit still know them.
--- keep() deletes rows after `jump_keep`.
+-- Dead letters that redrive() or discard_dead_letters() took out, append-only, so that trace() and
+-- the audit still know them. keep() deletes rows that are older than the setting `jump_keep`.
 create table mqpg.former_letter (
     subscription_id int not null,
     message_id bigint not null,
@@ -468,13 +676,17 @@ create table mqpg.former_letter (
     by text not null default session_user
 );
 comment on table mqpg.former_letter is 'Dead letters that were redriven or discarded';
+comment on column mqpg.former_letter.died_at is 'When it became a dead letter';
+comment on column mqpg.former_letter.left_at is 'When it was redriven or discarded';
+comment on column mqpg.former_letter.fate is 'redriven | discarded';
 create index former_letter_message on mqpg.former_letter (message_id);
 
 -- tables/jump.sql
--- Offsets that a subscription was moved over on purpose, by a person or by a policy: what it did not get of them it
--- never will. why: seek, purge, expired (message_ttl), age, size (policies of the topic: these are losses). With
--- back, a seek to before: what it got of these offsets it may get again. A later seek back shortens older rows.
--- Names are kept as they were, so that the report outlives the subscription; keep() deletes rows after `jump_keep`.
+-- Ranges of offsets that a subscription was moved over on purpose, by a person or by a policy. It
+-- will never get the messages in them that it did not get before. With `back`, it was moved back
+-- instead and may get them again. A later move back shortens older rows.
+-- The names are copied, so that the report outlives the subscription. keep() deletes rows that are
+-- older than the setting `jump_keep`.
 create table mqpg.jump (
     jump_id bigint generated always as identity primary key,
     at timestamptz not null default clock_timestamp(),
@@ -484,17 +696,28 @@ create table mqpg.jump (
     member text not null,
     topic text not null,
     queue_id smallint not null,
-    from_offset bigint not null,    -- inclusive
-    to_offset bigint not null,      -- exclusive
+    from_offset bigint not null,
+    to_offset bigint not null,
     why text not null check (why in ('seek', 'purge', 'expired', 'age', 'size')),
     back boolean not null default false,
     by text not null default session_user
 );
-comment on table mqpg.jump is 'Offsets that a subscription was moved over by seek, purge_topic, expiry or policy';
+comment on table mqpg.jump is
+    'Ranges of offsets that a subscription was moved over by seek, purge_topic, expiry or policy';
+comment on column mqpg.jump.consumer_group is 'Name of the consumer group, as it was';
+comment on column mqpg.jump.member is 'Mode broadcast: name of the consumer; else empty';
+comment on column mqpg.jump.topic is 'Name of the topic, as it was';
+comment on column mqpg.jump.queue_id is '-1: the retry lane';
+comment on column mqpg.jump.from_offset is 'First offset of the range';
+comment on column mqpg.jump.to_offset is 'Offset after the last one of the range';
+comment on column mqpg.jump.why is
+    'seek | purge | expired (message_ttl) | age (lose_after) | size (lose_over); the last two are losses';
+comment on column mqpg.jump.back is 'true: moved back, so the messages may come again';
 create index jump_subscription on mqpg.jump (subscription_id, queue_id, to_offset);
 
 -- tables/held.sql
--- The few survivors of dropped segments, one row per message; readers fall back to it.
+-- The few messages that must stay readable after their commit_log segment was dropped, one row per
+-- message. Readers look here when the segment is gone.
 create table mqpg.held (
     message_id bigint primary key,
     xid xid8 not null,
@@ -515,202 +738,54 @@ create table mqpg.held (
     held_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.held is 'Messages that outlive their commit_log segment';
+comment on column mqpg.held.xid is 'The transaction that wrote the message';
+comment on column mqpg.held.kind is
+    'As in commit_log: n normal | h half message | d delayed | f final payload';
+comment on column mqpg.held.relay is 'true: a half message of a relay topic; else null';
+comment on column mqpg.held.held_at is 'When keep() copied it out of its segment';
 create index held_topic_key on mqpg.held (topic_id, key);
 
 -- tables/ledger.sql
--- The producer's ledger when its business tables live in this database: one row per local transaction,
--- written first in it. entry 'fence' is the check-back's: under the same key, so one of the two loses.
+-- The ledger of producers whose business tables are in this database: one row per local
+-- transaction, which writes it first. A check-back inserts a fence under the same key, so that only
+-- one of the two can succeed.
 create table mqpg.ledger (
     handle text primary key,
     entry text not null default 'local' check (entry in ('local', 'fence')),
     at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.ledger is 'Handles of local transactions in this database, and the fences of check-backs';
+comment on table mqpg.ledger is
+    'Handles of local transactions in this database, and the fences of check-backs';
+comment on column mqpg.ledger.entry is
+    'local: the local transaction committed | fence: a check-back came first, so it can no longer commit';
 
 -- tables/worker.sql
--- Heartbeats of worker processes.
+-- The heartbeats of worker processes. The view worker_status says which of them are alive.
 create table mqpg.worker (
     worker_id text primary key,
-    role text not null,             -- appender | compensator | keeper | consumer
+    role text not null,
     host text not null,
     pid int not null,
-    state text not null,            -- active | standby | stopped
+    state text not null,
     detail jsonb not null default '{}',
     started_at timestamptz not null default clock_timestamp(),
     seen_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.worker is 'Heartbeats of worker processes; see the view worker_status';
+comment on column mqpg.worker.role is 'appender | compensator | keeper | consumer';
+comment on column mqpg.worker.state is 'active | standby | stopped';
+comment on column mqpg.worker.detail is 'What the worker reports about its work';
+comment on column mqpg.worker.seen_at is 'Time of the last heartbeat';
 
 -- tables/oplog_queue.sql
--- The op-log queue and its archive are looked up by half, too: check_wait, rearm and settle name one.
+-- Indexes by message id on the op-log queue and its archive, because check_wait(), rearm() and
+-- settle() name one half message.
 create index if not exists q_mqpg_oplog_message on pgmq.q_mqpg_oplog (((message ->> 'message_id')::bigint));
 comment on index pgmq.q_mqpg_oplog_message is 'Overdue half messages by id (mqpg)';
 create index if not exists a_mqpg_oplog_message on pgmq.a_mqpg_oplog (((message ->> 'message_id')::bigint));
 comment on index pgmq.a_mqpg_oplog_message is 'Parked half messages by id (mqpg)';
 
--- functions/internal/_attempts.sql
--- The attempts of a message at one subscription since it was redriven last (or first delivered), in order, as dead
--- letters keep them: when it was delivered and to whom, from the cursor's history as far as that goes back; when and
--- why it failed, from the retries; `reason` and `consumer` are those of the last one. An attempt without failed_at is
--- one whose lease ran out.
--- Locks: none. Cost: a few index lookups an attempt; none to speak of where there was one only.
-create function mqpg._attempts(subscription_id int, message_id bigint, attempts int, reason text, consumer text)
-returns jsonb
-language plpgsql as $$
-declare
-    v_message record;
-    v_place record;
-    v_since timestamptz := '-infinity';
-    v_last jsonb := jsonb_strip_nulls(jsonb_build_object(
-        'attempt', _attempts.attempts, 'consumer', _attempts.consumer, 'failed_at', clock_timestamp(),
-        'reason', _attempts.reason));
-begin
-    if _attempts.attempts <= 1 then
-        return case _attempts.attempts when 0 then '[]' else jsonb_build_array(v_last) end;
-    end if;
-    select m.topic_id, m.queue_id, m.kind, m.xid into v_message from mqpg._message(_attempts.message_id) m;
-    select p.queue_offset into v_place
-    from mqpg._place(_attempts.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p;
-    return (
-        with retry as (
-            select d.* from mqpg.delayed d
-            where d.first_id between _attempts.message_id - 1023 and _attempts.message_id
-                and d.first_id + d.n > _attempts.message_id and d.subscription_id = _attempts.subscription_id
-        ),
-        since as (
-            select coalesce(max(r.written_at) filter (where r.attempt = 1), v_since) as at from retry r
-        ),
-        lane as (
-            select v_message.queue_id::int as queue_id, v_place.queue_offset, 1 as attempt
-            union all
-            select -1, mqpg._offset_of(mqpg._tick_of(r.xid, r.visible_at), r.topic_id, -1, r.subscription_id,
-                _attempts.message_id), r.attempt
-            from retry r
-        ),
-        step as (
-            select l.attempt + d.attempt - 1 as attempt,
-                jsonb_build_object('delivered_at', d.at, 'consumer', d.consumer, 'failed_at', d.failed_at,
-                    'reason', d.reason) as detail
-            from lane l
-            cross join lateral mqpg._deliveries_of(_attempts.subscription_id, l.queue_id, l.queue_offset) d
-            where l.queue_offset is not null and d.at > (select s.at from since s)
-            union all
-            select r.attempt - 1, jsonb_build_object(
-                'failed_at', r.written_at, 'consumer', r.consumer, 'reason', r.reason)
-            from retry r where r.attempt > 1 and r.written_at > (select s.at from since s)
-            union all
-            select _attempts.attempts, v_last
-        )
-        select jsonb_agg(a.detail order by a.attempt)
-        from (
-            select s.attempt, jsonb_build_object('attempt', s.attempt) || jsonb_object_agg(f.key, f.value) as detail
-            from step s cross join lateral jsonb_each(s.detail) f
-            where f.value <> 'null' and s.attempt <= _attempts.attempts
-            group by s.attempt
-        ) as a);
-end
-$$;
-comment on function mqpg._attempts(int, bigint, int, text, text) is
-    'Internal: attempts of a message, for its dead letter';
-
--- functions/internal/_back_off_until.sql
--- When a message that failed for the attempt-th time is due again: after `delay`, else after the subscription's
--- retry_delay doubled an attempt, up to the setting retry_delay_cap.
--- Locks: none. Cost: one setting read.
-create function mqpg._back_off_until(subscription mqpg.subscription, attempt int, delay interval) returns timestamptz
-language plpgsql volatile as $$
-begin
-    return clock_timestamp() + coalesce(_back_off_until.delay, least(
-        (_back_off_until.subscription).retry_delay * power(2, least(_back_off_until.attempt - 1, 30)),
-        greatest(mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay)));
-end
-$$;
-comment on function mqpg._back_off_until(mqpg.subscription, int, interval) is 'Internal: end of a back-off';
-
--- functions/internal/_bury.sql
--- Writes messages into a subscription's dead letters, with all their attempts. `queue_id` shown is the topic's queue,
--- also where the message died in the retry lane. One that is there already (it was delivered again after a seek) is
--- dead once, with the attempts of both lives.
--- Locks: the new rows. Cost: one row read and one written a message; see _attempts() where there were several.
-create function mqpg._bury(
-    subscription_id int, message_ids bigint [], deliver_ids bigint [], attempts int [], reason text,
-    consumer text default null
-) returns void
-language sql as $$
-    insert into mqpg.dead_letter as d (
-        subscription_id, message_id, deliver_id, queue_id, attempts, reason, history)
-    select _bury.subscription_id, u.message_id, u.deliver_id,
-        coalesce(
-            (select l.queue_id from mqpg.commit_log l where l.batch_id = u.message_id / 1024),
-            (select h.queue_id from mqpg.held h where h.message_id = u.message_id), -1),
-        u.attempts, _bury.reason,
-        mqpg._attempts(_bury.subscription_id, u.message_id, u.attempts, _bury.reason, _bury.consumer)
-    from unnest(_bury.message_ids, _bury.deliver_ids, _bury.attempts) as u(message_id, deliver_id, attempts)
-    on conflict (subscription_id, message_id) do update set
-        attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at,
-        history = coalesce(d.history, '[]') || coalesce(excluded.history, '[]')
-$$;
-comment on function mqpg._bury(int, bigint [], bigint [], int [], text, text) is 'Internal: write dead letters';
-
--- functions/internal/_by_key.sql
--- What a queue of a block_key subscription has before it, in offset order: the messages of its free claims, and fresh
--- ones from `claimed` to `upto`; with the deliveries each had, and whether it is blocked: it waits for its back-off, or
--- a message of its key before it does; `until` is when that one is due.
--- Locks: none. Cost: reads the fresh range, and the keys of claims that were given back or ran out; what waits has its
--- key in the claim.
-create function mqpg._by_key(subscription mqpg.subscription, last_version mqpg.cursor, upto bigint)
-returns table (queue_offset bigint, deliveries int, key text, fresh boolean, blocked boolean, until timestamptz)
-language plpgsql volatile as $$
-declare
-    v_now timestamptz := clock_timestamp();
-    v_fresh record;
-begin
-    if _by_key.upto > (_by_key.last_version).claimed then
-        v_fresh := mqpg._chosen(
-            _by_key.subscription, (_by_key.last_version).queue_id, (_by_key.last_version).claimed, _by_key.upto);
-    else
-        select '{}'::bigint [] as offsets, '{}'::text [] as keys into v_fresh;
-    end if;
-    return query
-    with claim as materialized (
-        select c.*::mqpg.claim as claim, c.epoch < 0 and c.lease_until > '-infinity' as known
-        from unnest((_by_key.last_version).claims) as c
-    ),
-    message as (
-        select o.o as queue_offset, (c.claim).attempt as deliveries, (c.claim).key as key, false as fresh,
-            (c.claim).lease_until as due
-        from claim c
-        cross join lateral unnest(coalesce(
-            (c.claim).picked,
-            array(select generate_series((c.claim).from_offset, (c.claim).to_offset - 1)))) as o
-        where c.known
-        union all
-        select m.queue_offset, (c.claim).attempt, m.key, false, '-infinity'
-        from claim c
-        cross join lateral mqpg._keyed_messages(
-            (_by_key.subscription).topic_id, (_by_key.last_version).queue_id, c.claim) as m
-        where not c.known
-        union all
-        select f.o, 0, f.k, true, '-infinity'
-        from unnest(v_fresh.offsets, v_fresh.keys) as f(o, k)
-    ),
-    marked as (
-        select m.*, m.due > v_now as waits,
-            min(m.queue_offset) filter (where m.due > v_now) over (partition by m.key) as waits_from,
-            min(m.due) filter (where m.due > v_now) over (partition by m.key) as waits_until
-        from message m
-    )
-    select k.queue_offset, k.deliveries, k.key, k.fresh,
-        k.waits or (k.key is not null and coalesce(k.waits_from < k.queue_offset, false)),
-        case when k.waits then k.due else k.waits_until end
-    from marked k
-    order by k.queue_offset;
-end
-$$;
-comment on function mqpg._by_key(mqpg.subscription, mqpg.cursor, bigint)
-    is 'Internal: what a queue has before it, and which of it is blocked by key';
-
--- functions/internal/_check_batch.sql
+-- functions/validate/_check_batch.sql
 -- Checks the arrays of send_batch and prepare_batch (MQ001, MQ010).
 -- Locks: none. Cost: one look at each key and tag.
 create function mqpg._check_batch(
@@ -735,7 +810,7 @@ $$;
 comment on function mqpg._check_batch(int, text [], text [], text [], jsonb [])
     is 'Internal: refuse faulty arrays of a batch';
 
--- functions/internal/_check_filter.sql
+-- functions/validate/_check_filter.sql
 -- Refuses a filter that names a variable other than $headers, $key and $tag (MQ020; it would fail at run time only
 -- where it gets that far), and tags that are null or not a plain list (MQ001).
 -- Locks: none. Cost: one regular expression.
@@ -762,73 +837,7 @@ end
 $$;
 comment on function mqpg._check_filter(jsonpath, text []) is 'Internal: refuse a filter that cannot work';
 
--- functions/internal/_check_final.sql
--- Refuses a final payload over the topic's limit (MQ010).
--- Locks: none. Cost: one index lookup.
-create function mqpg._check_final(argument text, topic_id int, payload text) returns void
-language plpgsql stable as $$
-declare
-    v_limit int := (select t.max_payload from mqpg.topic t where t.topic_id = _check_final.topic_id);
-begin
-    if octet_length(_check_final.payload) > v_limit then
-        raise exception using errcode = 'MQ010', message = format(
-            '%s has %s bytes; the topic allows %s', _check_final.argument,
-            octet_length(_check_final.payload), v_limit);
-    end if;
-end
-$$;
-comment on function mqpg._check_final(text, int, text) is 'Internal: refuse an oversized final payload';
-
--- functions/internal/_check_half_times.sql
--- Refuses a check_after under 10 ms, a negative delay, and either behind the topic's retention (MQ001).
--- Locks: none. Cost: none to speak of.
-create function mqpg._check_half_times(topic mqpg.topic, check_after interval, delay interval) returns void
-language plpgsql immutable as $$
-begin
-    if _check_half_times.check_after is not null then
-        perform mqpg._interval('check_after', _check_half_times.check_after, '10 milliseconds');
-    end if;
-    if _check_half_times.delay is not null then
-        perform mqpg._interval('delay', _check_half_times.delay, '0');
-    end if;
-    if greatest(_check_half_times.check_after, _check_half_times.delay) > _check_half_times.topic.retention then
-        raise exception using errcode = 'MQ001', message = format(
-            '%s must lie within the topic''s retention of %s',
-            case when _check_half_times.check_after > _check_half_times.topic.retention then 'check_after' else 'delay' end,
-            _check_half_times.topic.retention);
-    end if;
-end
-$$;
-comment on function mqpg._check_half_times(mqpg.topic, interval, interval)
-    is 'Internal: refuse invalid times of a half message';
-
--- functions/internal/_check_issued.sql
--- Refuses a receipt that no delivery of its queue had: MQ007 (another broker's, a changed one, or one whose transaction
--- rolled back). The version of the cursor that issued it tells; where that is dropped, nothing is refused.
--- Locks: none. Cost: one cursor version; not for a receipt whose claim is as it was issued.
-create function mqpg._check_issued(
-    receipt text, subscription_id int, queue_id int, epoch bigint, from_offset bigint, to_offset bigint
-) returns void
-language plpgsql as $$
-begin
-    if exists (
-        select from mqpg.cursor c
-        where c.subscription_id = _check_issued.subscription_id and c.queue_id = _check_issued.queue_id
-            and c.version = _check_issued.epoch / 1048576
-            and not exists (
-                select from unnest(c.claims) k
-                where k.epoch = _check_issued.epoch and k.from_offset = _check_issued.from_offset
-                    and k.to_offset = _check_issued.to_offset)
-    ) then
-        raise exception using errcode = 'MQ007', message = format(
-            'receipt %L was not issued here, or by a transaction that rolled back', _check_issued.receipt);
-    end if;
-end
-$$;
-comment on function mqpg._check_issued(text, int, int, bigint, bigint, bigint)
-    is 'Internal: refuse a receipt that was not issued so';
-
--- functions/internal/_check_labels.sql
+-- functions/validate/_check_labels.sql
 -- Refuses keys and tags over 512 bytes (MQ001): they are indexed and repeated in every delivery.
 -- Locks: none. Cost: one look at each.
 create function mqpg._check_labels(argument text, labels text []) returns void
@@ -842,22 +851,7 @@ end
 $$;
 comment on function mqpg._check_labels(text, text []) is 'Internal: refuse overlong keys and tags';
 
--- functions/internal/_check_letters.sql
--- Checks what chooses dead letters: message_ids flat and without null (MQ001), a filter as a subscription's (MQ020).
--- Locks: none. Cost: none to speak of.
-create function mqpg._check_letters(message_ids bigint [], filter jsonpath) returns void
-language plpgsql immutable as $$
-begin
-    if array_ndims(_check_letters.message_ids) > 1 or array_position(_check_letters.message_ids, null) is not null then
-        raise exception using errcode = 'MQ001',
-            message = 'message_ids must be a one-dimensional array without null; leave it out for all';
-    end if;
-    perform mqpg._check_filter(_check_letters.filter, null);
-end
-$$;
-comment on function mqpg._check_letters(bigint [], jsonpath) is 'Internal: refuse a faulty choice of dead letters';
-
--- functions/internal/_check_name.sql
+-- functions/validate/_check_name.sql
 -- Refuses names of topics and groups that are null (MQ001) or outside the allowed form (MQ002).
 -- Locks: none. Cost: one regular expression.
 create function mqpg._check_name(argument text, value text) returns void
@@ -875,22 +869,7 @@ end
 $$;
 comment on function mqpg._check_name(text, text) is 'Internal: refuse an invalid name of a topic or group';
 
--- functions/internal/_check_one_of.sql
--- Refuses a value that is not one of the allowed words (MQ001), naming them.
--- Locks: none. Cost: none to speak of.
-create function mqpg._check_one_of(argument text, value text, allowed text []) returns void
-language plpgsql immutable as $$
-begin
-    if _check_one_of.value is null or _check_one_of.value <> all(_check_one_of.allowed) then
-        raise exception using errcode = 'MQ001', message = format(
-            '%s must be one of %s, not %s', _check_one_of.argument, array_to_string(_check_one_of.allowed, ', '),
-            coalesce(quote_literal(_check_one_of.value), 'null'));
-    end if;
-end
-$$;
-comment on function mqpg._check_one_of(text, text, text []) is 'Internal: refuse a word that is not allowed';
-
--- functions/internal/_check_own_transaction.sql
+-- functions/validate/_check_own_transaction.sql
 -- Refuses callers that already have an xid or run above READ COMMITTED (MQ015). A caller's own xid is not
 -- in its snapshot's list of running ones, so whatever it wrote would count as appended and be lost.
 -- Locks: none. Cost: none to speak of.
@@ -911,7 +890,7 @@ end
 $$;
 comment on function mqpg._check_own_transaction(text) is 'Internal: refuse a caller inside a larger transaction';
 
--- functions/internal/_check_payloads.sql
+-- functions/validate/_check_payloads.sql
 -- Refuses a null payload (MQ001), one over the topic's limit (MQ010), or an array that is not flat (MQ001).
 -- Locks: none. Cost: the sizes are looked at one by one only where the whole exceeds the limit.
 create function mqpg._check_payloads(payloads text [], max_payload int) returns void
@@ -944,40 +923,7 @@ end
 $$;
 comment on function mqpg._check_payloads(text [], int) is 'Internal: refuse null and oversized payloads';
 
--- functions/internal/_check_producer_group.sql
--- Checks the arguments that create_producer_group and alter_producer_group share (MQ001, MQ002).
--- Locks: none. Cost: none to speak of.
-create function mqpg._check_producer_group(
-    producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text
-) returns void
-language plpgsql stable as $$
-begin
-    perform mqpg._check_name('producer_group', _check_producer_group.producer_group);
-    perform mqpg._interval('check_after', _check_producer_group.check_after, '10 milliseconds');
-    perform mqpg._check_range('max_checks', _check_producer_group.max_checks, 1, 1000);
-    perform mqpg._check_one_of('on_exhausted', _check_producer_group.on_exhausted, array['park', 'rollback']);
-    perform mqpg._check_one_of(
-        'checker', _check_producer_group.checker, array['due_checks', 'ledger', 'function', 'url']);
-    if (_check_producer_group.checker_target is not null)
-        is distinct from (_check_producer_group.checker in ('function', 'url')) then
-        raise exception using errcode = 'MQ001', message = format(
-            'checker_target must be %s for checker %s',
-            case when _check_producer_group.checker in ('function', 'url') then 'given' else 'null' end,
-            _check_producer_group.checker);
-    end if;
-    if _check_producer_group.checker = 'url' then
-        perform mqpg._check_name('checker_target', _check_producer_group.checker_target);
-    end if;
-    if _check_producer_group.checker = 'function' and to_regproc(_check_producer_group.checker_target) is null then
-        raise exception using errcode = 'MQ001', message = format(
-            'checker_target %L names no function, or more than one', _check_producer_group.checker_target);
-    end if;
-end
-$$;
-comment on function mqpg._check_producer_group(text, interval, int, text, text, text)
-    is 'Internal: refuse invalid settings of a producer group';
-
--- functions/internal/_check_range.sql
+-- functions/validate/_check_range.sql
 -- Refuses a number that is null or outside least..greatest (MQ001), naming the argument.
 -- Locks: none. Cost: none to speak of.
 create function mqpg._check_range(argument text, value bigint, lowest bigint, highest bigint) returns void
@@ -992,37 +938,7 @@ end
 $$;
 comment on function mqpg._check_range(text, bigint, bigint, bigint) is 'Internal: refuse a number out of range';
 
--- functions/internal/_check_receive.sql
--- Checks the arguments of receive (MQ001).
--- Locks: none. Cost: none to speak of.
-create function mqpg._check_receive(
-    subscription mqpg.subscription, queues int, max_messages int, lease interval, consumer text, queue_id int
-) returns void
-language plpgsql immutable as $$
-begin
-    if _check_receive.max_messages is null or _check_receive.max_messages not between 1 and 10000 then
-        perform mqpg._check_range('max_messages', _check_receive.max_messages, 1, 10000);
-    end if;
-    if _check_receive.lease is null or _check_receive.lease not between interval '10 milliseconds'
-        and interval '100 years' then
-        perform mqpg._interval('lease', _check_receive.lease, '10 milliseconds');
-    end if;
-    if _check_receive.consumer is null and (_check_receive.subscription).mode in ('pinned', 'broadcast') then
-        raise exception using errcode = 'MQ001', message = format(
-            'consumer must be given where the mode is %s', (_check_receive.subscription).mode);
-    end if;
-    if _check_receive.consumer is not null then
-        perform mqpg._check_name('consumer', _check_receive.consumer);
-    end if;
-    if _check_receive.queue_id is not null then
-        perform mqpg._check_range('queue_id', _check_receive.queue_id, -1, _check_receive.queues - 1);
-    end if;
-end
-$$;
-comment on function mqpg._check_receive(mqpg.subscription, int, int, interval, text, int)
-    is 'Internal: refuse invalid arguments of receive';
-
--- functions/internal/_check_setting.sql
+-- functions/validate/_check_setting.sql
 -- Trigger on settings: refuses a value that is no number or no interval, or out of its range (MQ001). lock_timeout is
 -- stored as PostgreSQL's own setting of that name is written.
 -- Locks: none. Cost: none to speak of.
@@ -1054,7 +970,7 @@ end
 $$;
 comment on function mqpg._check_setting() is 'Internal: refuse invalid settings';
 
--- functions/internal/_check_shape.sql
+-- functions/validate/_check_shape.sql
 -- Checks the shape of a batch argument: one dimension and as many elements as there are payloads (MQ001).
 -- Locks: none. Cost: none to speak of.
 create function mqpg._check_shape(argument text, value anyarray, n int) returns void
@@ -1070,48 +986,7 @@ end
 $$;
 comment on function mqpg._check_shape(text, anyarray, int) is 'Internal: refuse a batch argument of another length';
 
--- functions/internal/_check_subscription.sql
--- Refuses a subscription whose settings are out of range (MQ001) or do not go together: block_key and
--- block_queue promise an order that mode shared does not have, and the one offset of a pinned consumer's own
--- database (C2) cannot say which messages of other keys went on. MQ020: a filter with a variable that it is not given.
--- MQ024: a relay topic (protocol T4) whose phases would overtake one another or be filtered apart.
--- Locks: none. Cost: one index lookup.
-create function mqpg._check_subscription(subscription mqpg.subscription) returns void
-language plpgsql stable as $$
-declare
-    v_mode text := (_check_subscription.subscription).mode;
-    v_on_failure text := (_check_subscription.subscription).on_failure;
-begin
-    perform mqpg._check_one_of('mode', v_mode, array['exclusive', 'shared', 'pinned', 'broadcast']);
-    perform mqpg._check_one_of('on_failure', v_on_failure, array['skip', 'block_key', 'block_queue']);
-    perform mqpg._check_range('max_attempts', (_check_subscription.subscription).max_attempts, 1, 10000);
-    perform mqpg._interval('retry_delay', (_check_subscription.subscription).retry_delay, '0');
-    perform mqpg._check_filter(
-        (_check_subscription.subscription).filter, (_check_subscription.subscription).tags);
-    if v_mode = 'shared' and v_on_failure <> 'skip' then
-        raise exception using errcode = 'MQ001', message = format(
-            'on_failure must be skip in mode shared, not %L: several ranges of a queue are in flight, so nothing '
-            'can be held back behind a failed message', v_on_failure),
-            hint = 'mode exclusive keeps the order of each key.';
-    end if;
-    if v_mode = 'pinned' and v_on_failure = 'block_key' then
-        raise exception using errcode = 'MQ001', message =
-            'on_failure must be skip or block_queue in mode pinned, not ''block_key'': a consumer that keeps one '
-            'offset a queue cannot go on with other keys';
-    end if;
-    if (v_mode in ('shared', 'broadcast') or (_check_subscription.subscription).filter is not null)
-        and exists (
-            select from mqpg.topic t
-            where t.topic_id = (_check_subscription.subscription).topic_id and t.kind = 'relay') then
-        raise exception using errcode = 'MQ024', message =
-            'a relay topic is read in mode exclusive or pinned and without a filter: the COMMIT of a half must come '
-            'after its PREPARE, to the same inbox';
-    end if;
-end
-$$;
-comment on function mqpg._check_subscription(mqpg.subscription) is 'Internal: refuse settings of a subscription';
-
--- functions/internal/_check_target.sql
+-- functions/validate/_check_target.sql
 -- Refuses a position that is neither earliest, latest nor a time (MQ001).
 -- Locks: none. Cost: none to speak of.
 create function mqpg._check_target(argument text, target text) returns void
@@ -1131,325 +1006,338 @@ end
 $$;
 comment on function mqpg._check_target(text, text) is 'Internal: refuse what is no position';
 
--- functions/internal/_chosen.sql
--- The offsets in from_offset .. to_offset - 1 of a queue whose messages the subscription's filter and tags choose,
--- with their keys, as arrays in offset order. The whole range is evaluated in one go; only where that fails is each
--- message looked at by itself.
--- (offset 0: the planner would compute it once for each use of it.)
--- Locks: none. Cost: reads the range's bodies; parses those with a fitting tag where there is a filter.
--- Errors: MQ014 (missing body), 40001.
-create function mqpg._chosen(
-    subscription mqpg.subscription, queue_id int, from_offset bigint, to_offset bigint,
-    out offsets bigint [], out keys text []
-)
-language plpgsql as $$
-declare
-    v_tags text [] := (_chosen.subscription).tags;
-    v_filter jsonpath := (_chosen.subscription).filter;
-    v_runs record;
-    v_all bigint;
+-- functions/validate/_interval.sql
+-- Refuses an interval that is null, shorter than `lowest` or longer than 100 years (MQ001).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._interval(argument text, value interval, lowest interval) returns void
+language plpgsql immutable as $$
 begin
-    v_runs := mqpg._runs((_chosen.subscription).topic_id, _chosen.queue_id, 0, _chosen.from_offset, _chosen.to_offset);
-    begin
-        select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
-            array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
-        into _chosen.offsets, _chosen.keys, v_all
-        from mqpg._deliveries_held(
-            null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
-            v_runs.attempts, v_runs.lowest, v_runs.highest) as d
-        cross join lateral (select case
-            when v_tags is not null and d.tag = any(v_tags) is not true then false
-            when v_filter is null then true
-            else jsonb_path_match(d.payload::jsonb, v_filter,
-                jsonb_build_object('headers', d.headers, 'key', d.key, 'tag', d.tag), true)
-        end as chosen offset 0) as m;
-    exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
-        select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
-            array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
-        into _chosen.offsets, _chosen.keys, v_all
-        from mqpg._deliveries_held(
-            null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
-            v_runs.attempts, v_runs.lowest, v_runs.highest) as d
-        cross join lateral (select case
-            when v_tags is not null and d.tag = any(v_tags) is not true then false
-            else mqpg._matches(v_filter, d.key, d.tag, d.headers, d.payload)
-        end as chosen offset 0) as m;
-    end;
-    if v_all <> _chosen.to_offset - _chosen.from_offset then
-        perform mqpg._missing_body(
-            (select t.name from mqpg.topic t where t.topic_id = (_chosen.subscription).topic_id), _chosen.queue_id,
-            _chosen.from_offset, _chosen.to_offset, v_all);
+    if _interval.value is null or _interval.value < _interval.lowest or _interval.value > interval '100 years' then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must be an interval from %s to 100 years, not %s', _interval.argument, _interval.lowest,
+            coalesce(_interval.value::text, 'null'));
     end if;
-    _chosen.offsets := coalesce(_chosen.offsets, '{}');
-    _chosen.keys := coalesce(_chosen.keys, '{}');
 end
 $$;
-comment on function mqpg._chosen(mqpg.subscription, int, bigint, bigint)
-    is 'Internal: offsets that a subscription''s filter chooses';
+comment on function mqpg._interval(text, interval, interval) is 'Internal: refuse an interval out of range';
 
--- functions/internal/_claim.sql
--- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
--- was never handed out, less what the subscription's filter does not choose. Messages whose attempts are used up
--- become dead letters on the way; the last attempt of a message is delivered alone. Null when nothing is to be had.
--- `tail` is the queue's next offset as the caller saw it a moment ago, if it did.
--- Locks: none (the caller holds the queue's). Cost: one cursor version; where attempts matter a look at
--- the range's runs; with a filter _pick.
-create function mqpg._claim(
-    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text,
-    tail bigint default null
-) returns mqpg.claim
+-- functions/lookup/_lock_topic.sql
+-- Keeps keep() from moving a topic's oldest offsets, for who is about to begin at one of them.
+-- Locks: 1836150838, topic_id, shared, to the end of the transaction, waiting up to the setting lock_timeout (55P03).
+-- Cost: none to speak of.
+create function mqpg._lock_topic(topic_id int) returns void
 language plpgsql as $$
 declare
-    v_cursor mqpg.cursor := _claim.last_version;
-    v_lane int := case v_cursor.queue_id when -1 then v_cursor.subscription_id else 0 end;
-    v_owner text := case (_claim.subscription).mode when 'pinned' then _claim.consumer end;
-    v_nth int;
-    v_old mqpg.claim;
-    v_claim mqpg.claim;
-    v_left mqpg.claim;
-    v_rest mqpg.claim [];
-    v_tail bigint;
-    v_upto bigint;      -- what is handed out, or filtered, ends here
-    v_end bigint;
-    v_pick record;
-    v_action "char";
-    v_version bigint;
+    v_timeout text;
 begin
-    loop
-        if v_cursor.version is null or v_cursor.owner <> _claim.consumer then
-            return null;
-        end if;
-        if v_cursor.claims = '{}' then
-            v_nth := 0;
-        elsif (_claim.subscription).on_failure = 'block_key' and v_lane = 0 then
-            return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease, _claim.consumer);
-        else
-            v_nth := mqpg._next_claim(_claim.subscription, v_cursor.claims);
-        end if;
-        if v_nth < 0 then
-            return null;
-        elsif v_nth = 0 then
-            v_action := 'r';
-            v_old := null;
-            v_rest := v_cursor.claims;
-            v_tail := _claim.tail;
-            if v_tail is null or v_tail <= v_cursor.claimed then
-                v_tail := mqpg._tail((_claim.subscription).topic_id, v_cursor.queue_id, v_lane);
-                if v_tail <= v_cursor.claimed then
-                    return null;
-                end if;
-            end if;
-            v_claim := row(
-                null, v_cursor.claimed, least(v_cursor.claimed + _claim.max_messages, v_tail), 1,
-                clock_timestamp() + _claim.lease, _claim.consumer, null, null, null)::mqpg.claim;
-            v_upto := v_claim.to_offset;
-            if ((_claim.subscription).filter is not null or (_claim.subscription).tags is not null) and v_lane = 0 then
-                v_pick := mqpg._pick(
-                    _claim.subscription, v_cursor.queue_id, v_cursor.claimed, v_tail, _claim.max_messages);
-                if v_pick.picked = '{}' then
-                    perform mqpg._write_cursor(v_cursor, 'f', null, v_pick.upto, v_owner, v_rest);
-                    return null;
-                end if;
-                v_upto := v_pick.upto;
-                v_claim.to_offset := v_upto;
-                v_claim.picked := v_pick.picked;
-                v_claim := mqpg._settle_offsets(v_claim, '{}');
-            end if;
-        else
-            v_action := 't';
-            v_old := v_cursor.claims[v_nth];
-            v_rest := v_cursor.claims[:v_nth - 1] || v_cursor.claims[v_nth + 1:];
-            v_upto := v_cursor.claimed;
-            v_claim := v_old;
-            v_claim.attempt := v_old.attempt + 1;
-            v_claim.lease_until := clock_timestamp() + _claim.lease;
-            v_claim.consumer := _claim.consumer;
-            v_claim.key := null;
-            v_claim.to_offset := least(v_old.to_offset, case
-                when v_old.picked is null then v_old.from_offset + _claim.max_messages
-                else v_old.picked[_claim.max_messages] + 1
-            end);
-        end if;
-        -- the xid tells a receipt of a transaction that rolled back from the next one's
-        v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
-        if v_lane <> 0 or v_claim.attempt >= (_claim.subscription).max_attempts then
-            v_end := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
-            if v_nth = 0 and abs(v_end) < v_claim.to_offset then
-                v_upto := abs(v_end);
-            end if;
-            v_claim.to_offset := v_end;
-        end if;
-        -- what is left of the old range is free, and nobody holds a receipt for it
-        if v_old.to_offset > abs(v_claim.to_offset) then
-            v_left := mqpg._free_claim(v_old, v_cursor, v_old.attempt);
-            v_left.from_offset := abs(v_claim.to_offset);
-            v_left := mqpg._settle_offsets(v_left, '{}');
-            if v_left.epoch is not null then
-                v_rest := v_left || v_rest;
-            end if;
-        end if;
-        if v_claim.to_offset > 0 then
-            if v_claim.settled is not null or v_claim.picked is not null then
-                v_claim := mqpg._settle_offsets(v_claim, '{}');
-            end if;
-            v_version := mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
-            return v_claim;
-        end if;
-        -- the first message was buried: note it and look again
-        perform mqpg._write_cursor(v_cursor, 'd', v_old.epoch, v_upto, v_owner, v_rest);
-        v_cursor := mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
-    end loop;
+    if not pg_try_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id) then
+        v_timeout := mqpg._wait_as_set();
+        perform pg_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id);
+        perform set_config('lock_timeout', v_timeout, true);
+    end if;
 end
 $$;
-comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint)
-    is 'Internal: hand out the next range of a queue';
+comment on function mqpg._lock_topic(int) is 'Internal: keep a topic''s oldest offsets where they are';
 
--- functions/internal/_claim_by_key.sql
--- As _claim, for a queue of a block_key subscription that has claims: messages whose key has a failed one before them
--- stay back, in order, and all others go on. One claim has messages of one attempt count; a message that cannot be in
--- it holds back what follows of its key. When about 4096 messages are held back in a queue nothing fresh is handed
--- out until a key is free again.
--- Locks: none (the caller holds the queue's). Cost: one cursor version, and what _by_key reads.
-create function mqpg._claim_by_key(
-    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
-) returns mqpg.claim
+-- functions/lookup/_lock_group.sql
+-- Waits for members that are joining a broadcast group, up to the setting lock_timeout (55P03), and lets nobody join
+-- until the end of the transaction: what is done to all members next leaves none out. Nothing in other modes.
+-- Locks: the group's row, FOR UPDATE (_member() takes KEY SHARE). Cost: one row.
+create function mqpg._lock_group(consumer_group mqpg.subscription) returns void
 language plpgsql as $$
 declare
-    v_cursor mqpg.cursor := _claim_by_key.last_version;     -- as it is going to be
-    v_max int := (_claim_by_key.subscription).max_attempts;
-    v_tail bigint;
-    v_step int := _claim_by_key.max_messages;
-    v_from bigint;
-    v_upto bigint;
-    v_claim mqpg.claim;
-    v_message record;
-    v_offsets bigint [];    -- what stays behind: offset, deliveries, key where it is blocked, until
-    v_deliveries int [];
-    v_keys text [];
-    v_untils timestamptz [];
-    v_skipped text [];      -- keys of messages that could be had, but not in this claim
-    v_action "char" := 'f';
+    v_timeout text;
 begin
-    if mqpg._next_claim(_claim_by_key.subscription, v_cursor.claims) < 0 then
-        return null;
+    if _lock_group.consumer_group.mode <> 'broadcast' or _lock_group.consumer_group.member <> '' then
+        return;
     end if;
-    v_tail := mqpg._tail((_claim_by_key.subscription).topic_id, v_cursor.queue_id, 0);
-    loop
-        v_from := v_cursor.claimed;
-        v_upto := case when mqpg._waiting(v_cursor.claims) < 4096 then least(v_tail, v_from + v_step) else v_from end;
-        v_claim := row(
-            null, null, null, null, clock_timestamp() + _claim_by_key.lease, _claim_by_key.consumer, null, '{}', null);
-        v_offsets := '{}';
-        v_deliveries := '{}';
-        v_keys := '{}';
-        v_untils := '{}';
-        v_skipped := '{}';
-        for v_message in select b.* from mqpg._by_key(_claim_by_key.subscription, v_cursor, v_upto) b loop
-            if not v_message.blocked and v_message.key = any(v_skipped) is not true then
-                if v_claim.attempt is null and v_message.deliveries >= v_max then
-                    perform mqpg._bury_offset(
-                        _claim_by_key.subscription, v_cursor.queue_id, v_message.queue_offset,
-                        'lease ran out at the last attempt');
-                    v_action := 'd';
-                    continue;
-                end if;
-                v_claim.attempt := coalesce(v_claim.attempt, v_message.deliveries + 1);
-                if v_message.deliveries + 1 = v_claim.attempt
-                    and cardinality(v_claim.picked)
-                        < (case when v_claim.attempt < v_max then _claim_by_key.max_messages else 1 end)
-                    and v_message.queue_offset < coalesce(v_claim.picked[1], v_message.queue_offset) + 10000
-                then
-                    v_claim.picked := v_claim.picked || v_message.queue_offset;
-                    continue;
-                end if;
-            end if;
-            if v_message.fresh and not v_message.blocked then
-                v_upto := v_message.queue_offset;
-                exit;
-            end if;
-            v_offsets := v_offsets || v_message.queue_offset;
-            v_deliveries := v_deliveries || v_message.deliveries;
-            v_keys := array_append(v_keys, case when v_message.blocked then v_message.key end);
-            v_untils := v_untils || case when v_message.blocked then v_message.until else '-infinity' end;
-            if not v_message.blocked and v_message.key is not null then
-                v_skipped := v_skipped || v_message.key;
-            end if;
-        end loop;
-        if v_action = 'f' and exists (select from unnest(v_cursor.claims) c where c.epoch > 0) then
-            v_action := 'd';    -- what ran out is not its holder's any more
-        end if;
-        v_cursor.claimed := v_upto;
-        v_cursor.claims := mqpg._pack_claims(v_cursor.version, v_offsets, v_deliveries, v_keys, v_untils);
-        exit when v_claim.attempt is not null or v_upto >= v_tail or v_upto = v_from;
-        v_step := greatest(v_step, least(v_step * 2, 1024));
-    end loop;
-    if v_claim.attempt is not null then
-        v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
-        v_claim.from_offset := v_claim.picked[1];
-        v_claim.to_offset := v_claim.picked[cardinality(v_claim.picked)] + 1;
-        v_claim := mqpg._settle_offsets(v_claim, '{}');
-        perform mqpg._write_cursor(
-            v_cursor, 't', v_claim.epoch, v_cursor.claimed, v_cursor.owner, v_claim || v_cursor.claims);
-        return v_claim;
-    end if;
-    if v_action = 'd' or v_cursor.claimed > (_claim_by_key.last_version).claimed then
-        perform mqpg._write_cursor(v_cursor, v_action, null, v_cursor.claimed, v_cursor.owner, v_cursor.claims);
-    end if;
-    return null;
+    v_timeout := mqpg._wait_as_set();
+    perform from mqpg.subscription s
+    where s.subscription_id = _lock_group.consumer_group.subscription_id
+    for update;
+    perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
-comment on function mqpg._claim_by_key(mqpg.subscription, mqpg.cursor, int, interval, text)
-    is 'Internal: hand out the next messages of a queue whose keys are not blocked';
+comment on function mqpg._lock_group(mqpg.subscription) is 'Internal: let no member join a broadcast group meanwhile';
 
--- functions/internal/_claimed_messages.sql
--- The messages of a claim: offset, id, where the body lies, and the attempt that this delivery of it is.
--- Locks: none. Cost: one look at each run.
-create function mqpg._claimed_messages(topic_id int, queue_id int, subscription_id int, claim mqpg.claim)
-returns table (queue_offset bigint, message_id bigint, deliver_id bigint, attempt int)
+-- functions/lookup/_producer_group.sql
+-- The producer group of that name, or MQ001/MQ002/MQ004.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._producer_group(producer_group text) returns mqpg.producer_group
+language plpgsql stable as $$
+declare
+    v_group mqpg.producer_group;
+begin
+    select g.* into v_group from mqpg.producer_group g where g.name = _producer_group.producer_group;
+    if not found then
+        perform mqpg._check_name('producer_group', _producer_group.producer_group);
+        raise exception using errcode = 'MQ004',
+            message = format('producer group %L does not exist', _producer_group.producer_group),
+            hint = 'create_producer_group() makes one.';
+    end if;
+    return v_group;
+end
+$$;
+comment on function mqpg._producer_group(text) is 'Internal: producer group by name, or an error';
+
+-- functions/lookup/_setting.sql
+-- Value of a server-wide setting as text.
+-- Locks: none. Cost: one index lookup in a tiny table.
+create function mqpg._setting(name text) returns text
 language sql stable as $$
-    select c.base_offset + u.start + i, u.first_id + i, coalesce(u.deliver_id, u.first_id) + i,
-        coalesce(u.attempt, 1) + _claimed_messages.claim.attempt - 1
-    from mqpg.consume_queue c,
-        unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
-            with ordinality as u(first_id, start, deliver_id, attempt, nth),
-        generate_series(0, coalesce(c.starts[u.nth + 1], c.n) - u.start - 1) as i
-    where c.topic_id = _claimed_messages.topic_id and c.queue_id = _claimed_messages.queue_id
-        and c.subscription_id = _claimed_messages.subscription_id
-        and c.base_offset >= (
-            select b.base_offset from mqpg.consume_queue b
-            where b.topic_id = _claimed_messages.topic_id and b.queue_id = _claimed_messages.queue_id
-                and b.subscription_id = _claimed_messages.subscription_id
-                and b.base_offset <= _claimed_messages.claim.from_offset
-            order by b.base_offset desc limit 1)
-        and c.base_offset < _claimed_messages.claim.to_offset
-        and c.base_offset + u.start + i >= _claimed_messages.claim.from_offset
-        and c.base_offset + u.start + i < _claimed_messages.claim.to_offset
-        and (_claimed_messages.claim.settled is null
-            or c.base_offset + u.start + i not in (select s from unnest(_claimed_messages.claim.settled) s))
-        and (_claimed_messages.claim.picked is null
-            or c.base_offset + u.start + i in (select p from unnest(_claimed_messages.claim.picked) p))
-    order by 1
+    select s.value from mqpg.settings s where s.name = _setting.name
 $$;
-comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is 'Internal: messages of a claim';
+comment on function mqpg._setting(text) is 'Internal: value of a server-wide setting';
 
--- functions/internal/_bury_offset.sql
--- Makes the message at one offset of a topic's queue a dead letter, its attempts being used up.
--- Locks: the new row. Cost: one row.
-create function mqpg._bury_offset(subscription mqpg.subscription, queue_id int, queue_offset bigint, reason text)
-returns void
-language sql as $$
-    select mqpg._bury(
-        (_bury_offset.subscription).subscription_id, array[m.message_id], array[m.deliver_id],
-        array[(_bury_offset.subscription).max_attempts], _bury_offset.reason)
-    from mqpg._claimed_messages(
-        (_bury_offset.subscription).topic_id, _bury_offset.queue_id, 0,
-        row(null, _bury_offset.queue_offset, _bury_offset.queue_offset + 1, 1, null, null, null, null, null)::mqpg.claim
-    ) as m
+-- functions/lookup/_subscription.sql
+-- The subscription of a consumer group to a topic (of a broadcast group its own row, no member's), or an error:
+-- MQ001, MQ002, MQ003, MQ005.
+-- Locks: none. Cost: two index lookups.
+create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(_subscription.topic);
+    v_subscription mqpg.subscription;
+begin
+    select s.* into v_subscription from mqpg.subscription s
+    where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group
+        and s.member = '';
+    if not found then
+        perform mqpg._check_name('consumer_group', _subscription.consumer_group);
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L has no subscription to topic %L', _subscription.consumer_group, _subscription.topic),
+            hint = 'subscribe() makes one.';
+    end if;
+    return v_subscription;
+end
 $$;
-comment on function mqpg._bury_offset(mqpg.subscription, int, bigint, text)
-    is 'Internal: bury the message at an offset';
+comment on function mqpg._subscription(text, text) is 'Internal: subscription by names, or an error';
 
--- functions/internal/_cursor.sql
+-- functions/lookup/_topic.sql
+-- The topic of that name, or MQ001/MQ002/MQ003.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._topic(topic text) returns mqpg.topic
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic;
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = _topic.topic;
+    if not found then
+        perform mqpg._check_name('topic', _topic.topic);
+        raise exception using errcode = 'MQ003', message = format('topic %L does not exist', _topic.topic),
+            hint = 'create_topic() makes one.';
+    end if;
+    return v_topic;
+end
+$$;
+comment on function mqpg._topic(text) is 'Internal: topic by name, or an error';
+
+-- functions/lookup/_wait_as_set.sql
+-- From here on the transaction waits for locks no longer than the setting lock_timeout; returns how long it waited
+-- before, to be put back.
+-- Locks: none. Cost: one index lookup in a tiny table.
+create function mqpg._wait_as_set() returns text
+language plpgsql as $$
+declare
+    v_before text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    return v_before;
+end
+$$;
+comment on function mqpg._wait_as_set() is 'Internal: wait for locks as the setting lock_timeout says';
+
+-- functions/lookup/_message.sql
+-- What is stored of one message, from its record batch or, where the segment is gone, from held; no row where
+-- neither has it.
+-- Locks: none. Cost: one row of the commit log.
+create function mqpg._message(message_id bigint) returns table (
+    topic_id int, queue_id smallint, producer_group_id int, kind "char", xid xid8, nonce uuid, key text, tag text,
+    headers jsonb, payload json, delay interval, check_at timestamptz, born_at timestamptz, held boolean
+)
+language sql stable as $$
+    select l.topic_id, l.queue_id, l.producer_group_id, l.kind, l.xid, l.nonce, l.keys[p.i], l.tags[p.i],
+        l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at, false
+    from (values (_message.message_id % 1024 + 1)) as p(i)
+    join mqpg.commit_log l on l.batch_id = _message.message_id / 1024 and p.i <= l.n
+    union all
+    select h.topic_id, h.queue_id, h.producer_group_id, h.kind, h.xid, h.nonce, h.key, h.tag, h.headers, h.payload,
+        h.delay, h.check_at, h.born_at, true
+    from mqpg.held h
+    where h.message_id = _message.message_id
+    limit 1
+$$;
+comment on function mqpg._message(bigint) is 'Internal: what is stored of a message';
+
+-- functions/store/_first_sends.sql
+-- Tells which messages are the first with their dedup id within the window, and registers those:
+-- returns, per element, null where the message is new (or has no dedup id), else the first one's id.
+-- Each id goes into the current slot and the next, so that two sends within a window meet in one; new is
+-- who inserted into both. Ids are inserted sorted, slot by slot: one order for all, hence no deadlock.
+-- A message with a dedup id is a batch of its own, since its id must be known before it is known to be new.
+-- Locks: the inserted keys; waits for a running send of the same id. Cost: two index inserts an id.
+-- Errors: 40001 for a REPEATABLE READ caller who meets an id that his snapshot does not show.
+create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
+language plpgsql as $$
+declare
+    v_slot bigint;
+    v_wanted bigint [];
+    v_first bigint [];
+begin
+    if exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
+        raise exception using errcode = 'MQ001', message = 'dedup_id must have 1 to 512 bytes';
+    end if;
+    -- before the setting is read: while it is changed nobody has its old value
+    lock table only mqpg.dedup in row exclusive mode;
+    v_slot := mqpg._dedup_slot();
+    with fresh as (
+        select distinct on (u.d) u.d, u.m
+        from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
+        where u.d is not null order by u.d, u.o
+    ),
+    stored as (
+        insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
+        select _first_sends.topic_id, f.d, v_slot, f.m from fresh f order by f.d
+        on conflict do nothing returning message_id
+    )
+    select array_agg(s.message_id) into v_wanted from stored s;
+    with fresh as (
+        select u.d, u.m from unnest(_first_sends.dedup_ids, _first_sends.message_ids) as u(d, m)
+        where u.m = any(v_wanted)
+    ),
+    stored as (
+        insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
+        select _first_sends.topic_id, f.d, v_slot + 1, f.m from fresh f order by f.d
+        on conflict do nothing returning message_id
+    )
+    select array_agg(s.message_id) into v_wanted from stored s;
+    -- A new statement: it sees the rows that the inserts waited for. The later slot is right where both
+    -- have the id, for a loser at a slot's boundary leaves a row in the earlier one only.
+    select array_agg(case when u.m = any(v_wanted) or u.d is null then null else k.message_id end order by u.o)
+    into v_first
+    from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
+    left join lateral (
+        select e.message_id from mqpg.dedup e
+        where e.topic_id = _first_sends.topic_id and e.dedup_id = u.d and e.slot between v_slot and v_slot + 1
+        order by e.slot desc limit 1
+    ) as k on true;
+    return v_first;
+end
+$$;
+comment on function mqpg._first_sends(int, text [], bigint [])
+    is 'Internal: register dedup ids and find the first sends of known ones';
+
+-- functions/store/_force_sync.sql
+-- Makes this transaction's commit wait for the disk even where the session chose not to: a prepare, a
+-- decision or a pass of the appender that is lost after it was answered breaks the protocol.
+-- Locks: none. Cost: a setting, and only where it differs.
+create function mqpg._force_sync() returns void
+language plpgsql as $$
+begin
+    if current_setting('synchronous_commit') in ('off', 'local') then
+        perform set_config('synchronous_commit', 'on', true);
+    end if;
+end
+$$;
+comment on function mqpg._force_sync() is 'Internal: make this transaction commit durably';
+
+-- functions/store/_queue_of.sql
+-- The queue of a key: same key, same queue.
+-- Locks: none. Cost: one hash.
+create function mqpg._queue_of(key text, queues int) returns smallint
+language sql immutable as $$
+    select ((hashtextextended(_queue_of.key, 0) & 9223372036854775807) % _queue_of.queues)::smallint
+$$;
+comment on function mqpg._queue_of(text, int) is 'Internal: queue of a key';
+
+-- The queue of a batch without keys: a hash of its id, since decisions draw from the same sequence and a
+-- plain remainder would favour some queues.
+create function mqpg._queue_of(batch_id bigint, queues int) returns smallint
+language sql immutable as $$
+    select ((hashint8extended(_queue_of.batch_id, 0) & 9223372036854775807) % _queue_of.queues)::smallint
+$$;
+comment on function mqpg._queue_of(bigint, int) is 'Internal: queue of a batch without keys';
+
+-- functions/store/_dedup_slot.sql
+-- The slot of dedup that is current: slots are numbered in lengths of the window, null: the setting dedup_window.
+-- Locks: none. Cost: one index lookup in a tiny table.
+create function mqpg._dedup_slot(dedup_window interval default null) returns bigint
+language sql volatile as $$
+    select floor(extract(epoch from clock_timestamp())
+        / extract(epoch from coalesce(_dedup_slot.dedup_window, mqpg._setting('dedup_window')::interval)))::bigint
+$$;
+comment on function mqpg._dedup_slot(interval) is 'Internal: current slot of dedup ids';
+
+-- functions/store/_store.sql
+-- Writes messages of one topic into the commit log and returns their ids in argument order.
+-- Messages without key share a record batch; keyed ones make one for each queue touched; a piece over 1024
+-- messages or about 256 KiB begins another. Pieces take ascending batch ids in argument order, so messages
+-- of one key never change places. kind 'd' also writes when they are due.
+-- Locks: none beyond the new rows. Cost: one row a piece.
+create function mqpg._store(
+    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
+    visible_at timestamptz default null, producer_group_id int default null, incarnation int default null,
+    nonce uuid default null, check_at timestamptz default null, delay interval default null
+) returns bigint []
+language plpgsql as $$
+declare
+    v_xid xid8 := pg_current_xact_id();    -- before any batch id is drawn
+    v_now timestamptz := clock_timestamp();
+    v_piece record;
+    v_batch bigint;
+    v_queue smallint;
+    v_ids bigint [] := array_fill(null::bigint, array[cardinality(_store.payloads)]);
+    v_position int;
+begin
+    for v_piece in
+        with message as (
+            select u.o, u.p, u.k, u.t, u.h, octet_length(u.p) as size,
+                case when u.k is null then -1 else mqpg._queue_of(u.k, _store.topic.queues) end as lane
+            from unnest(_store.payloads, _store.keys, _store.tags, _store.headers)
+                with ordinality as u(p, k, t, h, o)
+        ),
+        placed as (
+            select m.*, row_number() over w - 1 as rank, sum(m.size) over w - m.size as bytes_before
+            from message m window w as (partition by m.lane order by m.o)
+        )
+        select p.lane, count(*)::int as n, array_agg(p.o::int order by p.o) as ordinals,
+            array_agg(p.p order by p.o) as payloads,
+            case when count(p.k) > 0 then array_agg(p.k order by p.o) end as keys,
+            case when count(p.t) > 0 then array_agg(p.t order by p.o) end as tags,
+            case when count(p.h) > 0 then array_agg(p.h order by p.o) end as headers
+        from placed p
+        group by p.lane, p.rank / 1024, (p.bytes_before / 262144)::int
+        order by min(p.o)
+    loop
+        v_batch := nextval('mqpg.batch_id');
+        v_queue := case
+            when v_piece.lane >= 0 then v_piece.lane
+            else mqpg._queue_of(v_batch, _store.topic.queues)
+        end;
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
+            delay, keys, tags, headers, payloads, relay)
+        values (
+            v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, _store.incarnation, v_queue,
+            v_piece.n, _store.kind, _store.nonce, _store.check_at, _store.delay,
+            v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json [],
+            case when _store.kind = 'h' and _store.topic.kind = 'relay' then true end);
+        if _store.kind = 'd' then
+            insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+            values (_store.visible_at, v_xid, v_batch * 1024, v_piece.n, v_now, _store.topic.topic_id, v_queue);
+        end if;
+        for v_position in 1..v_piece.n loop
+            v_ids[v_piece.ordinals[v_position]] := v_batch * 1024 + v_position - 1;
+        end loop;
+    end loop;
+    return v_ids;
+end
+$$;
+comment on function mqpg._store(
+    mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, int, uuid, timestamptz, interval
+) is 'Internal: write messages into the commit log as record batches';
+
+-- functions/cursor/_cursor.sql
 -- The newest version of a cursor, null where there is none. Volatile: it must see what a lock waited for.
 -- A transaction that looked at the table before keep() attached a new slot goes on with the partitions it
 -- knows, and would take the closing row for the newest; a lock of a kind that it does not hold yet makes it
@@ -1479,7 +1367,7 @@ end
 $$;
 comment on function mqpg._cursor(int, int) is 'Internal: newest version of a cursor';
 
--- functions/internal/_cursor_slot.sql
+-- functions/cursor/_cursor_slot.sql
 -- The slot that new cursors are written to: the newest one that keep() made.
 -- Locks: none. Cost: one index lookup.
 create function mqpg._cursor_slot() returns int
@@ -1488,7 +1376,413 @@ language sql stable as $$
 $$;
 comment on function mqpg._cursor_slot() is 'Internal: newest cursor slot';
 
--- functions/internal/_decide.sql
+-- functions/cursor/_free_claim.sql
+-- A claim that nobody holds: its range is there for the next receive. The negative epoch matches no receipt.
+-- One that waits for its back-off stays as it is.
+-- Locks: none. Cost: none.
+create function mqpg._free_claim(claim mqpg.claim, last_version mqpg.cursor, attempt int) returns mqpg.claim
+language plpgsql immutable as $$
+declare
+    v_claim mqpg.claim := _free_claim.claim;
+begin
+    if v_claim.epoch > 0 then
+        v_claim.epoch := -(_free_claim.last_version).version - 1;
+        v_claim.attempt := _free_claim.attempt;
+        v_claim.lease_until := '-infinity';
+        v_claim.consumer := null;
+    end if;
+    return v_claim;
+end
+$$;
+comment on function mqpg._free_claim(mqpg.claim, mqpg.cursor, int) is 'Internal: a claim that nobody holds';
+
+-- functions/cursor/_lock_cursor.sql
+-- Takes a queue's cursor lock for the rest of the transaction, waiting no longer than the setting
+-- lock_timeout (55P03). True when it had to wait.
+-- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: none to speak of where nobody holds it.
+create function mqpg._lock_cursor(subscription_id int, queue_id int) returns boolean
+language plpgsql as $$
+declare
+    v_key int := _lock_cursor.subscription_id * 1024 + _lock_cursor.queue_id + 1;
+    v_timeout text;
+begin
+    if pg_try_advisory_xact_lock(1836150833, v_key) then
+        return false;
+    end if;
+    v_timeout := mqpg._wait_as_set();
+    perform pg_advisory_xact_lock(1836150833, v_key);
+    perform set_config('lock_timeout', v_timeout, true);
+    return true;
+end
+$$;
+comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queue''s cursor lock';
+
+-- functions/cursor/_move_cursor.sql
+-- Moves one queue of a subscription to an offset, and the table jump says what was left out. A seek goes forward or
+-- back, and all claims end. Everything else (purge, age, size) only goes forward: claims keep what lies behind, with
+-- their receipts. Returns how many messages are left out: what was not handed out yet, and what was and is not settled.
+-- Locks: none (the caller holds the queue's). Cost: one cursor version, one row a stretch left out.
+create function mqpg._move_cursor(subscription mqpg.subscription, queue_id int, to_offset bigint, why text)
+returns bigint
+language plpgsql as $$
+declare
+    v_id int := (_move_cursor.subscription).subscription_id;
+    v_cursor mqpg.cursor := mqpg._cursor(v_id, _move_cursor.queue_id);
+    v_seek boolean := _move_cursor.why = 'seek';
+    v_claim mqpg.claim;
+    v_kept mqpg.claim [] := '{}';
+    v_part record;
+    v_left_out bigint := 0;
+begin
+    if v_cursor.version is null
+        or (v_seek and v_cursor.claims = '{}' and v_cursor.claimed = _move_cursor.to_offset)
+        or (not v_seek and v_cursor.committed >= _move_cursor.to_offset) then
+        return 0;
+    end if;
+    if not v_seek then
+        foreach v_claim in array v_cursor.claims loop
+            v_claim.from_offset := greatest(v_claim.from_offset, _move_cursor.to_offset);
+            if v_claim.from_offset < v_claim.to_offset then
+                v_claim := mqpg._settle_offsets(v_claim, '{}');
+                v_kept := v_kept || case when v_claim.epoch is not null then array[v_claim] else '{}' end;
+            end if;
+        end loop;
+    end if;
+    perform mqpg._write_cursor(
+        v_cursor, 'q', null,
+        case when v_seek then _move_cursor.to_offset else greatest(v_cursor.claimed, _move_cursor.to_offset) end,
+        v_cursor.owner, v_kept);
+    if (_move_cursor.subscription).mode = 'broadcast' and (_move_cursor.subscription).member = '' then
+        return 0;   -- nobody reads by the group's own row
+    end if;
+    for v_part in
+        select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.n
+        from (
+            select (c).from_offset, (c).to_offset, case
+                when (c).picked is not null
+                    then (select count(*) from unnest((c).picked) p where p < _move_cursor.to_offset)
+                else least((c).to_offset, _move_cursor.to_offset) - (c).from_offset
+                    - (select count(*) from unnest((c).settled) s where s < _move_cursor.to_offset)
+            end as n
+            from unnest(v_cursor.claims) c
+            union all
+            select v_cursor.claimed, _move_cursor.to_offset, _move_cursor.to_offset - v_cursor.claimed
+        ) as r
+        where r.from_offset < _move_cursor.to_offset
+    loop
+        v_left_out := v_left_out + v_part.n;
+        perform mqpg._note_jump(
+            _move_cursor.subscription, _move_cursor.queue_id, v_part.from_offset, v_part.to_offset,
+            _move_cursor.why);
+    end loop;
+    if v_seek and _move_cursor.to_offset < v_cursor.claimed then
+        delete from mqpg.jump j
+        where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
+            and j.from_offset >= _move_cursor.to_offset;
+        update mqpg.jump j set to_offset = _move_cursor.to_offset
+        where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
+            and j.to_offset > _move_cursor.to_offset;
+        perform mqpg._note_jump(
+            _move_cursor.subscription, _move_cursor.queue_id, _move_cursor.to_offset, v_cursor.claimed,
+            _move_cursor.why, true);
+    end if;
+    return v_left_out;
+end
+$$;
+comment on function mqpg._move_cursor(mqpg.subscription, int, bigint, text) is 'Internal: move a cursor to an offset';
+
+-- functions/cursor/_note_jump.sql
+-- Notes that a subscription leaves out offsets for good (see the table jump); an expiry goes on in the row of the
+-- one before, since receive() makes many small ones.
+-- Locks: the row. Cost: one insert or update.
+create function mqpg._note_jump(
+    subscription mqpg.subscription, queue_id int, from_offset bigint, to_offset bigint, why text,
+    back boolean default false
+) returns void
+language plpgsql as $$
+begin
+    if _note_jump.from_offset >= _note_jump.to_offset then
+        return;
+    end if;
+    if _note_jump.why = 'expired' then
+        update mqpg.jump j set to_offset = _note_jump.to_offset, at = clock_timestamp()
+        where j.subscription_id = (_note_jump.subscription).subscription_id and j.queue_id = _note_jump.queue_id
+            and j.to_offset = _note_jump.from_offset and j.why = 'expired' and not j.back;
+        if found then
+            return;
+        end if;
+    end if;
+    insert into mqpg.jump (
+        subscription_id, topic_id, consumer_group, member, topic, queue_id, from_offset, to_offset, why, back)
+    select (_note_jump.subscription).subscription_id, t.topic_id, (_note_jump.subscription).consumer_group,
+        (_note_jump.subscription).member, t.name, _note_jump.queue_id, _note_jump.from_offset, _note_jump.to_offset,
+        _note_jump.why, _note_jump.back
+    from mqpg.topic t where t.topic_id = (_note_jump.subscription).topic_id;
+end
+$$;
+comment on function mqpg._note_jump(mqpg.subscription, int, bigint, bigint, text, boolean) is
+    'Internal: note offsets that a subscription leaves out';
+
+-- functions/cursor/_offset_at.sql
+-- The first offset of a queue that was appended at or after a time, that is, became visible then; the next offset
+-- where there is none. Found by halving over ticks and then over the queue's rows, whose ticks ascend with the
+-- offsets: the log is not read.
+-- Locks: none. Cost: about 30 index lookups for the tick, and log2(messages) for the queue.
+create function mqpg._offset_at(topic_id int, queue_id int, subscription_id int, at timestamptz) returns bigint
+language plpgsql stable as $$
+declare
+    v_tick_id bigint := mqpg._tick_at(_offset_at.at);
+    v_low bigint := mqpg._oldest(_offset_at.topic_id, _offset_at.queue_id, _offset_at.subscription_id);
+    v_high bigint := mqpg._tail(_offset_at.topic_id, _offset_at.queue_id, _offset_at.subscription_id);
+    v_middle bigint;
+    v_row record;
+begin
+    while v_low < v_high loop
+        v_middle := v_low + (v_high - v_low) / 2;
+        select c.base_offset, c.n, c.tick_id into v_row from mqpg.consume_queue c
+        where c.topic_id = _offset_at.topic_id and c.queue_id = _offset_at.queue_id
+            and c.subscription_id = _offset_at.subscription_id and c.base_offset + c.n > v_middle
+            and c.base_offset > v_middle - 4096     -- a row's greatest length
+        order by c.base_offset limit 1;
+        if v_row.tick_id >= v_tick_id then
+            v_high := greatest(least(v_middle, v_row.base_offset), v_low);
+        else
+            v_low := v_row.base_offset + v_row.n;
+        end if;
+    end loop;
+    return v_low;
+end
+$$;
+comment on function mqpg._offset_at(int, int, int, timestamptz) is
+    'Internal: the first offset that became visible at or after a time';
+
+-- functions/cursor/_oldest.sql
+-- The oldest offset of a queue that can still be read; its next one where nothing is left. It is that of the oldest
+-- row, or where keep() found that nobody needs what lies before (see queue_tail).
+-- Locks: none. Cost: one index lookup a partition, and one more. (plpgsql, not sql: its plans are kept.)
+create function mqpg._oldest(topic_id int, queue_id int, subscription_id int) returns bigint
+language plpgsql stable as $$
+declare
+    v_oldest bigint;
+begin
+    select c.base_offset into v_oldest
+    from mqpg.consume_queue c
+    where c.topic_id = _oldest.topic_id and c.queue_id = _oldest.queue_id
+        and c.subscription_id = _oldest.subscription_id
+    order by c.base_offset limit 1;
+    return greatest(
+        coalesce(v_oldest, mqpg._tail(_oldest.topic_id, _oldest.queue_id, _oldest.subscription_id)),
+        (select q.oldest_offset from mqpg.queue_tail q
+         where q.topic_id = _oldest.topic_id and q.queue_id = _oldest.queue_id
+            and q.subscription_id = _oldest.subscription_id));
+end
+$$;
+comment on function mqpg._oldest(int, int, int) is 'Internal: oldest readable offset of a queue';
+
+-- functions/cursor/_position.sql
+-- The offset that a position names on one queue: earliest (the oldest that is left), latest (the next one), or a
+-- time: the first message that became visible then or later; a time to come is latest.
+-- Locks: none. Cost: one index lookup a partition; for a time see _offset_at().
+create function mqpg._position(topic_id int, queue_id int, subscription_id int, target text) returns bigint
+language plpgsql stable as $$
+begin
+    return case _position.target
+        when 'earliest' then mqpg._oldest(_position.topic_id, _position.queue_id, _position.subscription_id)
+        when 'latest' then mqpg._tail(_position.topic_id, _position.queue_id, _position.subscription_id)
+        else mqpg._offset_at(_position.topic_id, _position.queue_id, _position.subscription_id,
+            _position.target::timestamptz)
+    end;
+end
+$$;
+comment on function mqpg._position(int, int, int, text) is 'Internal: offset that a position names';
+
+-- functions/cursor/_runs.sql
+-- The runs of message ids at offsets from_offset .. to_offset - 1 of a queue, cut to that range, in order, as
+-- arrays of one length: first message id, where its body lies, first offset, length, attempt. lowest and
+-- highest are the batch ids between which the bodies lie: whoever reads them names these, so that the other
+-- segments are pruned before the reading begins.
+-- Locks: none. Cost: one index lookup a partition of consume_queue.
+create function mqpg._runs(
+    topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint,
+    out ids bigint [], out bodies bigint [], out offsets bigint [], out lengths int [], out attempts int [],
+    out lowest bigint, out highest bigint
+)
+language plpgsql stable as $$
+begin
+    select array_agg(r.first_id + r.skip order by r.first_offset), array_agg(r.body + r.skip order by r.first_offset),
+        array_agg(r.first_offset + r.skip order by r.first_offset),
+        array_agg((least(r.first_offset + r.n, _runs.to_offset) - r.first_offset - r.skip)::int
+            order by r.first_offset),
+        array_agg(r.attempt::int order by r.first_offset), min(r.body) / 1024, max(r.body) / 1024
+    into _runs.ids, _runs.bodies, _runs.offsets, _runs.lengths, _runs.attempts, _runs.lowest, _runs.highest
+    from (
+        select u.first_id, coalesce(u.deliver_id, u.first_id) as body, u.attempt,
+            c.base_offset + u.start as first_offset, coalesce(c.starts[u.i + 1], c.n) - u.start as n,
+            greatest(_runs.from_offset - c.base_offset - u.start, 0) as skip
+        from mqpg.consume_queue c,
+            unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
+                with ordinality as u(first_id, start, deliver_id, attempt, i)
+        where c.topic_id = _runs.topic_id and c.queue_id = _runs.queue_id
+            and c.subscription_id = _runs.subscription_id
+            and c.base_offset >= (
+                select b.base_offset from mqpg.consume_queue b
+                where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
+                    and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
+                order by b.base_offset desc limit 1)
+            and c.base_offset < _runs.to_offset
+        offset 0
+    ) as r
+    where r.first_offset < _runs.to_offset and r.first_offset + r.n > _runs.from_offset;
+end
+$$;
+comment on function mqpg._runs(int, int, int, bigint, bigint) is 'Internal: runs of ids in a range of offsets';
+
+-- functions/cursor/_settle_offsets.sql
+-- What is left of a claim when offsets of it are settled: its ends move over settled ones, and it is null when
+-- nothing is left. Works for a claim whose bounds were moved inwards, too.
+-- Locks: none. Cost: linear in the offsets settled or picked.
+create function mqpg._settle_offsets(claim mqpg.claim, offsets bigint []) returns mqpg.claim
+language plpgsql immutable as $$
+declare
+    v_claim mqpg.claim := _settle_offsets.claim;
+    v_settled bigint [];
+begin
+    if v_claim.picked is not null then
+        v_claim.picked := array(
+            select p from unnest(v_claim.picked) p
+            where p >= v_claim.from_offset and p < v_claim.to_offset
+            except all select o from unnest(_settle_offsets.offsets) o
+            order by 1);
+        v_claim.from_offset := v_claim.picked[1];
+        v_claim.to_offset := v_claim.picked[cardinality(v_claim.picked)] + 1;
+        if v_claim.picked = '{}' then
+            return null;
+        elsif cardinality(v_claim.picked) = v_claim.to_offset - v_claim.from_offset then
+            v_claim.picked := null;
+        end if;
+        return v_claim;
+    end if;
+    v_settled := coalesce(v_claim.settled, '{}') || _settle_offsets.offsets;
+    while v_claim.from_offset < v_claim.to_offset and v_claim.from_offset = any(v_settled) loop
+        v_claim.from_offset := v_claim.from_offset + 1;
+    end loop;
+    v_claim.settled := array(
+        select s from unnest(v_settled) s
+        where s >= v_claim.from_offset and s < v_claim.to_offset order by s);
+    if v_claim.settled = '{}' then
+        v_claim.settled := null;
+    end if;
+    return case when v_claim.from_offset < v_claim.to_offset then v_claim end;
+end
+$$;
+comment on function mqpg._settle_offsets(mqpg.claim, bigint []) is 'Internal: a claim less settled offsets';
+
+-- functions/cursor/_tail.sql
+-- The offset that the next message of a queue will get. keep() notes the tail of a queue whose rows are
+-- all in a partition that it drops, so that a tail never goes back.
+-- Locks: none. Cost: one index lookup a partition. (plpgsql, not sql: its plans are kept.)
+create function mqpg._tail(topic_id int, queue_id int, subscription_id int) returns bigint
+language plpgsql stable as $$
+declare
+    v_tail bigint;
+begin
+    select c.base_offset + c.n into v_tail
+    from mqpg.consume_queue c
+    where c.topic_id = _tail.topic_id and c.queue_id = _tail.queue_id and c.subscription_id = _tail.subscription_id
+    order by c.base_offset desc limit 1;
+    if not found then
+        select q.next_offset into v_tail
+        from mqpg.queue_tail q
+        where q.topic_id = _tail.topic_id and q.queue_id = _tail.queue_id
+            and q.subscription_id = _tail.subscription_id;
+    end if;
+    return coalesce(v_tail, 0);
+end
+$$;
+comment on function mqpg._tail(int, int, int) is 'Internal: next offset of a queue';
+
+-- functions/cursor/_tick_at.sql
+-- A tick id such that ticks from it on were made at or after a time, and those before it earlier. Found by halving,
+-- for the times of ticks only ever grow.
+-- Locks: none. Cost: about 30 index lookups, whatever the number of ticks.
+create function mqpg._tick_at(at timestamptz) returns bigint
+language plpgsql stable as $$
+declare
+    v_low bigint;
+    v_high bigint;
+    v_middle bigint;
+    v_tick record;
+begin
+    select min(t.tick_id), max(t.tick_id) + 1 into v_low, v_high from mqpg.tick t;
+    while v_low < v_high loop
+        v_middle := v_low + (v_high - v_low) / 2;
+        select t.tick_id, t.at into v_tick from mqpg.tick t
+        where t.tick_id >= v_middle order by t.tick_id limit 1;
+        if v_tick.at >= _tick_at.at then
+            v_high := v_middle;
+        else
+            v_low := v_tick.tick_id + 1;
+        end if;
+    end loop;
+    return v_low;
+end
+$$;
+comment on function mqpg._tick_at(timestamptz) is 'Internal: the first tick at or after a time';
+
+-- functions/cursor/_write_cursor.sql
+-- Writes the next version of a cursor and returns its number, so that callers may assign it: PERFORM costs an
+-- executor run. `claims` come in any order; finished ones are gone from it. A caller whose snapshot is too old
+-- to see the newest version loses the race: 40001.
+-- Locks: none beyond the new row (callers hold the queue's lock). Cost: one insert.
+create function mqpg._write_cursor(
+    last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim [],
+    failed bigint [] default null, reason text default null
+) returns bigint
+language plpgsql as $$
+declare
+    v_claims mqpg.claim [] := coalesce(_write_cursor.claims, '{}');
+    v_version bigint := _write_cursor.last_version.version + 1;
+begin
+    if cardinality(v_claims) > 1 then
+        v_claims := array(select c from unnest(v_claims) c order by (c).from_offset);
+    end if;
+    insert into mqpg.cursor (
+        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims, failed,
+        reason)
+    values (
+        _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
+        _write_cursor.last_version.slot, v_version,
+        coalesce((v_claims[1]).from_offset, _write_cursor.claimed), _write_cursor.claimed, clock_timestamp(),
+        _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims,
+        _write_cursor.failed, _write_cursor.reason)
+    on conflict do nothing;
+    if not found then
+        raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
+    end if;
+    return v_version;
+end
+$$;
+comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [], bigint [], text)
+    is 'Internal: write the next version of a cursor';
+
+-- functions/half/_check_final.sql
+-- Refuses a final payload over the topic's limit (MQ010).
+-- Locks: none. Cost: one index lookup.
+create function mqpg._check_final(argument text, topic_id int, payload text) returns void
+language plpgsql stable as $$
+declare
+    v_limit int := (select t.max_payload from mqpg.topic t where t.topic_id = _check_final.topic_id);
+begin
+    if octet_length(_check_final.payload) > v_limit then
+        raise exception using errcode = 'MQ010', message = format(
+            '%s has %s bytes; the topic allows %s', _check_final.argument,
+            octet_length(_check_final.payload), v_limit);
+    end if;
+end
+$$;
+comment on function mqpg._check_final(text, int, text) is 'Internal: refuse an oversized final payload';
+
+-- functions/half/_decide.sql
 -- Writes the decision over one half message, or says which one stands (protocol T2, step 3; I3).
 -- The insert and the look at the standing decision are two statements: one alone cannot see the row that
 -- it waited for. A final payload becomes a row of its own, written only with a decision that counts.
@@ -1583,7 +1877,1675 @@ $$;
 comment on function mqpg._decide(text, "char", text, text, text)
     is 'Internal: decide one half message; the first decision stands';
 
--- functions/internal/_decide_batch.sql
+-- functions/half/_half.sql
+-- What is stored of the half message that a handle names; known = false for anything else: another broker's
+-- handle, a wrong nonce, a row that a restore lost, a topic that was dropped. Looks into held where the
+-- segment is gone.
+-- Locks: none. Cost: one row of the commit log.
+create function mqpg._half(
+    handle text, out known boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
+    out producer_group_id int, out key text, out tag text, out headers jsonb, out payload json,
+    out delay interval, out check_at timestamptz, out born_at timestamptz
+)
+language plpgsql stable as $$
+declare
+    v_handle record;
+begin
+    _half.known := false;
+    select p.* into v_handle from mqpg._parse_handle(_half.handle) p
+    join mqpg.broker b on b.broker_id = p.broker_id;
+    if v_handle.message_id is null then
+        return;
+    end if;
+    select true, v_handle.message_id, l.topic_id, t.name, l.queue_id, l.producer_group_id,
+        l.keys[p.i], l.tags[p.i], l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at
+    into _half.known, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
+        _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
+    from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
+    join mqpg.topic t on t.topic_id = l.topic_id
+    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
+        and l.incarnation = v_handle.incarnation and p.i <= l.n;
+    if _half.known then
+        return;
+    end if;
+    select true, h.message_id, h.topic_id, t.name, h.queue_id, h.producer_group_id,
+        h.key, h.tag, h.headers, h.payload, h.delay, h.check_at, h.born_at
+    into _half.known, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
+        _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
+    from mqpg.held h
+    join mqpg.topic t on t.topic_id = h.topic_id
+    where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
+        and h.incarnation = v_handle.incarnation;
+    _half.known := coalesce(_half.known, false);
+end
+$$;
+comment on function mqpg._half(text) is 'Internal: the half message that a handle names';
+
+-- functions/half/_handle.sql
+-- The handle of a half message: broker, incarnation at its prepare, message id and nonce; opaque to everybody
+-- else. It must be the same text for ever, for it is the key of ledgers and fences.
+-- Locks: none. Cost: none to speak of (inlined).
+create function mqpg._handle(broker_id text, incarnation int, message_id bigint, nonce uuid) returns text
+language sql immutable as $$
+    select _handle.broker_id || '.' || _handle.incarnation::text || '.' || _handle.message_id::text || '.'
+        || replace(_handle.nonce::text, '-', '')
+$$;
+comment on function mqpg._handle(text, int, bigint, uuid) is 'Internal: handle of a half message';
+
+-- The same for a half of this broker.
+-- Locks: none. Cost: one lookup in a table of one row. (plpgsql, not sql: its plan is kept; no arguments inside
+-- the query, else the planner finds a plan of its own for each call worth while.)
+create function mqpg._handle(incarnation int, message_id bigint, nonce uuid) returns text
+language plpgsql stable as $$
+begin
+    return mqpg._handle(
+        (select b.broker_id from mqpg.broker b), _handle.incarnation, _handle.message_id, _handle.nonce);
+end
+$$;
+comment on function mqpg._handle(int, bigint, uuid) is 'Internal: handle of a half message of this broker';
+
+-- functions/half/_is_handle.sql
+-- Whether a text has the form of a handle, so that its parts may be cast.
+-- Locks: none. Cost: one regular expression (inlined).
+create function mqpg._is_handle(handle text) returns boolean
+language sql immutable as $$
+    -- no leading zeros: a handle is one text, since ledgers are keyed by it; lengths apart: a pattern
+    -- with {1,18} costs three times as much
+    select _is_handle.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
+        and length(split_part(_is_handle.handle, '.', 1)) = 12
+        and length(split_part(_is_handle.handle, '.', 2)) <= 9
+        and length(split_part(_is_handle.handle, '.', 3)) <= 18
+        and length(split_part(_is_handle.handle, '.', 4)) = 32
+$$;
+comment on function mqpg._is_handle(text) is 'Internal: whether a text has the form of a handle';
+
+-- functions/half/_parse_handle.sql
+-- The parts of a handle; all null where the text is no handle.
+-- Locks: none. Cost: one regular expression.
+create function mqpg._parse_handle(
+    handle text, out broker_id text, out incarnation int, out message_id bigint, out nonce uuid
+)
+language plpgsql immutable as $$
+begin
+    if mqpg._is_handle(_parse_handle.handle) then
+        broker_id := split_part(_parse_handle.handle, '.', 1);
+        incarnation := split_part(_parse_handle.handle, '.', 2)::int;
+        message_id := split_part(_parse_handle.handle, '.', 3)::bigint;
+        nonce := split_part(_parse_handle.handle, '.', 4)::uuid;
+    end if;
+end
+$$;
+comment on function mqpg._parse_handle(text) is 'Internal: parts of a handle, nulls if malformed';
+
+-- functions/half/_phase_headers.sql
+-- The headers of a phase of a relay topic's half: the message's own, and which phase of which half this is.
+-- Locks: none. Cost: none to speak of. Errors: MQ001 (headers that are no object).
+create function mqpg._phase_headers(headers jsonb, phase text, handle text) returns jsonb
+language plpgsql immutable as $$
+begin
+    if jsonb_typeof(_phase_headers.headers) not in ('object', 'null') then
+        raise exception using errcode = 'MQ001', message = format(
+            'headers must be a JSON object in a relay topic, not %s', jsonb_typeof(_phase_headers.headers));
+    end if;
+    return coalesce(nullif(_phase_headers.headers, 'null'), '{}')
+        || jsonb_build_object('mqpg-phase', _phase_headers.phase, 'mqpg-handle', _phase_headers.handle);
+end
+$$;
+comment on function mqpg._phase_headers(jsonb, text, text) is 'Internal: headers of a relay topic''s message';
+
+-- functions/half/_relay_half.sql
+-- What a phase of a relay topic's half is made of; from held where its segment is gone.
+-- Locks: none. Cost: one row of the commit log.
+create function mqpg._relay_half(message_id bigint) returns table (
+    topic_id int, queue_id smallint, incarnation int, nonce uuid, delay interval, key text, tag text, headers jsonb,
+    payload json
+)
+language sql stable as $$
+    select l.topic_id, l.queue_id, l.incarnation, l.nonce, l.delay, l.keys[p.i], l.tags[p.i], l.headers[p.i],
+        l.payloads[p.i]
+    from (values (_relay_half.message_id % 1024 + 1)) as p(i)
+    join mqpg.commit_log l on l.batch_id = _relay_half.message_id / 1024
+    union all
+    select h.topic_id, h.queue_id, h.incarnation, h.nonce, h.delay, h.key, h.tag, h.headers, h.payload
+    from mqpg.held h
+    where h.message_id = _relay_half.message_id
+        and not exists (select from mqpg.commit_log l where l.batch_id = _relay_half.message_id / 1024)
+$$;
+comment on function mqpg._relay_half(bigint) is 'Internal: a relay topic''s half';
+
+-- functions/half/_relay_decisions.sql
+-- Sends the COMMIT or ROLLBACK of relay topics' halves that a call has just decided (protocol T4): a message for each,
+-- in the queue of its PREPARE, under the batch id that the decision names. COMMIT carries the final payload, else the
+-- prepared one, so that a consumer needs nothing else; ROLLBACK carries null. A delayed half delays its COMMIT.
+-- Arguments as of _store_finals; `decided` are the relay topics' halves that the call decided.
+-- Locks: none beyond the new rows. Cost: one row read and one written each. Errors: MQ001, MQ010, 22P02 (not JSON).
+create function mqpg._relay_decisions(
+    xid xid8, at timestamptz, op "char", ids bigint [], payloads text [], halves bigint [], batches bigint [],
+    decided bigint []
+) returns void
+language plpgsql as $$
+begin
+    with fate as materialized (
+        select u.batch, f.topic_id, f.queue_id, f.key, f.tag, f.delay,
+            mqpg._phase_headers(f.headers, case _relay_decisions.op when 'c' then 'commit' else 'rollback' end,
+                mqpg._handle(f.incarnation, u.id, f.nonce)) as headers,
+            case when _relay_decisions.op = 'c' then coalesce(p.payload::json, f.payload) else 'null' end as payload
+        from unnest(_relay_decisions.halves, _relay_decisions.batches) as u(id, batch)
+        cross join lateral mqpg._relay_half(u.id) as f
+        left join lateral (
+            select g.payload
+            from unnest(_relay_decisions.ids, _relay_decisions.payloads) with ordinality as g(id, payload, o)
+            where g.id = u.id order by g.o limit 1
+        ) as p on true
+        join lateral mqpg._check_final('payload', f.topic_id, p.payload) as checked on true
+        where u.id = any(_relay_decisions.decided)
+        order by u.id
+    ),
+    stored as (
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        select f.batch, _relay_decisions.xid, _relay_decisions.at, f.topic_id, f.queue_id, 1,
+            case when _relay_decisions.op = 'c' and f.delay is not null then 'd' else 'n' end,
+            case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
+            array[f.headers], array[f.payload]
+        from fate f
+    )
+    insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+    select _relay_decisions.at + f.delay, _relay_decisions.xid, f.batch * 1024, 1, _relay_decisions.at, f.topic_id,
+        f.queue_id
+    from fate f
+    where _relay_decisions.op = 'c' and f.delay is not null;
+end
+$$;
+comment on function mqpg._relay_decisions(
+    xid8, timestamptz, "char", bigint [], text [], bigint [], bigint [], bigint []
+) is 'Internal: send the decisions over a relay topic''s halves';
+
+-- functions/half/_forget_entry.sql
+-- Takes a decided half's entry out of the op-log queue; a parked one stays in the archive as the record of it.
+-- Locks: the entry's row; one that a check-back holds is left to it. Cost: one index lookup, one delete.
+create function mqpg._forget_entry(message_id bigint) returns void
+language plpgsql as $$
+declare
+    v_msg_id bigint;
+begin
+    select q.msg_id into v_msg_id from pgmq.q_mqpg_oplog q
+    where (q.message ->> 'message_id')::bigint = _forget_entry.message_id
+    for update skip locked;
+    if found then
+        perform pgmq.delete('mqpg_oplog', v_msg_id);
+    end if;
+end
+$$;
+comment on function mqpg._forget_entry(bigint) is 'Internal: drop the op-log entry of a decided half';
+
+-- functions/half/_half_row.sql
+-- What the views show of a half message, without its body; from held where its segment is gone.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._half_row(message_id bigint) returns table (
+    topic_id int, producer_group_id int, incarnation int, nonce uuid, born_at timestamptz, check_at timestamptz
+)
+language sql stable as $$
+    select l.topic_id, l.producer_group_id, l.incarnation, l.nonce, l.born_at, l.check_at
+    from mqpg.commit_log l where l.batch_id = _half_row.message_id / 1024
+    union all
+    select h.topic_id, h.producer_group_id, h.incarnation, h.nonce, h.born_at, h.check_at
+    from mqpg.held h where h.message_id = _half_row.message_id and h.kind = 'h'
+    limit 1
+$$;
+comment on function mqpg._half_row(bigint) is 'Internal: a half message without its body';
+
+-- functions/half/_is_decided.sql
+-- Whether a half message is committed or rolled back.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._is_decided(message_id bigint) returns boolean
+language sql stable as $$
+    select exists (select from mqpg.op_log o where o.message_id = _is_decided.message_id and o.stage = 0)
+$$;
+comment on function mqpg._is_decided(bigint) is 'Internal: whether a half is decided';
+
+-- functions/find/_cursor_from.sql
+-- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an
+-- offset; null if none. There both only ever grow with the version, so it is found by halving.
+-- Locks: none. Cost: log2(versions) index lookups.
+create function mqpg._cursor_from(
+    subscription_id int, queue_id int, queue_offset bigint, done boolean, from_version bigint, to_version bigint
+) returns bigint
+language plpgsql stable as $$
+declare
+    v_low bigint := _cursor_from.from_version;
+    v_high bigint := _cursor_from.to_version + 1;
+    v_middle bigint;
+    v_row record;
+begin
+    while v_low < v_high loop
+        v_middle := (v_low + v_high) / 2;
+        select c.version, case when _cursor_from.done then c.committed else c.claimed end as at into v_row
+        from mqpg.cursor c
+        where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id
+            and c.version >= v_middle
+        order by c.version limit 1;
+        if v_row.version is null or v_row.version > _cursor_from.to_version or v_row.at > _cursor_from.queue_offset then
+            v_high := v_middle;
+        else
+            v_low := v_row.version + 1;
+        end if;
+    end loop;
+    return (
+        select c.version from mqpg.cursor c
+        where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id
+            and c.version between v_low and _cursor_from.to_version
+        order by c.version limit 1);
+end
+$$;
+comment on function mqpg._cursor_from(int, int, bigint, boolean, bigint, bigint) is
+    'Internal: cursor version that passed an offset';
+
+-- functions/find/_eras.sql
+-- The stretches of a cursor's history, first and last version, in which positions only grow: a seek begins another.
+-- Locks: none. Cost: one index lookup a slot, and one row a seek (or purge, or loss by policy).
+create function mqpg._eras(subscription_id int, queue_id int) returns table (from_version bigint, to_version bigint)
+language sql stable as $$
+    with bound as (
+        select min(c.version) as version from mqpg.cursor c
+        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id
+        union
+        select c.version from mqpg.cursor c
+        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id and c.action = 'q'
+    )
+    select b.version, coalesce(lead(b.version) over (order by b.version) - 1, (
+        select max(c.version) from mqpg.cursor c
+        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id))
+    from bound b
+$$;
+comment on function mqpg._eras(int, int) is 'Internal: stretches of a cursor''s history between seeks';
+
+-- functions/find/_deliveries_of.sql
+-- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back; failed_at
+-- and reason where it was nacked and stayed at its place (block_key, block_queue).
+-- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of the
+-- last.
+create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint) returns table (
+    at timestamptz, attempt int, consumer text, lease_until timestamptz, failed_at timestamptz, reason text
+)
+language sql stable as $$
+    with version as materialized (
+        select c.*
+        from mqpg._eras(_deliveries_of.subscription_id, _deliveries_of.queue_id) e
+        join mqpg.cursor c on c.subscription_id = _deliveries_of.subscription_id
+            and c.queue_id = _deliveries_of.queue_id
+            and c.version >= mqpg._cursor_from(
+                _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, false,
+                e.from_version, e.to_version)
+            and c.version <= coalesce(mqpg._cursor_from(
+                _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, true,
+                e.from_version, e.to_version), e.to_version)
+        where c.action in ('r', 't', 'n')
+    )
+    select c.at, k.attempt, k.consumer, k.lease_until, f.at, f.reason
+    from version c
+    cross join lateral unnest(c.claims) as k
+    left join version f on f.epoch = c.epoch and f.action = 'n' and _deliveries_of.queue_offset = any(f.failed)
+    where c.action in ('r', 't') and k.epoch = c.epoch
+        and _deliveries_of.queue_offset >= k.from_offset and _deliveries_of.queue_offset < k.to_offset
+        and (k.settled is null or _deliveries_of.queue_offset <> all(k.settled))
+        and (k.picked is null or _deliveries_of.queue_offset = any(k.picked))
+    order by c.version
+$$;
+comment on function mqpg._deliveries_of(int, int, bigint) is 'Internal: deliveries of an offset to a subscription';
+
+-- functions/find/_offset_of.sql
+-- The offset that a tick gave to a message in one queue (queue -1: the retry lane of subscription_id); null where
+-- the tick's rows are gone.
+-- Locks: none. Cost: the rows that the tick wrote for the queue.
+create function mqpg._offset_of(tick_id bigint, topic_id int, queue_id int, subscription_id int, message_id bigint)
+returns bigint
+language sql stable as $$
+    select c.base_offset + u.start + _offset_of.message_id - u.first_id
+    from mqpg.consume_queue c
+    cross join lateral unnest(c.first_ids, c.starts) with ordinality as u(first_id, start, i)
+    where c.tick_id = _offset_of.tick_id and c.topic_id = _offset_of.topic_id and c.queue_id = _offset_of.queue_id
+        and c.subscription_id = _offset_of.subscription_id
+        and _offset_of.message_id >= u.first_id
+        and _offset_of.message_id < u.first_id + coalesce(c.starts[u.i + 1], c.n) - u.start
+    order by 1 limit 1
+$$;
+comment on function mqpg._offset_of(bigint, int, int, int, bigint) is 'Internal: offset of a message in a tick';
+
+-- functions/find/_place.sql
+-- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), relayed (committed in a
+-- relay topic: its phases are messages of their own), delayed, recalled, pending (sent, not appended yet) or
+-- appended; and of an appended one the tick and the offset, null where those rows are gone. body_id is where its
+-- body lies: a commit may have brought its own.
+-- Locks: none. Cost: a few index lookups; see _tick_of().
+create function mqpg._place(
+    message_id bigint, topic_id int, queue_id int, kind "char", xid xid8,
+    out state text, out body_id bigint, out tick_id bigint, out queue_offset bigint
+)
+language plpgsql stable as $$
+declare
+    v_op mqpg.op_log;
+    v_due mqpg.op_log;
+    v_delayed mqpg.delayed;
+begin
+    body_id := _place.message_id;
+    if _place.kind = 'h' then
+        select o.* into v_op from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 0;
+        if v_op.op is null or v_op.op = 'b' then
+            state := case when v_op.op is null then 'prepared' else 'rolled_back' end;
+            return;
+        end if;
+        if v_op.visible_at = 'infinity' then
+            state := 'relayed';
+            return;
+        end if;
+        body_id := coalesce(v_op.deliver_id, _place.message_id);
+    end if;
+    if _place.kind = 'd' or v_op.visible_at is not null then
+        select o.* into v_due from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 1;
+        if v_due.op = 'r' then
+            state := 'recalled';
+            return;
+        end if;
+        -- put off for an open recall it has several rows, and only the pass that decided knows which one counted
+        select d.* into v_delayed from mqpg.delayed d
+        where d.first_id between _place.message_id - 1023 and _place.message_id
+            and d.first_id + d.n > _place.message_id and d.subscription_id = 0
+        order by d.first_id desc, d.visible_at desc limit 1;
+        -- its row is dropped only when it is appended and past retention
+        tick_id := case
+            when v_due.op = 'd' then (select min(t.tick_id) from mqpg.tick t where t.xid = v_due.xid)
+            else mqpg._tick_of(v_delayed.xid, v_delayed.visible_at)
+        end;
+        state := case
+            when v_due.op is null and tick_id is null and v_delayed.xid is not null then 'delayed'
+            else 'appended'
+        end;
+    else
+        tick_id := mqpg._tick_of(coalesce(v_op.xid, _place.xid));
+        state := case
+            when tick_id is not null then 'appended'
+            when _place.kind = 'h' then 'committed'
+            else 'pending'
+        end;
+    end if;
+    queue_offset := mqpg._offset_of(tick_id, _place.topic_id, _place.queue_id, 0, _place.message_id);
+end
+$$;
+comment on function mqpg._place(bigint, int, int, "char", xid8) is 'Internal: state and offset of a message';
+
+-- functions/find/_tick_of.sql
+-- The first tick that covers a transaction's rows: whose snapshot sees its xid and, for what was delayed, whose
+-- due time has come. Both only ever turn from no to yes, so it is found by halving. Null: not appended yet (or, for
+-- rows older than every tick that is left, the oldest one left).
+-- Locks: none. Cost: one index lookup; twice log2(ticks) more for a transaction that outlived a tick, or a delay.
+create function mqpg._tick_of(xid xid8, visible_at timestamptz default '-infinity') returns bigint
+language plpgsql stable as $$
+declare
+    v_below bigint;     -- this tick does not cover it
+    v_tick bigint;      -- this one does
+    v_probe bigint;
+    v_covers boolean;
+begin
+    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+    into v_below, v_covers
+    from mqpg.tick t where t.snapshot_xmax > _tick_of.xid
+    order by t.snapshot_xmax, t.tick_id limit 1;
+    if v_covers then
+        return v_below;
+    end if;
+    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+    into v_tick, v_covers
+    from mqpg.tick t order by t.tick_id desc limit 1;
+    if v_below is null or not v_covers then
+        return null;
+    end if;
+    loop
+        v_probe := coalesce(
+            (select t.tick_id from mqpg.tick t
+             where t.tick_id > v_below and t.tick_id <= v_below + (v_tick - v_below) / 2
+             order by t.tick_id desc limit 1),
+            (select t.tick_id from mqpg.tick t
+             where t.tick_id > v_below + (v_tick - v_below) / 2 and t.tick_id < v_tick
+             order by t.tick_id limit 1));
+        if v_probe is null then
+            return v_tick;
+        end if;
+        select pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+        into v_covers from mqpg.tick t where t.tick_id = v_probe;
+        if v_covers then
+            v_tick := v_probe;
+        else
+            v_below := v_probe;
+        end if;
+    end loop;
+end
+$$;
+comment on function mqpg._tick_of(xid8, timestamptz) is 'Internal: the tick that appended a transaction''s rows';
+
+-- functions/find/find_by_key.sql
+-- Every message of a topic with that key that is still stored, oldest first, also undecided, delayed and not yet
+-- appended ones. state: prepared, rolled_back, committed (decided, not appended yet), delayed, recalled, pending
+-- (sent, not appended yet), appended. The payload is the one delivered, where a commit brought its own.
+-- Locks: none. Cost: one index lookup a segment, and a few for each message found.
+-- Errors: MQ001 (null key), MQ002, MQ003.
+create function mqpg.find_by_key(topic text, key text) returns table (
+    message_id bigint, queue_id int, queue_offset bigint, state text, born_at timestamptz, payload json
+)
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(find_by_key.topic);
+begin
+    if find_by_key.key is null then
+        raise exception using errcode = 'MQ001', message = 'key must not be null';
+    end if;
+    return query
+    with hit as (
+        select l.batch_id * 1024 + u.i - 1 as message_id, l.topic_id, l.queue_id, l.kind, l.xid, l.born_at,
+            l.payloads[u.i] as payload
+        from mqpg.commit_log l
+        cross join lateral unnest(l.keys) with ordinality as u(key, i)
+        where l.keys @> array[find_by_key.key] and l.topic_id = v_topic.topic_id and l.kind in ('n', 'h', 'd')
+            and u.key = find_by_key.key
+        union all
+        select h.message_id, h.topic_id, h.queue_id, h.kind, h.xid, h.born_at, h.payload
+        from mqpg.held h
+        where h.topic_id = v_topic.topic_id and h.key = find_by_key.key and h.kind in ('n', 'h', 'd')
+    )
+    select h.message_id, h.queue_id::int, p.queue_offset, p.state, h.born_at,
+        case when p.body_id = h.message_id then h.payload else (select m.payload from mqpg._message(p.body_id) m) end
+    from hit h
+    cross join lateral mqpg._place(h.message_id, h.topic_id, h.queue_id, h.kind, h.xid) p
+    order by h.message_id;
+end
+$$;
+comment on function mqpg.find_by_key(text, text) is 'Messages of a topic with a key, whatever their state';
+
+-- functions/find/trace.sql
+-- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
+-- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and done, per subscription, as far as
+-- the cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the
+-- reason) and its own appended and delivered; dead, redriven, discarded. No row where nothing is known of the id any
+-- more.
+-- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
+create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
+language plpgsql stable as $$
+declare
+    v_message record;
+    v_place record;
+    v_topic text;
+begin
+    if trace.message_id is null then
+        raise exception using errcode = 'MQ001', message = 'message_id must not be null';
+    end if;
+    select m.* into v_message from mqpg._message(trace.message_id) m;
+    select t.name into v_topic from mqpg.topic t where t.topic_id = v_message.topic_id;
+    select p.* into v_place
+    from mqpg._place(trace.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p
+    where v_message.kind is not null;
+    return query
+    with lane as (
+        -- what subscriptions took the message by: the topic's queue, or their retry lane
+        select s.subscription_id, s.consumer_group, s.member, v_message.queue_id::int as queue_id, v_place.queue_offset,
+            1 as attempt
+        from mqpg.subscription s
+        where s.topic_id = v_message.topic_id and v_place.queue_offset is not null
+        union all
+        select s.subscription_id, s.consumer_group, s.member, -1,
+            mqpg._offset_of(mqpg._tick_of(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id, trace.message_id),
+            d.attempt
+        from mqpg.delayed d
+        join mqpg.subscription s on s.subscription_id = d.subscription_id
+        where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
+    ),
+    story as (
+        select v_message.born_at as at, case v_message.kind when 'h' then 'prepared' else 'born' end as event,
+            jsonb_build_object('topic', v_topic, 'queue_id', v_message.queue_id, 'key', v_message.key,
+                'tag', v_message.tag, 'delay', v_message.delay, 'check_at', v_message.check_at,
+                'producer_group', (select g.name from mqpg.producer_group g
+                    where g.producer_group_id = v_message.producer_group_id),
+                'held', nullif(v_message.held, false)) as detail, 0 as place
+        where v_message.kind is not null
+        union all
+        select c.at, c.event, jsonb_build_object('by', c.by, 'reason', c.reason), 1
+        from mqpg.check_log c where c.message_id = trace.message_id
+        union all
+        select o.at, case o.op when 'd' then 'due' when 'r' then 'recalled' else 'decided' end,
+            jsonb_build_object('decision', case o.op when 'c' then 'commit' when 'b' then 'rollback' end,
+                'by', o.decided_by, 'reason', o.reason, 'visible_at', o.visible_at, 'body', o.deliver_id), 2
+        from mqpg.op_log o where o.message_id = trace.message_id
+        union all
+        select t.at, 'appended', jsonb_build_object('tick_id', t.tick_id, 'queue_id', v_message.queue_id,
+            'queue_offset', v_place.queue_offset), 3
+        from mqpg.tick t where t.tick_id = v_place.tick_id and v_place.queue_offset is not null
+        union all
+        select t.at, 'appended', jsonb_build_object('tick_id', t.tick_id, 'queue_id', -1,
+            'queue_offset', l.queue_offset, 'consumer_group', l.consumer_group), 3
+        from lane l
+        join mqpg.consume_queue c on c.topic_id = v_message.topic_id and c.queue_id = -1
+            and c.subscription_id = l.subscription_id and c.base_offset <= l.queue_offset
+            and c.base_offset + c.n > l.queue_offset and c.base_offset > l.queue_offset - 8192
+        join mqpg.tick t on t.tick_id = c.tick_id
+        where l.queue_id = -1
+        union all
+        select d.at, 'delivered', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
+            'queue_offset', l.queue_offset, 'attempt', l.attempt + d.attempt - 1, 'consumer', d.consumer,
+            'member', nullif(l.member, ''),
+            'lease_until', d.lease_until), 4
+        from lane l
+        cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
+        union all
+        select d.failed_at, 'retry', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
+            'attempt', l.attempt + d.attempt, 'reason', d.reason), 5
+        from lane l
+        cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
+        where d.failed_at is not null
+        union all
+        select c.at, case c.action when 'f' then 'filtered' else 'done' end, jsonb_build_object(
+            'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset, 'member', nullif(l.member, '')), 5
+        from lane l
+        cross join lateral mqpg._eras(l.subscription_id, l.queue_id) e
+        join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
+            and c.version = mqpg._cursor_from(
+                l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
+        where c.action not in ('s', 'k', 'q', 'x', 'i')
+        union all
+        -- left out by a seek, a purge, expiry or a policy; or to be delivered again by a seek back
+        select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(
+            'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
+            'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5
+        from lane l
+        join mqpg.jump j on j.subscription_id = l.subscription_id and j.queue_id = l.queue_id
+            and j.to_offset > l.queue_offset and j.from_offset <= l.queue_offset
+        union all
+        select d.written_at, 'retry', jsonb_build_object('consumer_group', s.consumer_group, 'attempt', d.attempt,
+            'visible_at', d.visible_at, 'reason', d.reason), 4
+        from mqpg.delayed d
+        join mqpg.subscription s on s.subscription_id = d.subscription_id
+        where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
+            and d.attempt > 1
+        union all
+        select f.at, f.event, jsonb_build_object('consumer_group', s.consumer_group, 'member', nullif(s.member, ''),
+            'attempts', l.attempts, 'reason', case f.event when 'dead' then l.reason end,
+            'by', case f.event when 'dead' then null else l.by end), f.place
+        from mqpg.former_letter l
+        join mqpg.subscription s on s.subscription_id = l.subscription_id
+        cross join lateral (values (l.died_at, 'dead', 6), (l.left_at, l.fate, 7)) as f(at, event, place)
+        where l.message_id = trace.message_id
+        union all
+        select d.died_at, 'dead', jsonb_build_object('consumer_group', s.consumer_group, 'attempts', d.attempts,
+            'reason', d.reason), 6
+        from mqpg.dead_letter d
+        join mqpg.subscription s on s.subscription_id = d.subscription_id
+        where d.message_id = trace.message_id
+    )
+    select s.at, s.event, jsonb_strip_nulls(s.detail) from story s order by s.at, s.place;
+end
+$$;
+comment on function mqpg.trace(bigint) is 'What happened to one message, in order of time';
+
+-- functions/topic/_check_one_of.sql
+-- Refuses a value that is not one of the allowed words (MQ001), naming them.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_one_of(argument text, value text, allowed text []) returns void
+language plpgsql immutable as $$
+begin
+    if _check_one_of.value is null or _check_one_of.value <> all(_check_one_of.allowed) then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must be one of %s, not %s', _check_one_of.argument, array_to_string(_check_one_of.allowed, ', '),
+            coalesce(quote_literal(_check_one_of.value), 'null'));
+    end if;
+end
+$$;
+comment on function mqpg._check_one_of(text, text, text []) is 'Internal: refuse a word that is not allowed';
+
+-- functions/topic/_check_producer_group.sql
+-- Checks the arguments that create_producer_group and alter_producer_group share (MQ001, MQ002).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_producer_group(
+    producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text
+) returns void
+language plpgsql stable as $$
+begin
+    perform mqpg._check_name('producer_group', _check_producer_group.producer_group);
+    perform mqpg._interval('check_after', _check_producer_group.check_after, '10 milliseconds');
+    perform mqpg._check_range('max_checks', _check_producer_group.max_checks, 1, 1000);
+    perform mqpg._check_one_of('on_exhausted', _check_producer_group.on_exhausted, array['park', 'rollback']);
+    perform mqpg._check_one_of(
+        'checker', _check_producer_group.checker, array['due_checks', 'ledger', 'function', 'url']);
+    if (_check_producer_group.checker_target is not null)
+        is distinct from (_check_producer_group.checker in ('function', 'url')) then
+        raise exception using errcode = 'MQ001', message = format(
+            'checker_target must be %s for checker %s',
+            case when _check_producer_group.checker in ('function', 'url') then 'given' else 'null' end,
+            _check_producer_group.checker);
+    end if;
+    if _check_producer_group.checker = 'url' then
+        perform mqpg._check_name('checker_target', _check_producer_group.checker_target);
+    end if;
+    if _check_producer_group.checker = 'function' and to_regproc(_check_producer_group.checker_target) is null then
+        raise exception using errcode = 'MQ001', message = format(
+            'checker_target %L names no function, or more than one', _check_producer_group.checker_target);
+    end if;
+end
+$$;
+comment on function mqpg._check_producer_group(text, interval, int, text, text, text)
+    is 'Internal: refuse invalid settings of a producer group';
+
+-- functions/topic/_check_subscription.sql
+-- Refuses a subscription whose settings are out of range (MQ001) or do not go together: block_key and
+-- block_queue promise an order that mode shared does not have, and the one offset of a pinned consumer's own
+-- database (C2) cannot say which messages of other keys went on. MQ020: a filter with a variable that it is not given.
+-- MQ024: a relay topic (protocol T4) whose phases would overtake one another or be filtered apart.
+-- Locks: none. Cost: one index lookup.
+create function mqpg._check_subscription(subscription mqpg.subscription) returns void
+language plpgsql stable as $$
+declare
+    v_mode text := (_check_subscription.subscription).mode;
+    v_on_failure text := (_check_subscription.subscription).on_failure;
+begin
+    perform mqpg._check_one_of('mode', v_mode, array['exclusive', 'shared', 'pinned', 'broadcast']);
+    perform mqpg._check_one_of('on_failure', v_on_failure, array['skip', 'block_key', 'block_queue']);
+    perform mqpg._check_range('max_attempts', (_check_subscription.subscription).max_attempts, 1, 10000);
+    perform mqpg._interval('retry_delay', (_check_subscription.subscription).retry_delay, '0');
+    perform mqpg._check_filter(
+        (_check_subscription.subscription).filter, (_check_subscription.subscription).tags);
+    if v_mode = 'shared' and v_on_failure <> 'skip' then
+        raise exception using errcode = 'MQ001', message = format(
+            'on_failure must be skip in mode shared, not %L: several ranges of a queue are in flight, so nothing '
+            'can be held back behind a failed message', v_on_failure),
+            hint = 'mode exclusive keeps the order of each key.';
+    end if;
+    if v_mode = 'pinned' and v_on_failure = 'block_key' then
+        raise exception using errcode = 'MQ001', message =
+            'on_failure must be skip or block_queue in mode pinned, not ''block_key'': a consumer that keeps one '
+            'offset a queue cannot go on with other keys';
+    end if;
+    if (v_mode in ('shared', 'broadcast') or (_check_subscription.subscription).filter is not null)
+        and exists (
+            select from mqpg.topic t
+            where t.topic_id = (_check_subscription.subscription).topic_id and t.kind = 'relay') then
+        raise exception using errcode = 'MQ024', message =
+            'a relay topic is read in mode exclusive or pinned and without a filter: the COMMIT of a half must come '
+            'after its PREPARE, to the same inbox';
+    end if;
+end
+$$;
+comment on function mqpg._check_subscription(mqpg.subscription) is 'Internal: refuse settings of a subscription';
+
+-- functions/topic/_lock_producer_group.sql
+-- The producer group of that name (see _producer_group), as it is once nobody else changes it, and until the end of the
+-- transaction nobody does.
+-- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
+-- Errors: MQ001, MQ002, MQ004, 55P03, 40001.
+create function mqpg._lock_producer_group(producer_group text) returns mqpg.producer_group
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group := mqpg._producer_group(_lock_producer_group.producer_group);
+    v_timeout text;
+begin
+    v_timeout := mqpg._wait_as_set();
+    select g.* into v_group from mqpg.producer_group g
+    where g.producer_group_id = v_group.producer_group_id
+    for no key update;
+    perform set_config('lock_timeout', v_timeout, true);
+    if v_group.producer_group_id is null then
+        raise exception using errcode = 'MQ004', message = format(
+            'producer group %L was dropped meanwhile', _lock_producer_group.producer_group);
+    end if;
+    return v_group;
+end
+$$;
+comment on function mqpg._lock_producer_group(text) is 'Internal: producer group by name, locked against changes';
+
+-- functions/topic/_lock_subscription.sql
+-- The subscription of those names (see _subscription), as it is once nobody else changes it, and until the end of the
+-- transaction nobody does; a broadcast group's as _lock_group.
+-- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
+-- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
+create function mqpg._lock_subscription(consumer_group text, topic text) returns mqpg.subscription
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription := mqpg._subscription(_lock_subscription.consumer_group, _lock_subscription.topic);
+    v_timeout text;
+begin
+    perform mqpg._lock_group(v_subscription);
+    v_timeout := mqpg._wait_as_set();
+    select s.* into v_subscription from mqpg.subscription s
+    where s.subscription_id = v_subscription.subscription_id
+    for no key update;
+    perform set_config('lock_timeout', v_timeout, true);
+    if v_subscription.subscription_id is null then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L was unsubscribed meanwhile', _lock_subscription.consumer_group);
+    end if;
+    return v_subscription;
+end
+$$;
+comment on function mqpg._lock_subscription(text, text) is 'Internal: subscription by names, locked against changes';
+
+-- functions/topic/alter_producer_group.sql
+-- Changes a producer group. An argument that is null leaves its value unchanged.
+-- With checker `ledger` or `url`, a handle that the ledger does not contain means rollback. A group
+-- therefore cannot get another ledger while half messages are undecided. Half messages whose
+-- prepare() was still open then are parked when they are overdue. With checker `function` or
+-- `due_checks` this is not restricted, because a function or an app itself knows what it can answer
+-- for.
+-- Arguments:
+--   producer_group: name of the group.
+--   check_after: how long after prepare() an undecided half message is checked; applies to half
+--       messages prepared from now on.
+--   max_checks: checks without an answer until on_exhausted applies, 1 to 1000.
+--   on_exhausted: 'park' (wait for an administrator) or 'rollback'.
+--   checker: 'due_checks', 'ledger', 'function' or 'url'; see create_producer_group().
+--   checker_target: what the checker needs; null keeps it with 'function' and 'url' and removes it
+--       otherwise.
+-- Locks: the group's row, exclusively.
+-- Cost: one update; with another ledger also the undecided half messages.
+-- Errors: MQ001 (argument), MQ004 (unknown group), MQ018 (undecided half messages), 55P03, 40001.
+create function mqpg.alter_producer_group(
+    producer_group text, check_after interval default null, max_checks int default null,
+    on_exhausted text default null, checker text default null, checker_target text default null
+) returns void
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group := mqpg._lock_producer_group(alter_producer_group.producer_group);
+    v_before mqpg.producer_group := v_group;
+begin
+    v_group.check_after := coalesce(alter_producer_group.check_after, v_group.check_after);
+    v_group.max_checks := coalesce(alter_producer_group.max_checks, v_group.max_checks);
+    v_group.on_exhausted := coalesce(alter_producer_group.on_exhausted, v_group.on_exhausted);
+    v_group.checker := coalesce(alter_producer_group.checker, v_group.checker);
+    v_group.checker_target := case
+        when v_group.checker in ('function', 'url')
+            then coalesce(alter_producer_group.checker_target, v_group.checker_target)
+        else alter_producer_group.checker_target
+    end;
+    perform mqpg._check_producer_group(
+        v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,
+        v_group.checker_target);
+    if v_group.checker in ('ledger', 'url')
+        and (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target)
+    then
+        v_group.ledger_since := nextval('mqpg.batch_id');
+        if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
+            or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
+            raise exception using errcode = 'MQ018',
+                message = format('the ledger of producer group %L cannot change while half messages are undecided',
+                    v_group.name),
+                detail = 'A handle that the other ledger does not contain would be rolled back.',
+                hint = 'Wait until they are decided (views half_pending and half_parked), or use another producer '
+                    'group for new ones.';
+        end if;
+    end if;
+    update mqpg.producer_group g set
+        check_after = v_group.check_after,
+        max_checks = v_group.max_checks,
+        on_exhausted = v_group.on_exhausted,
+        checker = v_group.checker,
+        checker_target = v_group.checker_target,
+        ledger_since = v_group.ledger_since
+    where g.producer_group_id = v_group.producer_group_id;
+end
+$$;
+comment on function mqpg.alter_producer_group(text, interval, int, text, text, text) is
+    'Change a producer group; null leaves a value unchanged';
+
+-- functions/topic/alter_subscription.sql
+-- Changes a subscription; for a broadcast group, all members at once. An argument that is null
+-- leaves its value unchanged. Messages that were already delivered, or that are in retry, were
+-- chosen by the old filter and tags.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   max_attempts: deliveries until a message becomes a dead letter.
+--   retry_delay: time until the second attempt; it doubles with each further one.
+--   filter: a jsonpath that chooses messages; 'true' removes the filter.
+--   tags: tags that choose messages; an empty array removes them.
+--   on_failure: 'skip', 'block_key' or 'block_queue'; see subscribe().
+--   mode: may change between 'exclusive' and 'shared' only, because positions and claims mean
+--       something else in the other modes.
+-- Locks: the subscription's rows, exclusively, so that of two calls the second one starts from the
+-- first one's result.
+-- Cost: one update per row.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ020 (filter),
+-- MQ024 (relay topic), 55P03, 40001.
+create function mqpg.alter_subscription(
+    consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
+    filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
+) returns void
+language plpgsql as $$
+declare
+    v_new mqpg.subscription := mqpg._lock_subscription(alter_subscription.consumer_group, alter_subscription.topic);
+    v_mode text := v_new.mode;
+begin
+    v_new.max_attempts := coalesce(alter_subscription.max_attempts, v_new.max_attempts);
+    v_new.retry_delay := coalesce(alter_subscription.retry_delay, v_new.retry_delay);
+    v_new.filter := coalesce(alter_subscription.filter, v_new.filter);
+    v_new.filter := case when v_new.filter::text <> 'true' then v_new.filter end;
+    v_new.tags := nullif(coalesce(alter_subscription.tags, v_new.tags), '{}');
+    v_new.on_failure := coalesce(alter_subscription.on_failure, v_new.on_failure);
+    v_new.mode := coalesce(alter_subscription.mode, v_new.mode);
+    perform mqpg._check_subscription(v_new);
+    if v_new.mode <> v_mode and array[v_mode, v_new.mode] <@ array['exclusive', 'shared'] is not true then
+        raise exception using errcode = 'MQ001', message = format(
+            'mode may change only between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
+            hint = 'Call unsubscribe() and subscribe() to start over in another mode.';
+    end if;
+    update mqpg.subscription s set
+        max_attempts = v_new.max_attempts,
+        retry_delay = v_new.retry_delay,
+        filter = v_new.filter,
+        tags = v_new.tags,
+        on_failure = v_new.on_failure,
+        mode = v_new.mode
+    where v_new.subscription_id in (s.subscription_id, s.member_of);
+end
+$$;
+comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath, text [], text, text) is
+    'Change a subscription; null leaves a value unchanged';
+
+-- functions/topic/alter_topic.sql
+-- Changes a topic. An argument that is null leaves its value unchanged. The number of queues cannot
+-- change: a key would move to another queue while its older messages still wait in the first one.
+-- Arguments:
+--   topic: name of the topic.
+--   retention: how long messages stay readable, at least 1 minute.
+--   max_payload: greatest size of a payload, in bytes, 1 to 268435456.
+--   message_ttl: a message that a group did not get within this time after it became visible
+--       expires for that group; 0 means never.
+--   on_expired: 'skip' (an expired message counts as consumed) or 'dead_letter'.
+--   lose_after: drop messages that a group left unread for this long after their segment was
+--       closed, once retention is over; 0 means never.
+--   lose_over: drop a group's unread messages beyond this many bytes, once retention is over; 0
+--       means never.
+-- keep() applies lose_after and lose_over, and reports each loss (view losses).
+-- Locks: the topic's row.
+-- Cost: one update.
+-- Errors: MQ001 (argument), MQ003 (unknown topic).
+--
+-- Example:
+--     select mqpg.alter_topic('orders', retention => '30 days', message_ttl => '1 day');
+create function mqpg.alter_topic(
+    topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
+    on_expired text default null, lose_after interval default null, lose_over bigint default null
+) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(alter_topic.topic);
+begin
+    if alter_topic.retention is not null then
+        perform mqpg._interval('retention', alter_topic.retention, '1 minute');
+    end if;
+    if alter_topic.max_payload is not null then
+        perform mqpg._check_range('max_payload', alter_topic.max_payload, 1, 268435456);
+    end if;
+    if alter_topic.message_ttl is not null then
+        perform mqpg._interval('message_ttl', alter_topic.message_ttl, '0');
+    end if;
+    if alter_topic.on_expired is not null then
+        perform mqpg._check_one_of('on_expired', alter_topic.on_expired, array['skip', 'dead_letter']);
+    end if;
+    if alter_topic.lose_after is not null then
+        perform mqpg._interval('lose_after', alter_topic.lose_after, '0');
+    end if;
+    if alter_topic.lose_over is not null then
+        perform mqpg._check_range('lose_over', alter_topic.lose_over, 0, 9223372036854775807);
+    end if;
+    update mqpg.topic t set
+        retention = coalesce(alter_topic.retention, t.retention),
+        max_payload = coalesce(alter_topic.max_payload, t.max_payload),
+        message_ttl = nullif(coalesce(alter_topic.message_ttl, t.message_ttl), interval '0'),
+        on_expired = coalesce(alter_topic.on_expired, t.on_expired),
+        lose_after = nullif(coalesce(alter_topic.lose_after, t.lose_after), interval '0'),
+        lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0)
+    where t.topic_id = v_topic.topic_id;
+end
+$$;
+comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint) is
+    'Change a topic: retention, limits, expiry and policies; null leaves a value unchanged';
+
+-- functions/topic/create_producer_group.sql
+-- Creates a producer group, which says how undecided half messages of its producers are checked
+-- back (protocol T3). Repeated with equal arguments it changes nothing.
+-- Arguments:
+--   producer_group: name of the group.
+--   check_after: how long after prepare() an undecided half message is checked, at least 10 ms;
+--       default 60 s.
+--   max_checks: checks without an answer until on_exhausted applies, 1 to 1000; default 15.
+--   on_exhausted: 'park' (default; wait for an administrator) or 'rollback'.
+--   checker: who is asked: 'due_checks' (default; the app polls due_checks()), 'ledger' (the ledger
+--       in this database), 'function' (a SQL function) or 'url' (the ledger in another database,
+--       which the compensator knows).
+--   checker_target: with 'function', the function's name; with 'url', a name in the compensator's
+--       configuration; otherwise null (default).
+-- Locks: the new row.
+-- Cost: one insert.
+-- Errors: MQ001 (argument), MQ002 (name), MQ011 (the group exists with other arguments).
+--
+-- Example:
+--     select mqpg.create_producer_group('shop', checker => 'ledger', check_after => '30 s');
+create function mqpg.create_producer_group(
+    producer_group text, check_after interval default '60 s', max_checks int default 15,
+    on_exhausted text default 'park', checker text default 'due_checks', checker_target text default null
+) returns void
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group;
+begin
+    perform mqpg._check_producer_group(
+        create_producer_group.producer_group, create_producer_group.check_after, create_producer_group.max_checks,
+        create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target);
+    insert into mqpg.producer_group (name, check_after, max_checks, on_exhausted, checker, checker_target)
+    values (create_producer_group.producer_group, create_producer_group.check_after,
+        create_producer_group.max_checks, create_producer_group.on_exhausted, create_producer_group.checker,
+        create_producer_group.checker_target)
+    on conflict (name) do nothing;
+    if found then
+        return;
+    end if;
+    v_group := mqpg._producer_group(create_producer_group.producer_group);
+    if (v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker, v_group.checker_target)
+        is distinct from (create_producer_group.check_after, create_producer_group.max_checks,
+            create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target)
+    then
+        raise exception using errcode = 'MQ011',
+            message = format('producer group %L exists with other arguments', v_group.name),
+            hint = 'Call alter_producer_group() to change it.';
+    end if;
+end
+$$;
+comment on function mqpg.create_producer_group(text, interval, int, text, text, text) is
+    'Create a producer group and say how its undecided half messages are checked; idempotent';
+
+-- functions/topic/create_topic.sql
+-- Creates a topic. Repeated with equal arguments it changes nothing.
+-- Arguments:
+--   topic: name of the topic.
+--   queues: number of ordered queues, 1 to 1000, fixed for good; default 8. Messages with equal
+--       keys go to the same queue.
+--   retention: how long messages stay readable, at least 1 minute; default 7 days.
+--   kind: 'normal' (default), or 'relay': PREPARE, COMMIT and ROLLBACK of a half message travel to
+--       the consumers as messages, and each consumer's inbox holds back what is undecided (protocol
+--       T4).
+-- Locks: the new row.
+-- Cost: one insert.
+-- Errors: MQ001 (argument), MQ002 (name), MQ011 (the topic exists with other arguments).
+--
+-- Example:
+--     select mqpg.create_topic('orders', queues => 16);
+create function mqpg.create_topic(
+    topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
+) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+begin
+    perform mqpg._check_name('topic', create_topic.topic);
+    perform mqpg._check_range('queues', create_topic.queues, 1, 1000);
+    perform mqpg._interval('retention', create_topic.retention, '1 minute');
+    perform mqpg._check_one_of('kind', create_topic.kind, array['normal', 'relay']);
+    insert into mqpg.topic (name, queues, retention, kind)
+    values (create_topic.topic, create_topic.queues, create_topic.retention, create_topic.kind)
+    on conflict (name) do nothing;
+    if found then
+        return;
+    end if;
+    v_topic := mqpg._topic(create_topic.topic);
+    if (v_topic.queues, v_topic.retention, v_topic.kind)
+        is distinct from (create_topic.queues, create_topic.retention, create_topic.kind) then
+        raise exception using errcode = 'MQ011', message = format(
+            'topic %L exists with queues = %s, retention = %s, kind = %s', v_topic.name, v_topic.queues,
+            v_topic.retention, v_topic.kind), hint = 'Call alter_topic() to change it.';
+    end if;
+end
+$$;
+comment on function mqpg.create_topic(text, int, interval, text) is
+    'Create a topic with ordered queues; idempotent';
+
+-- functions/topic/drop_producer_group.sql
+-- Drops a producer group. It refuses while one of the group's half messages is undecided, because
+-- no checker could be asked about it any more.
+-- prepare() takes no lock on the group. A half message whose transaction is open during the drop
+-- stays undecided, and the view half_pending shows it without a group, until its producer or
+-- settle() decides it.
+-- Arguments:
+--   producer_group: name of the group.
+-- Locks: the group's row.
+-- Cost: the undecided half messages.
+-- Errors: MQ004 (unknown group), MQ018 (undecided half messages).
+create function mqpg.drop_producer_group(producer_group text) returns void
+language plpgsql as $$
+declare
+    v_group mqpg.producer_group := mqpg._producer_group(drop_producer_group.producer_group);
+begin
+    perform from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id for update;
+    if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
+        or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
+        raise exception using errcode = 'MQ018',
+            message = format('producer group %L has undecided half messages', v_group.name),
+            hint = 'Call commit(), rollback() or settle() for them first; see the views half_pending and half_parked.';
+    end if;
+    delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
+end
+$$;
+comment on function mqpg.drop_producer_group(text) is
+    'Drop a producer group that has no undecided half messages';
+
+-- functions/topic/drop_topic.sql
+-- Drops a topic and its subscriptions. The stored messages disappear with their segments. A topic
+-- created later under the same name starts at offset 0.
+-- Senders take no lock on the topic. A message whose transaction is open during the drop is stored
+-- but never delivered, and the view orphans shows it.
+-- Arguments:
+--   topic: name of the topic.
+--   force: true drops the topic even while a message is undelivered or a half message undecided;
+--       default false.
+-- Locks: the topic's row.
+-- Cost: one look at each queue, at the undecided half messages and at delayed messages.
+-- Errors: MQ003 (unknown topic), MQ012 (messages would be lost).
+create function mqpg.drop_topic(topic text, force boolean default false) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(drop_topic.topic);
+    v_tick mqpg.tick;
+begin
+    perform from mqpg.topic t where t.topic_id = v_topic.topic_id for update;
+    if not coalesce(drop_topic.force, false) then
+        if exists (select from mqpg.subscription_lag l where l.topic = v_topic.name and l.lag > 0) then
+            raise exception using errcode = 'MQ012',
+                message = format('topic %L has undelivered messages', v_topic.name),
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
+        end if;
+        if exists (select from mqpg.half_pending h where h.topic = v_topic.name)
+            or exists (select from mqpg.half_parked h where h.topic = v_topic.name) then
+            raise exception using errcode = 'MQ012',
+                message = format('topic %L has undecided half messages', v_topic.name),
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
+        end if;
+        select k.* into v_tick from mqpg.tick k order by k.tick_id desc limit 1;
+        if exists (
+            select from mqpg.commit_log l
+            where l.topic_id = v_topic.topic_id and l.kind = 'n' and l.batch_id > v_tick.floor_id
+                and not pg_visible_in_snapshot(l.xid, v_tick.snapshot)
+        ) or exists (
+            select from mqpg.op_log o
+            where o.topic_id = v_topic.topic_id and o.op = 'c' and o.visible_at is null
+                and o.xid >= pg_snapshot_xmin(v_tick.snapshot) and not pg_visible_in_snapshot(o.xid, v_tick.snapshot)
+        ) or exists (
+            select from mqpg.delayed d
+            where d.topic_id = v_topic.topic_id
+                and (d.visible_at > v_tick.due_until or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
+                and (d.subscription_id = 0 or exists (
+                    select from mqpg.subscription s where s.subscription_id = d.subscription_id))
+        ) then
+            raise exception using errcode = 'MQ012',
+                message = format('topic %L has messages that are delayed or not visible yet', v_topic.name),
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
+        end if;
+    end if;
+    delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
+    insert into mqpg.dropped_topic (topic_id, name, forced)
+    values (v_topic.topic_id, v_topic.name, coalesce(drop_topic.force, false));
+end
+$$;
+comment on function mqpg.drop_topic(text, boolean) is
+    'Drop a topic; without force it refuses while a message is undelivered or undecided';
+
+-- functions/topic/_set_paused.sql
+-- Pauses or resumes a topic or one subscription. For a broadcast group it does so for all members.
+-- Locks: the topic's row, or the subscription's rows; for a broadcast group, so that no member
+-- joins meanwhile.
+-- Cost: one update.
+-- Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
+create function mqpg._set_paused(topic text, consumer_group text, paused boolean) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(_set_paused.topic);
+    v_group mqpg.subscription;
+begin
+    if _set_paused.consumer_group is null then
+        update mqpg.topic t set paused = _set_paused.paused where t.topic_id = v_topic.topic_id;
+        return;
+    end if;
+    v_group := mqpg._subscription(_set_paused.consumer_group, _set_paused.topic);
+    perform mqpg._lock_group(v_group);
+    update mqpg.subscription s set paused = _set_paused.paused
+    where v_group.subscription_id in (s.subscription_id, s.member_of);
+end
+$$;
+comment on function mqpg._set_paused(text, text, boolean) is
+    'Internal: pause or resume a topic or subscription';
+
+-- functions/topic/pause.sql
+-- Stops the delivery of a topic, or of one subscription to it: receive() returns nothing until
+-- resume(). Producers can still send, consumers can still acknowledge what they received, and
+-- fetch() still reads. A topic and its subscriptions are paused independently of each other.
+-- Repeating the call changes nothing.
+-- Arguments:
+--   topic: name of the topic.
+--   consumer_group: name of the group whose subscription is paused; null (default) pauses the topic
+--       for all groups.
+-- Locks: the topic's row, or the subscription's rows.
+-- Cost: one update.
+-- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription), 55P03.
+create function mqpg.pause(topic text, consumer_group text default null) returns void
+language sql as $$
+    select mqpg._set_paused(pause.topic, pause.consumer_group, true)
+$$;
+comment on function mqpg.pause(text, text) is 'Stop the delivery of a topic or of one subscription';
+
+-- functions/topic/purge_topic.sql
+-- Counts everything that is in a topic's queues and retry lanes as consumed, for all its
+-- subscriptions. All positions move to the end, open receipts become stale, and messages that wait
+-- for their next attempt are not delivered again.
+-- Messages that are not in a queue yet remain: undecided half messages, delayed messages, and
+-- messages that were sent but not appended. Dead letters remain too (see discard_dead_letters()),
+-- and bodies stay stored until retention is over.
+-- Arguments:
+--   topic: name of the topic.
+-- Returns: how many deliveries were skipped.
+-- Locks: the rows of broadcast groups and each queue's cursor lock, each waited for up to the
+-- setting lock_timeout.
+-- Cost: one cursor version for each queue of each subscription.
+-- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), 55P03, 40001.
+create function mqpg.purge_topic(topic text) returns bigint
+language plpgsql as $$
+declare
+    v_topic mqpg.topic := mqpg._topic(purge_topic.topic);
+    v_row mqpg.subscription;
+    v_queue int;
+    v_left_out bigint := 0;
+begin
+    perform mqpg._lock_group(s) from mqpg.subscription s where s.topic_id = v_topic.topic_id;
+    for v_row in
+        select s.* from mqpg.subscription s where s.topic_id = v_topic.topic_id order by s.subscription_id
+    loop
+        for v_queue in -1..v_topic.queues - 1 loop
+            perform mqpg._lock_cursor(v_row.subscription_id, v_queue);
+            v_left_out := v_left_out + mqpg._move_cursor(
+                v_row, v_queue, mqpg._tail(v_topic.topic_id, v_queue, case v_queue when -1 then v_row.subscription_id else 0 end),
+                'purge');
+        end loop;
+        update mqpg.subscription s set retries_from = clock_timestamp()
+        where s.subscription_id = v_row.subscription_id;
+    end loop;
+    return v_left_out;
+end
+$$;
+comment on function mqpg.purge_topic(text) is
+    'Count everything in a topic''s queues as consumed; returns how many deliveries were skipped';
+
+-- functions/topic/resume.sql
+-- Resumes the delivery that pause() stopped. Repeating the call changes nothing.
+-- Arguments:
+--   topic: name of the topic.
+--   consumer_group: name of the group whose subscription is resumed; null (default) resumes the
+--       topic. It does not resume subscriptions that were paused by name.
+-- Locks: the topic's row, or the subscription's rows.
+-- Cost: one update.
+-- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription), 55P03.
+create function mqpg.resume(topic text, consumer_group text default null) returns void
+language sql as $$
+    select mqpg._set_paused(resume.topic, resume.consumer_group, false)
+$$;
+comment on function mqpg.resume(text, text) is
+    'Resume the delivery of a topic or of one subscription';
+
+-- functions/topic/subscribe.sql
+-- Subscribes a consumer group to a topic. Repeated with equal arguments it changes nothing.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   mode: 'exclusive' (default): one consumer at a time reads a queue. 'shared': several ranges of
+--       a queue are in flight at once. 'pinned': a queue stays with one named consumer until
+--       unpin(). 'broadcast': every named consumer gets every message.
+--   start: where to begin: 'earliest' (default; the queue's oldest offset), 'latest' (only messages
+--       that come from now on), or a time (the first message that became visible then or later).
+--   filter: a jsonpath that chooses messages by payload, headers, key and tag; null (default) or
+--       'true' chooses all.
+--   tags: tags that choose messages; null (default) or an empty array chooses all. With a filter,
+--       both must match.
+--   max_attempts: deliveries until a message becomes a dead letter, 1 to 10000; default 16.
+--   retry_delay: time until the second attempt, doubled with each further one; default 10 s.
+--   on_failure: 'skip' (default; the failed message is retried later and the queue continues),
+--       'block_key' or 'block_queue' (messages behind it, of the same key or all, wait for it).
+-- Locks: the new row.
+-- Cost: one cursor row per queue.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ011 (subscribed with other
+-- arguments), MQ020 (filter), MQ024 (not for a relay topic).
+--
+-- Example:
+--     select mqpg.subscribe('billing', 'orders', mode => 'shared', max_attempts => 5);
+create function mqpg.subscribe(
+    consumer_group text, topic text, mode text default 'exclusive', start text default 'earliest',
+    filter jsonpath default null, tags text [] default null, max_attempts int default 16,
+    retry_delay interval default '10 s', on_failure text default 'skip'
+) returns void
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+    v_new mqpg.subscription;
+    v_old mqpg.subscription;
+begin
+    perform mqpg._check_name('consumer_group', subscribe.consumer_group);
+    v_topic := mqpg._topic(subscribe.topic);
+    v_new.topic_id := v_topic.topic_id;
+    v_new.mode := subscribe.mode;
+    v_new.start := subscribe.start;
+    v_new.filter := case when subscribe.filter::text <> 'true' then subscribe.filter end;
+    v_new.tags := nullif(subscribe.tags, '{}');
+    v_new.max_attempts := subscribe.max_attempts;
+    v_new.retry_delay := subscribe.retry_delay;
+    v_new.on_failure := subscribe.on_failure;
+    perform mqpg._check_target('start', subscribe.start);
+    perform mqpg._check_subscription(v_new);
+    perform mqpg._lock_topic(v_topic.topic_id);
+    -- A look first, because a conflict would use up an id, and only two million ids fit into a cursor lock's key.
+    insert into mqpg.subscription (
+        consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
+    select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
+        v_new.max_attempts, v_new.retry_delay, v_new.on_failure
+    where not exists (
+        select from mqpg.subscription s
+        where s.topic_id = v_topic.topic_id and s.consumer_group = subscribe.consumer_group and s.member = '')
+    on conflict do nothing
+    returning subscription_id into v_new.subscription_id;
+    if v_new.subscription_id is not null then
+        insert into mqpg.cursor (
+            subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
+        select v_new.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position,
+            clock_timestamp(), 's', '{}'
+        from generate_series(-1, v_topic.queues - 1) as q(queue_id),
+            lateral (select case q.queue_id
+                when -1 then 0 else mqpg._position(v_topic.topic_id, q.queue_id, 0, v_new.start)
+            end) as p(position);
+        return;
+    end if;
+    v_old := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
+    if (v_old.mode, v_old.start, v_old.filter::text, v_old.tags, v_old.max_attempts, v_old.retry_delay, v_old.on_failure)
+        is distinct from (v_new.mode, v_new.start, v_new.filter::text, v_new.tags, v_new.max_attempts,
+            v_new.retry_delay, v_new.on_failure) then
+        raise exception using errcode = 'MQ011', message = format(
+            'consumer group %L is subscribed to %L with other arguments', subscribe.consumer_group, subscribe.topic),
+            hint = 'Call alter_subscription() to change it.';
+    end if;
+end
+$$;
+comment on function mqpg.subscribe(text, text, text, text, jsonpath, text [], int, interval, text) is
+    'Subscribe a consumer group to a topic; idempotent';
+
+-- functions/topic/unsubscribe.sql
+-- Ends a subscription, or one member of a broadcast group. Its positions, claims, retries and dead
+-- letters are deleted, and no message is stored for it any longer. What is in flight cannot be
+-- acknowledged any more, because its receipts are refused. A group that subscribes again starts as
+-- a new one.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   consumer: name of the member of a broadcast group to remove; null (default) ends the whole
+--       subscription.
+-- Locks: the subscription's rows.
+-- Cost: one delete per row.
+-- Errors: MQ001 (consumer in another mode than broadcast), MQ003 (unknown topic), MQ005 (unknown
+-- subscription or member).
+create function mqpg.unsubscribe(consumer_group text, topic text, consumer text default null) returns void
+language plpgsql as $$
+declare
+    v_subscription mqpg.subscription := mqpg._subscription(unsubscribe.consumer_group, unsubscribe.topic);
+begin
+    if unsubscribe.consumer is null then
+        delete from mqpg.subscription s where s.subscription_id = v_subscription.subscription_id;
+        return;
+    end if;
+    if v_subscription.mode <> 'broadcast' then
+        raise exception using errcode = 'MQ001', message = format(
+            'consumer is allowed only in mode broadcast; consumer group %L reads topic %L in mode %s',
+            unsubscribe.consumer_group, unsubscribe.topic, v_subscription.mode);
+    end if;
+    delete from mqpg.subscription s
+    where s.member_of = v_subscription.subscription_id and s.member = unsubscribe.consumer;
+    if not found then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer %L is not a member of broadcast group %L on topic %L', unsubscribe.consumer,
+            unsubscribe.consumer_group, unsubscribe.topic);
+    end if;
+end
+$$;
+comment on function mqpg.unsubscribe(text, text, text) is
+    'End a subscription, or one member of a broadcast group';
+
+-- functions/produce/_store_once.sql
+-- Stores messages of which some carry a dedup id: each is a record batch of its own, and a repeated id
+-- stores nothing and gives the first message's id. Ids are in argument order.
+-- Locks: as _first_sends. Cost: a row a message. Errors: as _first_sends.
+create function mqpg._store_once(
+    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
+    dedup_ids text [], visible_at timestamptz
+) returns bigint []
+language plpgsql as $$
+declare
+    v_xid xid8 := pg_current_xact_id();    -- before any batch id is drawn
+    v_now timestamptz := clock_timestamp();
+    v_ids bigint [] := '{}';
+    v_first bigint [];
+begin
+    for v_i in 1..cardinality(_store_once.payloads) loop
+        v_ids[v_i] := nextval('mqpg.batch_id') * 1024;
+    end loop;
+    v_first := mqpg._first_sends(_store_once.topic.topic_id, _store_once.dedup_ids, v_ids);
+    with message as (
+        select u.m / 1024 as batch_id, u.p, u.k, u.t, u.h, case
+            when u.k is null then mqpg._queue_of(u.m / 1024, _store_once.topic.queues)
+            else mqpg._queue_of(u.k, _store_once.topic.queues)
+        end as queue_id
+        from unnest(v_ids, v_first, _store_once.payloads, _store_once.keys, _store_once.tags, _store_once.headers)
+            as u(m, f, p, k, t, h)
+        where u.f is null
+    ),
+    stored as (
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        select m.batch_id, v_xid, v_now, _store_once.topic.topic_id, m.queue_id, 1, _store_once.kind,
+            case when m.k is not null then array[m.k] end, case when m.t is not null then array[m.t] end,
+            case when m.h is not null then array[m.h] end, array[m.p::json]
+        from message m
+    )
+    insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
+    select _store_once.visible_at, v_xid, m.batch_id * 1024, 1, v_now, _store_once.topic.topic_id, m.queue_id
+    from message m
+    where _store_once.kind = 'd';
+    return (select array_agg(coalesce(u.f, u.m) order by u.o)
+        from unnest(v_ids, v_first) with ordinality as u(m, f, o));
+end
+$$;
+comment on function mqpg._store_once(
+    mqpg.topic, "char", text [], text [], text [], jsonb [], text [], timestamptz
+) is 'Internal: write messages with dedup ids into the commit log';
+
+-- functions/produce/_visible_at.sql
+-- When a delayed message becomes visible; null: at once. MQ001 for both arguments given, a negative delay,
+-- or a time behind the topic's retention.
+-- Locks: none. Cost: none to speak of.
+create function mqpg._visible_at(topic mqpg.topic, delay interval, deliver_at timestamptz) returns timestamptz
+language plpgsql as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_at timestamptz := coalesce(_visible_at.deliver_at, v_now + _visible_at.delay);
+begin
+    if _visible_at.delay is not null and _visible_at.deliver_at is not null then
+        raise exception using errcode = 'MQ001', message = 'give delay or deliver_at, not both';
+    end if;
+    if _visible_at.delay < interval '0' then
+        raise exception using errcode = 'MQ001',
+            message = format('delay must not be negative, but is %s', _visible_at.delay);
+    end if;
+    if v_at > v_now + _visible_at.topic.retention then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must lie within the topic''s retention of %s',
+            case when _visible_at.delay is null then 'deliver_at' else 'delay' end, _visible_at.topic.retention);
+    end if;
+    return case when v_at > v_now then v_at end;
+end
+$$;
+comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is 'Internal: due time of a delayed message';
+
+-- functions/produce/recall.sql
+-- Takes back a delayed message (a delayed send, or a half message committed with a delay) before it
+-- is due.
+-- Arguments:
+--   message_id: id of the message.
+-- Returns: true when the message will not be delivered, also when the call is repeated; false when
+-- it is too late.
+-- Locks: 1836150839, 0 (shared) and one of the message's own, until the end of the transaction. The
+-- appender sees by them which messages it must leave for later. Also the decision's key.
+-- Cost: one row read, one row written.
+-- Errors: MQ001 (null, or not a delayed message), 40001 (REPEATABLE READ callers).
+create function mqpg.recall(message_id bigint) returns boolean
+language plpgsql as $$
+declare
+    v_place record;
+    v_standing "char";
+begin
+    select d.topic_id, d.queue_id into v_place from mqpg.delayed d
+    where d.first_id <= recall.message_id and d.first_id > recall.message_id - 1024
+        and recall.message_id < d.first_id + d.n and d.subscription_id = 0
+    limit 1;
+    if not found then
+        raise exception using errcode = 'MQ001',
+            message = format('message_id must be the id of a delayed message, not %s',
+                coalesce(recall.message_id::text, 'null'));
+    end if;
+    perform mqpg._force_sync();
+    perform pg_advisory_xact_lock_shared(1836150839, 0);
+    perform pg_advisory_xact_lock(1836150840, hashint8(recall.message_id));
+    insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
+    values (
+        recall.message_id, 1, nextval('mqpg.batch_id'), pg_current_xact_id(), 'r', clock_timestamp(),
+        v_place.topic_id, v_place.queue_id, 'producer')
+    on conflict do nothing;
+    select o.op into v_standing from mqpg.op_log o where o.message_id = recall.message_id and o.stage = 1;
+    return v_standing = 'r';
+end
+$$;
+comment on function mqpg.recall(bigint) is 'Take back a delayed message before it is due';
+
+-- functions/produce/send.sql
+-- Sends one message in the caller's transaction (protocol T1). The message becomes visible with the
+-- first append() after the commit, or when its delay is over.
+-- Arguments:
+--   topic: name of the topic.
+--   payload: the body, JSON as text, json or jsonb; at most the topic's max_payload bytes.
+--   key: messages with equal keys go to the same queue, in order; null (default) picks any queue.
+--       At most 512 bytes.
+--   tag: a word that subscriptions can choose by; at most 512 bytes; default null.
+--   headers: a JSON object beside the payload; default null.
+--   delay: how long after now the message becomes visible, at most the topic's retention; null
+--       (default): at once.
+--   dedup_id: an id seen before within the setting dedup_window stores nothing and returns the
+--       first message's id; default null.
+--   deliver_at: the time when the message becomes visible, instead of delay, at most the topic's
+--       retention from now; default null.
+-- Returns: the message id.
+-- Locks: only the new row. With a dedup_id it waits for a running send of the same id.
+-- Cost: one row of the commit log.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), 22P02 (not JSON).
+--
+-- Example:
+--     begin;
+--     insert into orders (id, total) values (7, 100);
+--     select mqpg.send('orders', '{"id": 7}', key => '7');
+--     commit;    -- both or neither
+create function mqpg.send(
+    topic text, payload text, key text default null, tag text default null, headers jsonb default null,
+    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
+) returns bigint
+language plpgsql as $$
+declare
+    v_topic mqpg.topic;
+    v_xid xid8;
+    v_batch bigint;
+    v_visible_at timestamptz;
+    v_kind "char" := 'n';
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = send.topic;
+    if not found then
+        v_topic := mqpg._topic(send.topic);
+    end if;
+    if send.payload is null then
+        raise exception using errcode = 'MQ001', message = 'payload must not be null';
+    end if;
+    if octet_length(send.payload) > v_topic.max_payload then
+        raise exception using errcode = 'MQ010', message = format(
+            'payload has %s bytes; topic %L allows %s', octet_length(send.payload), send.topic, v_topic.max_payload);
+    end if;
+    if octet_length(send.key) > 512 or octet_length(send.tag) > 512 then
+        raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
+    end if;
+    if send.delay is not null or send.deliver_at is not null or send.dedup_id is not null then
+        v_visible_at := mqpg._visible_at(v_topic, send.delay, send.deliver_at);
+        v_kind := case when v_visible_at is null then 'n' else 'd' end;
+        return (mqpg._store_once(
+            v_topic, v_kind, array[send.payload], array[send.key],
+            array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
+    end if;
+    v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
+    v_batch := nextval('mqpg.batch_id');
+    insert into mqpg.commit_log (
+        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+    values (
+        v_batch, v_xid, clock_timestamp(), v_topic.topic_id,
+        case
+            when send.key is null then mqpg._queue_of(v_batch, v_topic.queues)
+            else mqpg._queue_of(send.key, v_topic.queues)
+        end,
+        1, 'n',
+        case when send.key is not null then array[send.key] end,
+        case when send.tag is not null then array[send.tag] end,
+        case when send.headers is not null then array[send.headers] end,
+        array[send.payload::json]);
+    return v_batch * 1024;
+end
+$$;
+comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz) is
+    'Send a message in the caller''s transaction; returns its id';
+
+create function mqpg.send(
+    topic text, payload json, key text default null, tag text default null, headers jsonb default null,
+    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
+) returns bigint
+language sql as $$
+    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at)
+$$;
+comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz) is
+    'Send a message in the caller''s transaction; returns its id';
+
+create function mqpg.send(
+    topic text, payload jsonb, key text default null, tag text default null, headers jsonb default null,
+    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
+) returns bigint
+language sql as $$
+    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at)
+$$;
+comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz) is
+    'Send a message in the caller''s transaction; returns its id';
+
+-- functions/produce/send_batch.sql
+-- Sends many messages of one topic in the caller's transaction. An empty batch returns nothing, and
+-- a batch with an invalid element is refused as a whole.
+-- Arguments:
+--   topic: name of the topic.
+--   payloads: the bodies, JSON as text, json or jsonb; none may be null.
+--   keys, tags, headers, dedup_ids: null (default), or arrays as long as payloads; an element may
+--       be null. Each means what it means in send().
+--   delay: how long after now the messages become visible, at most the topic's retention; null
+--       (default): at once.
+-- Returns: the message ids, in argument order.
+-- Locks: only the new rows. With dedup_ids it waits for running sends of the same ids.
+-- Cost: one row of the commit log for up to 1024 messages or about 256 KiB; with keys, one row for
+-- each queue.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), 22P02 (not JSON).
+--
+-- Example:
+--     select mqpg.send_batch('orders', array['{"id": 7}', '{"id": 8}'], keys => array['7', '8']);
+create function mqpg.send_batch(
+    topic text, payloads text [], keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
+) returns setof bigint
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    v_topic mqpg.topic;
+    v_n int := cardinality(send_batch.payloads);
+    v_xid xid8;
+    v_batch bigint;
+    v_visible_at timestamptz;
+    v_kind "char" := 'n';
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = send_batch.topic;
+    if not found then
+        v_topic := mqpg._topic(send_batch.topic);
+    end if;
+    perform mqpg._check_batch(
+        v_topic.max_payload, send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers);
+    perform mqpg._check_shape('dedup_ids', send_batch.dedup_ids, v_n);
+    if send_batch.delay is not null then
+        v_visible_at := mqpg._visible_at(v_topic, send_batch.delay, null);
+        v_kind := case when v_visible_at is null then 'n' else 'd' end;
+    end if;
+    if v_n = 0 then
+        return;
+    end if;
+    if cardinality(array_remove(send_batch.dedup_ids, null)) > 0 then
+        return query select unnest(mqpg._store_once(
+            v_topic, v_kind, send_batch.payloads, send_batch.keys,
+            send_batch.tags, send_batch.headers, send_batch.dedup_ids, v_visible_at));
+    elsif v_visible_at is not null or v_n > 1024 or pg_column_size(send_batch.payloads) > 262144
+        or cardinality(array_remove(send_batch.keys, null)) > 0 then
+        return query select unnest(mqpg._store(
+            v_topic, v_kind, send_batch.payloads, send_batch.keys,
+            send_batch.tags, send_batch.headers, v_visible_at));
+    else
+        v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
+        v_batch := nextval('mqpg.batch_id');
+        insert into mqpg.commit_log (
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads)
+        values (
+            v_batch, v_xid, clock_timestamp(), v_topic.topic_id, mqpg._queue_of(v_batch, v_topic.queues), v_n, 'n',
+            case when cardinality(array_remove(send_batch.tags, null)) > 0 then send_batch.tags[:] end,
+            case when cardinality(array_remove(send_batch.headers, null)) > 0 then send_batch.headers[:] end,
+            send_batch.payloads[:]::json []);
+        return query select v_batch * 1024 + i from generate_series(0, v_n - 1) as i;
+    end if;
+end
+$$;
+comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text []) is
+    'Send many messages in the caller''s transaction; returns their ids in argument order';
+
+create function mqpg.send_batch(
+    topic text, payloads json [], keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
+) returns setof bigint
+language sql as $$
+    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
+$$;
+comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text []) is
+    'Send many messages in the caller''s transaction; returns their ids in argument order';
+
+create function mqpg.send_batch(
+    topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
+    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
+) returns setof bigint
+language sql as $$
+    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
+$$;
+comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text []) is
+    'Send many messages in the caller''s transaction; returns their ids in argument order';
+
+-- functions/transact/_check_half_times.sql
+-- Refuses a check_after under 10 ms, a negative delay, and either behind the topic's retention (MQ001).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_half_times(topic mqpg.topic, check_after interval, delay interval) returns void
+language plpgsql immutable as $$
+begin
+    if _check_half_times.check_after is not null then
+        perform mqpg._interval('check_after', _check_half_times.check_after, '10 milliseconds');
+    end if;
+    if _check_half_times.delay is not null then
+        perform mqpg._interval('delay', _check_half_times.delay, '0');
+    end if;
+    if greatest(_check_half_times.check_after, _check_half_times.delay) > _check_half_times.topic.retention then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must lie within the topic''s retention of %s',
+            case when _check_half_times.check_after > _check_half_times.topic.retention then 'check_after' else 'delay' end,
+            _check_half_times.topic.retention);
+    end if;
+end
+$$;
+comment on function mqpg._check_half_times(mqpg.topic, interval, interval)
+    is 'Internal: refuse invalid times of a half message';
+
+-- functions/transact/_decide_batch.sql
 -- Writes one decision over many half messages; outcomes come in argument order, and a handle named twice
 -- is decided once. All get one order number, so they are ordered by message id among themselves (I6).
 -- Keys are taken in ascending order by everybody, hence no deadlock.
@@ -1719,338 +3681,7 @@ $$;
 comment on function mqpg._decide_batch(text [], "char", text, text [])
     is 'Internal: decide many half messages; first decisions stand';
 
--- functions/internal/_deliveries.sql
--- The messages of runs (see _runs), in the order of the runs. Each run's record batch is read once, sliced and
--- unnested. Fewer rows than offsets mean a missing body: callers check the count. Two ways, and callers that
--- find ids between lowest and highest in held take the slower one: where a segment is gone it reads the
--- survivors there. Meant to be inlined: arguments must be variables. Runs come in order out of unnest, and a
--- lateral subquery behind OFFSET 0 can only be joined by a nested loop, so nothing needs to be sorted.
--- Locks: none. Cost: one index lookup and one detoasting a run.
-create function mqpg._deliveries(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
-    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
-) returns setof mqpg.delivery
-language sql stable as $$
-    select run.id + m.o - 1, _deliveries.topic, _deliveries.queue_id, run.first_offset + m.o - 1,
-        m.key, m.tag, m.headers, m.payload, m.born_at,
-        coalesce(run.attempt, 1) + _deliveries.attempt - 1, _deliveries.receipt
-    from unnest(_deliveries.ids, _deliveries.bodies, _deliveries.offsets, _deliveries.lengths, _deliveries.attempts)
-        as run(id, body, first_offset, n, attempt)
-    cross join lateral (
-        select u.key, u.tag, u.headers, u.payload, b.born_at, u.o
-        from mqpg.commit_log b,
-            unnest(
-                b.payloads[run.body % 1024 + 1:run.body % 1024 + run.n],
-                b.keys[run.body % 1024 + 1:run.body % 1024 + run.n],
-                b.tags[run.body % 1024 + 1:run.body % 1024 + run.n],
-                b.headers[run.body % 1024 + 1:run.body % 1024 + run.n]
-            ) with ordinality as u(payload, key, tag, headers, o)
-        where b.batch_id = run.body / 1024 and b.batch_id between _deliveries.lowest and _deliveries.highest
-        offset 0
-    ) as m
-    where (_deliveries.settled is null
-            or run.first_offset + m.o - 1 not in (select s from unnest(_deliveries.settled) s))
-        and (_deliveries.picked is null
-            or run.first_offset + m.o - 1 in (select p from unnest(_deliveries.picked) p))
-$$;
-comment on function mqpg._deliveries(
-    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is 'Internal: messages of runs';
-
--- functions/internal/_deliveries_held.sql
--- As _deliveries, and where a segment is gone the survivors in held are read.
--- Locks: none. Cost: one index lookup and one detoasting a run, and a look into held.
-create function mqpg._deliveries_held(
-    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
-    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
-) returns setof mqpg.delivery
-language sql stable as $$
-    select run.id + m.o - 1, _deliveries_held.topic, _deliveries_held.queue_id, run.first_offset + m.o - 1,
-        m.key, m.tag, m.headers, m.payload, m.born_at,
-        coalesce(run.attempt, 1) + _deliveries_held.attempt - 1, _deliveries_held.receipt
-    from unnest(
-        _deliveries_held.ids, _deliveries_held.bodies, _deliveries_held.offsets, _deliveries_held.lengths,
-        _deliveries_held.attempts) as run(id, body, first_offset, n, attempt)
-    cross join lateral (
-        select u.key, u.tag, u.headers, u.payload, b.born_at, u.o
-        from mqpg.commit_log b,
-            unnest(
-                b.payloads[run.body % 1024 + 1:run.body % 1024 + run.n],
-                b.keys[run.body % 1024 + 1:run.body % 1024 + run.n],
-                b.tags[run.body % 1024 + 1:run.body % 1024 + run.n],
-                b.headers[run.body % 1024 + 1:run.body % 1024 + run.n]
-            ) with ordinality as u(payload, key, tag, headers, o)
-        where b.batch_id = run.body / 1024
-            and b.batch_id between _deliveries_held.lowest and _deliveries_held.highest
-        union all
-        select h.key, h.tag, h.headers, h.payload, h.born_at, h.message_id - run.body + 1
-        from mqpg.held h
-        where h.message_id >= run.body and h.message_id < run.body + run.n
-            and not exists (
-                select from mqpg.commit_log b
-                where b.batch_id = run.body / 1024
-                    and b.batch_id between _deliveries_held.lowest and _deliveries_held.highest)
-    ) as m
-    where (_deliveries_held.settled is null
-            or run.first_offset + m.o - 1 not in (select s from unnest(_deliveries_held.settled) s))
-        and (_deliveries_held.picked is null
-            or run.first_offset + m.o - 1 in (select p from unnest(_deliveries_held.picked) p))
-    order by run.first_offset + m.o
-$$;
-comment on function mqpg._deliveries_held(
-    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is 'Internal: messages of runs, those of dropped segments out of held';
-
--- functions/internal/_died_at.sql
--- Where a page of dead letters ended: when the letter died, one that was redriven or discarded since, too, and whose it
--- was (of a broadcast group the member, else ''). MQ001 where there was none, or where several members had one and
--- `consumer` does not say which. Nulls for a null message.
--- Locks: none. Cost: a few index lookups.
-create function mqpg._died_at(
-    subscription_id int, message_id bigint, consumer text, out died_at timestamptz, out member text
-)
-language plpgsql stable as $$
-declare
-    v_members bigint;
-begin
-    if _died_at.message_id is null then
-        return;
-    end if;
-    select max(l.died_at), max(s.member), count(distinct s.member)
-    into _died_at.died_at, _died_at.member, v_members
-    from (
-        select d.subscription_id, d.died_at from mqpg.dead_letter d where d.message_id = _died_at.message_id
-        union all
-        select f.subscription_id, f.died_at from mqpg.former_letter f where f.message_id = _died_at.message_id
-    ) as l
-    join mqpg.subscription s on s.subscription_id = l.subscription_id
-    where _died_at.subscription_id in (s.subscription_id, s.member_of)
-        and (_died_at.consumer is null or s.member = _died_at.consumer);
-    if v_members = 0 then
-        raise exception using errcode = 'MQ001', message = format(
-            'after_id %s names no dead letter of this subscription', _died_at.message_id)
-            || coalesce(format(', consumer %L', _died_at.consumer), '');
-    elsif v_members > 1 then
-        raise exception using errcode = 'MQ001', message = format(
-            'after_id %s names dead letters of %s members: after_consumer must say whose', _died_at.message_id,
-            v_members),
-            hint = 'Pages go on behind message_id and consumer of the last row.';
-    end if;
-end
-$$;
-comment on function mqpg._died_at(int, bigint, text) is 'Internal: when a dead letter died, and whose it was';
-
--- functions/internal/_expire.sql
--- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the
--- topic's message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has
--- their offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
--- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else
--- see _offset_at(), one cursor version, and one row a dead letter.
-create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
-returns mqpg.cursor
-language plpgsql as $$
-declare
-    v_cursor mqpg.cursor := _expire.last_version;
-    v_before timestamptz := clock_timestamp() - (_expire.topic).message_ttl;
-    v_tick_id bigint;
-    v_to bigint;
-    v_chosen bigint [];
-begin
-    select c.tick_id into v_tick_id from mqpg.consume_queue c
-    where c.topic_id = (_expire.topic).topic_id and c.queue_id = v_cursor.queue_id and c.subscription_id = 0
-        and c.base_offset <= v_cursor.claimed
-    order by c.base_offset desc limit 1;
-    if v_tick_id is null or not exists (
-        select from mqpg.tick t where t.tick_id = v_tick_id and t.at < v_before) then
-        return v_cursor;
-    end if;
-    v_to := mqpg._offset_at((_expire.topic).topic_id, v_cursor.queue_id, 0, v_before);
-    if v_to <= v_cursor.claimed then
-        return v_cursor;
-    end if;
-    if (_expire.topic).on_expired = 'dead_letter' then
-        -- what the filter does not choose was never the group's
-        if (_expire.subscription).filter is not null or (_expire.subscription).tags is not null then
-            v_chosen := (mqpg._chosen(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to)).offsets;
-        end if;
-        perform mqpg._bury(
-            v_cursor.subscription_id, array_agg(m.message_id), array_agg(m.deliver_id),
-            array_agg(0), 'expired')
-        from mqpg._claimed_messages((_expire.topic).topic_id, v_cursor.queue_id, 0,
-            row(null, v_cursor.claimed, v_to, 1, null, null, null, v_chosen, null)::mqpg.claim) m;
-    end if;
-    perform mqpg._write_cursor(v_cursor, 'x', null, v_to, v_cursor.owner, v_cursor.claims);
-    perform mqpg._note_jump(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to, 'expired');
-    return mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
-end
-$$;
-comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is 'Internal: pass over what expired';
-
--- functions/internal/_first_sends.sql
--- Tells which messages are the first with their dedup id within the window, and registers those:
--- returns, per element, null where the message is new (or has no dedup id), else the first one's id.
--- Each id goes into the current slot and the next, so that two sends within a window meet in one; new is
--- who inserted into both. Ids are inserted sorted, slot by slot: one order for all, hence no deadlock.
--- A message with a dedup id is a batch of its own, since its id must be known before it is known to be new.
--- Locks: the inserted keys; waits for a running send of the same id. Cost: two index inserts an id.
--- Errors: 40001 for a REPEATABLE READ caller who meets an id that his snapshot does not show.
-create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
-language plpgsql as $$
-declare
-    v_slot bigint;
-    v_wanted bigint [];
-    v_first bigint [];
-begin
-    if exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
-        raise exception using errcode = 'MQ001', message = 'dedup_id must have 1 to 512 bytes';
-    end if;
-    -- before the setting is read: while it is changed nobody has its old value
-    lock table only mqpg.dedup in row exclusive mode;
-    v_slot := mqpg._dedup_slot();
-    with fresh as (
-        select distinct on (u.d) u.d, u.m
-        from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
-        where u.d is not null order by u.d, u.o
-    ),
-    stored as (
-        insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
-        select _first_sends.topic_id, f.d, v_slot, f.m from fresh f order by f.d
-        on conflict do nothing returning message_id
-    )
-    select array_agg(s.message_id) into v_wanted from stored s;
-    with fresh as (
-        select u.d, u.m from unnest(_first_sends.dedup_ids, _first_sends.message_ids) as u(d, m)
-        where u.m = any(v_wanted)
-    ),
-    stored as (
-        insert into mqpg.dedup (topic_id, dedup_id, slot, message_id)
-        select _first_sends.topic_id, f.d, v_slot + 1, f.m from fresh f order by f.d
-        on conflict do nothing returning message_id
-    )
-    select array_agg(s.message_id) into v_wanted from stored s;
-    -- A new statement: it sees the rows that the inserts waited for. The later slot is right where both
-    -- have the id, for a loser at a slot's boundary leaves a row in the earlier one only.
-    select array_agg(case when u.m = any(v_wanted) or u.d is null then null else k.message_id end order by u.o)
-    into v_first
-    from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
-    left join lateral (
-        select e.message_id from mqpg.dedup e
-        where e.topic_id = _first_sends.topic_id and e.dedup_id = u.d and e.slot between v_slot and v_slot + 1
-        order by e.slot desc limit 1
-    ) as k on true;
-    return v_first;
-end
-$$;
-comment on function mqpg._first_sends(int, text [], bigint [])
-    is 'Internal: register dedup ids and find the first sends of known ones';
-
--- functions/internal/_force_sync.sql
--- Makes this transaction's commit wait for the disk even where the session chose not to: a prepare, a
--- decision or a pass of the appender that is lost after it was answered breaks the protocol.
--- Locks: none. Cost: a setting, and only where it differs.
-create function mqpg._force_sync() returns void
-language plpgsql as $$
-begin
-    if current_setting('synchronous_commit') in ('off', 'local') then
-        perform set_config('synchronous_commit', 'on', true);
-    end if;
-end
-$$;
-comment on function mqpg._force_sync() is 'Internal: make this transaction commit durably';
-
--- functions/internal/_free_claim.sql
--- A claim that nobody holds: its range is there for the next receive. The negative epoch matches no receipt.
--- One that waits for its back-off stays as it is.
--- Locks: none. Cost: none.
-create function mqpg._free_claim(claim mqpg.claim, last_version mqpg.cursor, attempt int) returns mqpg.claim
-language plpgsql immutable as $$
-declare
-    v_claim mqpg.claim := _free_claim.claim;
-begin
-    if v_claim.epoch > 0 then
-        v_claim.epoch := -(_free_claim.last_version).version - 1;
-        v_claim.attempt := _free_claim.attempt;
-        v_claim.lease_until := '-infinity';
-        v_claim.consumer := null;
-    end if;
-    return v_claim;
-end
-$$;
-comment on function mqpg._free_claim(mqpg.claim, mqpg.cursor, int) is 'Internal: a claim that nobody holds';
-
--- functions/internal/_give_up.sql
--- Sends one message to the retry lane or, its attempts being used up, to the dead letters.
--- Locks: none beyond the new row. Cost: one row.
-create function mqpg._give_up(
-    subscription mqpg.subscription, message_id bigint, deliver_id bigint, attempt int, reason text, delay interval,
-    consumer text default null
-) returns void
-language plpgsql as $$
-begin
-    if _give_up.attempt >= (_give_up.subscription).max_attempts then
-        perform mqpg._bury(
-            (_give_up.subscription).subscription_id, array[_give_up.message_id], array[_give_up.deliver_id],
-            array[_give_up.attempt], _give_up.reason, _give_up.consumer);
-        return;
-    end if;
-    insert into mqpg.delayed (
-        visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason,
-        consumer)
-    values (
-        mqpg._back_off_until(_give_up.subscription, _give_up.attempt, _give_up.delay), pg_current_xact_id(),
-        _give_up.message_id, nullif(_give_up.deliver_id, _give_up.message_id), 1, clock_timestamp(),
-        (_give_up.subscription).topic_id, (_give_up.subscription).subscription_id, -1, _give_up.attempt + 1,
-        _give_up.reason, _give_up.consumer);
-end
-$$;
-comment on function mqpg._give_up(mqpg.subscription, bigint, bigint, int, text, interval, text)
-    is 'Internal: retry or bury one message';
-
--- functions/internal/_half.sql
--- What is stored of the half message that a handle names; known = false for anything else: another broker's
--- handle, a wrong nonce, a row that a restore lost, a topic that was dropped. Looks into held where the
--- segment is gone.
--- Locks: none. Cost: one row of the commit log.
-create function mqpg._half(
-    handle text, out known boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
-    out producer_group_id int, out key text, out tag text, out headers jsonb, out payload json,
-    out delay interval, out check_at timestamptz, out born_at timestamptz
-)
-language plpgsql stable as $$
-declare
-    v_handle record;
-begin
-    _half.known := false;
-    select p.* into v_handle from mqpg._parse_handle(_half.handle) p
-    join mqpg.broker b on b.broker_id = p.broker_id;
-    if v_handle.message_id is null then
-        return;
-    end if;
-    select true, v_handle.message_id, l.topic_id, t.name, l.queue_id, l.producer_group_id,
-        l.keys[p.i], l.tags[p.i], l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at
-    into _half.known, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
-        _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
-    from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
-    join mqpg.topic t on t.topic_id = l.topic_id
-    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
-        and l.incarnation = v_handle.incarnation and p.i <= l.n;
-    if _half.known then
-        return;
-    end if;
-    select true, h.message_id, h.topic_id, t.name, h.queue_id, h.producer_group_id,
-        h.key, h.tag, h.headers, h.payload, h.delay, h.check_at, h.born_at
-    into _half.known, _half.message_id, _half.topic_id, _half.topic, _half.queue_id, _half.producer_group_id,
-        _half.key, _half.tag, _half.headers, _half.payload, _half.delay, _half.check_at, _half.born_at
-    from mqpg.held h
-    join mqpg.topic t on t.topic_id = h.topic_id
-    where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
-        and h.incarnation = v_handle.incarnation;
-    _half.known := coalesce(_half.known, false);
-end
-$$;
-comment on function mqpg._half(text) is 'Internal: the half message that a handle names';
-
--- functions/internal/_half_facts.sql
+-- functions/transact/_half_facts.sql
 -- Where a half message belongs; from held where its segment is gone.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_facts(message_id bigint)
@@ -2068,708 +3699,7 @@ language sql stable as $$
 $$;
 comment on function mqpg._half_facts(bigint) is 'Internal: topic, queue, delay, key, tag and headers of a half';
 
--- functions/internal/_handle.sql
--- The handle of a half message: broker, incarnation at its prepare, message id and nonce; opaque to everybody
--- else. It must be the same text for ever, for it is the key of ledgers and fences.
--- Locks: none. Cost: none to speak of (inlined).
-create function mqpg._handle(broker_id text, incarnation int, message_id bigint, nonce uuid) returns text
-language sql immutable as $$
-    select _handle.broker_id || '.' || _handle.incarnation::text || '.' || _handle.message_id::text || '.'
-        || replace(_handle.nonce::text, '-', '')
-$$;
-comment on function mqpg._handle(text, int, bigint, uuid) is 'Internal: handle of a half message';
-
--- The same for a half of this broker.
--- Locks: none. Cost: one lookup in a table of one row. (plpgsql, not sql: its plan is kept; no arguments inside
--- the query, else the planner finds a plan of its own for each call worth while.)
-create function mqpg._handle(incarnation int, message_id bigint, nonce uuid) returns text
-language plpgsql stable as $$
-begin
-    return mqpg._handle(
-        (select b.broker_id from mqpg.broker b), _handle.incarnation, _handle.message_id, _handle.nonce);
-end
-$$;
-comment on function mqpg._handle(int, bigint, uuid) is 'Internal: handle of a half message of this broker';
-
--- functions/internal/_hold_back.sql
--- A nack under block_key or block_queue: a failed message stays at its place until its back-off is over, and what must
--- not overtake it is given back with it, its attempt not counted: all that is behind it in the delivery (block_queue),
--- or what has its key there (block_key). So only the first failed message of the queue, or of a key, counts an attempt.
--- One whose attempts are used up becomes a dead letter and holds nothing back.
--- Returns what is left of the claim, null where nothing is, what waits, and the offsets whose attempt counted.
--- Locks: none. Cost: a look at each run of the delivery; block_key: and at its keys. One row a dead letter.
-create function mqpg._hold_back(
-    subscription mqpg.subscription, last_version mqpg.cursor, claim mqpg.claim, message_ids bigint [], reason text,
-    delay interval, out left_over mqpg.claim, out waiting mqpg.claim [],
-    out failed bigint []
-)
-language plpgsql as $$
-declare
-    v_by_key boolean := (_hold_back.subscription).on_failure = 'block_key';
-    v_attempt int := (_hold_back.claim).attempt;
-    v_until timestamptz := mqpg._back_off_until(_hold_back.subscription, v_attempt, _hold_back.delay);
-    v_message record;
-    v_behind boolean;
-    v_gone bigint [] := '{}';
-    v_offsets bigint [] := '{}';
-    v_deliveries int [] := '{}';
-    v_keys text [] := '{}';
-    v_untils timestamptz [] := '{}';
-begin
-    failed := '{}';
-    for v_message in
-        select k.* from mqpg._keyed_messages(
-            (_hold_back.subscription).topic_id, (_hold_back.last_version).queue_id, _hold_back.claim) k
-    loop
-        v_behind := case when v_by_key then coalesce(v_message.key = any(v_keys), false) else v_offsets <> '{}' end;
-        continue when not v_behind and v_message.message_id <> all(_hold_back.message_ids);
-        v_gone := v_gone || v_message.queue_offset;
-        if not v_behind and v_attempt >= (_hold_back.subscription).max_attempts then
-            perform mqpg._bury(
-                (_hold_back.subscription).subscription_id, array[v_message.message_id], array[v_message.deliver_id],
-                array[v_attempt], _hold_back.reason, (_hold_back.claim).consumer);
-            continue;
-        end if;
-        if not v_behind then
-            failed := failed || v_message.queue_offset;
-        end if;
-        v_offsets := v_offsets || v_message.queue_offset;
-        v_deliveries := v_deliveries || case when v_behind then v_attempt - 1 else v_attempt end;
-        v_keys := array_append(v_keys, case when v_by_key then v_message.key end);
-        v_untils := v_untils || case when v_behind and not v_by_key then '-infinity' else v_until end;
-    end loop;
-    left_over := mqpg._settle_offsets(_hold_back.claim, v_gone);
-    waiting := mqpg._pack_claims((_hold_back.last_version).version, v_offsets, v_deliveries, v_keys, v_untils);
-end
-$$;
-comment on function mqpg._hold_back(mqpg.subscription, mqpg.cursor, mqpg.claim, bigint [], text, interval)
-    is 'Internal: keep failed messages at their place';
-
--- functions/internal/_hold_subscription.sql
--- Keeps the subscription of a receipt from ending before the transaction does, for who writes what goes with it.
--- Locks: its row, FOR KEY SHARE, waiting up to the setting lock_timeout. Cost: one row.
--- Errors: MQ007 (it ended meanwhile), 55P03, 40001.
-create function mqpg._hold_subscription(receipt text, subscription_id int) returns void
-language plpgsql as $$
-declare
-    v_timeout text;
-begin
-    v_timeout := mqpg._wait_as_set();
-    perform from mqpg.subscription s where s.subscription_id = _hold_subscription.subscription_id for key share;
-    if not found then
-        raise exception using errcode = 'MQ007', message = format(
-            'receipt %L belongs to no subscription here', _hold_subscription.receipt);
-    end if;
-    perform set_config('lock_timeout', v_timeout, true);
-end
-$$;
-comment on function mqpg._hold_subscription(text, int) is 'Internal: let a receipt''s subscription not end meanwhile';
-
--- functions/internal/_interval.sql
--- Refuses an interval that is null, shorter than `lowest` or longer than 100 years (MQ001).
--- Locks: none. Cost: none to speak of.
-create function mqpg._interval(argument text, value interval, lowest interval) returns void
-language plpgsql immutable as $$
-begin
-    if _interval.value is null or _interval.value < _interval.lowest or _interval.value > interval '100 years' then
-        raise exception using errcode = 'MQ001', message = format(
-            '%s must be an interval from %s to 100 years, not %s', _interval.argument, _interval.lowest,
-            coalesce(_interval.value::text, 'null'));
-    end if;
-end
-$$;
-comment on function mqpg._interval(text, interval, interval) is 'Internal: refuse an interval out of range';
-
--- functions/internal/_keyed_messages.sql
--- As _claimed_messages of a topic's own queue, with each message's key.
--- Locks: none. Cost: one look at each run, and one at each message's record batch.
-create function mqpg._keyed_messages(topic_id int, queue_id int, claim mqpg.claim)
-returns table (queue_offset bigint, message_id bigint, deliver_id bigint, attempt int, key text)
-language sql stable as $$
-    select m.queue_offset, m.message_id, m.deliver_id, m.attempt, k.key
-    from mqpg._claimed_messages(
-        _keyed_messages.topic_id, _keyed_messages.queue_id, 0, _keyed_messages.claim) as m
-    left join lateral (
-        select l.keys[m.deliver_id % 1024 + 1] as key
-        from mqpg.commit_log l where l.batch_id = m.deliver_id / 1024
-        union all
-        select h.key from mqpg.held h where h.message_id = m.deliver_id
-        limit 1
-    ) as k on true
-    order by m.queue_offset
-$$;
-comment on function mqpg._keyed_messages(int, int, mqpg.claim) is 'Internal: messages of a claim with their keys';
-
--- functions/internal/_limit_attempts.sql
--- Where a range must end so that every message in it has attempts left after this one, or is alone with
--- its last one. A first message without any attempt left is buried, and its end comes back negative.
--- Locks: none. Cost: one look at each run of the range.
-create function mqpg._limit_attempts(subscription mqpg.subscription, queue_id int, lane int, claim mqpg.claim)
-returns bigint
-language plpgsql as $$
-declare
-    v_max int := (_limit_attempts.subscription).max_attempts;
-    v_first boolean := true;
-    v_message record;
-begin
-    for v_message in
-        select m.* from mqpg._claimed_messages(
-            (_limit_attempts.subscription).topic_id, _limit_attempts.queue_id, _limit_attempts.lane,
-            _limit_attempts.claim) m
-    loop
-        if v_first and v_message.attempt > v_max then
-            perform mqpg._bury(
-                (_limit_attempts.subscription).subscription_id, array[v_message.message_id],
-                array[v_message.deliver_id], array[v_max], 'lease ran out at the last attempt');
-            return -(v_message.queue_offset + 1);
-        elsif v_first and v_message.attempt = v_max then
-            return v_message.queue_offset + 1;
-        elsif v_message.attempt >= v_max then
-            return v_message.queue_offset;
-        end if;
-        v_first := false;
-    end loop;
-    return (_limit_attempts.claim).to_offset;
-end
-$$;
-comment on function mqpg._limit_attempts(mqpg.subscription, int, int, mqpg.claim)
-    is 'Internal: end of a range in which attempts are left';
-
--- functions/internal/_lock_cursor.sql
--- Takes a queue's cursor lock for the rest of the transaction, waiting no longer than the setting
--- lock_timeout (55P03). True when it had to wait.
--- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: none to speak of where nobody holds it.
-create function mqpg._lock_cursor(subscription_id int, queue_id int) returns boolean
-language plpgsql as $$
-declare
-    v_key int := _lock_cursor.subscription_id * 1024 + _lock_cursor.queue_id + 1;
-    v_timeout text;
-begin
-    if pg_try_advisory_xact_lock(1836150833, v_key) then
-        return false;
-    end if;
-    v_timeout := mqpg._wait_as_set();
-    perform pg_advisory_xact_lock(1836150833, v_key);
-    perform set_config('lock_timeout', v_timeout, true);
-    return true;
-end
-$$;
-comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queue''s cursor lock';
-
--- functions/internal/_lock_topic.sql
--- Keeps keep() from moving a topic's oldest offsets, for who is about to begin at one of them.
--- Locks: 1836150838, topic_id, shared, to the end of the transaction, waiting up to the setting lock_timeout (55P03).
--- Cost: none to speak of.
-create function mqpg._lock_topic(topic_id int) returns void
-language plpgsql as $$
-declare
-    v_timeout text;
-begin
-    if not pg_try_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id) then
-        v_timeout := mqpg._wait_as_set();
-        perform pg_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id);
-        perform set_config('lock_timeout', v_timeout, true);
-    end if;
-end
-$$;
-comment on function mqpg._lock_topic(int) is 'Internal: keep a topic''s oldest offsets where they are';
-
--- functions/internal/_lock_group.sql
--- Waits for members that are joining a broadcast group, up to the setting lock_timeout (55P03), and lets nobody join
--- until the end of the transaction: what is done to all members next leaves none out. Nothing in other modes.
--- Locks: the group's row, FOR UPDATE (_member() takes KEY SHARE). Cost: one row.
-create function mqpg._lock_group(consumer_group mqpg.subscription) returns void
-language plpgsql as $$
-declare
-    v_timeout text;
-begin
-    if _lock_group.consumer_group.mode <> 'broadcast' or _lock_group.consumer_group.member <> '' then
-        return;
-    end if;
-    v_timeout := mqpg._wait_as_set();
-    perform from mqpg.subscription s
-    where s.subscription_id = _lock_group.consumer_group.subscription_id
-    for update;
-    perform set_config('lock_timeout', v_timeout, true);
-end
-$$;
-comment on function mqpg._lock_group(mqpg.subscription) is 'Internal: let no member join a broadcast group meanwhile';
-
--- functions/internal/_lock_producer_group.sql
--- The producer group of that name (see _producer_group), as it is once nobody else changes it, and until the end of the
--- transaction nobody does.
--- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
--- Errors: MQ001, MQ002, MQ004, 55P03, 40001.
-create function mqpg._lock_producer_group(producer_group text) returns mqpg.producer_group
-language plpgsql as $$
-declare
-    v_group mqpg.producer_group := mqpg._producer_group(_lock_producer_group.producer_group);
-    v_timeout text;
-begin
-    v_timeout := mqpg._wait_as_set();
-    select g.* into v_group from mqpg.producer_group g
-    where g.producer_group_id = v_group.producer_group_id
-    for no key update;
-    perform set_config('lock_timeout', v_timeout, true);
-    if v_group.producer_group_id is null then
-        raise exception using errcode = 'MQ004', message = format(
-            'producer group %L was dropped meanwhile', _lock_producer_group.producer_group);
-    end if;
-    return v_group;
-end
-$$;
-comment on function mqpg._lock_producer_group(text) is 'Internal: producer group by name, locked against changes';
-
--- functions/internal/_lock_subscription.sql
--- The subscription of those names (see _subscription), as it is once nobody else changes it, and until the end of the
--- transaction nobody does; a broadcast group's as _lock_group.
--- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
--- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
-create function mqpg._lock_subscription(consumer_group text, topic text) returns mqpg.subscription
-language plpgsql as $$
-declare
-    v_subscription mqpg.subscription := mqpg._subscription(_lock_subscription.consumer_group, _lock_subscription.topic);
-    v_timeout text;
-begin
-    perform mqpg._lock_group(v_subscription);
-    v_timeout := mqpg._wait_as_set();
-    select s.* into v_subscription from mqpg.subscription s
-    where s.subscription_id = v_subscription.subscription_id
-    for no key update;
-    perform set_config('lock_timeout', v_timeout, true);
-    if v_subscription.subscription_id is null then
-        raise exception using errcode = 'MQ005', message = format(
-            'consumer group %L was unsubscribed meanwhile', _lock_subscription.consumer_group);
-    end if;
-    return v_subscription;
-end
-$$;
-comment on function mqpg._lock_subscription(text, text) is 'Internal: subscription by names, locked against changes';
-
--- functions/internal/_matches.sql
--- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
--- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of
--- times that needs a time zone.
--- Locks: none. Cost: parses the payload; a subtransaction.
-create function mqpg._matches(filter jsonpath, key text, tag text, headers jsonb, payload json) returns boolean
-language plpgsql immutable as $$
-begin
-    return coalesce(jsonb_path_match(
-        _matches.payload::jsonb, _matches.filter,
-        jsonb_build_object('headers', _matches.headers, 'key', _matches.key, 'tag', _matches.tag), true), false);
-exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
-    return false;
-end
-$$;
-comment on function mqpg._matches(jsonpath, text, text, jsonb, json) is 'Internal: whether a filter chooses a message';
-
--- functions/internal/_member.sql
--- The member of a broadcast group with that consumer name, which begins where the group does (or at the oldest offset
--- that is left). Made where it is not there yet; null while another call is making it, changes the group or ends it, or
--- keep() moves the topic's oldest offsets: it joins at a later receive.
--- Locks: for a new one the topic's keeping (see _lock_topic), 1836150841 with a hash of the name, and the group's row,
--- KEY SHARE (see _lock_group), all by trying.
--- Cost: one index lookup; for a new one a cursor row a queue. Errors: MQ005 (unsubscribed meanwhile), 40001.
-create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
-language plpgsql as $$
-declare
-    v_member mqpg.subscription;
-begin
-    select s.* into v_member from mqpg.subscription s
-    where s.topic_id = (_member.parent).topic_id and s.consumer_group = (_member.parent).consumer_group
-        and s.member = _member.consumer;
-    if found or not pg_try_advisory_xact_lock(
-        1836150841, hashtext((_member.parent).subscription_id || ' ' || _member.consumer)) then
-        return v_member;
-    end if;
-    if not pg_try_advisory_xact_lock_shared(1836150838, (_member.parent).topic_id) then
-        return null;
-    end if;
-    perform from mqpg.subscription s
-    where s.subscription_id = (_member.parent).subscription_id for key share skip locked;
-    if not found then
-        if exists (
-            select from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id) then
-            return null;
-        end if;
-        raise exception using errcode = 'MQ005', message = format(
-            'consumer group %L was unsubscribed meanwhile', (_member.parent).consumer_group);
-    end if;
-    -- a look first: a conflict would use up an id; who had the lock before may have committed
-    insert into mqpg.subscription (
-        consumer_group, topic_id, member, member_of, mode, start, filter, tags, max_attempts, retry_delay, on_failure,
-        paused)
-    select p.consumer_group, p.topic_id, _member.consumer, p.subscription_id, p.mode, p.start, p.filter, p.tags,
-        p.max_attempts, p.retry_delay, p.on_failure, p.paused
-    from mqpg.subscription p
-    where p.subscription_id = (_member.parent).subscription_id
-        and not exists (
-            select from mqpg.subscription s
-            where s.member_of = p.subscription_id and s.member = _member.consumer)
-    on conflict do nothing
-    returning * into v_member;
-    if not found then
-        select s.* into v_member from mqpg.subscription s
-        where s.member_of = (_member.parent).subscription_id and s.member = _member.consumer;
-        if not found then
-            raise exception using errcode = '40001',
-                message = 'the consumer joined the group concurrently: try the transaction again';
-        end if;
-        return v_member;
-    end if;
-    insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
-    select v_member.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position, clock_timestamp(),
-        's', '{}'
-    from generate_series(-1, _member.queues - 1) as q(queue_id)
-    cross join lateral (select case
-        when q.queue_id = -1 then 0
-        else greatest(
-            (mqpg._cursor((_member.parent).subscription_id, q.queue_id)).committed,
-            mqpg._oldest(v_member.topic_id, q.queue_id, 0))
-    end as position) as p;
-    return v_member;
-end
-$$;
-comment on function mqpg._member(mqpg.subscription, int, text) is 'Internal: member of a broadcast group';
-
--- functions/internal/_missing_body.sql
--- Raises MQ014: offsets without a body are an error, never a skip. Or 40001 where a segment was dropped since the
--- caller's snapshot was taken (or a moment ago, during the call): its table is gone for everybody at once, what
--- keep() copied out of it is not to be seen in an older snapshot, and trying again finds it.
--- Locks: none. Cost: none.
-create function mqpg._missing_body(topic text, queue_id int, from_offset bigint, to_offset bigint, got bigint)
-returns void
-language plpgsql as $$
-begin
-    if exists (
-        select from mqpg.segment s
-        where s.family = 'log' and (
-            s.body_dropped_at > clock_timestamp() - interval '1 minute'
-            or (s.body_dropped_at is null and to_regclass('mqpg.commit_log_' || s.segment_no) is null))
-    ) then
-        raise exception using errcode = '40001', message = format(
-            'a segment was dropped while queue %s of topic %L was read: try the transaction again',
-            _missing_body.queue_id, _missing_body.topic);
-    end if;
-    raise exception using errcode = 'MQ014', message = format(
-        'queue %s of topic %L lacks message bodies: offsets %s to %s hold %s', _missing_body.queue_id,
-        _missing_body.topic, _missing_body.from_offset, _missing_body.to_offset - 1, _missing_body.got);
-end
-$$;
-comment on function mqpg._missing_body(text, int, bigint, bigint, bigint) is 'Internal: a body is missing';
-
--- functions/internal/_move_cursor.sql
--- Moves one queue of a subscription to an offset, and the table jump says what was left out. A seek goes forward or
--- back, and all claims end. Everything else (purge, age, size) only goes forward: claims keep what lies behind, with
--- their receipts. Returns how many messages are left out: what was not handed out yet, and what was and is not settled.
--- Locks: none (the caller holds the queue's). Cost: one cursor version, one row a stretch left out.
-create function mqpg._move_cursor(subscription mqpg.subscription, queue_id int, to_offset bigint, why text)
-returns bigint
-language plpgsql as $$
-declare
-    v_id int := (_move_cursor.subscription).subscription_id;
-    v_cursor mqpg.cursor := mqpg._cursor(v_id, _move_cursor.queue_id);
-    v_seek boolean := _move_cursor.why = 'seek';
-    v_claim mqpg.claim;
-    v_kept mqpg.claim [] := '{}';
-    v_part record;
-    v_left_out bigint := 0;
-begin
-    if v_cursor.version is null
-        or (v_seek and v_cursor.claims = '{}' and v_cursor.claimed = _move_cursor.to_offset)
-        or (not v_seek and v_cursor.committed >= _move_cursor.to_offset) then
-        return 0;
-    end if;
-    if not v_seek then
-        foreach v_claim in array v_cursor.claims loop
-            v_claim.from_offset := greatest(v_claim.from_offset, _move_cursor.to_offset);
-            if v_claim.from_offset < v_claim.to_offset then
-                v_claim := mqpg._settle_offsets(v_claim, '{}');
-                v_kept := v_kept || case when v_claim.epoch is not null then array[v_claim] else '{}' end;
-            end if;
-        end loop;
-    end if;
-    perform mqpg._write_cursor(
-        v_cursor, 'q', null,
-        case when v_seek then _move_cursor.to_offset else greatest(v_cursor.claimed, _move_cursor.to_offset) end,
-        v_cursor.owner, v_kept);
-    if (_move_cursor.subscription).mode = 'broadcast' and (_move_cursor.subscription).member = '' then
-        return 0;   -- nobody reads by the group's own row
-    end if;
-    for v_part in
-        select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.n
-        from (
-            select (c).from_offset, (c).to_offset, case
-                when (c).picked is not null
-                    then (select count(*) from unnest((c).picked) p where p < _move_cursor.to_offset)
-                else least((c).to_offset, _move_cursor.to_offset) - (c).from_offset
-                    - (select count(*) from unnest((c).settled) s where s < _move_cursor.to_offset)
-            end as n
-            from unnest(v_cursor.claims) c
-            union all
-            select v_cursor.claimed, _move_cursor.to_offset, _move_cursor.to_offset - v_cursor.claimed
-        ) as r
-        where r.from_offset < _move_cursor.to_offset
-    loop
-        v_left_out := v_left_out + v_part.n;
-        perform mqpg._note_jump(
-            _move_cursor.subscription, _move_cursor.queue_id, v_part.from_offset, v_part.to_offset,
-            _move_cursor.why);
-    end loop;
-    if v_seek and _move_cursor.to_offset < v_cursor.claimed then
-        delete from mqpg.jump j
-        where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
-            and j.from_offset >= _move_cursor.to_offset;
-        update mqpg.jump j set to_offset = _move_cursor.to_offset
-        where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
-            and j.to_offset > _move_cursor.to_offset;
-        perform mqpg._note_jump(
-            _move_cursor.subscription, _move_cursor.queue_id, _move_cursor.to_offset, v_cursor.claimed,
-            _move_cursor.why, true);
-    end if;
-    return v_left_out;
-end
-$$;
-comment on function mqpg._move_cursor(mqpg.subscription, int, bigint, text) is 'Internal: move a cursor to an offset';
-
--- functions/internal/_note_jump.sql
--- Notes that a subscription leaves out offsets for good (see the table jump); an expiry goes on in the row of the
--- one before, since receive() makes many small ones.
--- Locks: the row. Cost: one insert or update.
-create function mqpg._note_jump(
-    subscription mqpg.subscription, queue_id int, from_offset bigint, to_offset bigint, why text,
-    back boolean default false
-) returns void
-language plpgsql as $$
-begin
-    if _note_jump.from_offset >= _note_jump.to_offset then
-        return;
-    end if;
-    if _note_jump.why = 'expired' then
-        update mqpg.jump j set to_offset = _note_jump.to_offset, at = clock_timestamp()
-        where j.subscription_id = (_note_jump.subscription).subscription_id and j.queue_id = _note_jump.queue_id
-            and j.to_offset = _note_jump.from_offset and j.why = 'expired' and not j.back;
-        if found then
-            return;
-        end if;
-    end if;
-    insert into mqpg.jump (
-        subscription_id, topic_id, consumer_group, member, topic, queue_id, from_offset, to_offset, why, back)
-    select (_note_jump.subscription).subscription_id, t.topic_id, (_note_jump.subscription).consumer_group,
-        (_note_jump.subscription).member, t.name, _note_jump.queue_id, _note_jump.from_offset, _note_jump.to_offset,
-        _note_jump.why, _note_jump.back
-    from mqpg.topic t where t.topic_id = (_note_jump.subscription).topic_id;
-end
-$$;
-comment on function mqpg._note_jump(mqpg.subscription, int, bigint, bigint, text, boolean) is
-    'Internal: note offsets that a subscription leaves out';
-
--- functions/internal/_offset_at.sql
--- The first offset of a queue that was appended at or after a time, that is, became visible then; the next offset
--- where there is none. Found by halving over ticks and then over the queue's rows, whose ticks ascend with the
--- offsets: the log is not read.
--- Locks: none. Cost: about 30 index lookups for the tick, and log2(messages) for the queue.
-create function mqpg._offset_at(topic_id int, queue_id int, subscription_id int, at timestamptz) returns bigint
-language plpgsql stable as $$
-declare
-    v_tick_id bigint := mqpg._tick_at(_offset_at.at);
-    v_low bigint := mqpg._oldest(_offset_at.topic_id, _offset_at.queue_id, _offset_at.subscription_id);
-    v_high bigint := mqpg._tail(_offset_at.topic_id, _offset_at.queue_id, _offset_at.subscription_id);
-    v_middle bigint;
-    v_row record;
-begin
-    while v_low < v_high loop
-        v_middle := v_low + (v_high - v_low) / 2;
-        select c.base_offset, c.n, c.tick_id into v_row from mqpg.consume_queue c
-        where c.topic_id = _offset_at.topic_id and c.queue_id = _offset_at.queue_id
-            and c.subscription_id = _offset_at.subscription_id and c.base_offset + c.n > v_middle
-            and c.base_offset > v_middle - 4096     -- a row's greatest length
-        order by c.base_offset limit 1;
-        if v_row.tick_id >= v_tick_id then
-            v_high := greatest(least(v_middle, v_row.base_offset), v_low);
-        else
-            v_low := v_row.base_offset + v_row.n;
-        end if;
-    end loop;
-    return v_low;
-end
-$$;
-comment on function mqpg._offset_at(int, int, int, timestamptz) is
-    'Internal: the first offset that became visible at or after a time';
-
--- functions/internal/_next_claim.sql
--- Which of a queue's claims the next receive takes over: its place among `claims`; 0: none, fresh messages
--- are next; -1: nothing is to be had. What a lease that ran out left behind, or was given back, goes first.
--- exclusive, broadcast: an open claim holds the queue. pinned: what its owner left open is taken over without
--- waiting for the lease, as nobody else may have it. shared: up to 64 claims are open, a new one needs a place.
--- A failed message that waits for its back-off (negative epoch) holds the queue under block_queue only.
--- Locks: none. Cost: linear in the claims.
-create function mqpg._next_claim(subscription mqpg.subscription, claims mqpg.claim []) returns int
-language plpgsql volatile as $$
-declare
-    v_mode text := (_next_claim.subscription).mode;
-    v_now timestamptz := clock_timestamp();
-    v_claim mqpg.claim;
-    v_nth int := 0;
-    v_open int := 0;
-    v_free int;         -- the first that was given back
-    v_expired int;      -- the first whose lease is over (pinned: any that has one)
-begin
-    foreach v_claim in array _next_claim.claims loop
-        v_nth := v_nth + 1;
-        if v_claim.epoch > 0 then
-            v_open := v_open + 1;
-            if v_claim.lease_until <= v_now or v_mode = 'pinned' then
-                v_expired := coalesce(v_expired, v_nth);
-            elsif v_mode <> 'shared' then
-                return -1;
-            end if;
-        elsif v_claim.lease_until <= v_now then
-            v_free := coalesce(v_free, v_nth);
-        elsif (_next_claim.subscription).on_failure = 'block_queue' then
-            return -1;
-        end if;
-    end loop;
-    if v_mode = 'shared' and v_open >= 64 then
-        return coalesce(v_expired, -1);
-    end if;
-    return coalesce(least(v_free, v_expired), 0);
-end
-$$;
-comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim [])
-    is 'Internal: claim that the next receive takes over';
-
--- functions/internal/_oldest.sql
--- The oldest offset of a queue that can still be read; its next one where nothing is left. It is that of the oldest
--- row, or where keep() found that nobody needs what lies before (see queue_tail).
--- Locks: none. Cost: one index lookup a partition, and one more. (plpgsql, not sql: its plans are kept.)
-create function mqpg._oldest(topic_id int, queue_id int, subscription_id int) returns bigint
-language plpgsql stable as $$
-declare
-    v_oldest bigint;
-begin
-    select c.base_offset into v_oldest
-    from mqpg.consume_queue c
-    where c.topic_id = _oldest.topic_id and c.queue_id = _oldest.queue_id
-        and c.subscription_id = _oldest.subscription_id
-    order by c.base_offset limit 1;
-    return greatest(
-        coalesce(v_oldest, mqpg._tail(_oldest.topic_id, _oldest.queue_id, _oldest.subscription_id)),
-        (select q.oldest_offset from mqpg.queue_tail q
-         where q.topic_id = _oldest.topic_id and q.queue_id = _oldest.queue_id
-            and q.subscription_id = _oldest.subscription_id));
-end
-$$;
-comment on function mqpg._oldest(int, int, int) is 'Internal: oldest readable offset of a queue';
-
--- functions/internal/_open_claim.sql
--- Locks the queue of a receipt and finds its claim (I8). A receipt is good until somebody else takes the
--- range over: a late one that nobody overtook still counts.
--- Locks: as _lock_cursor. Cost: one cursor version read, two where the delivery was settled in part.
--- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
-create function mqpg._open_claim(
-    receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
-    out rest mqpg.claim []
-)
-language plpgsql as $$
-declare
-    v_receipt record;
-    v_claim mqpg.claim;
-    v_waited boolean;
-begin
-    v_receipt := mqpg._parse_receipt(_open_claim.receipt);
-    select s.* into _open_claim.subscription from mqpg.subscription s
-    where s.subscription_id = v_receipt.subscription_id;
-    if not found then
-        raise exception using errcode = 'MQ007', message = format(
-            'receipt %L belongs to no subscription here', _open_claim.receipt);
-    end if;
-    v_waited := mqpg._lock_cursor(v_receipt.subscription_id, v_receipt.queue_id);
-    _open_claim.last_version := mqpg._cursor(v_receipt.subscription_id, v_receipt.queue_id);
-    if (_open_claim.last_version).version is null or v_receipt.epoch / 1048576 > (_open_claim.last_version).version then
-        raise exception using errcode = 'MQ007', message = format(
-            'receipt %L was not issued here', _open_claim.receipt);
-    end if;
-    _open_claim.rest := '{}';
-    foreach v_claim in array (_open_claim.last_version).claims loop
-        if v_claim.epoch = v_receipt.epoch and v_claim.from_offset >= v_receipt.from_offset
-            and v_claim.to_offset <= v_receipt.to_offset then
-            _open_claim.claim := v_claim;
-        else
-            _open_claim.rest := _open_claim.rest || v_claim;
-        end if;
-    end loop;
-    -- bounds that are not the claim's: it is gone, settled in part, or the receipt was changed
-    if ((_open_claim.claim).from_offset = v_receipt.from_offset
-        and (_open_claim.claim).to_offset = v_receipt.to_offset) is not true then
-        perform mqpg._check_issued(
-            _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
-            v_receipt.to_offset);
-        if (_open_claim.claim).epoch is null then
-            perform mqpg._refuse_receipt(
-                _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch);
-        end if;
-    end if;
-end
-$$;
-comment on function mqpg._open_claim(text) is 'Internal: the claim that a receipt stands for, locked';
-
--- functions/internal/_pack_claims.sql
--- Claims that nobody holds for messages given one by one: those with the same count of deliveries, key and time that
--- they wait for share one ('-infinity': free).
--- Locks: none. Cost: linear in the messages.
-create function mqpg._pack_claims(
-    version bigint, offsets bigint [], deliveries int [], keys text [], untils timestamptz []
-) returns mqpg.claim []
-language sql immutable as $$
-    select coalesce(array_agg(row(
-        -_pack_claims.version - 1, g.first, g.last + 1, g.deliveries, g.until, null, null,
-        case when g.last - g.first + 1 > cardinality(g.offsets) then g.offsets end, g.key
-    )::mqpg.claim order by g.first), '{}')
-    from (
-        select min(u.o) as first, max(u.o) as last, array_agg(u.o order by u.o) as offsets, u.deliveries, u.key, u.until
-        from unnest(_pack_claims.offsets, _pack_claims.deliveries, _pack_claims.keys, _pack_claims.untils)
-            as u(o, deliveries, key, until)
-        group by u.deliveries, u.key, u.until
-    ) as g
-$$;
-comment on function mqpg._pack_claims(bigint, bigint [], int [], text [], timestamptz [])
-    is 'Internal: free claims for single messages';
-
--- functions/internal/_is_handle.sql
--- Whether a text has the form of a handle, so that its parts may be cast.
--- Locks: none. Cost: one regular expression (inlined).
-create function mqpg._is_handle(handle text) returns boolean
-language sql immutable as $$
-    -- no leading zeros: a handle is one text, since ledgers are keyed by it; lengths apart: a pattern
-    -- with {1,18} costs three times as much
-    select _is_handle.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
-        and length(split_part(_is_handle.handle, '.', 1)) = 12
-        and length(split_part(_is_handle.handle, '.', 2)) <= 9
-        and length(split_part(_is_handle.handle, '.', 3)) <= 18
-        and length(split_part(_is_handle.handle, '.', 4)) = 32
-$$;
-comment on function mqpg._is_handle(text) is 'Internal: whether a text has the form of a handle';
-
--- functions/internal/_parse_handle.sql
--- The parts of a handle; all null where the text is no handle.
--- Locks: none. Cost: one regular expression.
-create function mqpg._parse_handle(
-    handle text, out broker_id text, out incarnation int, out message_id bigint, out nonce uuid
-)
-language plpgsql immutable as $$
-begin
-    if mqpg._is_handle(_parse_handle.handle) then
-        broker_id := split_part(_parse_handle.handle, '.', 1);
-        incarnation := split_part(_parse_handle.handle, '.', 2)::int;
-        message_id := split_part(_parse_handle.handle, '.', 3)::bigint;
-        nonce := split_part(_parse_handle.handle, '.', 4)::uuid;
-    end if;
-end
-$$;
-comment on function mqpg._parse_handle(text) is 'Internal: parts of a handle, nulls if malformed';
-
--- functions/internal/_parse_handles.sql
+-- functions/transact/_parse_handles.sql
 -- As _parse_handle, for many at once: place, broker, incarnation, message id and nonce of those that are handles.
 -- Locks: none. Cost: one regular expression each.
 create function mqpg._parse_handles(handles text [])
@@ -2788,363 +3718,7 @@ language sql immutable as $$
 $$;
 comment on function mqpg._parse_handles(text []) is 'Internal: parts of many handles';
 
--- functions/internal/_parse_receipt.sql
--- The parts of a receipt; MQ007 where the text is none.
--- Locks: none. Cost: one regular expression.
-create function mqpg._parse_receipt(
-    receipt text, out subscription_id int, out queue_id int, out epoch bigint, out from_offset bigint,
-    out to_offset bigint
-)
-language plpgsql immutable as $$
-begin
-    if _parse_receipt.receipt is null then
-        raise exception using errcode = 'MQ001', message = 'receipt must not be null';
-    end if;
-    if _parse_receipt.receipt !~ '^[0-9]{1,9}\.(-1|[0-9]{1,4})\.[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}$' then
-        raise exception using errcode = 'MQ007',
-            message = format('%L is not a receipt', left(_parse_receipt.receipt, 100));
-    end if;
-    subscription_id := split_part(_parse_receipt.receipt, '.', 1)::int;
-    queue_id := split_part(_parse_receipt.receipt, '.', 2)::int;
-    epoch := split_part(_parse_receipt.receipt, '.', 3)::bigint;
-    from_offset := split_part(_parse_receipt.receipt, '.', 4)::bigint;
-    to_offset := split_part(_parse_receipt.receipt, '.', 5)::bigint;
-end
-$$;
-comment on function mqpg._parse_receipt(text) is 'Internal: parts of a receipt';
-
--- functions/internal/_position.sql
--- The offset that a position names on one queue: earliest (the oldest that is left), latest (the next one), or a
--- time: the first message that became visible then or later; a time to come is latest.
--- Locks: none. Cost: one index lookup a partition; for a time see _offset_at().
-create function mqpg._position(topic_id int, queue_id int, subscription_id int, target text) returns bigint
-language plpgsql stable as $$
-begin
-    return case _position.target
-        when 'earliest' then mqpg._oldest(_position.topic_id, _position.queue_id, _position.subscription_id)
-        when 'latest' then mqpg._tail(_position.topic_id, _position.queue_id, _position.subscription_id)
-        else mqpg._offset_at(_position.topic_id, _position.queue_id, _position.subscription_id,
-            _position.target::timestamptz)
-    end;
-end
-$$;
-comment on function mqpg._position(int, int, int, text) is 'Internal: offset that a position names';
-
--- functions/internal/_pick.sql
--- Looks through fresh messages of a queue for those that the subscription's filter chooses: up to `most` of them,
--- and where the look ended. Goes on over what does not match, in growing steps: over about 4096 offsets, and while
--- nothing is found to the tail, or for the setting filter_time. What lies before `upto` and is not picked is done with.
--- Locks: none. Cost: reads and evaluates what it passes. Errors: MQ014, 40001.
-create function mqpg._pick(
-    subscription mqpg.subscription, queue_id int, from_offset bigint, tail bigint, most int,
-    out picked bigint [], out upto bigint
-)
-language plpgsql as $$
-declare
-    v_until timestamptz := clock_timestamp() + mqpg._setting('filter_time')::interval;
-    v_step int := _pick.most;
-    v_to bigint;
-begin
-    picked := '{}';
-    upto := _pick.from_offset;
-    loop
-        v_to := least(upto + v_step, _pick.tail);
-        picked := picked || (mqpg._chosen(_pick.subscription, _pick.queue_id, upto, v_to)).offsets;
-        upto := v_to;
-        exit when cardinality(picked) >= _pick.most or (picked <> '{}' and upto - _pick.from_offset >= 4096)
-            or upto >= _pick.tail or clock_timestamp() >= v_until;
-        v_step := least(v_step * 2, 4096);
-    end loop;
-    if cardinality(picked) > _pick.most then
-        picked := picked[:_pick.most];
-        upto := picked[_pick.most] + 1;
-    end if;
-end
-$$;
-comment on function mqpg._pick(mqpg.subscription, int, bigint, bigint, int)
-    is 'Internal: next messages that a filter chooses';
-
--- functions/internal/_picked_runs.sql
--- Runs (see _runs) cut to where they hold one of the picked offsets; runs without any are left out.
--- Locks: none. Cost: runs times picked offsets.
-create function mqpg._picked_runs(
-    picked bigint [], inout ids bigint [], inout bodies bigint [], inout offsets bigint [], inout lengths int [],
-    inout attempts int [], inout lowest bigint, inout highest bigint
-)
-language sql immutable as $$
-    select array_agg(r.id + p.first - r.first_offset order by r.o),
-        array_agg(r.body + p.first - r.first_offset order by r.o),
-        array_agg(p.first order by r.o), array_agg((p.last - p.first + 1)::int order by r.o),
-        array_agg(r.attempt order by r.o), min(r.body) / 1024, max(r.body) / 1024
-    from unnest(_picked_runs.ids, _picked_runs.bodies, _picked_runs.offsets, _picked_runs.lengths, _picked_runs.attempts)
-        with ordinality as r(id, body, first_offset, n, attempt, o)
-    cross join lateral (
-        select min(u.u) as first, max(u.u) as last from unnest(_picked_runs.picked) as u
-        where u.u >= r.first_offset and u.u < r.first_offset + r.n
-    ) as p
-    where p.first is not null
-$$;
-comment on function mqpg._picked_runs(
-    bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is 'Internal: runs cut to picked offsets';
-
--- functions/internal/_producer_group.sql
--- The producer group of that name, or MQ001/MQ002/MQ004.
--- Locks: none. Cost: one index lookup.
-create function mqpg._producer_group(producer_group text) returns mqpg.producer_group
-language plpgsql stable as $$
-declare
-    v_group mqpg.producer_group;
-begin
-    select g.* into v_group from mqpg.producer_group g where g.name = _producer_group.producer_group;
-    if not found then
-        perform mqpg._check_name('producer_group', _producer_group.producer_group);
-        raise exception using errcode = 'MQ004',
-            message = format('producer group %L does not exist', _producer_group.producer_group),
-            hint = 'create_producer_group() makes one.';
-    end if;
-    return v_group;
-end
-$$;
-comment on function mqpg._producer_group(text) is 'Internal: producer group by name, or an error';
-
--- functions/internal/_queue_of.sql
--- The queue of a key: same key, same queue.
--- Locks: none. Cost: one hash.
-create function mqpg._queue_of(key text, queues int) returns smallint
-language sql immutable as $$
-    select ((hashtextextended(_queue_of.key, 0) & 9223372036854775807) % _queue_of.queues)::smallint
-$$;
-comment on function mqpg._queue_of(text, int) is 'Internal: queue of a key';
-
--- The queue of a batch without keys: a hash of its id, since decisions draw from the same sequence and a
--- plain remainder would favour some queues.
-create function mqpg._queue_of(batch_id bigint, queues int) returns smallint
-language sql immutable as $$
-    select ((hashint8extended(_queue_of.batch_id, 0) & 9223372036854775807) % _queue_of.queues)::smallint
-$$;
-comment on function mqpg._queue_of(bigint, int) is 'Internal: queue of a batch without keys';
-
--- functions/internal/_refuse_receipt.sql
--- Says what became of a receipt whose claim is gone: MQ009 where the claim was taken over, MQ008 where it was
--- settled or given back. The history of the cursor tells; where that is dropped, it counts as spent.
--- Locks: none. Cost: the cursor's versions since the claim; an error path only.
-create function mqpg._refuse_receipt(receipt text, subscription_id int, queue_id int, epoch bigint) returns void
-language plpgsql as $$
-declare
-    v_action "char";
-begin
-    select c.action into v_action from mqpg.cursor c
-    where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
-        and c.version > _refuse_receipt.epoch / 1048576
-        and not exists (select from unnest(c.claims) k where k.epoch = _refuse_receipt.epoch)
-    order by c.version limit 1;
-    if v_action in ('t', 'd', 'u', 'q', 'i') then
-        raise exception using errcode = 'MQ009', message = format(
-            'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
-    end if;
-    raise exception using errcode = 'MQ008', message = format(
-        'receipt %L is spent: its messages are settled or given back', _refuse_receipt.receipt);
-end
-$$;
-comment on function mqpg._refuse_receipt(text, int, int, bigint) is 'Internal: error for a receipt without a claim';
-
--- functions/internal/_runs.sql
--- The runs of message ids at offsets from_offset .. to_offset - 1 of a queue, cut to that range, in order, as
--- arrays of one length: first message id, where its body lies, first offset, length, attempt. lowest and
--- highest are the batch ids between which the bodies lie: whoever reads them names these, so that the other
--- segments are pruned before the reading begins.
--- Locks: none. Cost: one index lookup a partition of consume_queue.
-create function mqpg._runs(
-    topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint,
-    out ids bigint [], out bodies bigint [], out offsets bigint [], out lengths int [], out attempts int [],
-    out lowest bigint, out highest bigint
-)
-language plpgsql stable as $$
-begin
-    select array_agg(r.first_id + r.skip order by r.first_offset), array_agg(r.body + r.skip order by r.first_offset),
-        array_agg(r.first_offset + r.skip order by r.first_offset),
-        array_agg((least(r.first_offset + r.n, _runs.to_offset) - r.first_offset - r.skip)::int
-            order by r.first_offset),
-        array_agg(r.attempt::int order by r.first_offset), min(r.body) / 1024, max(r.body) / 1024
-    into _runs.ids, _runs.bodies, _runs.offsets, _runs.lengths, _runs.attempts, _runs.lowest, _runs.highest
-    from (
-        select u.first_id, coalesce(u.deliver_id, u.first_id) as body, u.attempt,
-            c.base_offset + u.start as first_offset, coalesce(c.starts[u.i + 1], c.n) - u.start as n,
-            greatest(_runs.from_offset - c.base_offset - u.start, 0) as skip
-        from mqpg.consume_queue c,
-            unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
-                with ordinality as u(first_id, start, deliver_id, attempt, i)
-        where c.topic_id = _runs.topic_id and c.queue_id = _runs.queue_id
-            and c.subscription_id = _runs.subscription_id
-            and c.base_offset >= (
-                select b.base_offset from mqpg.consume_queue b
-                where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
-                    and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
-                order by b.base_offset desc limit 1)
-            and c.base_offset < _runs.to_offset
-        offset 0
-    ) as r
-    where r.first_offset < _runs.to_offset and r.first_offset + r.n > _runs.from_offset;
-end
-$$;
-comment on function mqpg._runs(int, int, int, bigint, bigint) is 'Internal: runs of ids in a range of offsets';
-
--- functions/internal/_seek_position.sql
--- The offset that seek() goes to on one queue of a subscription (-1: its retry lane).
--- Locks: none. Cost: see _position(). Errors: MQ013.
-create function mqpg._seek_position(subscription mqpg.subscription, queue_id int, target text, is_offset boolean)
-returns bigint
-language plpgsql as $$
-declare
-    v_topic_id int := (_seek_position.subscription).topic_id;
-    v_lane int := case _seek_position.queue_id when -1 then (_seek_position.subscription).subscription_id else 0 end;
-    v_tail bigint;
-begin
-    if not _seek_position.is_offset then
-        return mqpg._position(v_topic_id, _seek_position.queue_id, v_lane, _seek_position.target);
-    end if;
-    v_tail := mqpg._tail(v_topic_id, _seek_position.queue_id, v_lane);
-    if _seek_position.target::numeric not between 0 and v_tail then
-        raise exception using errcode = 'MQ013', message = format(
-            'target must lie between 0 and the next offset %s of queue %s, not %s', v_tail, _seek_position.queue_id,
-            _seek_position.target);
-    end if;
-    return greatest(
-        _seek_position.target::bigint, mqpg._oldest(v_topic_id, _seek_position.queue_id, v_lane));
-end
-$$;
-comment on function mqpg._seek_position(mqpg.subscription, int, text, boolean) is 'Internal: where seek() goes';
-
--- functions/internal/_setting.sql
--- Value of a server-wide setting as text.
--- Locks: none. Cost: one index lookup in a tiny table.
-create function mqpg._setting(name text) returns text
-language sql stable as $$
-    select s.value from mqpg.settings s where s.name = _setting.name
-$$;
-comment on function mqpg._setting(text) is 'Internal: value of a server-wide setting';
-
--- functions/internal/_dedup_slot.sql
--- The slot of dedup that is current: slots are numbered in lengths of the window, null: the setting dedup_window.
--- Locks: none. Cost: one index lookup in a tiny table.
-create function mqpg._dedup_slot(dedup_window interval default null) returns bigint
-language sql volatile as $$
-    select floor(extract(epoch from clock_timestamp())
-        / extract(epoch from coalesce(_dedup_slot.dedup_window, mqpg._setting('dedup_window')::interval)))::bigint
-$$;
-comment on function mqpg._dedup_slot(interval) is 'Internal: current slot of dedup ids';
-
--- functions/internal/_settle_offsets.sql
--- What is left of a claim when offsets of it are settled: its ends move over settled ones, and it is null when
--- nothing is left. Works for a claim whose bounds were moved inwards, too.
--- Locks: none. Cost: linear in the offsets settled or picked.
-create function mqpg._settle_offsets(claim mqpg.claim, offsets bigint []) returns mqpg.claim
-language plpgsql immutable as $$
-declare
-    v_claim mqpg.claim := _settle_offsets.claim;
-    v_settled bigint [];
-begin
-    if v_claim.picked is not null then
-        v_claim.picked := array(
-            select p from unnest(v_claim.picked) p
-            where p >= v_claim.from_offset and p < v_claim.to_offset
-            except all select o from unnest(_settle_offsets.offsets) o
-            order by 1);
-        v_claim.from_offset := v_claim.picked[1];
-        v_claim.to_offset := v_claim.picked[cardinality(v_claim.picked)] + 1;
-        if v_claim.picked = '{}' then
-            return null;
-        elsif cardinality(v_claim.picked) = v_claim.to_offset - v_claim.from_offset then
-            v_claim.picked := null;
-        end if;
-        return v_claim;
-    end if;
-    v_settled := coalesce(v_claim.settled, '{}') || _settle_offsets.offsets;
-    while v_claim.from_offset < v_claim.to_offset and v_claim.from_offset = any(v_settled) loop
-        v_claim.from_offset := v_claim.from_offset + 1;
-    end loop;
-    v_claim.settled := array(
-        select s from unnest(v_settled) s
-        where s >= v_claim.from_offset and s < v_claim.to_offset order by s);
-    if v_claim.settled = '{}' then
-        v_claim.settled := null;
-    end if;
-    return case when v_claim.from_offset < v_claim.to_offset then v_claim end;
-end
-$$;
-comment on function mqpg._settle_offsets(mqpg.claim, bigint []) is 'Internal: a claim less settled offsets';
-
--- functions/internal/_store.sql
--- Writes messages of one topic into the commit log and returns their ids in argument order.
--- Messages without key share a record batch; keyed ones make one for each queue touched; a piece over 1024
--- messages or about 256 KiB begins another. Pieces take ascending batch ids in argument order, so messages
--- of one key never change places. kind 'd' also writes when they are due.
--- Locks: none beyond the new rows. Cost: one row a piece.
-create function mqpg._store(
-    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
-    visible_at timestamptz default null, producer_group_id int default null, incarnation int default null,
-    nonce uuid default null, check_at timestamptz default null, delay interval default null
-) returns bigint []
-language plpgsql as $$
-declare
-    v_xid xid8 := pg_current_xact_id();    -- before any batch id is drawn
-    v_now timestamptz := clock_timestamp();
-    v_piece record;
-    v_batch bigint;
-    v_queue smallint;
-    v_ids bigint [] := array_fill(null::bigint, array[cardinality(_store.payloads)]);
-    v_position int;
-begin
-    for v_piece in
-        with message as (
-            select u.o, u.p, u.k, u.t, u.h, octet_length(u.p) as size,
-                case when u.k is null then -1 else mqpg._queue_of(u.k, _store.topic.queues) end as lane
-            from unnest(_store.payloads, _store.keys, _store.tags, _store.headers)
-                with ordinality as u(p, k, t, h, o)
-        ),
-        placed as (
-            select m.*, row_number() over w - 1 as rank, sum(m.size) over w - m.size as bytes_before
-            from message m window w as (partition by m.lane order by m.o)
-        )
-        select p.lane, count(*)::int as n, array_agg(p.o::int order by p.o) as ordinals,
-            array_agg(p.p order by p.o) as payloads,
-            case when count(p.k) > 0 then array_agg(p.k order by p.o) end as keys,
-            case when count(p.t) > 0 then array_agg(p.t order by p.o) end as tags,
-            case when count(p.h) > 0 then array_agg(p.h order by p.o) end as headers
-        from placed p
-        group by p.lane, p.rank / 1024, (p.bytes_before / 262144)::int
-        order by min(p.o)
-    loop
-        v_batch := nextval('mqpg.batch_id');
-        v_queue := case
-            when v_piece.lane >= 0 then v_piece.lane
-            else mqpg._queue_of(v_batch, _store.topic.queues)
-        end;
-        insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
-            delay, keys, tags, headers, payloads, relay)
-        values (
-            v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, _store.incarnation, v_queue,
-            v_piece.n, _store.kind, _store.nonce, _store.check_at, _store.delay,
-            v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json [],
-            case when _store.kind = 'h' and _store.topic.kind = 'relay' then true end);
-        if _store.kind = 'd' then
-            insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-            values (_store.visible_at, v_xid, v_batch * 1024, v_piece.n, v_now, _store.topic.topic_id, v_queue);
-        end if;
-        for v_position in 1..v_piece.n loop
-            v_ids[v_piece.ordinals[v_position]] := v_batch * 1024 + v_position - 1;
-        end loop;
-    end loop;
-    return v_ids;
-end
-$$;
-comment on function mqpg._store(
-    mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, int, uuid, timestamptz, interval
-) is 'Internal: write messages into the commit log as record batches';
-
--- functions/internal/_store_finals.sql
+-- functions/transact/_store_finals.sql
 -- Writes the final payloads of a commit_batch, for the halves which that call decided: a handle named
 -- twice keeps the payload of its first place.
 -- Locks: none beyond the new rows. Cost: one row a final payload. Errors: MQ010, 22P02 (not JSON).
@@ -3174,976 +3748,6 @@ $$;
 comment on function mqpg._store_finals(xid8, timestamptz, bigint [], text [], bigint [], bigint [], bigint [])
     is 'Internal: write the final payloads of a commit_batch';
 
--- functions/internal/_store_once.sql
--- Stores messages of which some carry a dedup id: each is a record batch of its own, and a repeated id
--- stores nothing and gives the first message's id. Ids are in argument order.
--- Locks: as _first_sends. Cost: a row a message. Errors: as _first_sends.
-create function mqpg._store_once(
-    topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
-    dedup_ids text [], visible_at timestamptz
-) returns bigint []
-language plpgsql as $$
-declare
-    v_xid xid8 := pg_current_xact_id();    -- before any batch id is drawn
-    v_now timestamptz := clock_timestamp();
-    v_ids bigint [] := '{}';
-    v_first bigint [];
-begin
-    for v_i in 1..cardinality(_store_once.payloads) loop
-        v_ids[v_i] := nextval('mqpg.batch_id') * 1024;
-    end loop;
-    v_first := mqpg._first_sends(_store_once.topic.topic_id, _store_once.dedup_ids, v_ids);
-    with message as (
-        select u.m / 1024 as batch_id, u.p, u.k, u.t, u.h, case
-            when u.k is null then mqpg._queue_of(u.m / 1024, _store_once.topic.queues)
-            else mqpg._queue_of(u.k, _store_once.topic.queues)
-        end as queue_id
-        from unnest(v_ids, v_first, _store_once.payloads, _store_once.keys, _store_once.tags, _store_once.headers)
-            as u(m, f, p, k, t, h)
-        where u.f is null
-    ),
-    stored as (
-        insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
-        select m.batch_id, v_xid, v_now, _store_once.topic.topic_id, m.queue_id, 1, _store_once.kind,
-            case when m.k is not null then array[m.k] end, case when m.t is not null then array[m.t] end,
-            case when m.h is not null then array[m.h] end, array[m.p::json]
-        from message m
-    )
-    insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-    select _store_once.visible_at, v_xid, m.batch_id * 1024, 1, v_now, _store_once.topic.topic_id, m.queue_id
-    from message m
-    where _store_once.kind = 'd';
-    return (select array_agg(coalesce(u.f, u.m) order by u.o)
-        from unnest(v_ids, v_first) with ordinality as u(m, f, o));
-end
-$$;
-comment on function mqpg._store_once(
-    mqpg.topic, "char", text [], text [], text [], jsonb [], text [], timestamptz
-) is 'Internal: write messages with dedup ids into the commit log';
-
--- functions/internal/_subscription.sql
--- The subscription of a consumer group to a topic (of a broadcast group its own row, no member's), or an error:
--- MQ001, MQ002, MQ003, MQ005.
--- Locks: none. Cost: two index lookups.
-create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
-language plpgsql stable as $$
-declare
-    v_topic mqpg.topic := mqpg._topic(_subscription.topic);
-    v_subscription mqpg.subscription;
-begin
-    select s.* into v_subscription from mqpg.subscription s
-    where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group
-        and s.member = '';
-    if not found then
-        perform mqpg._check_name('consumer_group', _subscription.consumer_group);
-        raise exception using errcode = 'MQ005', message = format(
-            'consumer group %L has no subscription to topic %L', _subscription.consumer_group, _subscription.topic),
-            hint = 'subscribe() makes one.';
-    end if;
-    return v_subscription;
-end
-$$;
-comment on function mqpg._subscription(text, text) is 'Internal: subscription by names, or an error';
-
--- functions/internal/_take_letters.sql
--- Takes dead letters out: all of a consumer group, those of message_ids, or those that a jsonpath chooses; the oldest
--- ids first, up to max_messages. They go to former_letter with their fate, and are returned. Each is taken by one
--- caller: a second one waits for the first and finds it gone.
--- Locks: the letters' rows, in the order of their ids. Cost: one delete and one insert a letter; with a filter one row
--- of the commit log for each letter looked at. Errors: MQ001, MQ003, MQ005, MQ020.
-create function mqpg._take_letters(
-    consumer_group text, topic text, message_ids bigint [], filter jsonpath, max_messages int, fate text
-) returns setof mqpg.dead_letter
-language plpgsql as $$
-declare
-    v_group mqpg.subscription := mqpg._subscription(_take_letters.consumer_group, _take_letters.topic);
-begin
-    perform mqpg._check_letters(_take_letters.message_ids, _take_letters.filter);
-    if _take_letters.max_messages is not null then
-        perform mqpg._check_range('max_messages', _take_letters.max_messages, 1, 2147483647);
-    end if;
-    return query
-    with chosen as materialized (
-        select d.subscription_id, d.message_id
-        from mqpg.dead_letter d
-        where d.subscription_id in (
-                select s.subscription_id from mqpg.subscription s
-                where v_group.subscription_id in (s.subscription_id, s.member_of))
-            and (_take_letters.message_ids is null or d.message_id = any(_take_letters.message_ids))
-            and (_take_letters.filter is null or (
-                select mqpg._matches(_take_letters.filter, m.key, m.tag, m.headers, m.payload)
-                from mqpg._message(d.deliver_id) m))
-        order by d.message_id, d.subscription_id
-        limit _take_letters.max_messages
-        for update of d
-    ),
-    taken as (
-        delete from mqpg.dead_letter d using chosen c
-        where d.subscription_id = c.subscription_id and d.message_id = c.message_id
-        returning d.*
-    ),
-    noted as (
-        insert into mqpg.former_letter (subscription_id, message_id, attempts, reason, history, died_at, fate)
-        select t.subscription_id, t.message_id, t.attempts, t.reason, t.history, t.died_at, _take_letters.fate
-        from taken t
-    )
-    select t.* from taken t;
-end
-$$;
-comment on function mqpg._take_letters(text, text, bigint [], jsonpath, int, text) is 'Internal: take dead letters out';
-
--- functions/internal/_tail.sql
--- The offset that the next message of a queue will get. keep() notes the tail of a queue whose rows are
--- all in a partition that it drops, so that a tail never goes back.
--- Locks: none. Cost: one index lookup a partition. (plpgsql, not sql: its plans are kept.)
-create function mqpg._tail(topic_id int, queue_id int, subscription_id int) returns bigint
-language plpgsql stable as $$
-declare
-    v_tail bigint;
-begin
-    select c.base_offset + c.n into v_tail
-    from mqpg.consume_queue c
-    where c.topic_id = _tail.topic_id and c.queue_id = _tail.queue_id and c.subscription_id = _tail.subscription_id
-    order by c.base_offset desc limit 1;
-    if not found then
-        select q.next_offset into v_tail
-        from mqpg.queue_tail q
-        where q.topic_id = _tail.topic_id and q.queue_id = _tail.queue_id
-            and q.subscription_id = _tail.subscription_id;
-    end if;
-    return coalesce(v_tail, 0);
-end
-$$;
-comment on function mqpg._tail(int, int, int) is 'Internal: next offset of a queue';
-
--- functions/internal/_tick_at.sql
--- A tick id such that ticks from it on were made at or after a time, and those before it earlier. Found by halving,
--- for the times of ticks only ever grow.
--- Locks: none. Cost: about 30 index lookups, whatever the number of ticks.
-create function mqpg._tick_at(at timestamptz) returns bigint
-language plpgsql stable as $$
-declare
-    v_low bigint;
-    v_high bigint;
-    v_middle bigint;
-    v_tick record;
-begin
-    select min(t.tick_id), max(t.tick_id) + 1 into v_low, v_high from mqpg.tick t;
-    while v_low < v_high loop
-        v_middle := v_low + (v_high - v_low) / 2;
-        select t.tick_id, t.at into v_tick from mqpg.tick t
-        where t.tick_id >= v_middle order by t.tick_id limit 1;
-        if v_tick.at >= _tick_at.at then
-            v_high := v_middle;
-        else
-            v_low := v_tick.tick_id + 1;
-        end if;
-    end loop;
-    return v_low;
-end
-$$;
-comment on function mqpg._tick_at(timestamptz) is 'Internal: the first tick at or after a time';
-
--- functions/internal/_topic.sql
--- The topic of that name, or MQ001/MQ002/MQ003.
--- Locks: none. Cost: one index lookup.
-create function mqpg._topic(topic text) returns mqpg.topic
-language plpgsql stable as $$
-declare
-    v_topic mqpg.topic;
-begin
-    select t.* into v_topic from mqpg.topic t where t.name = _topic.topic;
-    if not found then
-        perform mqpg._check_name('topic', _topic.topic);
-        raise exception using errcode = 'MQ003', message = format('topic %L does not exist', _topic.topic),
-            hint = 'create_topic() makes one.';
-    end if;
-    return v_topic;
-end
-$$;
-comment on function mqpg._topic(text) is 'Internal: topic by name, or an error';
-
--- functions/internal/_visible_at.sql
--- When a delayed message becomes visible; null: at once. MQ001 for both arguments given, a negative delay,
--- or a time behind the topic's retention.
--- Locks: none. Cost: none to speak of.
-create function mqpg._visible_at(topic mqpg.topic, delay interval, deliver_at timestamptz) returns timestamptz
-language plpgsql as $$
-declare
-    v_now timestamptz := clock_timestamp();
-    v_at timestamptz := coalesce(_visible_at.deliver_at, v_now + _visible_at.delay);
-begin
-    if _visible_at.delay is not null and _visible_at.deliver_at is not null then
-        raise exception using errcode = 'MQ001', message = 'give delay or deliver_at, not both';
-    end if;
-    if _visible_at.delay < interval '0' then
-        raise exception using errcode = 'MQ001',
-            message = format('delay must not be negative, but is %s', _visible_at.delay);
-    end if;
-    if v_at > v_now + _visible_at.topic.retention then
-        raise exception using errcode = 'MQ001', message = format(
-            '%s must lie within the topic''s retention of %s',
-            case when _visible_at.delay is null then 'deliver_at' else 'delay' end, _visible_at.topic.retention);
-    end if;
-    return case when v_at > v_now then v_at end;
-end
-$$;
-comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is 'Internal: due time of a delayed message';
-
--- functions/internal/_waiting.sql
--- How many messages wait in a queue behind, or as, a failed one.
--- Locks: none. Cost: linear in the claims.
-create function mqpg._waiting(claims mqpg.claim []) returns bigint
-language sql immutable as $$
-    select coalesce(sum(coalesce(cardinality(c.picked), c.to_offset - c.from_offset)), 0)::bigint
-    from unnest(_waiting.claims) as c
-    where c.epoch < 0 and c.lease_until > '-infinity'
-$$;
-comment on function mqpg._waiting(mqpg.claim []) is 'Internal: number of messages held back';
-
--- functions/internal/_wait_as_set.sql
--- From here on the transaction waits for locks no longer than the setting lock_timeout; returns how long it waited
--- before, to be put back.
--- Locks: none. Cost: one index lookup in a tiny table.
-create function mqpg._wait_as_set() returns text
-language plpgsql as $$
-declare
-    v_before text := current_setting('lock_timeout');
-begin
-    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
-    return v_before;
-end
-$$;
-comment on function mqpg._wait_as_set() is 'Internal: wait for locks as the setting lock_timeout says';
-
--- functions/internal/_wait_for_cursor.sql
--- Takes a queue's cursor lock for the rest of the transaction, waiting up to 20 ms; false where it was not to be had.
--- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: a subtransaction.
-create function mqpg._wait_for_cursor(subscription_id int, queue_id int) returns boolean
-language plpgsql as $$
-declare
-    v_timeout text := current_setting('lock_timeout');
-begin
-    perform set_config('lock_timeout', '20ms', true);
-    perform pg_advisory_xact_lock(
-        1836150833, _wait_for_cursor.subscription_id * 1024 + _wait_for_cursor.queue_id + 1);
-    perform set_config('lock_timeout', v_timeout, true);
-    return true;
-exception when lock_not_available then
-    return false;
-end
-$$;
-comment on function mqpg._wait_for_cursor(int, int) is 'Internal: take a queue''s cursor lock, waiting a moment';
-
--- functions/internal/_write_cursor.sql
--- Writes the next version of a cursor and returns its number, so that callers may assign it: PERFORM costs an
--- executor run. `claims` come in any order; finished ones are gone from it. A caller whose snapshot is too old
--- to see the newest version loses the race: 40001.
--- Locks: none beyond the new row (callers hold the queue's lock). Cost: one insert.
-create function mqpg._write_cursor(
-    last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim [],
-    failed bigint [] default null, reason text default null
-) returns bigint
-language plpgsql as $$
-declare
-    v_claims mqpg.claim [] := coalesce(_write_cursor.claims, '{}');
-    v_version bigint := _write_cursor.last_version.version + 1;
-begin
-    if cardinality(v_claims) > 1 then
-        v_claims := array(select c from unnest(v_claims) c order by (c).from_offset);
-    end if;
-    insert into mqpg.cursor (
-        subscription_id, queue_id, slot, version, committed, claimed, at, action, epoch, owner, claims, failed,
-        reason)
-    values (
-        _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
-        _write_cursor.last_version.slot, v_version,
-        coalesce((v_claims[1]).from_offset, _write_cursor.claimed), _write_cursor.claimed, clock_timestamp(),
-        _write_cursor.action, _write_cursor.epoch, _write_cursor.owner, v_claims,
-        _write_cursor.failed, _write_cursor.reason)
-    on conflict do nothing;
-    if not found then
-        raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
-    end if;
-    return v_version;
-end
-$$;
-comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [], bigint [], text)
-    is 'Internal: write the next version of a cursor';
-
--- functions/topic/alter_producer_group.sql
--- Changes a producer group; null leaves a value as it is. A new check_after holds for halves prepared
--- from now on. A ledger (checker ledger or url) takes what it does not know for rolled back, so a group does not
--- get another one while halves are undecided (MQ018), and those whose prepare() is still open then are parked when
--- their time has come; a function or an app must know itself what it knows.
--- Locks: the group's row, see _lock_producer_group. Cost: one update; with another ledger, a look at the undecided
--- halves.
--- Errors: MQ001, MQ004, MQ018, 55P03, 40001.
-create function mqpg.alter_producer_group(
-    producer_group text, check_after interval default null, max_checks int default null,
-    on_exhausted text default null, checker text default null, checker_target text default null
-) returns void
-language plpgsql as $$
-declare
-    v_group mqpg.producer_group := mqpg._lock_producer_group(alter_producer_group.producer_group);
-    v_before mqpg.producer_group := v_group;
-begin
-    v_group.check_after := coalesce(alter_producer_group.check_after, v_group.check_after);
-    v_group.max_checks := coalesce(alter_producer_group.max_checks, v_group.max_checks);
-    v_group.on_exhausted := coalesce(alter_producer_group.on_exhausted, v_group.on_exhausted);
-    v_group.checker := coalesce(alter_producer_group.checker, v_group.checker);
-    v_group.checker_target := case
-        when v_group.checker in ('function', 'url')
-            then coalesce(alter_producer_group.checker_target, v_group.checker_target)
-        else alter_producer_group.checker_target
-    end;
-    perform mqpg._check_producer_group(
-        v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,
-        v_group.checker_target);
-    if v_group.checker in ('ledger', 'url')
-        and (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target)
-    then
-        v_group.ledger_since := nextval('mqpg.batch_id');
-        if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
-            or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
-            raise exception using errcode = 'MQ018',
-                message = format('producer group %L has undecided half messages, and another ledger would take those '
-                    'that it does not know for rolled back', v_group.name),
-                hint = 'Let them be decided first (views half_pending and half_parked), or have new ones in another '
-                    'group.';
-        end if;
-    end if;
-    update mqpg.producer_group g set
-        check_after = v_group.check_after,
-        max_checks = v_group.max_checks,
-        on_exhausted = v_group.on_exhausted,
-        checker = v_group.checker,
-        checker_target = v_group.checker_target,
-        ledger_since = v_group.ledger_since
-    where g.producer_group_id = v_group.producer_group_id;
-end
-$$;
-comment on function mqpg.alter_producer_group(text, interval, int, text, text, text) is 'Change a producer group';
-
--- functions/topic/alter_subscription.sql
--- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
--- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
--- between exclusive and shared only: positions and claims of the others mean something else.
--- Locks: the subscription's rows, see _lock_subscription: of two at once the second goes by what the first left.
--- Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020, MQ024, 55P03, 40001.
-create function mqpg.alter_subscription(
-    consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
-    filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
-) returns void
-language plpgsql as $$
-declare
-    v_new mqpg.subscription := mqpg._lock_subscription(alter_subscription.consumer_group, alter_subscription.topic);
-    v_mode text := v_new.mode;
-begin
-    v_new.max_attempts := coalesce(alter_subscription.max_attempts, v_new.max_attempts);
-    v_new.retry_delay := coalesce(alter_subscription.retry_delay, v_new.retry_delay);
-    v_new.filter := coalesce(alter_subscription.filter, v_new.filter);
-    v_new.filter := case when v_new.filter::text <> 'true' then v_new.filter end;
-    v_new.tags := nullif(coalesce(alter_subscription.tags, v_new.tags), '{}');
-    v_new.on_failure := coalesce(alter_subscription.on_failure, v_new.on_failure);
-    v_new.mode := coalesce(alter_subscription.mode, v_new.mode);
-    perform mqpg._check_subscription(v_new);
-    if v_new.mode <> v_mode and array[v_mode, v_new.mode] <@ array['exclusive', 'shared'] is not true then
-        raise exception using errcode = 'MQ001', message = format(
-            'mode may change between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
-            hint = 'unsubscribe() and subscribe() begin anew.';
-    end if;
-    update mqpg.subscription s set
-        max_attempts = v_new.max_attempts,
-        retry_delay = v_new.retry_delay,
-        filter = v_new.filter,
-        tags = v_new.tags,
-        on_failure = v_new.on_failure,
-        mode = v_new.mode
-    where v_new.subscription_id in (s.subscription_id, s.member_of);
-end
-$$;
-comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath, text [], text, text)
-    is 'Change a subscription';
-
--- functions/topic/alter_topic.sql
--- Changes a topic; null leaves a value as it is, and an interval or number of 0 takes a limit or policy away. The
--- number of queues is fixed: another one would send a key to another queue while its older messages still wait in the
--- first. message_ttl: a message that nobody of a group got within that time after it became visible expires for the
--- group; on_expired: skip (it counts as consumed) or dead_letter. Policies for groups that do not read, once the
--- retention is over: lose_after drops what was left unread so long after its segment was closed, lose_over what is
--- over so many bytes of a group's unread messages; keep() reports what was lost.
--- Locks: the topic's row. Cost: one update. Errors: MQ001, MQ003.
-create function mqpg.alter_topic(
-    topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
-    on_expired text default null, lose_after interval default null, lose_over bigint default null
-) returns void
-language plpgsql as $$
-declare
-    v_topic mqpg.topic := mqpg._topic(alter_topic.topic);
-begin
-    if alter_topic.retention is not null then
-        perform mqpg._interval('retention', alter_topic.retention, '1 minute');
-    end if;
-    if alter_topic.max_payload is not null then
-        perform mqpg._check_range('max_payload', alter_topic.max_payload, 1, 268435456);
-    end if;
-    if alter_topic.message_ttl is not null then
-        perform mqpg._interval('message_ttl', alter_topic.message_ttl, '0');
-    end if;
-    if alter_topic.on_expired is not null then
-        perform mqpg._check_one_of('on_expired', alter_topic.on_expired, array['skip', 'dead_letter']);
-    end if;
-    if alter_topic.lose_after is not null then
-        perform mqpg._interval('lose_after', alter_topic.lose_after, '0');
-    end if;
-    if alter_topic.lose_over is not null then
-        perform mqpg._check_range('lose_over', alter_topic.lose_over, 0, 9223372036854775807);
-    end if;
-    update mqpg.topic t set
-        retention = coalesce(alter_topic.retention, t.retention),
-        max_payload = coalesce(alter_topic.max_payload, t.max_payload),
-        message_ttl = nullif(coalesce(alter_topic.message_ttl, t.message_ttl), interval '0'),
-        on_expired = coalesce(alter_topic.on_expired, t.on_expired),
-        lose_after = nullif(coalesce(alter_topic.lose_after, t.lose_after), interval '0'),
-        lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0)
-    where t.topic_id = v_topic.topic_id;
-end
-$$;
-comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint) is
-    'Change a topic: retention, limits, expiry, policies';
-
--- functions/topic/create_producer_group.sql
--- Makes a producer group: how halves of its producers are checked back (protocol T3). Repeated with equal
--- arguments it changes nothing, with others it raises MQ011.
--- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
-create function mqpg.create_producer_group(
-    producer_group text, check_after interval default '60 s', max_checks int default 15,
-    on_exhausted text default 'park', checker text default 'due_checks', checker_target text default null
-) returns void
-language plpgsql as $$
-declare
-    v_group mqpg.producer_group;
-begin
-    perform mqpg._check_producer_group(
-        create_producer_group.producer_group, create_producer_group.check_after, create_producer_group.max_checks,
-        create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target);
-    insert into mqpg.producer_group (name, check_after, max_checks, on_exhausted, checker, checker_target)
-    values (create_producer_group.producer_group, create_producer_group.check_after,
-        create_producer_group.max_checks, create_producer_group.on_exhausted, create_producer_group.checker,
-        create_producer_group.checker_target)
-    on conflict (name) do nothing;
-    if found then
-        return;
-    end if;
-    v_group := mqpg._producer_group(create_producer_group.producer_group);
-    if (v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker, v_group.checker_target)
-        is distinct from (create_producer_group.check_after, create_producer_group.max_checks,
-            create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target)
-    then
-        raise exception using errcode = 'MQ011',
-            message = format('producer group %L exists with other arguments', v_group.name),
-            hint = 'alter_producer_group() changes a group.';
-    end if;
-end
-$$;
-comment on function mqpg.create_producer_group(text, interval, int, text, text, text)
-    is 'Make a producer group and say how its undecided halves are checked; idempotent';
-
--- functions/topic/create_topic.sql
--- Makes a topic. In one of kind 'relay' PREPARE, COMMIT and ROLLBACK of a half travel to the consumers as messages,
--- and their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing,
--- with others it raises MQ011.
--- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
-create function mqpg.create_topic(
-    topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
-) returns void
-language plpgsql as $$
-declare
-    v_topic mqpg.topic;
-begin
-    perform mqpg._check_name('topic', create_topic.topic);
-    perform mqpg._check_range('queues', create_topic.queues, 1, 1000);
-    perform mqpg._interval('retention', create_topic.retention, '1 minute');
-    perform mqpg._check_one_of('kind', create_topic.kind, array['normal', 'relay']);
-    insert into mqpg.topic (name, queues, retention, kind)
-    values (create_topic.topic, create_topic.queues, create_topic.retention, create_topic.kind)
-    on conflict (name) do nothing;
-    if found then
-        return;
-    end if;
-    v_topic := mqpg._topic(create_topic.topic);
-    if (v_topic.queues, v_topic.retention, v_topic.kind)
-        is distinct from (create_topic.queues, create_topic.retention, create_topic.kind) then
-        raise exception using errcode = 'MQ011', message = format(
-            'topic %L exists with queues = %s, retention = %s, kind = %s', v_topic.name, v_topic.queues,
-            v_topic.retention, v_topic.kind), hint = 'alter_topic() changes a topic.';
-    end if;
-end
-$$;
-comment on function mqpg.create_topic(text, int, interval, text) is 'Make a topic with ordered queues; idempotent';
-
--- functions/topic/drop_producer_group.sql
--- Drops a producer group; refuses (MQ018) while one of its halves is undecided, since nobody could be asked. prepare()
--- takes no lock on the group: a half whose transaction is open meanwhile stays undecided, in the view half_pending
--- without a group, until its producer decides or settle() does.
--- Locks: the group's row. Cost: a look at the undecided halves. Errors: MQ004, MQ018.
-create function mqpg.drop_producer_group(producer_group text) returns void
-language plpgsql as $$
-declare
-    v_group mqpg.producer_group := mqpg._producer_group(drop_producer_group.producer_group);
-begin
-    perform from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id for update;
-    if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
-        or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
-        raise exception using errcode = 'MQ018',
-            message = format('producer group %L has undecided half messages', v_group.name),
-            hint = 'Commit, roll back or settle them first; the views half_pending and half_parked list them.';
-    end if;
-    delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
-end
-$$;
-comment on function mqpg.drop_producer_group(text) is 'Drop a producer group without undecided halves';
-
--- functions/topic/drop_topic.sql
--- Drops a topic with its subscriptions. Without force it refuses (MQ012) while a message is undelivered or
--- a half undecided. What is stored goes with its segments; the name used again starts at offset 0.
--- Senders take no lock on the topic, so a message whose transaction is open meanwhile is stored for nothing: the view
--- orphans shows it.
--- Locks: the topic's row. Cost: a look at each queue, at undecided halves and what is delayed. Errors: MQ003, MQ012.
-create function mqpg.drop_topic(topic text, force boolean default false) returns void
-language plpgsql as $$
-declare
-    v_topic mqpg.topic := mqpg._topic(drop_topic.topic);
-    v_tick mqpg.tick;
-begin
-    perform from mqpg.topic t where t.topic_id = v_topic.topic_id for update;
-    if not coalesce(drop_topic.force, false) then
-        if exists (select from mqpg.subscription_lag l where l.topic = v_topic.name and l.lag > 0) then
-            raise exception using errcode = 'MQ012',
-                message = format('topic %L has undelivered messages', v_topic.name),
-                hint = 'force => true drops them.';
-        end if;
-        if exists (select from mqpg.half_pending h where h.topic = v_topic.name)
-            or exists (select from mqpg.half_parked h where h.topic = v_topic.name) then
-            raise exception using errcode = 'MQ012',
-                message = format('topic %L has undecided half messages', v_topic.name),
-                hint = 'force => true drops them.';
-        end if;
-        select k.* into v_tick from mqpg.tick k order by k.tick_id desc limit 1;
-        if exists (
-            select from mqpg.commit_log l
-            where l.topic_id = v_topic.topic_id and l.kind = 'n' and l.batch_id > v_tick.floor_id
-                and not pg_visible_in_snapshot(l.xid, v_tick.snapshot)
-        ) or exists (
-            select from mqpg.op_log o
-            where o.topic_id = v_topic.topic_id and o.op = 'c' and o.visible_at is null
-                and o.xid >= pg_snapshot_xmin(v_tick.snapshot) and not pg_visible_in_snapshot(o.xid, v_tick.snapshot)
-        ) or exists (
-            select from mqpg.delayed d
-            where d.topic_id = v_topic.topic_id
-                and (d.visible_at > v_tick.due_until or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
-                and (d.subscription_id = 0 or exists (
-                    select from mqpg.subscription s where s.subscription_id = d.subscription_id))
-        ) then
-            raise exception using errcode = 'MQ012',
-                message = format('topic %L has messages that are not appended or not due yet', v_topic.name),
-                hint = 'force => true drops them.';
-        end if;
-    end if;
-    delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
-    insert into mqpg.dropped_topic (topic_id, name, forced)
-    values (v_topic.topic_id, v_topic.name, coalesce(drop_topic.force, false));
-end
-$$;
-comment on function mqpg.drop_topic(text, boolean) is
-    'Drop a topic; refuses while something is undelivered or undecided unless forced';
-
--- functions/topic/_set_paused.sql
--- Pauses a topic or one subscription (with a broadcast group all its members), or lets it go on.
--- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
-create function mqpg._set_paused(topic text, consumer_group text, paused boolean) returns void
-language plpgsql as $$
-declare
-    v_topic mqpg.topic := mqpg._topic(_set_paused.topic);
-    v_group mqpg.subscription;
-begin
-    if _set_paused.consumer_group is null then
-        update mqpg.topic t set paused = _set_paused.paused where t.topic_id = v_topic.topic_id;
-        return;
-    end if;
-    v_group := mqpg._subscription(_set_paused.consumer_group, _set_paused.topic);
-    perform mqpg._lock_group(v_group);
-    update mqpg.subscription s set paused = _set_paused.paused
-    where v_group.subscription_id in (s.subscription_id, s.member_of);
-end
-$$;
-comment on function mqpg._set_paused(text, text, boolean) is 'Internal: pause a topic or subscription, or let it go on';
-
--- functions/topic/pause.sql
--- Stops delivery of a topic, or of one subscription to it: receive() returns nothing until resume(). Sends go on, what
--- was handed out can be settled, fetch() (a pure read) goes on. A topic and its subscriptions are paused each for
--- themselves. Repeated it changes nothing.
--- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
-create function mqpg.pause(topic text, consumer_group text default null) returns void
-language sql as $$
-    select mqpg._set_paused(pause.topic, pause.consumer_group, true)
-$$;
-comment on function mqpg.pause(text, text) is 'Stop delivery of a topic or of one subscription';
-
--- functions/topic/purge_topic.sql
--- Counts everything that a topic's queues and retry lanes hold as consumed, for all its subscriptions: cursors go to
--- the end, open receipts become stale, failed messages that wait for their next attempt will not come again. Returns
--- how many deliveries that leaves out; the table jump has the offsets. What is not in a queue yet stays: undecided
--- halves, delayed messages, and what was sent and not appended. Dead letters stay (discard_dead_letters()), and bodies
--- until their retention is over.
--- Locks: each broadcast group's row (see _lock_group) and each queue's cursor lock, waiting up to the setting
--- lock_timeout.
--- Cost: one cursor version a queue of each subscription. Errors: MQ001, MQ002, MQ003, 55P03, 40001.
-create function mqpg.purge_topic(topic text) returns bigint
-language plpgsql as $$
-declare
-    v_topic mqpg.topic := mqpg._topic(purge_topic.topic);
-    v_row mqpg.subscription;
-    v_queue int;
-    v_left_out bigint := 0;
-begin
-    perform mqpg._lock_group(s) from mqpg.subscription s where s.topic_id = v_topic.topic_id;
-    for v_row in
-        select s.* from mqpg.subscription s where s.topic_id = v_topic.topic_id order by s.subscription_id
-    loop
-        for v_queue in -1..v_topic.queues - 1 loop
-            perform mqpg._lock_cursor(v_row.subscription_id, v_queue);
-            v_left_out := v_left_out + mqpg._move_cursor(
-                v_row, v_queue, mqpg._tail(v_topic.topic_id, v_queue, case v_queue when -1 then v_row.subscription_id else 0 end),
-                'purge');
-        end loop;
-        update mqpg.subscription s set retries_from = clock_timestamp()
-        where s.subscription_id = v_row.subscription_id;
-    end loop;
-    return v_left_out;
-end
-$$;
-comment on function mqpg.purge_topic(text) is 'Count all that a topic''s queues hold as consumed';
-
--- functions/topic/resume.sql
--- Goes on with the delivery of a topic, or of one subscription to it, that pause() stopped. Repeated it changes
--- nothing.
--- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
-create function mqpg.resume(topic text, consumer_group text default null) returns void
-language sql as $$
-    select mqpg._set_paused(resume.topic, resume.consumer_group, false)
-$$;
-comment on function mqpg.resume(text, text) is 'Go on with the delivery of a topic or of one subscription';
-
--- functions/topic/subscribe.sql
--- Subscribes a consumer group to a topic; repeated with equal arguments it changes nothing, with others it
--- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one, a time the first
--- message that became visible then or later. filter and tags choose
--- messages, both must hold; the filter true and no tags choose all.
--- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011, MQ020, MQ024.
-create function mqpg.subscribe(
-    consumer_group text, topic text, mode text default 'exclusive', start text default 'earliest',
-    filter jsonpath default null, tags text [] default null, max_attempts int default 16,
-    retry_delay interval default '10 s', on_failure text default 'skip'
-) returns void
-language plpgsql as $$
-declare
-    v_topic mqpg.topic;
-    v_new mqpg.subscription;
-    v_old mqpg.subscription;
-begin
-    perform mqpg._check_name('consumer_group', subscribe.consumer_group);
-    v_topic := mqpg._topic(subscribe.topic);
-    v_new.topic_id := v_topic.topic_id;
-    v_new.mode := subscribe.mode;
-    v_new.start := subscribe.start;
-    v_new.filter := case when subscribe.filter::text <> 'true' then subscribe.filter end;
-    v_new.tags := nullif(subscribe.tags, '{}');
-    v_new.max_attempts := subscribe.max_attempts;
-    v_new.retry_delay := subscribe.retry_delay;
-    v_new.on_failure := subscribe.on_failure;
-    perform mqpg._check_target('start', subscribe.start);
-    perform mqpg._check_subscription(v_new);
-    perform mqpg._lock_topic(v_topic.topic_id);
-    -- A look first: a conflict would use up an id, and those that fit into a cursor lock's key are two million.
-    insert into mqpg.subscription (
-        consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
-    select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
-        v_new.max_attempts, v_new.retry_delay, v_new.on_failure
-    where not exists (
-        select from mqpg.subscription s
-        where s.topic_id = v_topic.topic_id and s.consumer_group = subscribe.consumer_group and s.member = '')
-    on conflict do nothing
-    returning subscription_id into v_new.subscription_id;
-    if v_new.subscription_id is not null then
-        insert into mqpg.cursor (
-            subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
-        select v_new.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position,
-            clock_timestamp(), 's', '{}'
-        from generate_series(-1, v_topic.queues - 1) as q(queue_id),
-            lateral (select case q.queue_id
-                when -1 then 0 else mqpg._position(v_topic.topic_id, q.queue_id, 0, v_new.start)
-            end) as p(position);
-        return;
-    end if;
-    v_old := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
-    if (v_old.mode, v_old.start, v_old.filter::text, v_old.tags, v_old.max_attempts, v_old.retry_delay, v_old.on_failure)
-        is distinct from (v_new.mode, v_new.start, v_new.filter::text, v_new.tags, v_new.max_attempts,
-            v_new.retry_delay, v_new.on_failure) then
-        raise exception using errcode = 'MQ011', message = format(
-            'consumer group %L is subscribed to %L with other arguments', subscribe.consumer_group, subscribe.topic),
-            hint = 'alter_subscription() changes one.';
-    end if;
-end
-$$;
-comment on function mqpg.subscribe(text, text, text, text, jsonpath, text [], int, interval, text)
-    is 'Subscribe a consumer group to a topic; idempotent';
-
--- functions/topic/unsubscribe.sql
--- Ends a subscription, of a broadcast group with all its members; with `consumer` only that member of it. Positions,
--- claims, retries and dead letters are gone, nothing is kept for it any more, and its open receipts are refused.
--- What it had in flight goes on where it is, but cannot be acknowledged. The name subscribed again begins anew.
--- Locks: the subscription's rows. Cost: one delete a row. Errors: MQ001 (consumer in another mode), MQ003, MQ005.
-create function mqpg.unsubscribe(consumer_group text, topic text, consumer text default null) returns void
-language plpgsql as $$
-declare
-    v_subscription mqpg.subscription := mqpg._subscription(unsubscribe.consumer_group, unsubscribe.topic);
-begin
-    if unsubscribe.consumer is null then
-        delete from mqpg.subscription s where s.subscription_id = v_subscription.subscription_id;
-        return;
-    end if;
-    if v_subscription.mode <> 'broadcast' then
-        raise exception using errcode = 'MQ001', message = format(
-            'consumer is for mode broadcast; consumer group %L reads topic %L in mode %s',
-            unsubscribe.consumer_group, unsubscribe.topic, v_subscription.mode);
-    end if;
-    delete from mqpg.subscription s
-    where s.member_of = v_subscription.subscription_id and s.member = unsubscribe.consumer;
-    if not found then
-        raise exception using errcode = 'MQ005', message = format(
-            'consumer %L is no member of broadcast group %L on topic %L', unsubscribe.consumer,
-            unsubscribe.consumer_group, unsubscribe.topic);
-    end if;
-end
-$$;
-comment on function mqpg.unsubscribe(text, text, text) is 'End a subscription, or one member of a broadcast group';
-
--- functions/produce/recall.sql
--- Takes back a delayed message (a delayed send, or a half committed with a delay) before it is due. True when
--- it will not be delivered, also when asked again; false when it is too late.
--- Locks: 1836150839, 0 (shared) and the message's own, to the end of the transaction, by which the appender
--- sees what it must leave alone for now; the decision's key. Cost: one row read, one written.
--- Errors: MQ001 (null, or no delayed message), 40001 (REPEATABLE READ callers).
-create function mqpg.recall(message_id bigint) returns boolean
-language plpgsql as $$
-declare
-    v_place record;
-    v_standing "char";
-begin
-    select d.topic_id, d.queue_id into v_place from mqpg.delayed d
-    where d.first_id <= recall.message_id and d.first_id > recall.message_id - 1024
-        and recall.message_id < d.first_id + d.n and d.subscription_id = 0
-    limit 1;
-    if not found then
-        raise exception using errcode = 'MQ001',
-            message = format('message_id %s is no delayed message', coalesce(recall.message_id::text, 'null'));
-    end if;
-    perform mqpg._force_sync();
-    perform pg_advisory_xact_lock_shared(1836150839, 0);
-    perform pg_advisory_xact_lock(1836150840, hashint8(recall.message_id));
-    insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
-    values (
-        recall.message_id, 1, nextval('mqpg.batch_id'), pg_current_xact_id(), 'r', clock_timestamp(),
-        v_place.topic_id, v_place.queue_id, 'producer')
-    on conflict do nothing;
-    select o.op into v_standing from mqpg.op_log o where o.message_id = recall.message_id and o.stage = 1;
-    return v_standing = 'r';
-end
-$$;
-comment on function mqpg.recall(bigint) is 'Take back a delayed message before it is due';
-
--- functions/produce/send.sql
--- Sends one message in the caller's transaction (protocol T1) and returns its id. It becomes visible with
--- the first append() after the commit, or when the delay is over. A dedup id seen within the window stores
--- nothing and returns the first message's id.
--- Locks: none beyond the new row (with a dedup id: waits for a running send of the same id).
--- Cost: one row of the commit log. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
-create function mqpg.send(
-    topic text, payload text, key text default null, tag text default null, headers jsonb default null,
-    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
-) returns bigint
-language plpgsql as $$
-declare
-    v_topic mqpg.topic;
-    v_xid xid8;
-    v_batch bigint;
-    v_visible_at timestamptz;
-    v_kind "char" := 'n';
-begin
-    select t.* into v_topic from mqpg.topic t where t.name = send.topic;
-    if not found then
-        v_topic := mqpg._topic(send.topic);
-    end if;
-    if send.payload is null then
-        raise exception using errcode = 'MQ001', message = 'payload must not be null';
-    end if;
-    if octet_length(send.payload) > v_topic.max_payload then
-        raise exception using errcode = 'MQ010', message = format(
-            'payload has %s bytes; topic %L allows %s', octet_length(send.payload), send.topic, v_topic.max_payload);
-    end if;
-    if octet_length(send.key) > 512 or octet_length(send.tag) > 512 then
-        raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
-    end if;
-    if send.delay is not null or send.deliver_at is not null or send.dedup_id is not null then
-        v_visible_at := mqpg._visible_at(v_topic, send.delay, send.deliver_at);
-        v_kind := case when v_visible_at is null then 'n' else 'd' end;
-        return (mqpg._store_once(
-            v_topic, v_kind, array[send.payload], array[send.key],
-            array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
-    end if;
-    v_xid := pg_current_xact_id();    -- before the batch id is drawn
-    v_batch := nextval('mqpg.batch_id');
-    insert into mqpg.commit_log (
-        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
-    values (
-        v_batch, v_xid, clock_timestamp(), v_topic.topic_id,
-        case
-            when send.key is null then mqpg._queue_of(v_batch, v_topic.queues)
-            else mqpg._queue_of(send.key, v_topic.queues)
-        end,
-        1, 'n',
-        case when send.key is not null then array[send.key] end,
-        case when send.tag is not null then array[send.tag] end,
-        case when send.headers is not null then array[send.headers] end,
-        array[send.payload::json]);
-    return v_batch * 1024;
-end
-$$;
-comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz)
-    is 'Send a message in the caller''s transaction; returns its id';
-
-create function mqpg.send(
-    topic text, payload json, key text default null, tag text default null, headers jsonb default null,
-    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
-) returns bigint
-language sql as $$
-    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
-        send.deliver_at)
-$$;
-comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz)
-    is 'Send a message in the caller''s transaction; returns its id';
-
-create function mqpg.send(
-    topic text, payload jsonb, key text default null, tag text default null, headers jsonb default null,
-    delay interval default null, dedup_id text default null, deliver_at timestamptz default null
-) returns bigint
-language sql as $$
-    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
-        send.deliver_at)
-$$;
-comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz)
-    is 'Send a message in the caller''s transaction; returns its id';
-
--- functions/produce/send_batch.sql
--- Sends many messages of one topic in the caller's transaction; returns their ids in argument order. The
--- arrays are of one length or null; a batch with a fault in it is refused whole; an empty one returns nothing.
--- Locks: none beyond the new rows (with dedup ids: waits for running sends of the same ids).
--- Cost: one row of the commit log for up to 1024 messages (or about 256 KiB), one for each queue touched
--- where there are keys. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
-create function mqpg.send_batch(
-    topic text, payloads text [], keys text [] default null, tags text [] default null,
-    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
-) returns setof bigint
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
-declare
-    v_topic mqpg.topic;
-    v_n int := cardinality(send_batch.payloads);
-    v_xid xid8;
-    v_batch bigint;
-    v_visible_at timestamptz;
-    v_kind "char" := 'n';
-begin
-    select t.* into v_topic from mqpg.topic t where t.name = send_batch.topic;
-    if not found then
-        v_topic := mqpg._topic(send_batch.topic);
-    end if;
-    perform mqpg._check_batch(
-        v_topic.max_payload, send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers);
-    perform mqpg._check_shape('dedup_ids', send_batch.dedup_ids, v_n);
-    if send_batch.delay is not null then
-        v_visible_at := mqpg._visible_at(v_topic, send_batch.delay, null);
-        v_kind := case when v_visible_at is null then 'n' else 'd' end;
-    end if;
-    if v_n = 0 then
-        return;
-    end if;
-    if cardinality(array_remove(send_batch.dedup_ids, null)) > 0 then
-        return query select unnest(mqpg._store_once(
-            v_topic, v_kind, send_batch.payloads, send_batch.keys,
-            send_batch.tags, send_batch.headers, send_batch.dedup_ids, v_visible_at));
-    elsif v_visible_at is not null or v_n > 1024 or pg_column_size(send_batch.payloads) > 262144
-        or cardinality(array_remove(send_batch.keys, null)) > 0 then
-        return query select unnest(mqpg._store(
-            v_topic, v_kind, send_batch.payloads, send_batch.keys,
-            send_batch.tags, send_batch.headers, v_visible_at));
-    else
-        v_xid := pg_current_xact_id();    -- before the batch id is drawn
-        v_batch := nextval('mqpg.batch_id');
-        insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads)
-        values (
-            v_batch, v_xid, clock_timestamp(), v_topic.topic_id, mqpg._queue_of(v_batch, v_topic.queues), v_n, 'n',
-            case when cardinality(array_remove(send_batch.tags, null)) > 0 then send_batch.tags[:] end,
-            case when cardinality(array_remove(send_batch.headers, null)) > 0 then send_batch.headers[:] end,
-            send_batch.payloads[:]::json []);
-        return query select v_batch * 1024 + i from generate_series(0, v_n - 1) as i;
-    end if;
-end
-$$;
-comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text [])
-    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
-
-create function mqpg.send_batch(
-    topic text, payloads json [], keys text [] default null, tags text [] default null,
-    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
-) returns setof bigint
-language sql as $$
-    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
-        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
-$$;
-comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text [])
-    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
-
-create function mqpg.send_batch(
-    topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
-    headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
-) returns setof bigint
-language sql as $$
-    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
-        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
-$$;
-comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text [])
-    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
-
--- functions/transact/_phase_headers.sql
--- The headers of a phase of a relay topic's half: the message's own, and which phase of which half this is.
--- Locks: none. Cost: none to speak of. Errors: MQ001 (headers that are no object).
-create function mqpg._phase_headers(headers jsonb, phase text, handle text) returns jsonb
-language plpgsql immutable as $$
-begin
-    if jsonb_typeof(_phase_headers.headers) not in ('object', 'null') then
-        raise exception using errcode = 'MQ001', message = format(
-            'headers must be a JSON object in a relay topic, not %s', jsonb_typeof(_phase_headers.headers));
-    end if;
-    return coalesce(nullif(_phase_headers.headers, 'null'), '{}')
-        || jsonb_build_object('mqpg-phase', _phase_headers.phase, 'mqpg-handle', _phase_headers.handle);
-end
-$$;
-comment on function mqpg._phase_headers(jsonb, text, text) is 'Internal: headers of a relay topic''s message';
-
 -- functions/transact/_prepared_before.sql
 -- Registers the dedup id of a half message: null where it is new, else the handle of the half that had it first within
 -- the dedup window, whatever has become of that half. A repeated PREPARE is absorbed by this, and one that comes after
@@ -4169,74 +3773,6 @@ begin
 end
 $$;
 comment on function mqpg._prepared_before(int, text, bigint) is 'Internal: first half with a dedup id';
-
--- functions/transact/_relay_half.sql
--- What a phase of a relay topic's half is made of; from held where its segment is gone.
--- Locks: none. Cost: one row of the commit log.
-create function mqpg._relay_half(message_id bigint) returns table (
-    topic_id int, queue_id smallint, incarnation int, nonce uuid, delay interval, key text, tag text, headers jsonb,
-    payload json
-)
-language sql stable as $$
-    select l.topic_id, l.queue_id, l.incarnation, l.nonce, l.delay, l.keys[p.i], l.tags[p.i], l.headers[p.i],
-        l.payloads[p.i]
-    from (values (_relay_half.message_id % 1024 + 1)) as p(i)
-    join mqpg.commit_log l on l.batch_id = _relay_half.message_id / 1024
-    union all
-    select h.topic_id, h.queue_id, h.incarnation, h.nonce, h.delay, h.key, h.tag, h.headers, h.payload
-    from mqpg.held h
-    where h.message_id = _relay_half.message_id
-        and not exists (select from mqpg.commit_log l where l.batch_id = _relay_half.message_id / 1024)
-$$;
-comment on function mqpg._relay_half(bigint) is 'Internal: a relay topic''s half';
-
--- functions/transact/_relay_decisions.sql
--- Sends the COMMIT or ROLLBACK of relay topics' halves that a call has just decided (protocol T4): a message for each,
--- in the queue of its PREPARE, under the batch id that the decision names. COMMIT carries the final payload, else the
--- prepared one, so that a consumer needs nothing else; ROLLBACK carries null. A delayed half delays its COMMIT.
--- Arguments as of _store_finals; `decided` are the relay topics' halves that the call decided.
--- Locks: none beyond the new rows. Cost: one row read and one written each. Errors: MQ001, MQ010, 22P02 (not JSON).
-create function mqpg._relay_decisions(
-    xid xid8, at timestamptz, op "char", ids bigint [], payloads text [], halves bigint [], batches bigint [],
-    decided bigint []
-) returns void
-language plpgsql as $$
-begin
-    with fate as materialized (
-        select u.batch, f.topic_id, f.queue_id, f.key, f.tag, f.delay,
-            mqpg._phase_headers(f.headers, case _relay_decisions.op when 'c' then 'commit' else 'rollback' end,
-                mqpg._handle(f.incarnation, u.id, f.nonce)) as headers,
-            case when _relay_decisions.op = 'c' then coalesce(p.payload::json, f.payload) else 'null' end as payload
-        from unnest(_relay_decisions.halves, _relay_decisions.batches) as u(id, batch)
-        cross join lateral mqpg._relay_half(u.id) as f
-        left join lateral (
-            select g.payload
-            from unnest(_relay_decisions.ids, _relay_decisions.payloads) with ordinality as g(id, payload, o)
-            where g.id = u.id order by g.o limit 1
-        ) as p on true
-        join lateral mqpg._check_final('payload', f.topic_id, p.payload) as checked on true
-        where u.id = any(_relay_decisions.decided)
-        order by u.id
-    ),
-    stored as (
-        insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
-        select f.batch, _relay_decisions.xid, _relay_decisions.at, f.topic_id, f.queue_id, 1,
-            case when _relay_decisions.op = 'c' and f.delay is not null then 'd' else 'n' end,
-            case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
-            array[f.headers], array[f.payload]
-        from fate f
-    )
-    insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
-    select _relay_decisions.at + f.delay, _relay_decisions.xid, f.batch * 1024, 1, _relay_decisions.at, f.topic_id,
-        f.queue_id
-    from fate f
-    where _relay_decisions.op = 'c' and f.delay is not null;
-end
-$$;
-comment on function mqpg._relay_decisions(
-    xid8, timestamptz, "char", bigint [], text [], bigint [], bigint [], bigint []
-) is 'Internal: send the decisions over a relay topic''s halves';
 
 -- functions/transact/_relay_prepares.sql
 -- Sends the PREPARE of halves that were just stored in a relay topic (protocol T4): a message for each, in the half's
@@ -4581,10 +4117,1329 @@ language sql as $$
 $$;
 comment on function mqpg.rollback_batch(text []) is 'Roll many half messages back; outcomes in argument order';
 
+-- functions/consume/_attempts.sql
+-- The attempts of a message at one subscription since it was redriven last (or first delivered), in order, as dead
+-- letters keep them: when it was delivered and to whom, from the cursor's history as far as that goes back; when and
+-- why it failed, from the retries; `reason` and `consumer` are those of the last one. An attempt without failed_at is
+-- one whose lease ran out.
+-- Locks: none. Cost: a few index lookups an attempt; none to speak of where there was one only.
+create function mqpg._attempts(subscription_id int, message_id bigint, attempts int, reason text, consumer text)
+returns jsonb
+language plpgsql as $$
+declare
+    v_message record;
+    v_place record;
+    v_since timestamptz := '-infinity';
+    v_last jsonb := jsonb_strip_nulls(jsonb_build_object(
+        'attempt', _attempts.attempts, 'consumer', _attempts.consumer, 'failed_at', clock_timestamp(),
+        'reason', _attempts.reason));
+begin
+    if _attempts.attempts <= 1 then
+        return case _attempts.attempts when 0 then '[]' else jsonb_build_array(v_last) end;
+    end if;
+    select m.topic_id, m.queue_id, m.kind, m.xid into v_message from mqpg._message(_attempts.message_id) m;
+    select p.queue_offset into v_place
+    from mqpg._place(_attempts.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p;
+    return (
+        with retry as (
+            select d.* from mqpg.delayed d
+            where d.first_id between _attempts.message_id - 1023 and _attempts.message_id
+                and d.first_id + d.n > _attempts.message_id and d.subscription_id = _attempts.subscription_id
+        ),
+        since as (
+            select coalesce(max(r.written_at) filter (where r.attempt = 1), v_since) as at from retry r
+        ),
+        lane as (
+            select v_message.queue_id::int as queue_id, v_place.queue_offset, 1 as attempt
+            union all
+            select -1, mqpg._offset_of(mqpg._tick_of(r.xid, r.visible_at), r.topic_id, -1, r.subscription_id,
+                _attempts.message_id), r.attempt
+            from retry r
+        ),
+        step as (
+            select l.attempt + d.attempt - 1 as attempt,
+                jsonb_build_object('delivered_at', d.at, 'consumer', d.consumer, 'failed_at', d.failed_at,
+                    'reason', d.reason) as detail
+            from lane l
+            cross join lateral mqpg._deliveries_of(_attempts.subscription_id, l.queue_id, l.queue_offset) d
+            where l.queue_offset is not null and d.at > (select s.at from since s)
+            union all
+            select r.attempt - 1, jsonb_build_object(
+                'failed_at', r.written_at, 'consumer', r.consumer, 'reason', r.reason)
+            from retry r where r.attempt > 1 and r.written_at > (select s.at from since s)
+            union all
+            select _attempts.attempts, v_last
+        )
+        select jsonb_agg(a.detail order by a.attempt)
+        from (
+            select s.attempt, jsonb_build_object('attempt', s.attempt) || jsonb_object_agg(f.key, f.value) as detail
+            from step s cross join lateral jsonb_each(s.detail) f
+            where f.value <> 'null' and s.attempt <= _attempts.attempts
+            group by s.attempt
+        ) as a);
+end
+$$;
+comment on function mqpg._attempts(int, bigint, int, text, text) is
+    'Internal: attempts of a message, for its dead letter';
+
+-- functions/consume/_back_off_until.sql
+-- When a message that failed for the attempt-th time is due again: after `delay`, else after the subscription's
+-- retry_delay doubled an attempt, up to the setting retry_delay_cap.
+-- Locks: none. Cost: one setting read.
+create function mqpg._back_off_until(subscription mqpg.subscription, attempt int, delay interval) returns timestamptz
+language plpgsql volatile as $$
+begin
+    return clock_timestamp() + coalesce(_back_off_until.delay, least(
+        (_back_off_until.subscription).retry_delay * power(2, least(_back_off_until.attempt - 1, 30)),
+        greatest(mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay)));
+end
+$$;
+comment on function mqpg._back_off_until(mqpg.subscription, int, interval) is 'Internal: end of a back-off';
+
+-- functions/consume/_bury.sql
+-- Writes messages into a subscription's dead letters, with all their attempts. `queue_id` shown is the topic's queue,
+-- also where the message died in the retry lane. One that is there already (it was delivered again after a seek) is
+-- dead once, with the attempts of both lives.
+-- Locks: the new rows. Cost: one row read and one written a message; see _attempts() where there were several.
+create function mqpg._bury(
+    subscription_id int, message_ids bigint [], deliver_ids bigint [], attempts int [], reason text,
+    consumer text default null
+) returns void
+language sql as $$
+    insert into mqpg.dead_letter as d (
+        subscription_id, message_id, deliver_id, queue_id, attempts, reason, history)
+    select _bury.subscription_id, u.message_id, u.deliver_id,
+        coalesce(
+            (select l.queue_id from mqpg.commit_log l where l.batch_id = u.message_id / 1024),
+            (select h.queue_id from mqpg.held h where h.message_id = u.message_id), -1),
+        u.attempts, _bury.reason,
+        mqpg._attempts(_bury.subscription_id, u.message_id, u.attempts, _bury.reason, _bury.consumer)
+    from unnest(_bury.message_ids, _bury.deliver_ids, _bury.attempts) as u(message_id, deliver_id, attempts)
+    on conflict (subscription_id, message_id) do update set
+        attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at,
+        history = coalesce(d.history, '[]') || coalesce(excluded.history, '[]')
+$$;
+comment on function mqpg._bury(int, bigint [], bigint [], int [], text, text) is 'Internal: write dead letters';
+
+-- functions/consume/_by_key.sql
+-- What a queue of a block_key subscription has before it, in offset order: the messages of its free claims, and fresh
+-- ones from `claimed` to `upto`; with the deliveries each had, and whether it is blocked: it waits for its back-off, or
+-- a message of its key before it does; `until` is when that one is due.
+-- Locks: none. Cost: reads the fresh range, and the keys of claims that were given back or ran out; what waits has its
+-- key in the claim.
+create function mqpg._by_key(subscription mqpg.subscription, last_version mqpg.cursor, upto bigint)
+returns table (queue_offset bigint, deliveries int, key text, fresh boolean, blocked boolean, until timestamptz)
+language plpgsql volatile as $$
+declare
+    v_now timestamptz := clock_timestamp();
+    v_fresh record;
+begin
+    if _by_key.upto > (_by_key.last_version).claimed then
+        v_fresh := mqpg._chosen(
+            _by_key.subscription, (_by_key.last_version).queue_id, (_by_key.last_version).claimed, _by_key.upto);
+    else
+        select '{}'::bigint [] as offsets, '{}'::text [] as keys into v_fresh;
+    end if;
+    return query
+    with claim as materialized (
+        select c.*::mqpg.claim as claim, c.epoch < 0 and c.lease_until > '-infinity' as known
+        from unnest((_by_key.last_version).claims) as c
+    ),
+    message as (
+        select o.o as queue_offset, (c.claim).attempt as deliveries, (c.claim).key as key, false as fresh,
+            (c.claim).lease_until as due
+        from claim c
+        cross join lateral unnest(coalesce(
+            (c.claim).picked,
+            array(select generate_series((c.claim).from_offset, (c.claim).to_offset - 1)))) as o
+        where c.known
+        union all
+        select m.queue_offset, (c.claim).attempt, m.key, false, '-infinity'
+        from claim c
+        cross join lateral mqpg._keyed_messages(
+            (_by_key.subscription).topic_id, (_by_key.last_version).queue_id, c.claim) as m
+        where not c.known
+        union all
+        select f.o, 0, f.k, true, '-infinity'
+        from unnest(v_fresh.offsets, v_fresh.keys) as f(o, k)
+    ),
+    marked as (
+        select m.*, m.due > v_now as waits,
+            min(m.queue_offset) filter (where m.due > v_now) over (partition by m.key) as waits_from,
+            min(m.due) filter (where m.due > v_now) over (partition by m.key) as waits_until
+        from message m
+    )
+    select k.queue_offset, k.deliveries, k.key, k.fresh,
+        k.waits or (k.key is not null and coalesce(k.waits_from < k.queue_offset, false)),
+        case when k.waits then k.due else k.waits_until end
+    from marked k
+    order by k.queue_offset;
+end
+$$;
+comment on function mqpg._by_key(mqpg.subscription, mqpg.cursor, bigint)
+    is 'Internal: what a queue has before it, and which of it is blocked by key';
+
+-- functions/consume/_check_issued.sql
+-- Refuses a receipt that no delivery of its queue had: MQ007 (another broker's, a changed one, or one whose transaction
+-- rolled back). The version of the cursor that issued it tells; where that is dropped, nothing is refused.
+-- Locks: none. Cost: one cursor version; not for a receipt whose claim is as it was issued.
+create function mqpg._check_issued(
+    receipt text, subscription_id int, queue_id int, epoch bigint, from_offset bigint, to_offset bigint
+) returns void
+language plpgsql as $$
+begin
+    if exists (
+        select from mqpg.cursor c
+        where c.subscription_id = _check_issued.subscription_id and c.queue_id = _check_issued.queue_id
+            and c.version = _check_issued.epoch / 1048576
+            and not exists (
+                select from unnest(c.claims) k
+                where k.epoch = _check_issued.epoch and k.from_offset = _check_issued.from_offset
+                    and k.to_offset = _check_issued.to_offset)
+    ) then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L was not issued here, or by a transaction that rolled back', _check_issued.receipt);
+    end if;
+end
+$$;
+comment on function mqpg._check_issued(text, int, int, bigint, bigint, bigint)
+    is 'Internal: refuse a receipt that was not issued so';
+
+-- functions/consume/_check_letters.sql
+-- Checks what chooses dead letters: message_ids flat and without null (MQ001), a filter as a subscription's (MQ020).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_letters(message_ids bigint [], filter jsonpath) returns void
+language plpgsql immutable as $$
+begin
+    if array_ndims(_check_letters.message_ids) > 1 or array_position(_check_letters.message_ids, null) is not null then
+        raise exception using errcode = 'MQ001',
+            message = 'message_ids must be a one-dimensional array without null; leave it out for all';
+    end if;
+    perform mqpg._check_filter(_check_letters.filter, null);
+end
+$$;
+comment on function mqpg._check_letters(bigint [], jsonpath) is 'Internal: refuse a faulty choice of dead letters';
+
+-- functions/consume/_check_receive.sql
+-- Checks the arguments of receive (MQ001).
+-- Locks: none. Cost: none to speak of.
+create function mqpg._check_receive(
+    subscription mqpg.subscription, queues int, max_messages int, lease interval, consumer text, queue_id int
+) returns void
+language plpgsql immutable as $$
+begin
+    if _check_receive.max_messages is null or _check_receive.max_messages not between 1 and 10000 then
+        perform mqpg._check_range('max_messages', _check_receive.max_messages, 1, 10000);
+    end if;
+    if _check_receive.lease is null or _check_receive.lease not between interval '10 milliseconds'
+        and interval '100 years' then
+        perform mqpg._interval('lease', _check_receive.lease, '10 milliseconds');
+    end if;
+    if _check_receive.consumer is null and (_check_receive.subscription).mode in ('pinned', 'broadcast') then
+        raise exception using errcode = 'MQ001', message = format(
+            'consumer must be given where the mode is %s', (_check_receive.subscription).mode);
+    end if;
+    if _check_receive.consumer is not null then
+        perform mqpg._check_name('consumer', _check_receive.consumer);
+    end if;
+    if _check_receive.queue_id is not null then
+        perform mqpg._check_range('queue_id', _check_receive.queue_id, -1, _check_receive.queues - 1);
+    end if;
+end
+$$;
+comment on function mqpg._check_receive(mqpg.subscription, int, int, interval, text, int)
+    is 'Internal: refuse invalid arguments of receive';
+
+-- functions/consume/_chosen.sql
+-- The offsets in from_offset .. to_offset - 1 of a queue whose messages the subscription's filter and tags choose,
+-- with their keys, as arrays in offset order. The whole range is evaluated in one go; only where that fails is each
+-- message looked at by itself.
+-- (offset 0: the planner would compute it once for each use of it.)
+-- Locks: none. Cost: reads the range's bodies; parses those with a fitting tag where there is a filter.
+-- Errors: MQ014 (missing body), 40001.
+create function mqpg._chosen(
+    subscription mqpg.subscription, queue_id int, from_offset bigint, to_offset bigint,
+    out offsets bigint [], out keys text []
+)
+language plpgsql as $$
+declare
+    v_tags text [] := (_chosen.subscription).tags;
+    v_filter jsonpath := (_chosen.subscription).filter;
+    v_runs record;
+    v_all bigint;
+begin
+    v_runs := mqpg._runs((_chosen.subscription).topic_id, _chosen.queue_id, 0, _chosen.from_offset, _chosen.to_offset);
+    begin
+        select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
+            array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
+        into _chosen.offsets, _chosen.keys, v_all
+        from mqpg._deliveries_held(
+            null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
+            v_runs.attempts, v_runs.lowest, v_runs.highest) as d
+        cross join lateral (select case
+            when v_tags is not null and d.tag = any(v_tags) is not true then false
+            when v_filter is null then true
+            else jsonb_path_match(d.payload::jsonb, v_filter,
+                jsonb_build_object('headers', d.headers, 'key', d.key, 'tag', d.tag), true)
+        end as chosen offset 0) as m;
+    exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
+        select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
+            array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
+        into _chosen.offsets, _chosen.keys, v_all
+        from mqpg._deliveries_held(
+            null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
+            v_runs.attempts, v_runs.lowest, v_runs.highest) as d
+        cross join lateral (select case
+            when v_tags is not null and d.tag = any(v_tags) is not true then false
+            else mqpg._matches(v_filter, d.key, d.tag, d.headers, d.payload)
+        end as chosen offset 0) as m;
+    end;
+    if v_all <> _chosen.to_offset - _chosen.from_offset then
+        perform mqpg._missing_body(
+            (select t.name from mqpg.topic t where t.topic_id = (_chosen.subscription).topic_id), _chosen.queue_id,
+            _chosen.from_offset, _chosen.to_offset, v_all);
+    end if;
+    _chosen.offsets := coalesce(_chosen.offsets, '{}');
+    _chosen.keys := coalesce(_chosen.keys, '{}');
+end
+$$;
+comment on function mqpg._chosen(mqpg.subscription, int, bigint, bigint)
+    is 'Internal: offsets that a subscription''s filter chooses';
+
+-- functions/consume/_claim.sql
+-- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
+-- was never handed out, less what the subscription's filter does not choose. Messages whose attempts are used up
+-- become dead letters on the way; the last attempt of a message is delivered alone. Null when nothing is to be had.
+-- `tail` is the queue's next offset as the caller saw it a moment ago, if it did.
+-- Locks: none (the caller holds the queue's). Cost: one cursor version; where attempts matter a look at
+-- the range's runs; with a filter _pick.
+create function mqpg._claim(
+    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text,
+    tail bigint default null
+) returns mqpg.claim
+language plpgsql as $$
+declare
+    v_cursor mqpg.cursor := _claim.last_version;
+    v_lane int := case v_cursor.queue_id when -1 then v_cursor.subscription_id else 0 end;
+    v_owner text := case (_claim.subscription).mode when 'pinned' then _claim.consumer end;
+    v_nth int;
+    v_old mqpg.claim;
+    v_claim mqpg.claim;
+    v_left mqpg.claim;
+    v_rest mqpg.claim [];
+    v_tail bigint;
+    v_upto bigint;      -- what is handed out, or filtered, ends here
+    v_end bigint;
+    v_pick record;
+    v_action "char";
+    v_version bigint;
+begin
+    loop
+        if v_cursor.version is null or v_cursor.owner <> _claim.consumer then
+            return null;
+        end if;
+        if v_cursor.claims = '{}' then
+            v_nth := 0;
+        elsif (_claim.subscription).on_failure = 'block_key' and v_lane = 0 then
+            return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease, _claim.consumer);
+        else
+            v_nth := mqpg._next_claim(_claim.subscription, v_cursor.claims);
+        end if;
+        if v_nth < 0 then
+            return null;
+        elsif v_nth = 0 then
+            v_action := 'r';
+            v_old := null;
+            v_rest := v_cursor.claims;
+            v_tail := _claim.tail;
+            if v_tail is null or v_tail <= v_cursor.claimed then
+                v_tail := mqpg._tail((_claim.subscription).topic_id, v_cursor.queue_id, v_lane);
+                if v_tail <= v_cursor.claimed then
+                    return null;
+                end if;
+            end if;
+            v_claim := row(
+                null, v_cursor.claimed, least(v_cursor.claimed + _claim.max_messages, v_tail), 1,
+                clock_timestamp() + _claim.lease, _claim.consumer, null, null, null)::mqpg.claim;
+            v_upto := v_claim.to_offset;
+            if ((_claim.subscription).filter is not null or (_claim.subscription).tags is not null) and v_lane = 0 then
+                v_pick := mqpg._pick(
+                    _claim.subscription, v_cursor.queue_id, v_cursor.claimed, v_tail, _claim.max_messages);
+                if v_pick.picked = '{}' then
+                    perform mqpg._write_cursor(v_cursor, 'f', null, v_pick.upto, v_owner, v_rest);
+                    return null;
+                end if;
+                v_upto := v_pick.upto;
+                v_claim.to_offset := v_upto;
+                v_claim.picked := v_pick.picked;
+                v_claim := mqpg._settle_offsets(v_claim, '{}');
+            end if;
+        else
+            v_action := 't';
+            v_old := v_cursor.claims[v_nth];
+            v_rest := v_cursor.claims[:v_nth - 1] || v_cursor.claims[v_nth + 1:];
+            v_upto := v_cursor.claimed;
+            v_claim := v_old;
+            v_claim.attempt := v_old.attempt + 1;
+            v_claim.lease_until := clock_timestamp() + _claim.lease;
+            v_claim.consumer := _claim.consumer;
+            v_claim.key := null;
+            v_claim.to_offset := least(v_old.to_offset, case
+                when v_old.picked is null then v_old.from_offset + _claim.max_messages
+                else v_old.picked[_claim.max_messages] + 1
+            end);
+        end if;
+        -- the xid tells a receipt of a transaction that rolled back from the next one's
+        v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
+        if v_lane <> 0 or v_claim.attempt >= (_claim.subscription).max_attempts then
+            v_end := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
+            if v_nth = 0 and abs(v_end) < v_claim.to_offset then
+                v_upto := abs(v_end);
+            end if;
+            v_claim.to_offset := v_end;
+        end if;
+        -- what is left of the old range is free, and nobody holds a receipt for it
+        if v_old.to_offset > abs(v_claim.to_offset) then
+            v_left := mqpg._free_claim(v_old, v_cursor, v_old.attempt);
+            v_left.from_offset := abs(v_claim.to_offset);
+            v_left := mqpg._settle_offsets(v_left, '{}');
+            if v_left.epoch is not null then
+                v_rest := v_left || v_rest;
+            end if;
+        end if;
+        if v_claim.to_offset > 0 then
+            if v_claim.settled is not null or v_claim.picked is not null then
+                v_claim := mqpg._settle_offsets(v_claim, '{}');
+            end if;
+            v_version := mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
+            return v_claim;
+        end if;
+        -- the first message was buried: note it and look again
+        perform mqpg._write_cursor(v_cursor, 'd', v_old.epoch, v_upto, v_owner, v_rest);
+        v_cursor := mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
+    end loop;
+end
+$$;
+comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint)
+    is 'Internal: hand out the next range of a queue';
+
+-- functions/consume/_claim_by_key.sql
+-- As _claim, for a queue of a block_key subscription that has claims: messages whose key has a failed one before them
+-- stay back, in order, and all others go on. One claim has messages of one attempt count; a message that cannot be in
+-- it holds back what follows of its key. When about 4096 messages are held back in a queue nothing fresh is handed
+-- out until a key is free again.
+-- Locks: none (the caller holds the queue's). Cost: one cursor version, and what _by_key reads.
+create function mqpg._claim_by_key(
+    subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
+) returns mqpg.claim
+language plpgsql as $$
+declare
+    v_cursor mqpg.cursor := _claim_by_key.last_version;     -- as it is going to be
+    v_max int := (_claim_by_key.subscription).max_attempts;
+    v_tail bigint;
+    v_step int := _claim_by_key.max_messages;
+    v_from bigint;
+    v_upto bigint;
+    v_claim mqpg.claim;
+    v_message record;
+    v_offsets bigint [];    -- what stays behind: offset, deliveries, key where it is blocked, until
+    v_deliveries int [];
+    v_keys text [];
+    v_untils timestamptz [];
+    v_skipped text [];      -- keys of messages that could be had, but not in this claim
+    v_action "char" := 'f';
+begin
+    if mqpg._next_claim(_claim_by_key.subscription, v_cursor.claims) < 0 then
+        return null;
+    end if;
+    v_tail := mqpg._tail((_claim_by_key.subscription).topic_id, v_cursor.queue_id, 0);
+    loop
+        v_from := v_cursor.claimed;
+        v_upto := case when mqpg._waiting(v_cursor.claims) < 4096 then least(v_tail, v_from + v_step) else v_from end;
+        v_claim := row(
+            null, null, null, null, clock_timestamp() + _claim_by_key.lease, _claim_by_key.consumer, null, '{}', null);
+        v_offsets := '{}';
+        v_deliveries := '{}';
+        v_keys := '{}';
+        v_untils := '{}';
+        v_skipped := '{}';
+        for v_message in select b.* from mqpg._by_key(_claim_by_key.subscription, v_cursor, v_upto) b loop
+            if not v_message.blocked and v_message.key = any(v_skipped) is not true then
+                if v_claim.attempt is null and v_message.deliveries >= v_max then
+                    perform mqpg._bury_offset(
+                        _claim_by_key.subscription, v_cursor.queue_id, v_message.queue_offset,
+                        'lease ran out at the last attempt');
+                    v_action := 'd';
+                    continue;
+                end if;
+                v_claim.attempt := coalesce(v_claim.attempt, v_message.deliveries + 1);
+                if v_message.deliveries + 1 = v_claim.attempt
+                    and cardinality(v_claim.picked)
+                        < (case when v_claim.attempt < v_max then _claim_by_key.max_messages else 1 end)
+                    and v_message.queue_offset < coalesce(v_claim.picked[1], v_message.queue_offset) + 10000
+                then
+                    v_claim.picked := v_claim.picked || v_message.queue_offset;
+                    continue;
+                end if;
+            end if;
+            if v_message.fresh and not v_message.blocked then
+                v_upto := v_message.queue_offset;
+                exit;
+            end if;
+            v_offsets := v_offsets || v_message.queue_offset;
+            v_deliveries := v_deliveries || v_message.deliveries;
+            v_keys := array_append(v_keys, case when v_message.blocked then v_message.key end);
+            v_untils := v_untils || case when v_message.blocked then v_message.until else '-infinity' end;
+            if not v_message.blocked and v_message.key is not null then
+                v_skipped := v_skipped || v_message.key;
+            end if;
+        end loop;
+        if v_action = 'f' and exists (select from unnest(v_cursor.claims) c where c.epoch > 0) then
+            v_action := 'd';    -- what ran out is not its holder's any more
+        end if;
+        v_cursor.claimed := v_upto;
+        v_cursor.claims := mqpg._pack_claims(v_cursor.version, v_offsets, v_deliveries, v_keys, v_untils);
+        exit when v_claim.attempt is not null or v_upto >= v_tail or v_upto = v_from;
+        v_step := greatest(v_step, least(v_step * 2, 1024));
+    end loop;
+    if v_claim.attempt is not null then
+        v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
+        v_claim.from_offset := v_claim.picked[1];
+        v_claim.to_offset := v_claim.picked[cardinality(v_claim.picked)] + 1;
+        v_claim := mqpg._settle_offsets(v_claim, '{}');
+        perform mqpg._write_cursor(
+            v_cursor, 't', v_claim.epoch, v_cursor.claimed, v_cursor.owner, v_claim || v_cursor.claims);
+        return v_claim;
+    end if;
+    if v_action = 'd' or v_cursor.claimed > (_claim_by_key.last_version).claimed then
+        perform mqpg._write_cursor(v_cursor, v_action, null, v_cursor.claimed, v_cursor.owner, v_cursor.claims);
+    end if;
+    return null;
+end
+$$;
+comment on function mqpg._claim_by_key(mqpg.subscription, mqpg.cursor, int, interval, text)
+    is 'Internal: hand out the next messages of a queue whose keys are not blocked';
+
+-- functions/consume/_claimed_messages.sql
+-- The messages of a claim: offset, id, where the body lies, and the attempt that this delivery of it is.
+-- Locks: none. Cost: one look at each run.
+create function mqpg._claimed_messages(topic_id int, queue_id int, subscription_id int, claim mqpg.claim)
+returns table (queue_offset bigint, message_id bigint, deliver_id bigint, attempt int)
+language sql stable as $$
+    select c.base_offset + u.start + i, u.first_id + i, coalesce(u.deliver_id, u.first_id) + i,
+        coalesce(u.attempt, 1) + _claimed_messages.claim.attempt - 1
+    from mqpg.consume_queue c,
+        unnest(c.first_ids, c.starts, c.deliver_ids, c.attempts)
+            with ordinality as u(first_id, start, deliver_id, attempt, nth),
+        generate_series(0, coalesce(c.starts[u.nth + 1], c.n) - u.start - 1) as i
+    where c.topic_id = _claimed_messages.topic_id and c.queue_id = _claimed_messages.queue_id
+        and c.subscription_id = _claimed_messages.subscription_id
+        and c.base_offset >= (
+            select b.base_offset from mqpg.consume_queue b
+            where b.topic_id = _claimed_messages.topic_id and b.queue_id = _claimed_messages.queue_id
+                and b.subscription_id = _claimed_messages.subscription_id
+                and b.base_offset <= _claimed_messages.claim.from_offset
+            order by b.base_offset desc limit 1)
+        and c.base_offset < _claimed_messages.claim.to_offset
+        and c.base_offset + u.start + i >= _claimed_messages.claim.from_offset
+        and c.base_offset + u.start + i < _claimed_messages.claim.to_offset
+        and (_claimed_messages.claim.settled is null
+            or c.base_offset + u.start + i not in (select s from unnest(_claimed_messages.claim.settled) s))
+        and (_claimed_messages.claim.picked is null
+            or c.base_offset + u.start + i in (select p from unnest(_claimed_messages.claim.picked) p))
+    order by 1
+$$;
+comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is 'Internal: messages of a claim';
+
+-- functions/consume/_bury_offset.sql
+-- Makes the message at one offset of a topic's queue a dead letter, its attempts being used up.
+-- Locks: the new row. Cost: one row.
+create function mqpg._bury_offset(subscription mqpg.subscription, queue_id int, queue_offset bigint, reason text)
+returns void
+language sql as $$
+    select mqpg._bury(
+        (_bury_offset.subscription).subscription_id, array[m.message_id], array[m.deliver_id],
+        array[(_bury_offset.subscription).max_attempts], _bury_offset.reason)
+    from mqpg._claimed_messages(
+        (_bury_offset.subscription).topic_id, _bury_offset.queue_id, 0,
+        row(null, _bury_offset.queue_offset, _bury_offset.queue_offset + 1, 1, null, null, null, null, null)::mqpg.claim
+    ) as m
+$$;
+comment on function mqpg._bury_offset(mqpg.subscription, int, bigint, text)
+    is 'Internal: bury the message at an offset';
+
+-- functions/consume/_deliveries.sql
+-- The messages of runs (see _runs), in the order of the runs. Each run's record batch is read once, sliced and
+-- unnested. Fewer rows than offsets mean a missing body: callers check the count. Two ways, and callers that
+-- find ids between lowest and highest in held take the slower one: where a segment is gone it reads the
+-- survivors there. Meant to be inlined: arguments must be variables. Runs come in order out of unnest, and a
+-- lateral subquery behind OFFSET 0 can only be joined by a nested loop, so nothing needs to be sorted.
+-- Locks: none. Cost: one index lookup and one detoasting a run.
+create function mqpg._deliveries(
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
+    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
+) returns setof mqpg.delivery
+language sql stable as $$
+    select run.id + m.o - 1, _deliveries.topic, _deliveries.queue_id, run.first_offset + m.o - 1,
+        m.key, m.tag, m.headers, m.payload, m.born_at,
+        coalesce(run.attempt, 1) + _deliveries.attempt - 1, _deliveries.receipt
+    from unnest(_deliveries.ids, _deliveries.bodies, _deliveries.offsets, _deliveries.lengths, _deliveries.attempts)
+        as run(id, body, first_offset, n, attempt)
+    cross join lateral (
+        select u.key, u.tag, u.headers, u.payload, b.born_at, u.o
+        from mqpg.commit_log b,
+            unnest(
+                b.payloads[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.keys[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.tags[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.headers[run.body % 1024 + 1:run.body % 1024 + run.n]
+            ) with ordinality as u(payload, key, tag, headers, o)
+        where b.batch_id = run.body / 1024 and b.batch_id between _deliveries.lowest and _deliveries.highest
+        offset 0
+    ) as m
+    where (_deliveries.settled is null
+            or run.first_offset + m.o - 1 not in (select s from unnest(_deliveries.settled) s))
+        and (_deliveries.picked is null
+            or run.first_offset + m.o - 1 in (select p from unnest(_deliveries.picked) p))
+$$;
+comment on function mqpg._deliveries(
+    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+) is 'Internal: messages of runs';
+
+-- functions/consume/_deliveries_held.sql
+-- As _deliveries, and where a segment is gone the survivors in held are read.
+-- Locks: none. Cost: one index lookup and one detoasting a run, and a look into held.
+create function mqpg._deliveries_held(
+    topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
+    bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
+) returns setof mqpg.delivery
+language sql stable as $$
+    select run.id + m.o - 1, _deliveries_held.topic, _deliveries_held.queue_id, run.first_offset + m.o - 1,
+        m.key, m.tag, m.headers, m.payload, m.born_at,
+        coalesce(run.attempt, 1) + _deliveries_held.attempt - 1, _deliveries_held.receipt
+    from unnest(
+        _deliveries_held.ids, _deliveries_held.bodies, _deliveries_held.offsets, _deliveries_held.lengths,
+        _deliveries_held.attempts) as run(id, body, first_offset, n, attempt)
+    cross join lateral (
+        select u.key, u.tag, u.headers, u.payload, b.born_at, u.o
+        from mqpg.commit_log b,
+            unnest(
+                b.payloads[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.keys[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.tags[run.body % 1024 + 1:run.body % 1024 + run.n],
+                b.headers[run.body % 1024 + 1:run.body % 1024 + run.n]
+            ) with ordinality as u(payload, key, tag, headers, o)
+        where b.batch_id = run.body / 1024
+            and b.batch_id between _deliveries_held.lowest and _deliveries_held.highest
+        union all
+        select h.key, h.tag, h.headers, h.payload, h.born_at, h.message_id - run.body + 1
+        from mqpg.held h
+        where h.message_id >= run.body and h.message_id < run.body + run.n
+            and not exists (
+                select from mqpg.commit_log b
+                where b.batch_id = run.body / 1024
+                    and b.batch_id between _deliveries_held.lowest and _deliveries_held.highest)
+    ) as m
+    where (_deliveries_held.settled is null
+            or run.first_offset + m.o - 1 not in (select s from unnest(_deliveries_held.settled) s))
+        and (_deliveries_held.picked is null
+            or run.first_offset + m.o - 1 in (select p from unnest(_deliveries_held.picked) p))
+    order by run.first_offset + m.o
+$$;
+comment on function mqpg._deliveries_held(
+    text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+) is 'Internal: messages of runs, those of dropped segments out of held';
+
+-- functions/consume/_died_at.sql
+-- Where a page of dead letters ended: when the letter died, one that was redriven or discarded since, too, and whose it
+-- was (of a broadcast group the member, else ''). MQ001 where there was none, or where several members had one and
+-- `consumer` does not say which. Nulls for a null message.
+-- Locks: none. Cost: a few index lookups.
+create function mqpg._died_at(
+    subscription_id int, message_id bigint, consumer text, out died_at timestamptz, out member text
+)
+language plpgsql stable as $$
+declare
+    v_members bigint;
+begin
+    if _died_at.message_id is null then
+        return;
+    end if;
+    select max(l.died_at), max(s.member), count(distinct s.member)
+    into _died_at.died_at, _died_at.member, v_members
+    from (
+        select d.subscription_id, d.died_at from mqpg.dead_letter d where d.message_id = _died_at.message_id
+        union all
+        select f.subscription_id, f.died_at from mqpg.former_letter f where f.message_id = _died_at.message_id
+    ) as l
+    join mqpg.subscription s on s.subscription_id = l.subscription_id
+    where _died_at.subscription_id in (s.subscription_id, s.member_of)
+        and (_died_at.consumer is null or s.member = _died_at.consumer);
+    if v_members = 0 then
+        raise exception using errcode = 'MQ001', message = format(
+            'after_id %s names no dead letter of this subscription', _died_at.message_id)
+            || coalesce(format(', consumer %L', _died_at.consumer), '');
+    elsif v_members > 1 then
+        raise exception using errcode = 'MQ001', message = format(
+            'after_id %s names dead letters of %s members: after_consumer must say whose', _died_at.message_id,
+            v_members),
+            hint = 'Pages go on behind message_id and consumer of the last row.';
+    end if;
+end
+$$;
+comment on function mqpg._died_at(int, bigint, text) is 'Internal: when a dead letter died, and whose it was';
+
+-- functions/consume/_expire.sql
+-- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the
+-- topic's message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has
+-- their offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
+-- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else
+-- see _offset_at(), one cursor version, and one row a dead letter.
+create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
+returns mqpg.cursor
+language plpgsql as $$
+declare
+    v_cursor mqpg.cursor := _expire.last_version;
+    v_before timestamptz := clock_timestamp() - (_expire.topic).message_ttl;
+    v_tick_id bigint;
+    v_to bigint;
+    v_chosen bigint [];
+begin
+    select c.tick_id into v_tick_id from mqpg.consume_queue c
+    where c.topic_id = (_expire.topic).topic_id and c.queue_id = v_cursor.queue_id and c.subscription_id = 0
+        and c.base_offset <= v_cursor.claimed
+    order by c.base_offset desc limit 1;
+    if v_tick_id is null or not exists (
+        select from mqpg.tick t where t.tick_id = v_tick_id and t.at < v_before) then
+        return v_cursor;
+    end if;
+    v_to := mqpg._offset_at((_expire.topic).topic_id, v_cursor.queue_id, 0, v_before);
+    if v_to <= v_cursor.claimed then
+        return v_cursor;
+    end if;
+    if (_expire.topic).on_expired = 'dead_letter' then
+        -- what the filter does not choose was never the group's
+        if (_expire.subscription).filter is not null or (_expire.subscription).tags is not null then
+            v_chosen := (mqpg._chosen(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to)).offsets;
+        end if;
+        perform mqpg._bury(
+            v_cursor.subscription_id, array_agg(m.message_id), array_agg(m.deliver_id),
+            array_agg(0), 'expired')
+        from mqpg._claimed_messages((_expire.topic).topic_id, v_cursor.queue_id, 0,
+            row(null, v_cursor.claimed, v_to, 1, null, null, null, v_chosen, null)::mqpg.claim) m;
+    end if;
+    perform mqpg._write_cursor(v_cursor, 'x', null, v_to, v_cursor.owner, v_cursor.claims);
+    perform mqpg._note_jump(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to, 'expired');
+    return mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
+end
+$$;
+comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is 'Internal: pass over what expired';
+
+-- functions/consume/_give_up.sql
+-- Sends one message to the retry lane or, its attempts being used up, to the dead letters.
+-- Locks: none beyond the new row. Cost: one row.
+create function mqpg._give_up(
+    subscription mqpg.subscription, message_id bigint, deliver_id bigint, attempt int, reason text, delay interval,
+    consumer text default null
+) returns void
+language plpgsql as $$
+begin
+    if _give_up.attempt >= (_give_up.subscription).max_attempts then
+        perform mqpg._bury(
+            (_give_up.subscription).subscription_id, array[_give_up.message_id], array[_give_up.deliver_id],
+            array[_give_up.attempt], _give_up.reason, _give_up.consumer);
+        return;
+    end if;
+    insert into mqpg.delayed (
+        visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason,
+        consumer)
+    values (
+        mqpg._back_off_until(_give_up.subscription, _give_up.attempt, _give_up.delay), pg_current_xact_id(),
+        _give_up.message_id, nullif(_give_up.deliver_id, _give_up.message_id), 1, clock_timestamp(),
+        (_give_up.subscription).topic_id, (_give_up.subscription).subscription_id, -1, _give_up.attempt + 1,
+        _give_up.reason, _give_up.consumer);
+end
+$$;
+comment on function mqpg._give_up(mqpg.subscription, bigint, bigint, int, text, interval, text)
+    is 'Internal: retry or bury one message';
+
+-- functions/consume/_hold_back.sql
+-- A nack under block_key or block_queue: a failed message stays at its place until its back-off is over, and what must
+-- not overtake it is given back with it, its attempt not counted: all that is behind it in the delivery (block_queue),
+-- or what has its key there (block_key). So only the first failed message of the queue, or of a key, counts an attempt.
+-- One whose attempts are used up becomes a dead letter and holds nothing back.
+-- Returns what is left of the claim, null where nothing is, what waits, and the offsets whose attempt counted.
+-- Locks: none. Cost: a look at each run of the delivery; block_key: and at its keys. One row a dead letter.
+create function mqpg._hold_back(
+    subscription mqpg.subscription, last_version mqpg.cursor, claim mqpg.claim, message_ids bigint [], reason text,
+    delay interval, out left_over mqpg.claim, out waiting mqpg.claim [],
+    out failed bigint []
+)
+language plpgsql as $$
+declare
+    v_by_key boolean := (_hold_back.subscription).on_failure = 'block_key';
+    v_attempt int := (_hold_back.claim).attempt;
+    v_until timestamptz := mqpg._back_off_until(_hold_back.subscription, v_attempt, _hold_back.delay);
+    v_message record;
+    v_behind boolean;
+    v_gone bigint [] := '{}';
+    v_offsets bigint [] := '{}';
+    v_deliveries int [] := '{}';
+    v_keys text [] := '{}';
+    v_untils timestamptz [] := '{}';
+begin
+    failed := '{}';
+    for v_message in
+        select k.* from mqpg._keyed_messages(
+            (_hold_back.subscription).topic_id, (_hold_back.last_version).queue_id, _hold_back.claim) k
+    loop
+        v_behind := case when v_by_key then coalesce(v_message.key = any(v_keys), false) else v_offsets <> '{}' end;
+        continue when not v_behind and v_message.message_id <> all(_hold_back.message_ids);
+        v_gone := v_gone || v_message.queue_offset;
+        if not v_behind and v_attempt >= (_hold_back.subscription).max_attempts then
+            perform mqpg._bury(
+                (_hold_back.subscription).subscription_id, array[v_message.message_id], array[v_message.deliver_id],
+                array[v_attempt], _hold_back.reason, (_hold_back.claim).consumer);
+            continue;
+        end if;
+        if not v_behind then
+            failed := failed || v_message.queue_offset;
+        end if;
+        v_offsets := v_offsets || v_message.queue_offset;
+        v_deliveries := v_deliveries || case when v_behind then v_attempt - 1 else v_attempt end;
+        v_keys := array_append(v_keys, case when v_by_key then v_message.key end);
+        v_untils := v_untils || case when v_behind and not v_by_key then '-infinity' else v_until end;
+    end loop;
+    left_over := mqpg._settle_offsets(_hold_back.claim, v_gone);
+    waiting := mqpg._pack_claims((_hold_back.last_version).version, v_offsets, v_deliveries, v_keys, v_untils);
+end
+$$;
+comment on function mqpg._hold_back(mqpg.subscription, mqpg.cursor, mqpg.claim, bigint [], text, interval)
+    is 'Internal: keep failed messages at their place';
+
+-- functions/consume/_hold_subscription.sql
+-- Keeps the subscription of a receipt from ending before the transaction does, for who writes what goes with it.
+-- Locks: its row, FOR KEY SHARE, waiting up to the setting lock_timeout. Cost: one row.
+-- Errors: MQ007 (it ended meanwhile), 55P03, 40001.
+create function mqpg._hold_subscription(receipt text, subscription_id int) returns void
+language plpgsql as $$
+declare
+    v_timeout text;
+begin
+    v_timeout := mqpg._wait_as_set();
+    perform from mqpg.subscription s where s.subscription_id = _hold_subscription.subscription_id for key share;
+    if not found then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L belongs to no subscription here', _hold_subscription.receipt);
+    end if;
+    perform set_config('lock_timeout', v_timeout, true);
+end
+$$;
+comment on function mqpg._hold_subscription(text, int) is 'Internal: let a receipt''s subscription not end meanwhile';
+
+-- functions/consume/_keyed_messages.sql
+-- As _claimed_messages of a topic's own queue, with each message's key.
+-- Locks: none. Cost: one look at each run, and one at each message's record batch.
+create function mqpg._keyed_messages(topic_id int, queue_id int, claim mqpg.claim)
+returns table (queue_offset bigint, message_id bigint, deliver_id bigint, attempt int, key text)
+language sql stable as $$
+    select m.queue_offset, m.message_id, m.deliver_id, m.attempt, k.key
+    from mqpg._claimed_messages(
+        _keyed_messages.topic_id, _keyed_messages.queue_id, 0, _keyed_messages.claim) as m
+    left join lateral (
+        select l.keys[m.deliver_id % 1024 + 1] as key
+        from mqpg.commit_log l where l.batch_id = m.deliver_id / 1024
+        union all
+        select h.key from mqpg.held h where h.message_id = m.deliver_id
+        limit 1
+    ) as k on true
+    order by m.queue_offset
+$$;
+comment on function mqpg._keyed_messages(int, int, mqpg.claim) is 'Internal: messages of a claim with their keys';
+
+-- functions/consume/_limit_attempts.sql
+-- Where a range must end so that every message in it has attempts left after this one, or is alone with
+-- its last one. A first message without any attempt left is buried, and its end comes back negative.
+-- Locks: none. Cost: one look at each run of the range.
+create function mqpg._limit_attempts(subscription mqpg.subscription, queue_id int, lane int, claim mqpg.claim)
+returns bigint
+language plpgsql as $$
+declare
+    v_max int := (_limit_attempts.subscription).max_attempts;
+    v_first boolean := true;
+    v_message record;
+begin
+    for v_message in
+        select m.* from mqpg._claimed_messages(
+            (_limit_attempts.subscription).topic_id, _limit_attempts.queue_id, _limit_attempts.lane,
+            _limit_attempts.claim) m
+    loop
+        if v_first and v_message.attempt > v_max then
+            perform mqpg._bury(
+                (_limit_attempts.subscription).subscription_id, array[v_message.message_id],
+                array[v_message.deliver_id], array[v_max], 'lease ran out at the last attempt');
+            return -(v_message.queue_offset + 1);
+        elsif v_first and v_message.attempt = v_max then
+            return v_message.queue_offset + 1;
+        elsif v_message.attempt >= v_max then
+            return v_message.queue_offset;
+        end if;
+        v_first := false;
+    end loop;
+    return (_limit_attempts.claim).to_offset;
+end
+$$;
+comment on function mqpg._limit_attempts(mqpg.subscription, int, int, mqpg.claim)
+    is 'Internal: end of a range in which attempts are left';
+
+-- functions/consume/_matches.sql
+-- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
+-- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of
+-- times that needs a time zone.
+-- Locks: none. Cost: parses the payload; a subtransaction.
+create function mqpg._matches(filter jsonpath, key text, tag text, headers jsonb, payload json) returns boolean
+language plpgsql immutable as $$
+begin
+    return coalesce(jsonb_path_match(
+        _matches.payload::jsonb, _matches.filter,
+        jsonb_build_object('headers', _matches.headers, 'key', _matches.key, 'tag', _matches.tag), true), false);
+exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
+    return false;
+end
+$$;
+comment on function mqpg._matches(jsonpath, text, text, jsonb, json) is 'Internal: whether a filter chooses a message';
+
+-- functions/consume/_member.sql
+-- The member of a broadcast group with that consumer name, which begins where the group does (or at the oldest offset
+-- that is left). Made where it is not there yet; null while another call is making it, changes the group or ends it, or
+-- keep() moves the topic's oldest offsets: it joins at a later receive.
+-- Locks: for a new one the topic's keeping (see _lock_topic), 1836150841 with a hash of the name, and the group's row,
+-- KEY SHARE (see _lock_group), all by trying.
+-- Cost: one index lookup; for a new one a cursor row a queue. Errors: MQ005 (unsubscribed meanwhile), 40001.
+create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
+language plpgsql as $$
+declare
+    v_member mqpg.subscription;
+begin
+    select s.* into v_member from mqpg.subscription s
+    where s.topic_id = (_member.parent).topic_id and s.consumer_group = (_member.parent).consumer_group
+        and s.member = _member.consumer;
+    if found or not pg_try_advisory_xact_lock(
+        1836150841, hashtext((_member.parent).subscription_id || ' ' || _member.consumer)) then
+        return v_member;
+    end if;
+    if not pg_try_advisory_xact_lock_shared(1836150838, (_member.parent).topic_id) then
+        return null;
+    end if;
+    perform from mqpg.subscription s
+    where s.subscription_id = (_member.parent).subscription_id for key share skip locked;
+    if not found then
+        if exists (
+            select from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id) then
+            return null;
+        end if;
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L was unsubscribed meanwhile', (_member.parent).consumer_group);
+    end if;
+    -- a look first: a conflict would use up an id; who had the lock before may have committed
+    insert into mqpg.subscription (
+        consumer_group, topic_id, member, member_of, mode, start, filter, tags, max_attempts, retry_delay, on_failure,
+        paused)
+    select p.consumer_group, p.topic_id, _member.consumer, p.subscription_id, p.mode, p.start, p.filter, p.tags,
+        p.max_attempts, p.retry_delay, p.on_failure, p.paused
+    from mqpg.subscription p
+    where p.subscription_id = (_member.parent).subscription_id
+        and not exists (
+            select from mqpg.subscription s
+            where s.member_of = p.subscription_id and s.member = _member.consumer)
+    on conflict do nothing
+    returning * into v_member;
+    if not found then
+        select s.* into v_member from mqpg.subscription s
+        where s.member_of = (_member.parent).subscription_id and s.member = _member.consumer;
+        if not found then
+            raise exception using errcode = '40001',
+                message = 'the consumer joined the group concurrently: try the transaction again';
+        end if;
+        return v_member;
+    end if;
+    insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
+    select v_member.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position, clock_timestamp(),
+        's', '{}'
+    from generate_series(-1, _member.queues - 1) as q(queue_id)
+    cross join lateral (select case
+        when q.queue_id = -1 then 0
+        else greatest(
+            (mqpg._cursor((_member.parent).subscription_id, q.queue_id)).committed,
+            mqpg._oldest(v_member.topic_id, q.queue_id, 0))
+    end as position) as p;
+    return v_member;
+end
+$$;
+comment on function mqpg._member(mqpg.subscription, int, text) is 'Internal: member of a broadcast group';
+
+-- functions/consume/_missing_body.sql
+-- Raises MQ014: offsets without a body are an error, never a skip. Or 40001 where a segment was dropped since the
+-- caller's snapshot was taken (or a moment ago, during the call): its table is gone for everybody at once, what
+-- keep() copied out of it is not to be seen in an older snapshot, and trying again finds it.
+-- Locks: none. Cost: none.
+create function mqpg._missing_body(topic text, queue_id int, from_offset bigint, to_offset bigint, got bigint)
+returns void
+language plpgsql as $$
+begin
+    if exists (
+        select from mqpg.segment s
+        where s.family = 'log' and (
+            s.body_dropped_at > clock_timestamp() - interval '1 minute'
+            or (s.body_dropped_at is null and to_regclass('mqpg.commit_log_' || s.segment_no) is null))
+    ) then
+        raise exception using errcode = '40001', message = format(
+            'a segment was dropped while queue %s of topic %L was read: try the transaction again',
+            _missing_body.queue_id, _missing_body.topic);
+    end if;
+    raise exception using errcode = 'MQ014', message = format(
+        'queue %s of topic %L lacks message bodies: offsets %s to %s hold %s', _missing_body.queue_id,
+        _missing_body.topic, _missing_body.from_offset, _missing_body.to_offset - 1, _missing_body.got);
+end
+$$;
+comment on function mqpg._missing_body(text, int, bigint, bigint, bigint) is 'Internal: a body is missing';
+
+-- functions/consume/_next_claim.sql
+-- Which of a queue's claims the next receive takes over: its place among `claims`; 0: none, fresh messages
+-- are next; -1: nothing is to be had. What a lease that ran out left behind, or was given back, goes first.
+-- exclusive, broadcast: an open claim holds the queue. pinned: what its owner left open is taken over without
+-- waiting for the lease, as nobody else may have it. shared: up to 64 claims are open, a new one needs a place.
+-- A failed message that waits for its back-off (negative epoch) holds the queue under block_queue only.
+-- Locks: none. Cost: linear in the claims.
+create function mqpg._next_claim(subscription mqpg.subscription, claims mqpg.claim []) returns int
+language plpgsql volatile as $$
+declare
+    v_mode text := (_next_claim.subscription).mode;
+    v_now timestamptz := clock_timestamp();
+    v_claim mqpg.claim;
+    v_nth int := 0;
+    v_open int := 0;
+    v_free int;         -- the first that was given back
+    v_expired int;      -- the first whose lease is over (pinned: any that has one)
+begin
+    foreach v_claim in array _next_claim.claims loop
+        v_nth := v_nth + 1;
+        if v_claim.epoch > 0 then
+            v_open := v_open + 1;
+            if v_claim.lease_until <= v_now or v_mode = 'pinned' then
+                v_expired := coalesce(v_expired, v_nth);
+            elsif v_mode <> 'shared' then
+                return -1;
+            end if;
+        elsif v_claim.lease_until <= v_now then
+            v_free := coalesce(v_free, v_nth);
+        elsif (_next_claim.subscription).on_failure = 'block_queue' then
+            return -1;
+        end if;
+    end loop;
+    if v_mode = 'shared' and v_open >= 64 then
+        return coalesce(v_expired, -1);
+    end if;
+    return coalesce(least(v_free, v_expired), 0);
+end
+$$;
+comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim [])
+    is 'Internal: claim that the next receive takes over';
+
+-- functions/consume/_open_claim.sql
+-- Locks the queue of a receipt and finds its claim (I8). A receipt is good until somebody else takes the
+-- range over: a late one that nobody overtook still counts.
+-- Locks: as _lock_cursor. Cost: one cursor version read, two where the delivery was settled in part.
+-- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
+create function mqpg._open_claim(
+    receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
+    out rest mqpg.claim []
+)
+language plpgsql as $$
+declare
+    v_receipt record;
+    v_claim mqpg.claim;
+    v_waited boolean;
+begin
+    v_receipt := mqpg._parse_receipt(_open_claim.receipt);
+    select s.* into _open_claim.subscription from mqpg.subscription s
+    where s.subscription_id = v_receipt.subscription_id;
+    if not found then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L belongs to no subscription here', _open_claim.receipt);
+    end if;
+    v_waited := mqpg._lock_cursor(v_receipt.subscription_id, v_receipt.queue_id);
+    _open_claim.last_version := mqpg._cursor(v_receipt.subscription_id, v_receipt.queue_id);
+    if (_open_claim.last_version).version is null or v_receipt.epoch / 1048576 > (_open_claim.last_version).version then
+        raise exception using errcode = 'MQ007', message = format(
+            'receipt %L was not issued here', _open_claim.receipt);
+    end if;
+    _open_claim.rest := '{}';
+    foreach v_claim in array (_open_claim.last_version).claims loop
+        if v_claim.epoch = v_receipt.epoch and v_claim.from_offset >= v_receipt.from_offset
+            and v_claim.to_offset <= v_receipt.to_offset then
+            _open_claim.claim := v_claim;
+        else
+            _open_claim.rest := _open_claim.rest || v_claim;
+        end if;
+    end loop;
+    -- bounds that are not the claim's: it is gone, settled in part, or the receipt was changed
+    if ((_open_claim.claim).from_offset = v_receipt.from_offset
+        and (_open_claim.claim).to_offset = v_receipt.to_offset) is not true then
+        perform mqpg._check_issued(
+            _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
+            v_receipt.to_offset);
+        if (_open_claim.claim).epoch is null then
+            perform mqpg._refuse_receipt(
+                _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch);
+        end if;
+    end if;
+end
+$$;
+comment on function mqpg._open_claim(text) is 'Internal: the claim that a receipt stands for, locked';
+
+-- functions/consume/_pack_claims.sql
+-- Claims that nobody holds for messages given one by one: those with the same count of deliveries, key and time that
+-- they wait for share one ('-infinity': free).
+-- Locks: none. Cost: linear in the messages.
+create function mqpg._pack_claims(
+    version bigint, offsets bigint [], deliveries int [], keys text [], untils timestamptz []
+) returns mqpg.claim []
+language sql immutable as $$
+    select coalesce(array_agg(row(
+        -_pack_claims.version - 1, g.first, g.last + 1, g.deliveries, g.until, null, null,
+        case when g.last - g.first + 1 > cardinality(g.offsets) then g.offsets end, g.key
+    )::mqpg.claim order by g.first), '{}')
+    from (
+        select min(u.o) as first, max(u.o) as last, array_agg(u.o order by u.o) as offsets, u.deliveries, u.key, u.until
+        from unnest(_pack_claims.offsets, _pack_claims.deliveries, _pack_claims.keys, _pack_claims.untils)
+            as u(o, deliveries, key, until)
+        group by u.deliveries, u.key, u.until
+    ) as g
+$$;
+comment on function mqpg._pack_claims(bigint, bigint [], int [], text [], timestamptz [])
+    is 'Internal: free claims for single messages';
+
+-- functions/consume/_parse_receipt.sql
+-- The parts of a receipt; MQ007 where the text is none.
+-- Locks: none. Cost: one regular expression.
+create function mqpg._parse_receipt(
+    receipt text, out subscription_id int, out queue_id int, out epoch bigint, out from_offset bigint,
+    out to_offset bigint
+)
+language plpgsql immutable as $$
+begin
+    if _parse_receipt.receipt is null then
+        raise exception using errcode = 'MQ001', message = 'receipt must not be null';
+    end if;
+    if _parse_receipt.receipt !~ '^[0-9]{1,9}\.(-1|[0-9]{1,4})\.[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}$' then
+        raise exception using errcode = 'MQ007',
+            message = format('%L is not a receipt', left(_parse_receipt.receipt, 100));
+    end if;
+    subscription_id := split_part(_parse_receipt.receipt, '.', 1)::int;
+    queue_id := split_part(_parse_receipt.receipt, '.', 2)::int;
+    epoch := split_part(_parse_receipt.receipt, '.', 3)::bigint;
+    from_offset := split_part(_parse_receipt.receipt, '.', 4)::bigint;
+    to_offset := split_part(_parse_receipt.receipt, '.', 5)::bigint;
+end
+$$;
+comment on function mqpg._parse_receipt(text) is 'Internal: parts of a receipt';
+
+-- functions/consume/_pick.sql
+-- Looks through fresh messages of a queue for those that the subscription's filter chooses: up to `most` of them,
+-- and where the look ended. Goes on over what does not match, in growing steps: over about 4096 offsets, and while
+-- nothing is found to the tail, or for the setting filter_time. What lies before `upto` and is not picked is done with.
+-- Locks: none. Cost: reads and evaluates what it passes. Errors: MQ014, 40001.
+create function mqpg._pick(
+    subscription mqpg.subscription, queue_id int, from_offset bigint, tail bigint, most int,
+    out picked bigint [], out upto bigint
+)
+language plpgsql as $$
+declare
+    v_until timestamptz := clock_timestamp() + mqpg._setting('filter_time')::interval;
+    v_step int := _pick.most;
+    v_to bigint;
+begin
+    picked := '{}';
+    upto := _pick.from_offset;
+    loop
+        v_to := least(upto + v_step, _pick.tail);
+        picked := picked || (mqpg._chosen(_pick.subscription, _pick.queue_id, upto, v_to)).offsets;
+        upto := v_to;
+        exit when cardinality(picked) >= _pick.most or (picked <> '{}' and upto - _pick.from_offset >= 4096)
+            or upto >= _pick.tail or clock_timestamp() >= v_until;
+        v_step := least(v_step * 2, 4096);
+    end loop;
+    if cardinality(picked) > _pick.most then
+        picked := picked[:_pick.most];
+        upto := picked[_pick.most] + 1;
+    end if;
+end
+$$;
+comment on function mqpg._pick(mqpg.subscription, int, bigint, bigint, int)
+    is 'Internal: next messages that a filter chooses';
+
+-- functions/consume/_picked_runs.sql
+-- Runs (see _runs) cut to where they hold one of the picked offsets; runs without any are left out.
+-- Locks: none. Cost: runs times picked offsets.
+create function mqpg._picked_runs(
+    picked bigint [], inout ids bigint [], inout bodies bigint [], inout offsets bigint [], inout lengths int [],
+    inout attempts int [], inout lowest bigint, inout highest bigint
+)
+language sql immutable as $$
+    select array_agg(r.id + p.first - r.first_offset order by r.o),
+        array_agg(r.body + p.first - r.first_offset order by r.o),
+        array_agg(p.first order by r.o), array_agg((p.last - p.first + 1)::int order by r.o),
+        array_agg(r.attempt order by r.o), min(r.body) / 1024, max(r.body) / 1024
+    from unnest(_picked_runs.ids, _picked_runs.bodies, _picked_runs.offsets, _picked_runs.lengths, _picked_runs.attempts)
+        with ordinality as r(id, body, first_offset, n, attempt, o)
+    cross join lateral (
+        select min(u.u) as first, max(u.u) as last from unnest(_picked_runs.picked) as u
+        where u.u >= r.first_offset and u.u < r.first_offset + r.n
+    ) as p
+    where p.first is not null
+$$;
+comment on function mqpg._picked_runs(
+    bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
+) is 'Internal: runs cut to picked offsets';
+
+-- functions/consume/_refuse_receipt.sql
+-- Says what became of a receipt whose claim is gone: MQ009 where the claim was taken over, MQ008 where it was
+-- settled or given back. The history of the cursor tells; where that is dropped, it counts as spent.
+-- Locks: none. Cost: the cursor's versions since the claim; an error path only.
+create function mqpg._refuse_receipt(receipt text, subscription_id int, queue_id int, epoch bigint) returns void
+language plpgsql as $$
+declare
+    v_action "char";
+begin
+    select c.action into v_action from mqpg.cursor c
+    where c.subscription_id = _refuse_receipt.subscription_id and c.queue_id = _refuse_receipt.queue_id
+        and c.version > _refuse_receipt.epoch / 1048576
+        and not exists (select from unnest(c.claims) k where k.epoch = _refuse_receipt.epoch)
+    order by c.version limit 1;
+    if v_action in ('t', 'd', 'u', 'q', 'i') then
+        raise exception using errcode = 'MQ009', message = format(
+            'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
+    end if;
+    raise exception using errcode = 'MQ008', message = format(
+        'receipt %L is spent: its messages are settled or given back', _refuse_receipt.receipt);
+end
+$$;
+comment on function mqpg._refuse_receipt(text, int, int, bigint) is 'Internal: error for a receipt without a claim';
+
+-- functions/consume/_seek_position.sql
+-- The offset that seek() goes to on one queue of a subscription (-1: its retry lane).
+-- Locks: none. Cost: see _position(). Errors: MQ013.
+create function mqpg._seek_position(subscription mqpg.subscription, queue_id int, target text, is_offset boolean)
+returns bigint
+language plpgsql as $$
+declare
+    v_topic_id int := (_seek_position.subscription).topic_id;
+    v_lane int := case _seek_position.queue_id when -1 then (_seek_position.subscription).subscription_id else 0 end;
+    v_tail bigint;
+begin
+    if not _seek_position.is_offset then
+        return mqpg._position(v_topic_id, _seek_position.queue_id, v_lane, _seek_position.target);
+    end if;
+    v_tail := mqpg._tail(v_topic_id, _seek_position.queue_id, v_lane);
+    if _seek_position.target::numeric not between 0 and v_tail then
+        raise exception using errcode = 'MQ013', message = format(
+            'target must lie between 0 and the next offset %s of queue %s, not %s', v_tail, _seek_position.queue_id,
+            _seek_position.target);
+    end if;
+    return greatest(
+        _seek_position.target::bigint, mqpg._oldest(v_topic_id, _seek_position.queue_id, v_lane));
+end
+$$;
+comment on function mqpg._seek_position(mqpg.subscription, int, text, boolean) is 'Internal: where seek() goes';
+
+-- functions/consume/_take_letters.sql
+-- Takes dead letters out: all of a consumer group, those of message_ids, or those that a jsonpath chooses; the oldest
+-- ids first, up to max_messages. They go to former_letter with their fate, and are returned. Each is taken by one
+-- caller: a second one waits for the first and finds it gone.
+-- Locks: the letters' rows, in the order of their ids. Cost: one delete and one insert a letter; with a filter one row
+-- of the commit log for each letter looked at. Errors: MQ001, MQ003, MQ005, MQ020.
+create function mqpg._take_letters(
+    consumer_group text, topic text, message_ids bigint [], filter jsonpath, max_messages int, fate text
+) returns setof mqpg.dead_letter
+language plpgsql as $$
+declare
+    v_group mqpg.subscription := mqpg._subscription(_take_letters.consumer_group, _take_letters.topic);
+begin
+    perform mqpg._check_letters(_take_letters.message_ids, _take_letters.filter);
+    if _take_letters.max_messages is not null then
+        perform mqpg._check_range('max_messages', _take_letters.max_messages, 1, 2147483647);
+    end if;
+    return query
+    with chosen as materialized (
+        select d.subscription_id, d.message_id
+        from mqpg.dead_letter d
+        where d.subscription_id in (
+                select s.subscription_id from mqpg.subscription s
+                where v_group.subscription_id in (s.subscription_id, s.member_of))
+            and (_take_letters.message_ids is null or d.message_id = any(_take_letters.message_ids))
+            and (_take_letters.filter is null or (
+                select mqpg._matches(_take_letters.filter, m.key, m.tag, m.headers, m.payload)
+                from mqpg._message(d.deliver_id) m))
+        order by d.message_id, d.subscription_id
+        limit _take_letters.max_messages
+        for update of d
+    ),
+    taken as (
+        delete from mqpg.dead_letter d using chosen c
+        where d.subscription_id = c.subscription_id and d.message_id = c.message_id
+        returning d.*
+    ),
+    noted as (
+        insert into mqpg.former_letter (subscription_id, message_id, attempts, reason, history, died_at, fate)
+        select t.subscription_id, t.message_id, t.attempts, t.reason, t.history, t.died_at, _take_letters.fate
+        from taken t
+    )
+    select t.* from taken t;
+end
+$$;
+comment on function mqpg._take_letters(text, text, bigint [], jsonpath, int, text) is 'Internal: take dead letters out';
+
+-- functions/consume/_waiting.sql
+-- How many messages wait in a queue behind, or as, a failed one.
+-- Locks: none. Cost: linear in the claims.
+create function mqpg._waiting(claims mqpg.claim []) returns bigint
+language sql immutable as $$
+    select coalesce(sum(coalesce(cardinality(c.picked), c.to_offset - c.from_offset)), 0)::bigint
+    from unnest(_waiting.claims) as c
+    where c.epoch < 0 and c.lease_until > '-infinity'
+$$;
+comment on function mqpg._waiting(mqpg.claim []) is 'Internal: number of messages held back';
+
+-- functions/consume/_wait_for_cursor.sql
+-- Takes a queue's cursor lock for the rest of the transaction, waiting up to 20 ms; false where it was not to be had.
+-- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: a subtransaction.
+create function mqpg._wait_for_cursor(subscription_id int, queue_id int) returns boolean
+language plpgsql as $$
+declare
+    v_timeout text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', '20ms', true);
+    perform pg_advisory_xact_lock(
+        1836150833, _wait_for_cursor.subscription_id * 1024 + _wait_for_cursor.queue_id + 1);
+    perform set_config('lock_timeout', v_timeout, true);
+    return true;
+exception when lock_not_available then
+    return false;
+end
+$$;
+comment on function mqpg._wait_for_cursor(int, int) is 'Internal: take a queue''s cursor lock, waiting a moment';
+
 -- functions/consume/ack.sql
--- Acknowledges a delivery, or its messages up to the offset `through` (inclusive); the rest stays claimed.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
--- Errors: MQ001 (through outside the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+-- Acknowledges a delivery, or its first part.
+-- Arguments:
+--   receipt: the receipt of the delivery.
+--   through: acknowledge only the messages up to and including this offset, and keep the rest; null
+--       (default): all.
+-- Locks: the queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version.
+-- Errors: MQ001 (through is outside the delivery), MQ007 (malformed receipt), MQ008 (spent), MQ009
+-- (stale), 55P03, 40001.
 create function mqpg.ack(receipt text, through bigint default null) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -4599,12 +5454,12 @@ begin
         v_receipt := mqpg._parse_receipt(ack.receipt);
         if ack.through not between v_receipt.from_offset and v_receipt.to_offset - 1 then
             raise exception using errcode = 'MQ001', message = format(
-                'through must lie in the delivery, %s to %s, not %s', v_receipt.from_offset, v_receipt.to_offset - 1,
-                ack.through);
+                'through must be an offset of the delivery, %s to %s, not %s', v_receipt.from_offset,
+                v_receipt.to_offset - 1, ack.through);
         end if;
         v_claim := v.claim;
         if ack.through < v_claim.from_offset then
-            return;    -- acknowledged before
+            return;    -- already acknowledged
         end if;
         v_claim.from_offset := ack.through + 1;
         v_left := mqpg._settle_offsets(v_claim, '{}');
@@ -4617,13 +5472,24 @@ $$;
 comment on function mqpg.ack(text, bigint) is 'Acknowledge a delivery, or its part up to an offset';
 
 -- functions/consume/dead_letters.sql
--- Dead letters of a subscription, the latest first, with the last reason and all attempts (history: attempt,
--- delivered_at, consumer, failed_at, reason, as far as known). Those of message_ids, or those that a jsonpath chooses
--- (as a subscription's filter does). after_id goes on behind the last one of the page before, also where that is gone
--- meanwhile. Looking changes nothing. Of a broadcast group all members' letters are shown, one a member: after_consumer
--- is the consumer of that last one, needed where several members have a letter of its message.
--- Locks: none. Cost: one row of the commit log a letter looked at.
--- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing), MQ020.
+-- Lists the dead letters of a subscription, the latest first. Of a broadcast group it lists those
+-- of all members.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   max_messages: length of a page, 1 to 100000; default 100.
+--   after_id: message id of the last row of the previous page, which may be gone meanwhile; null
+--       (default): the first page.
+--   message_ids: list only these; null (default): all.
+--   filter: a jsonpath that chooses dead letters, as a subscription's filter does; null (default):
+--       all.
+--   after_consumer: consumer of the last row of the previous page; needed for a broadcast group
+--       where several members have a dead letter of that message; default null.
+-- Returns: attempts is the number of deliveries, reason that of the last one, and history all that
+-- is known of each (attempt, delivered_at, consumer, failed_at, reason).
+-- Locks: none.
+-- Cost: one row of the commit log for each dead letter that is examined.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
+-- MQ014 (a body is missing), MQ020 (filter).
 create function mqpg.dead_letters(
     consumer_group text, topic text, max_messages int default 100, after_id bigint default null,
     message_ids bigint [] default null, filter jsonpath default null, after_consumer text default null
@@ -4642,7 +5508,7 @@ begin
     perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
     perform mqpg._check_letters(dead_letters.message_ids, dead_letters.filter);
     if dead_letters.after_id is null and dead_letters.after_consumer is not null then
-        raise exception using errcode = 'MQ001', message = 'after_consumer needs after_id';
+        raise exception using errcode = 'MQ001', message = 'after_consumer is allowed only together with after_id';
     end if;
     v_page := mqpg._died_at(v_group.subscription_id, dead_letters.after_id, dead_letters.after_consumer);
     for v_dead in
@@ -4657,7 +5523,7 @@ begin
         select m.key, m.tag, m.headers, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
         if not found then
             raise exception using errcode = 'MQ014', message = format(
-                'the body of dead letter %s of %L on topic %L is missing', v_dead.message_id,
+                'the body of dead letter %s of consumer group %L on topic %L is missing', v_dead.message_id,
                 dead_letters.consumer_group, dead_letters.topic);
         end if;
         continue when dead_letters.filter is not null and not mqpg._matches(
@@ -4683,10 +5549,18 @@ comment on function mqpg.dead_letters(text, text, int, bigint, bigint [], jsonpa
     'Dead letters of a subscription, latest first';
 
 -- functions/consume/discard_dead_letters.sql
--- Takes dead letters away for good, chosen as by redrive(); returns how many. trace() still knows them until the
--- setting `jump_keep` is over.
--- Locks: the letters' rows. Cost: one row deleted and one written a letter. Errors: MQ001, MQ002, MQ003, MQ005,
--- MQ020.
+-- Discards dead letters for good. trace() still knows them until the setting `jump_keep` is over.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   message_ids: discard only these; null (default): all.
+--   filter: a jsonpath that chooses dead letters, as a subscription's filter does; null (default):
+--       all.
+--   max_messages: discard at most so many; null (default): no limit.
+-- Returns: how many were discarded.
+-- Locks: the dead letters' rows.
+-- Cost: one row deleted and one written for each dead letter.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
+-- MQ020 (filter).
 create function mqpg.discard_dead_letters(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null
@@ -4697,12 +5571,16 @@ language sql as $$
         discard_dead_letters.filter, discard_dead_letters.max_messages, 'discarded')
 $$;
 comment on function mqpg.discard_dead_letters(text, text, bigint [], jsonpath, int) is
-    'Take dead letters away for good; returns how many';
+    'Discard dead letters for good; returns how many';
 
 -- functions/consume/extend.sql
--- Makes a delivery's lease end `lease` from now.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
--- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+-- Extends the lease of a delivery (a heartbeat).
+-- Arguments:
+--   receipt: the receipt of the delivery.
+--   lease: how long from now the lease lasts, at least 10 ms.
+-- Locks: the queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version.
+-- Errors: MQ001 (lease), MQ007 (malformed receipt), MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.extend(receipt text, lease interval) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -4717,13 +5595,22 @@ begin
         v.last_version, 'e', v_claim.epoch, (v.last_version).claimed, (v.last_version).owner, v_claim || v.rest);
 end
 $$;
-comment on function mqpg.extend(text, interval) is 'Extend a delivery''s lease';
+comment on function mqpg.extend(text, interval) is 'Extend the lease of a delivery';
 
 -- functions/consume/fetch.sql
--- Reads a queue from an offset without claiming anything: for consumers that keep their offset in their own
--- database (C2). Nothing at the tail; receipt is null and attempt 1.
--- Locks: none. Cost: one index lookup a run. Errors: MQ001, MQ003, MQ013 (below the oldest offset or beyond
--- the tail), MQ014 (missing body), 40001 (a segment was dropped since the caller's snapshot).
+-- Reads a queue from an offset without claiming anything, for consumers that store their offset in
+-- their own database (C2). At the end of the queue it returns nothing. In its rows receipt is null
+-- and attempt is 1.
+-- Arguments:
+--   topic: name of the topic.
+--   queue_id: the queue, 0 to the topic's queues - 1.
+--   from_offset: the first offset to read, from the queue's oldest one to its next one.
+--   max_messages: return at most so many, 1 to 10000; default 100.
+-- Locks: none.
+-- Cost: one index lookup for each run of messages.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ013 (from_offset is below the oldest offset or
+-- beyond the next one), MQ014 (a body is missing), 40001 (a segment was dropped since the caller's
+-- snapshot).
 create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
 returns setof mqpg.delivery
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -4742,7 +5629,7 @@ begin
     v_oldest := mqpg._oldest(v_topic.topic_id, "fetch".queue_id, 0);
     if "fetch".from_offset not between v_oldest and v_tail then
         raise exception using errcode = 'MQ013', message = format(
-            'from_offset must lie between the oldest offset %s and the next one %s of queue %s, not %s', v_oldest,
+            'from_offset must be between the oldest offset %s and the next offset %s of queue %s, not %s', v_oldest,
             v_tail, "fetch".queue_id, "fetch".from_offset);
     end if;
     v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
@@ -4767,17 +5654,28 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an offset without claiming';
+comment on function mqpg.fetch(text, int, bigint, int) is
+    'Read a queue from an offset without claiming anything';
 
 -- functions/consume/nack.sql
--- Gives messages of a delivery up. on_failure skip, and always in the retry lane: each goes to the subscription's retry
--- lane, due after `delay` (else the back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to
--- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
--- With `final` each becomes a dead letter at once, whatever attempts are left, and holds nothing back.
--- The receipt stays open for the rest.
--- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _hold_subscription), waiting up
--- to the setting lock_timeout. Cost: one row a message and one cursor version.
--- Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+-- Returns messages of a delivery as failed. Each is delivered again later, or becomes a dead letter
+-- when its attempts are used up. The receipt stays open for the rest.
+-- With on_failure `skip`, and always in the retry lane, a message goes to the subscription's retry
+-- lane. With `block_key` and `block_queue` it is retried at its place, and the messages behind it
+-- wait.
+-- Arguments:
+--   receipt: the receipt of the delivery.
+--   message_ids: the messages that failed; an empty array does nothing.
+--   reason: why, for the dead letter and trace(); default null.
+--   delay: how long until the next attempt; null (default): the subscription's retry_delay, doubled
+--       with each attempt, up to the setting retry_delay_cap.
+--   final: true makes each a dead letter at once, however many attempts are left, and nothing waits
+--       for it; default false.
+-- Locks: the queue's cursor lock, and for dead letters the subscription's row, each waited for up
+-- to the setting lock_timeout.
+-- Cost: one row per message and one cursor version.
+-- Errors: MQ001 (argument, or a message that is not in the delivery), MQ007 (malformed receipt),
+-- MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.nack(
     receipt text, message_ids bigint [], reason text default null, delay interval default null,
     final boolean default false
@@ -4796,7 +5694,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'message_ids must be a one-dimensional array';
     end if;
     if nack.message_ids is null or array_position(nack.message_ids, null) is not null then
-        raise exception using errcode = 'MQ001', message = 'message_ids must not be null, nor any of them';
+        raise exception using errcode = 'MQ001', message = 'message_ids must not be null or contain null';
     end if;
     if nack.delay is not null then
         perform mqpg._interval('delay', nack.delay, '0');
@@ -4817,13 +5715,13 @@ begin
     limit 1;
     if found then
         raise exception using errcode = 'MQ001',
-            message = format('message_ids: %s is not in the delivery, or left it before', v_unknown);
+            message = format('message_ids must be in the delivery; %s is not, or no longer', v_unknown);
     end if;
     if nack.message_ids = '{}' then
         return;
     end if;
     if v_lane <> 0 or (v.claim).attempt >= v_subscription.max_attempts then
-        -- there may be dead letters, and they end with the subscription
+        -- Dead letters may be written, and they must not outlive the subscription.
         perform mqpg._hold_subscription(nack.receipt, v_subscription.subscription_id);
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
@@ -4849,17 +5747,24 @@ begin
         v_held.failed, case when v_held.failed is not null then nack.reason end);
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval, boolean)
-    is 'Send messages of a delivery to retry, or to the dead letters';
+comment on function mqpg.nack(text, bigint [], text, interval, boolean) is
+    'Return failed messages of a delivery: to retry, or to the dead letters';
 
 -- functions/consume/ready.sql
--- The topics that a consumer group is subscribed to and that got something after a tick, each with its newest tick:
--- for clients with many topics, which call it with the greatest tick they know (0 at first) and receive from what
--- it names. What comes back without a tick is not seen by it: leases that ran out, released and unpinned messages.
--- A topic may be named for a retry of another group. Paused ones are named, too.
--- Locks: none. Cost: two index lookups where nothing is new; reads the ticks since, and where they are more than
--- 10000, looks at each queue of each topic instead. (No sequential scans: a plan made for a few subscriptions stays.)
--- Errors: MQ001, MQ002, MQ005 (the group has no subscription).
+-- The topics of a consumer group that got something after a tick, each with its newest tick. It is
+-- for clients with many topics: they call it with the greatest tick that they know and receive only
+-- from the topics that it names.
+-- It does not report what comes back without a tick, such as leases that ran out and released or
+-- unpinned messages. It may name a topic that only got a retry of another group, and it names
+-- paused topics too.
+-- Arguments:
+--   consumer_group: name of the group.
+--   after_tick: the greatest tick that the caller knows; default 0.
+-- Locks: none.
+-- Cost: two index lookups when nothing is new; else the ticks since after_tick, or, where there are
+-- more than 10000, each queue of each topic. It never scans sequentially, even with a plan that was
+-- made for few subscriptions.
+-- Errors: MQ001 (argument), MQ002 (name), MQ005 (the group has no subscription).
 create function mqpg.ready(consumer_group text, after_tick bigint default 0) returns table (topic text, tick bigint)
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -4870,7 +5775,7 @@ begin
     if not exists (select from mqpg.subscription s where s.consumer_group = ready.consumer_group) then
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription', ready.consumer_group),
-            hint = 'subscribe() makes one.';
+            hint = 'Call subscribe() first.';
     end if;
     if v_newest <= ready.after_tick then
         return;
@@ -4904,22 +5809,40 @@ begin
     order by k.tick_id, t.name;
 end
 $$;
-comment on function mqpg.ready(text, bigint) is 'Topics of a consumer group that got something after a tick';
+comment on function mqpg.ready(text, bigint) is
+    'Topics of a consumer group that got something after a tick';
 
 -- functions/consume/receive.sql
--- Claims up to max_messages messages of one queue, or of the subscription's retry lane, for a lease and
--- returns them; nothing when there is nothing to be had, or the topic or subscription is paused. Takes the queue that
--- waited longest, first what a lease that ran out left behind. Never waits: a queue that is locked by another call is
--- passed over; in mode shared, where many share a queue, it waits up to 20 ms for one, if there is nothing else.
--- In one transaction with ack() the claim is the transaction's (C1); a rollback gives it back at once.
--- Modes: exclusive, a queue with an open claim gives nothing to anyone; shared, up to 64 claims of a queue are
--- open; pinned, a queue stays with the consumer that first received from it until unpin(), whatever the lease;
--- broadcast, each consumer name has its own position, from its first receive on.
--- What the subscription's filter does not choose is passed over and done with.
+-- Claims messages of one queue, or of the subscription's retry lane, for a lease and returns them.
+-- It returns nothing when there is nothing to deliver, or when the topic or subscription is paused.
+-- It picks the queue that waited longest, and there first what a lease that ran out left behind. It
+-- never waits: it skips a queue that another call has locked. Only in mode shared, where many
+-- consumers share a queue, it waits up to 20 ms for one when all others are empty. Messages that
+-- the subscription's filter does not choose are skipped and count as consumed.
+-- In one transaction with ack() the claim belongs to the transaction (C1), and a rollback returns
+-- it at once.
+-- Modes: exclusive: a queue with an open claim gives nothing to any consumer. shared: up to 64
+-- claims of a queue are open at once. pinned: a queue stays with the consumer that first received
+-- from it until unpin(), whatever the lease. broadcast: each consumer name has its own position,
+-- from its first receive on.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   max_messages: return at most so many, 1 to 10000; default 100.
+--   lease: how long the messages stay with this consumer, 10 ms to 1 day; default 30 s.
+--   consumer: name of the consumer; required in the modes pinned and broadcast; default null.
+--   queue_id: receive from this queue only, -1 being the retry lane; null (default): any.
 -- Locks: the queue's advisory lock, until the end of the transaction.
--- Cost: a look at each queue's cursor and tail, one cursor version, and the messages; with a filter also those that it
--- does not choose.
--- Errors: MQ001, MQ003, MQ005, MQ014 (missing body), 40001 (REPEATABLE READ callers).
+-- Cost: a look at each queue's cursor and end, one cursor version, and the messages; with a filter
+-- also the messages that it does not choose.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ014 (a body is
+-- missing), 40001 (REPEATABLE READ callers).
+--
+-- Example:
+--     begin;
+--     select message_id, payload, receipt from mqpg.receive('billing', 'orders', max_messages => 10);
+--     -- use the messages
+--     select mqpg.ack('<receipt>');
+--     commit;
 create function mqpg.receive(
     consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
     consumer text default null, queue_id int default null
@@ -4943,7 +5866,7 @@ begin
     if not found then
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
-    -- most calls need no more than this to be checked
+    -- This quick validation suffices for most calls and saves a function call.
     if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds' and interval '1 day'
         and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
         is not true then
@@ -4971,7 +5894,7 @@ begin
             where c.owner is null or c.owner = receive.consumer
             order by c.at
         loop
-            -- look before taking the lock: it is held to the end of the transaction
+            -- Look before taking the lock, because it is held until the end of the transaction.
             if v_waiting.claims = '{}' then
                 v_tail := mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane);
                 continue when v_waiting.claimed >= v_tail;
@@ -4991,7 +5914,7 @@ begin
                 end if;
                 exit when not mqpg._wait_for_cursor(v_subscription.subscription_id, v_waiting.queue_id);
             end if;
-            -- a new statement: the cursor as the last holder of the lock left it
+            -- A new statement, so that it sees the cursor as the last holder of the lock left it.
             v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
             if v_topic.message_ttl is not null and v_waiting.lane = 0 then
                 v_cursor := mqpg._expire(v_topic, v_subscription, v_cursor);
@@ -5006,7 +5929,7 @@ begin
                     v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
                     v_runs.lowest, v_runs.highest);
             end if;
-            -- a variable: once _deliveries() is inlined, an expression would be computed again for each row
+            -- A variable, because in the inlined query below an expression would be computed for each row.
             v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
                 v_claim.from_offset, v_claim.to_offset);
             if exists (
@@ -5037,16 +5960,24 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.receive(text, text, int, interval, text, int)
-    is 'Claim messages of one queue for a lease and return them';
+comment on function mqpg.receive(text, text, int, interval, text, int) is
+    'Claim messages of one queue for a lease and return them';
 
 -- functions/consume/redrive.sql
--- Sends dead letters back to the subscription that they died in, and to no other: into its retry lane, with attempts
--- from 1, visible with the next append(). All of them, those of message_ids, or those that a jsonpath chooses (as a
--- subscription's filter does), up to max_messages, the oldest ids first. Returns how many; an id that is no dead
--- letter counts none, so that a repetition does nothing.
--- Locks: the letters' rows: two redrives at once send each letter once. Cost: one row deleted and two written a
--- letter. Errors: MQ001, MQ002, MQ003, MQ005, MQ020.
+-- Sends dead letters back to the subscription that they belong to, and to no other. They go into
+-- its retry lane, count their attempts from 1, and are visible with the next append().
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   message_ids: redrive only these; an id that is not a dead letter counts as none, so that a
+--       repeated call does nothing; null (default): all.
+--   filter: a jsonpath that chooses dead letters, as a subscription's filter does; null (default):
+--       all.
+--   max_messages: redrive at most so many, the smallest ids first; null (default): no limit.
+-- Returns: how many were redriven.
+-- Locks: the dead letters' rows, so that two calls at once send each dead letter once.
+-- Cost: one row deleted and two written for each dead letter.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
+-- MQ020 (filter).
 create function mqpg.redrive(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null
@@ -5072,9 +6003,13 @@ comment on function mqpg.redrive(text, text, bigint [], jsonpath, int) is
     'Send dead letters back to their subscription; returns how many';
 
 -- functions/consume/release.sql
--- Gives a delivery back: anyone may receive it at once, and the attempt does not count. The receipt is spent.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
--- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+-- Returns a delivery unprocessed: any consumer may receive it at once, and the attempt does not
+-- count. The receipt is spent.
+-- Arguments:
+--   receipt: the receipt of the delivery.
+-- Locks: the queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version.
+-- Errors: MQ001, MQ007 (malformed receipt), MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.release(receipt text) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -5086,18 +6021,30 @@ begin
         mqpg._free_claim(v.claim, v.last_version, (v.claim).attempt - 1) || v.rest);
 end
 $$;
-comment on function mqpg.release(text) is 'Give a delivery back without counting the attempt';
+comment on function mqpg.release(text) is 'Return a delivery without counting the attempt';
 
 -- functions/consume/seek.sql
--- Moves a consumer group to another place: 'earliest', 'latest', a time (the first message that became visible then
--- or later), or an offset, which needs queue_id and lies in 0 .. the queue's next one (MQ013); one below the oldest
--- that is left means the oldest. Without queue_id all of the topic's queues move; the retry lane only where queue_id
--- says -1. Receipts that were open there become stale. Of a broadcast group all members move and those to come
--- begin there, or the one named. What a seek leaves out or repeats is noted in the table jump. A consumer that keeps
--- its offset in its own database (C2) goes by that one: move it, too.
--- Locks: the topic's keeping (see _lock_topic); a broadcast group's row (see _lock_group); each queue's cursor lock,
--- waiting up to the setting lock_timeout.
--- Cost: one cursor version a queue. Errors: MQ001, MQ003, MQ005, MQ013, 55P03, 40001.
+-- Moves the position of a consumer group. Receipts that were open on the moved queues become stale.
+-- Offsets that this skips or repeats are reported by trace() and the audit. A consumer that stores
+-- its offset in its own database (C2) follows that one, so move it there too.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   target: 'earliest', 'latest', a time (the first message that became visible then or later), or
+--       an offset from 0 to the queue's next one, as text. An offset below the oldest one means the
+--       oldest one.
+--   queue_id: move only this queue, -1 being the retry lane; required when target is an offset;
+--       null (default): all of the topic's queues, without the retry lane.
+--   consumer: move only this member of a broadcast group; null (default): all members, and those
+--       that join later start there.
+-- Locks: the topic against keep(), the broadcast group's rows, and each queue's cursor lock, each
+-- waited for up to the setting lock_timeout.
+-- Cost: one cursor version per queue.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ013 (offset
+-- beyond the next one), 55P03, 40001.
+--
+-- Example:
+--     select mqpg.seek('billing', 'orders', '2026-01-31 12:00+00');
+--     select mqpg.seek('billing', 'orders', '1000', queue_id => 3);
 create function mqpg.seek(
     consumer_group text, topic text, target text, queue_id int default null, consumer text default null
 ) returns void
@@ -5112,15 +6059,15 @@ begin
     if seek.queue_id is not null then
         perform mqpg._check_range('queue_id', seek.queue_id, -1, v_topic.queues - 1);
     elsif v_is_offset then
-        raise exception using errcode = 'MQ001', message = 'an offset as target needs queue_id';
+        raise exception using errcode = 'MQ001', message = 'queue_id must not be null when target is an offset';
     end if;
     if not v_is_offset then
         perform mqpg._check_target('target', seek.target);
     end if;
     if seek.consumer is not null and v_group.mode <> 'broadcast' then
         raise exception using errcode = 'MQ001', message = format(
-            'consumer is for mode broadcast; consumer group %L reads topic %L in mode %s', seek.consumer_group,
-            seek.topic, v_group.mode);
+            'consumer is allowed only in mode broadcast; consumer group %L reads topic %L in mode %s',
+            seek.consumer_group, seek.topic, v_group.mode);
     end if;
     perform mqpg._lock_topic(v_topic.topic_id);
     if seek.consumer is null then
@@ -5139,7 +6086,7 @@ begin
     end loop;
     if not found then
         raise exception using errcode = 'MQ001', message = format(
-            'consumer %L is no member of broadcast group %L on topic %L', seek.consumer, seek.consumer_group,
+            'consumer %L is not a member of broadcast group %L on topic %L', seek.consumer, seek.consumer_group,
             seek.topic);
     end if;
 end
@@ -5148,11 +6095,17 @@ comment on function mqpg.seek(text, text, text, int, text) is
     'Move a consumer group to earliest, latest, a time or an offset';
 
 -- functions/consume/unpin.sql
--- Ends a consumer's ownership of pinned queues: of one queue, of one consumer, or all. Do it only when the
--- consumer's local database is known to hold all it applied, for the queue's next owner begins where the
--- cursor stands. What was claimed may be received at once; open receipts become stale.
--- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue.
--- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
+-- Ends the ownership of pinned queues. Call it only when the owner's local database is known to
+-- hold all that the owner applied, because the next owner begins where the cursor is. What was
+-- claimed may be received at once, and open receipts become stale.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   queue_id: unpin only this queue, -1 being the retry lane; null (default): all.
+--   consumer: unpin only the queues of this consumer; null (default): of any.
+-- Locks: each queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version per queue.
+-- Errors: MQ001 (argument, or another mode than pinned), MQ002 (name), MQ003 (unknown topic), MQ005
+-- (unknown subscription), 55P03, 40001.
 create function mqpg.unpin(consumer_group text, topic text, queue_id int default null, consumer text default null)
 returns void
 language plpgsql as $$
@@ -5166,8 +6119,8 @@ declare
 begin
     if v_subscription.mode <> 'pinned' then
         raise exception using errcode = 'MQ001', message = format(
-            'unpin is for mode pinned; consumer group %L reads topic %L in mode %s', unpin.consumer_group,
-            unpin.topic, v_subscription.mode);
+            'unpin() is allowed only in mode pinned; consumer group %L reads topic %L in mode %s',
+            unpin.consumer_group, unpin.topic, v_subscription.mode);
     end if;
     if unpin.queue_id is not null then
         perform mqpg._check_range('queue_id', unpin.queue_id, -1, v_topic.queues - 1);
@@ -5187,422 +6140,26 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.unpin(text, text, int, text) is 'End a consumer''s ownership of pinned queues';
+comment on function mqpg.unpin(text, text, int, text) is
+    'End a consumer''s ownership of pinned queues';
 
--- functions/append/_anything_new.sql
--- Whether a pass of the appender may have something to do: a look at each of its sources that stops at the
--- first row, for most passes of an idle broker find none and the whole INSERT costs ten times as much.
--- It may say yes where no row is visible in S1 yet, never no where one is.
--- Locks: none. Cost: a few index lookups.
-create function mqpg._anything_new(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
-language plpgsql volatile as $$
-declare
-    v_floor bigint := _anything_new.last_tick.floor_id;
-    v_from xid8 := _anything_new.last_tick.snapshot_xmax;
-    v_before xid8 := pg_snapshot_xmax(_anything_new.upto);
-    v_late xid8 [] := array(select pg_snapshot_xip(_anything_new.last_tick.snapshot));
-    v_due_from timestamptz := _anything_new.last_tick.due_until;
-begin
-    if exists (
-        select from mqpg.commit_log l
-        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before) then
-        return true;
-    end if;
-    if exists (
-        select from mqpg.op_log o
-        where o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before) then
-        return true;
-    end if;
-    if exists (
-        select from mqpg.delayed d where d.visible_at > v_due_from and d.visible_at <= _anything_new.due_until)
-        -- whatever their time: the pass stores a tick that has seen them, else each pass would read all of them
-        or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before) then
-        return true;
-    end if;
-    return v_late <> '{}' and (
-        exists (select from mqpg.commit_log l where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late))
-        or exists (select from mqpg.op_log o where o.op = 'c' and o.visible_at is null and o.xid = any(v_late))
-        or exists (select from mqpg.delayed d where d.xid = any(v_late)));
-end
+-- functions/consume/_unchosen.sql
+-- What the filters of subscriptions, as they are now, do not choose of the messages in their topics' queues: such a
+-- message counts as consumed without a delivery, as the audit must know.
+-- Locks: none. Cost: reads the bodies of all topics that are filtered, once for each such subscription.
+-- Errors: MQ014, 40001.
+create function mqpg._unchosen() returns table (subscription_id int, message_id bigint)
+language sql volatile as $$
+    select s.subscription_id, u.first_id + o.o - u.start
+    from mqpg.subscription s
+    join mqpg.consume_queue c on c.topic_id = s.topic_id and c.subscription_id = 0
+    cross join lateral mqpg._chosen(s, c.queue_id, c.base_offset, c.base_offset + c.n) as k
+    cross join lateral unnest(c.first_ids, c.starts) with ordinality as u(first_id, start, i)
+    cross join lateral generate_series(u.start, coalesce(c.starts[u.i + 1], c.n) - 1) as o(o)
+    where (s.filter is not null or s.tags is not null) and (s.mode <> 'broadcast' or s.member <> '')
+        and c.base_offset + o.o not in (select x from unnest(k.offsets) as x)
 $$;
-comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz)
-    is 'Internal: whether a pass of the appender may have something to do';
-
--- functions/append/_append_runs.sql
--- The appender's one INSERT: collects what is new up to a snapshot and a due time, orders it, joins
--- neighbours into runs, and writes rows of at most 64 runs and 4096 messages behind each queue's tail.
--- Ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join; decisions join only
--- where ids ascend in decision order.
--- Locks: none beyond the new rows (append() serialises callers). Cost: linear in the new record batches.
-create function mqpg._append_runs(
-    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int [],
-    out was_due boolean
-)
-language plpgsql as $$
-declare
-    v_floor bigint := _append_runs.last_tick.floor_id;
-    v_from xid8 := _append_runs.last_tick.snapshot_xmax;
-    v_before xid8 := pg_snapshot_xmax(_append_runs.upto);
-    v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
-    v_due_from timestamptz := _append_runs.last_tick.due_until;
-begin
-    _append_runs.was_due := mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
-    with due as materialized (
-        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
-        from mqpg.delayed d
-        where d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
-        union all
-        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
-        from mqpg.delayed d
-        where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
-        union all
-        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
-        from mqpg.delayed d
-        where d.visible_at <= v_due_from and d.xid = any(v_late)
-            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
-    ),
-    fresh as materialized (
-        select l.topic_id, l.queue_id, 0 as subscription_id, l.batch_id as place, l.batch_id * 1024 as id,
-            l.n::int as n, null::bigint as deliver_id, null::smallint as attempt, false as due
-        from mqpg.commit_log l
-        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before
-            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
-        union all
-        select l.topic_id, l.queue_id, 0, l.batch_id, l.batch_id * 1024, l.n, null, null, false
-        from mqpg.commit_log l
-        where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)
-            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
-        union all
-        select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
-        from mqpg.op_log o
-        where o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before
-            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
-        union all
-        select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
-        from mqpg.op_log o
-        where o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
-            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
-        union all
-        select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
-        from due d
-        where d.subscription_id <> 0 and not exists (
-            select from mqpg.subscription b
-            where b.subscription_id = d.subscription_id and b.retries_from > d.written_at)
-        union all
-        -- message by message: a recalled one splits its run; only what this very pass decided, for a message
-        -- that was put off has a second row
-        select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
-        from due d
-        join lateral (
-            select k.message_id from mqpg.op_log k
-            where k.message_id between d.first_id and d.first_id + d.n - 1 and k.stage = 1 and k.op = 'd'
-                and k.xid = pg_current_xact_id()
-        ) as o on true
-        where d.subscription_id = 0
-    ),
-    marked as (
-        select f.*, row_number() over w as nth,
-            case when lag(f.id + f.n) over w = f.id and lag(f.id / 1024) over w = f.id / 1024
-                and f.deliver_id is null and lag(f.deliver_id) over w is null
-                and f.attempt is not distinct from lag(f.attempt) over w then 0 else 1 end as begins
-        from fresh f
-        window w as (partition by f.topic_id, f.queue_id, f.subscription_id order by f.due, f.place, f.id)
-    ),
-    joined as (
-        select m.*, sum(m.begins) over (
-            partition by m.topic_id, m.queue_id, m.subscription_id order by m.nth) as run
-        from marked m
-    ),
-    runs as (
-        select j.topic_id, j.queue_id, j.subscription_id, j.run - 1 as nth, min(j.id) as first_id,
-            sum(j.n)::int as n, min(j.deliver_id) as deliver_id, min(j.attempt) as attempt
-        from joined j group by j.topic_id, j.queue_id, j.subscription_id, j.run
-    ),
-    placed as (
-        select r.*, sum(r.n) over (
-            partition by r.topic_id, r.queue_id, r.subscription_id order by r.nth) - r.n as begin_at
-        from runs r
-    ),
-    piece as (
-        -- a row begins inside one window of 3072 messages and its last run has at most 1024
-        select p.topic_id, p.queue_id, p.subscription_id, min(p.begin_at) as begin_at, sum(p.n)::int as n,
-            array_agg(p.first_id order by p.nth) as first_ids,
-            array_agg(p.begin_at order by p.nth) as begins,
-            case when count(p.deliver_id) > 0 then array_agg(p.deliver_id order by p.nth) end as deliver_ids,
-            case when count(p.attempt) > 0 then array_agg(p.attempt order by p.nth) end as attempts
-        from placed p
-        group by p.topic_id, p.queue_id, p.subscription_id, p.nth / 64, (p.begin_at / 3072)::int
-    ),
-    tail as (
-        select k.topic_id, k.queue_id, k.subscription_id,
-            mqpg._tail(k.topic_id, k.queue_id, k.subscription_id) as next_offset
-        from (select distinct p.topic_id, p.queue_id, p.subscription_id from piece p) as k
-    ),
-    appended as (
-        insert into mqpg.consume_queue (
-            base_offset, tick_id, topic_id, subscription_id, n, queue_id, first_ids, starts, deliver_ids, attempts)
-        select t.next_offset + p.begin_at, _append_runs.last_tick.tick_id + 1, p.topic_id, p.subscription_id, p.n,
-            p.queue_id, p.first_ids, array(select (b - p.begin_at)::int from unnest(p.begins) b),
-            p.deliver_ids, p.attempts
-        from piece p
-        join tail t using (topic_id, queue_id, subscription_id)
-        returning topic_id, n
-    )
-    -- purged retries were due, too, and rows newly scheduled are seen now: without a tick the next pass would meet
-    -- them again
-    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
-        _append_runs.was_due or exists (select from due)
-            or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)
-            or exists (select from mqpg.delayed d where d.xid = any(v_late))
-    into _append_runs.messages, _append_runs.topic_ids, _append_runs.was_due
-    from appended a;
-end
-$$;
-comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz)
-    is 'Internal: append what is new to the consume queues';
-
--- functions/append/_check_cluster.sql
--- Refuses to append in a cluster other than the one whose xids the rows carry (MQ016): after a restore from
--- a dump xids begin anew and a snapshot of old says nothing about them.
--- Locks: none. Cost: reads the control file.
-create function mqpg._check_cluster(s0 pg_snapshot, s1 pg_snapshot) returns void
-language plpgsql as $$
-declare
-    v_known bigint := (select b.system_identifier from mqpg.broker b);
-    v_actual bigint := (select c.system_identifier from pg_control_system() c);
-begin
-    if v_known <> v_actual or pg_snapshot_xmax(_check_cluster.s0) > pg_snapshot_xmax(_check_cluster.s1) then
-        raise exception using errcode = 'MQ016',
-            message = 'this database was restored into another cluster: its transaction ids do not hold here',
-            detail = format('system identifier %s recorded, %s found; newest tick %s, current snapshot %s',
-                v_known, v_actual, _check_cluster.s0, _check_cluster.s1),
-            hint = 'Appending would lose or repeat messages. With all workers stopped, select mqpg.adopt() makes it a broker again.';
-    end if;
-end
-$$;
-comment on function mqpg._check_cluster(pg_snapshot, pg_snapshot) is 'Internal: refuse a restored copy';
-
--- functions/append/_cut.sql
--- Cuts a backlog: the snapshot S1 as it would have been when xid x was the next one, with
--- xmax(S0) <= x <= xmax(S1) chosen so that about max_messages are new. An x below xmax(S0) would append
--- messages again.
--- Locks: none. Cost: an index scan of at most 2 * max_messages entries.
-create function mqpg._cut(last_tick mqpg.tick, s1 pg_snapshot, max_messages int) returns pg_snapshot
-language plpgsql as $$
-declare
-    v_s0_xmax xid8 := _cut.last_tick.snapshot_xmax;
-    v_last xid8;
-    v_x bigint;
-begin
-    select least(
-        (select c.xid from (
-            select l.xid, sum(l.n) over (order by l.xid rows unbounded preceding) as total from mqpg.commit_log l
-            where l.kind = 'n' and l.batch_id > _cut.last_tick.floor_id
-                and l.xid >= v_s0_xmax and l.xid < pg_snapshot_xmax(_cut.s1)
-            order by l.xid limit _cut.max_messages) as c
-        where c.total >= _cut.max_messages order by c.xid limit 1),
-        (select o.xid from mqpg.op_log o
-        where o.op = 'c' and o.visible_at is null and o.xid >= v_s0_xmax and o.xid < pg_snapshot_xmax(_cut.s1)
-        order by o.xid offset _cut.max_messages - 1 limit 1)) into v_last;
-    if v_last is null then
-        return _cut.s1;
-    end if;
-    v_x := v_last::text::bigint + 1;
-    return (
-        select format('%s:%s:%s', least(pg_snapshot_xmin(_cut.s1)::text::bigint, v_x), v_x,
-            string_agg(x.xid::text, ',' order by x.xid))::pg_snapshot
-        from pg_snapshot_xip(_cut.s1) as x(xid)
-        where x.xid::text::bigint < v_x);
-end
-$$;
-comment on function mqpg._cut(mqpg.tick, pg_snapshot, int) is 'Internal: cut the appender''s snapshot at a backlog';
-
--- functions/append/_cut_due.sql
--- Cuts what is due: the time up to which about max_messages rows become due in one pass.
--- Locks: none. Cost: an index scan of at most max_messages entries.
-create function mqpg._cut_due(due_from timestamptz, due_until timestamptz, max_messages int) returns timestamptz
-language sql stable as $$
-    select coalesce(
-        (select d.visible_at from mqpg.delayed d
-         where d.visible_at > _cut_due.due_from and d.visible_at <= _cut_due.due_until
-         order by d.visible_at offset _cut_due.max_messages - 1 limit 1),
-        _cut_due.due_until)
-$$;
-comment on function mqpg._cut_due(timestamptz, timestamptz, int) is
-    'Internal: cut the appender''s due time at a backlog';
-
--- functions/append/_decide_due.sql
--- Writes op due for each message that a pass of the appender delivers late or on time, unless it was recalled:
--- the key decides. A message whose recall is still open is put off by a second, so that nobody's transaction
--- holds the appender up. Retries cannot be recalled and are left alone. True where a message was due, recalled and
--- put off ones too: then the pass must store its tick, else the next one meets the same rows again, and with
--- them the rows of what was put off.
--- Open recalls are looked up, not tried one by one: a lock for each due message could exhaust the lock table.
--- One that comes between the look and the insert makes the insert wait for it; then it looks again.
--- Locks: 1836150839, 0, by trying; the decisions' keys, each waited for at most 200 ms.
--- Cost: one insert a due message; one index lookup where nothing is due; pg_locks where a recall is open.
-create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
-language plpgsql
-set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
-set lock_timeout = '200ms' as $$
-declare
-    v_from xid8 := _decide_due.last_tick.snapshot_xmax;
-    v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));
-    v_due_from timestamptz := _decide_due.last_tick.due_until;
-    v_now timestamptz := clock_timestamp();
-    v_until timestamptz := greatest(v_now, _decide_due.due_until);
-    v_ids bigint [];
-    v_bodies bigint [];
-    v_topics int [];
-    v_queues smallint [];
-    v_recalling boolean;
-    v_busy int [] := '{}';  -- hashes of the messages that open recalls are about
-    v_order bigint;
-begin
-    select array_agg(d.first_id + i order by d.first_id + i), array_agg(d.deliver_id order by d.first_id + i),
-        array_agg(d.topic_id order by d.first_id + i), array_agg(d.queue_id order by d.first_id + i)
-    into v_ids, v_bodies, v_topics, v_queues
-    from (
-        select k.* from mqpg.delayed k
-        where k.visible_at > v_due_from and k.visible_at <= _decide_due.due_until
-        union all
-        select k.* from mqpg.delayed k
-        where k.visible_at <= v_due_from and k.xid >= v_from and k.xid < pg_snapshot_xmax(_decide_due.upto)
-        union all
-        select k.* from mqpg.delayed k where k.visible_at <= v_due_from and k.xid = any(v_late)
-    ) as d
-    cross join lateral generate_series(0, d.n - 1) as i
-    where d.subscription_id = 0 and pg_visible_in_snapshot(d.xid, _decide_due.upto);
-    if v_ids is null then
-        return false;
-    end if;
-    v_order := nextval('mqpg.batch_id');
-    v_recalling := not pg_try_advisory_xact_lock(1836150839, 0);
-    loop
-        if v_recalling then
-            v_busy := array(
-                select case when l.objid::bigint > 2147483647 then l.objid::bigint - 4294967296
-                    else l.objid::bigint end::int
-                from pg_locks l
-                where l.locktype = 'advisory' and l.classid::bigint = 1836150840 and l.objsubid = 2
-                    and l.database = (select d.oid from pg_database d where d.datname = current_database()));
-        end if;
-        begin
-            with message as (
-                select u.*, hashint8(u.id) <> all(v_busy) as free
-                from unnest(v_ids, v_bodies, v_topics, v_queues) as u(id, body, topic_id, queue_id)
-            ),
-            put_off as (
-                insert into mqpg.delayed (
-                    visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
-                select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id,
-                    m.queue_id
-                from message m where not m.free
-            )
-            insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
-            select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'
-            from message m where m.free
-            order by m.id
-            on conflict do nothing;
-            return true;
-        exception when lock_not_available then
-            v_recalling := true;
-        end;
-    end loop;
-end
-$$;
-comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz)
-    is 'Internal: decide between due and recall for what a pass delivers';
-
--- functions/append/_enqueue_halves_sometimes.sql
--- Feeds the op-log queue about once a second: a half decided in milliseconds, as nearly all are, never gets
--- an entry, and none is forgotten, since an entry follows from the half.
--- Locks: as _enqueue_halves. Cost: one index lookup where it is too early.
-create function mqpg._enqueue_halves_sometimes(snapshot pg_snapshot, batch_seq bigint) returns void
-language plpgsql as $$
-declare
-    v_last timestamptz := (select h.at from mqpg.half_tick h order by h.half_tick_id desc limit 1);
-begin
-    if v_last is null or v_last < clock_timestamp() - interval '1 second' then
-        perform mqpg._enqueue_halves(_enqueue_halves_sometimes.snapshot, _enqueue_halves_sometimes.batch_seq);
-    end if;
-end
-$$;
-comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint)
-    is 'Internal: feed the op-log queue about once a second';
-
--- functions/append/append.sql
--- One pass of the appender: gives every message that became visible since the pass before its place in a
--- consume queue, and returns how many. With the snapshot S0 of the last tick and the current S1 these are
--- the normal sends and the undelayed commit decisions whose xid is visible in S1 and not in S0, ordered by
--- batch id / order number, and what is due: so nothing is skipped however late it commits, a long
--- transaction delays only its own messages, and offsets are dense. max_messages is a target: one
--- transaction is not split.
--- Locks: 1836150834, 0 until the end of its transaction, so passes are one after the other.
--- Cost: an index scan of what is new; an idle pass reads no table rows to speak of and writes nothing.
--- Errors: MQ001, MQ015 (caller has an xid or is not READ COMMITTED), MQ016 (restored into another cluster).
-create function mqpg.append(max_messages int default null) returns bigint
--- jit off: estimates of a generic plan over a large log would have every pass compiled
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
-declare
-    v_tick mqpg.tick;
-    v_batch_seq bigint;
-    v_s1 pg_snapshot;
-    v_upto pg_snapshot;     -- S1, or its cut where there is a backlog
-    v_due_until timestamptz;
-    v_messages bigint;
-    v_topic_ids int [];
-    v_was_due boolean;      -- something was due, be it that all of it was recalled or put off
-begin
-    if append.max_messages is not null then
-        perform mqpg._check_range('max_messages', append.max_messages, 1, 2147483647);
-    end if;
-    perform mqpg._check_own_transaction('append');
-    -- A pass redone after a crash may order messages otherwise; a consumer that keeps its offset elsewhere
-    -- would see one twice and another never.
-    perform mqpg._force_sync();
-    perform pg_advisory_xact_lock(1836150834, 0);
-    select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
-    -- The sequence before this pass's own xid: whoever drew a batch id so far has a smaller xid.
-    select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
-    v_s1 := pg_current_snapshot();
-    perform mqpg._check_cluster(v_tick.snapshot, v_s1);
-    perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
-    -- so that a broker whose keeper is away, or which has only this pass in its cron, does not run out of segments
-    if random() < 0.004 then
-        perform mqpg._make_segments(1);
-    end if;
-    v_upto := v_s1;
-    v_due_until := greatest(v_tick.due_until, clock_timestamp());
-    if append.max_messages is not null then
-        v_upto := mqpg._cut(v_tick, v_s1, append.max_messages);
-        v_due_until := mqpg._cut_due(v_tick.due_until, v_due_until, append.max_messages);
-    end if;
-    if not mqpg._anything_new(v_tick, v_upto, v_due_until) then
-        return 0;
-    end if;
-    select a.messages, a.topic_ids, a.was_due into v_messages, v_topic_ids, v_was_due
-    from mqpg._append_runs(v_tick, v_upto, v_due_until) a;
-    if v_messages > 0 or v_was_due then
-        insert into mqpg.tick (
-            tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
-        values (
-            v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto), v_batch_seq,
-            greatest(v_tick.floor_id, (
-                select k.batch_seq from mqpg.tick k
-                where k.xid <= pg_snapshot_xmin(v_upto)
-                order by k.xid desc, k.tick_id desc limit 1)),
-            v_due_until, v_messages, v_topic_ids, clock_timestamp());
-    end if;
-    if v_messages > 0 then
-        perform pg_notify('mqpg', (v_tick.tick_id + 1)::text);
-    end if;
-    return v_messages;
-end
-$$;
-comment on function mqpg.append(int) is 'One pass of the appender; returns the number of messages appended';
+comment on function mqpg._unchosen() is 'Internal: messages that subscriptions'' filters do not choose';
 
 -- functions/check/_answer.sql
 -- The answer of a compensator outside the database to a hand-out of _due_halves(): commit (with the final payload, if
@@ -6076,40 +6633,6 @@ end
 $$;
 comment on function mqpg._fence(text) is 'Internal: fenced look into the ledger of this database';
 
--- functions/check/_forget_entry.sql
--- Takes a decided half's entry out of the op-log queue; a parked one stays in the archive as the record of it.
--- Locks: the entry's row; one that a check-back holds is left to it. Cost: one index lookup, one delete.
-create function mqpg._forget_entry(message_id bigint) returns void
-language plpgsql as $$
-declare
-    v_msg_id bigint;
-begin
-    select q.msg_id into v_msg_id from pgmq.q_mqpg_oplog q
-    where (q.message ->> 'message_id')::bigint = _forget_entry.message_id
-    for update skip locked;
-    if found then
-        perform pgmq.delete('mqpg_oplog', v_msg_id);
-    end if;
-end
-$$;
-comment on function mqpg._forget_entry(bigint) is 'Internal: drop the op-log entry of a decided half';
-
--- functions/check/_half_row.sql
--- What the views show of a half message, without its body; from held where its segment is gone.
--- Locks: none. Cost: one index lookup.
-create function mqpg._half_row(message_id bigint) returns table (
-    topic_id int, producer_group_id int, incarnation int, nonce uuid, born_at timestamptz, check_at timestamptz
-)
-language sql stable as $$
-    select l.topic_id, l.producer_group_id, l.incarnation, l.nonce, l.born_at, l.check_at
-    from mqpg.commit_log l where l.batch_id = _half_row.message_id / 1024
-    union all
-    select h.topic_id, h.producer_group_id, h.incarnation, h.nonce, h.born_at, h.check_at
-    from mqpg.held h where h.message_id = _half_row.message_id and h.kind = 'h'
-    limit 1
-$$;
-comment on function mqpg._half_row(bigint) is 'Internal: a half message without its body';
-
 -- functions/check/_hide_entry.sql
 -- Hides an entry of the op-log queue until a point in time: pgmq.set_vt(), which takes a point in time in newer
 -- versions of PGMQ only, and whole seconds in others.
@@ -6119,29 +6642,6 @@ language sql as $$
     update pgmq.q_mqpg_oplog q set vt = _hide_entry.until where q.msg_id = _hide_entry.msg_id
 $$;
 comment on function mqpg._hide_entry(bigint, timestamptz) is 'Internal: hide an op-log entry for a while';
-
--- functions/check/_is_decided.sql
--- Whether a half message is committed or rolled back.
--- Locks: none. Cost: one index lookup.
-create function mqpg._is_decided(message_id bigint) returns boolean
-language sql stable as $$
-    select exists (select from mqpg.op_log o where o.message_id = _is_decided.message_id and o.stage = 0)
-$$;
-comment on function mqpg._is_decided(bigint) is 'Internal: whether a half is decided';
-
--- functions/check/_is_open.sql
--- Whether a handle names a half message that is here and not decided.
--- Locks: none. Cost: two index lookups.
-create function mqpg._is_open(handle text) returns boolean
-language plpgsql stable as $$
-declare
-    v_half record;
-begin
-    select h.* into v_half from mqpg._half(_is_open.handle) h;
-    return v_half.known and not mqpg._is_decided(v_half.message_id);
-end
-$$;
-comment on function mqpg._is_open(text) is 'Internal: whether a handle names an undecided half';
 
 -- functions/check/_last_reason.sql
 -- The reason that was last given in the check-backs of a half message.
@@ -6556,6 +7056,20 @@ end
 $$;
 comment on function mqpg.reconcile(interval, int, boolean) is
     'Find and commit what the ledger of this database committed and the broker never heard of';
+
+-- functions/keep/_is_open.sql
+-- Whether a handle names a half message that is here and not decided.
+-- Locks: none. Cost: two index lookups.
+create function mqpg._is_open(handle text) returns boolean
+language plpgsql stable as $$
+declare
+    v_half record;
+begin
+    select h.* into v_half from mqpg._half(_is_open.handle) h;
+    return v_half.known and not mqpg._is_decided(v_half.message_id);
+end
+$$;
+comment on function mqpg._is_open(text) is 'Internal: whether a handle names an undecided half';
 
 -- functions/keep/_carry_cursor.sql
 -- Carries the newest state of one queue of one subscription into a newer slot: a closing row in the old slot
@@ -8044,429 +8558,425 @@ end
 $$;
 comment on function mqpg.adopt(boolean) is 'Make a restored, promoted or recovered copy a broker again';
 
--- functions/find/_cursor_from.sql
--- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an
--- offset; null if none. There both only ever grow with the version, so it is found by halving.
--- Locks: none. Cost: log2(versions) index lookups.
-create function mqpg._cursor_from(
-    subscription_id int, queue_id int, queue_offset bigint, done boolean, from_version bigint, to_version bigint
-) returns bigint
-language plpgsql stable as $$
+-- functions/append/_anything_new.sql
+-- Whether a pass of the appender may have something to do: a look at each of its sources that stops at the
+-- first row, for most passes of an idle broker find none and the whole INSERT costs ten times as much.
+-- It may say yes where no row is visible in S1 yet, never no where one is.
+-- Locks: none. Cost: a few index lookups.
+create function mqpg._anything_new(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
+language plpgsql volatile as $$
 declare
-    v_low bigint := _cursor_from.from_version;
-    v_high bigint := _cursor_from.to_version + 1;
-    v_middle bigint;
-    v_row record;
+    v_floor bigint := _anything_new.last_tick.floor_id;
+    v_from xid8 := _anything_new.last_tick.snapshot_xmax;
+    v_before xid8 := pg_snapshot_xmax(_anything_new.upto);
+    v_late xid8 [] := array(select pg_snapshot_xip(_anything_new.last_tick.snapshot));
+    v_due_from timestamptz := _anything_new.last_tick.due_until;
 begin
-    while v_low < v_high loop
-        v_middle := (v_low + v_high) / 2;
-        select c.version, case when _cursor_from.done then c.committed else c.claimed end as at into v_row
-        from mqpg.cursor c
-        where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id
-            and c.version >= v_middle
-        order by c.version limit 1;
-        if v_row.version is null or v_row.version > _cursor_from.to_version or v_row.at > _cursor_from.queue_offset then
-            v_high := v_middle;
-        else
-            v_low := v_row.version + 1;
-        end if;
-    end loop;
-    return (
-        select c.version from mqpg.cursor c
-        where c.subscription_id = _cursor_from.subscription_id and c.queue_id = _cursor_from.queue_id
-            and c.version between v_low and _cursor_from.to_version
-        order by c.version limit 1);
+    if exists (
+        select from mqpg.commit_log l
+        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before) then
+        return true;
+    end if;
+    if exists (
+        select from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before) then
+        return true;
+    end if;
+    if exists (
+        select from mqpg.delayed d where d.visible_at > v_due_from and d.visible_at <= _anything_new.due_until)
+        -- whatever their time: the pass stores a tick that has seen them, else each pass would read all of them
+        or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before) then
+        return true;
+    end if;
+    return v_late <> '{}' and (
+        exists (select from mqpg.commit_log l where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late))
+        or exists (select from mqpg.op_log o where o.op = 'c' and o.visible_at is null and o.xid = any(v_late))
+        or exists (select from mqpg.delayed d where d.xid = any(v_late)));
 end
 $$;
-comment on function mqpg._cursor_from(int, int, bigint, boolean, bigint, bigint) is
-    'Internal: cursor version that passed an offset';
+comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz)
+    is 'Internal: whether a pass of the appender may have something to do';
 
--- functions/find/_eras.sql
--- The stretches of a cursor's history, first and last version, in which positions only grow: a seek begins another.
--- Locks: none. Cost: one index lookup a slot, and one row a seek (or purge, or loss by policy).
-create function mqpg._eras(subscription_id int, queue_id int) returns table (from_version bigint, to_version bigint)
-language sql stable as $$
-    with bound as (
-        select min(c.version) as version from mqpg.cursor c
-        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id
-        union
-        select c.version from mqpg.cursor c
-        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id and c.action = 'q'
-    )
-    select b.version, coalesce(lead(b.version) over (order by b.version) - 1, (
-        select max(c.version) from mqpg.cursor c
-        where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id))
-    from bound b
-$$;
-comment on function mqpg._eras(int, int) is 'Internal: stretches of a cursor''s history between seeks';
-
--- functions/find/_deliveries_of.sql
--- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back; failed_at
--- and reason where it was nacked and stayed at its place (block_key, block_queue).
--- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of the
--- last.
-create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint) returns table (
-    at timestamptz, attempt int, consumer text, lease_until timestamptz, failed_at timestamptz, reason text
+-- functions/append/_append_runs.sql
+-- The appender's one INSERT: collects what is new up to a snapshot and a due time, orders it, joins
+-- neighbours into runs, and writes rows of at most 64 runs and 4096 messages behind each queue's tail.
+-- Ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join; decisions join only
+-- where ids ascend in decision order.
+-- Locks: none beyond the new rows (append() serialises callers). Cost: linear in the new record batches.
+create function mqpg._append_runs(
+    last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int [],
+    out was_due boolean
 )
-language sql stable as $$
-    with version as materialized (
-        select c.*
-        from mqpg._eras(_deliveries_of.subscription_id, _deliveries_of.queue_id) e
-        join mqpg.cursor c on c.subscription_id = _deliveries_of.subscription_id
-            and c.queue_id = _deliveries_of.queue_id
-            and c.version >= mqpg._cursor_from(
-                _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, false,
-                e.from_version, e.to_version)
-            and c.version <= coalesce(mqpg._cursor_from(
-                _deliveries_of.subscription_id, _deliveries_of.queue_id, _deliveries_of.queue_offset, true,
-                e.from_version, e.to_version), e.to_version)
-        where c.action in ('r', 't', 'n')
-    )
-    select c.at, k.attempt, k.consumer, k.lease_until, f.at, f.reason
-    from version c
-    cross join lateral unnest(c.claims) as k
-    left join version f on f.epoch = c.epoch and f.action = 'n' and _deliveries_of.queue_offset = any(f.failed)
-    where c.action in ('r', 't') and k.epoch = c.epoch
-        and _deliveries_of.queue_offset >= k.from_offset and _deliveries_of.queue_offset < k.to_offset
-        and (k.settled is null or _deliveries_of.queue_offset <> all(k.settled))
-        and (k.picked is null or _deliveries_of.queue_offset = any(k.picked))
-    order by c.version
-$$;
-comment on function mqpg._deliveries_of(int, int, bigint) is 'Internal: deliveries of an offset to a subscription';
-
--- functions/find/_message.sql
--- What is stored of one message, from its record batch or, where the segment is gone, from held; no row where
--- neither has it.
--- Locks: none. Cost: one row of the commit log.
-create function mqpg._message(message_id bigint) returns table (
-    topic_id int, queue_id smallint, producer_group_id int, kind "char", xid xid8, nonce uuid, key text, tag text,
-    headers jsonb, payload json, delay interval, check_at timestamptz, born_at timestamptz, held boolean
-)
-language sql stable as $$
-    select l.topic_id, l.queue_id, l.producer_group_id, l.kind, l.xid, l.nonce, l.keys[p.i], l.tags[p.i],
-        l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at, false
-    from (values (_message.message_id % 1024 + 1)) as p(i)
-    join mqpg.commit_log l on l.batch_id = _message.message_id / 1024 and p.i <= l.n
-    union all
-    select h.topic_id, h.queue_id, h.producer_group_id, h.kind, h.xid, h.nonce, h.key, h.tag, h.headers, h.payload,
-        h.delay, h.check_at, h.born_at, true
-    from mqpg.held h
-    where h.message_id = _message.message_id
-    limit 1
-$$;
-comment on function mqpg._message(bigint) is 'Internal: what is stored of a message';
-
--- functions/find/_offset_of.sql
--- The offset that a tick gave to a message in one queue (queue -1: the retry lane of subscription_id); null where
--- the tick's rows are gone.
--- Locks: none. Cost: the rows that the tick wrote for the queue.
-create function mqpg._offset_of(tick_id bigint, topic_id int, queue_id int, subscription_id int, message_id bigint)
-returns bigint
-language sql stable as $$
-    select c.base_offset + u.start + _offset_of.message_id - u.first_id
-    from mqpg.consume_queue c
-    cross join lateral unnest(c.first_ids, c.starts) with ordinality as u(first_id, start, i)
-    where c.tick_id = _offset_of.tick_id and c.topic_id = _offset_of.topic_id and c.queue_id = _offset_of.queue_id
-        and c.subscription_id = _offset_of.subscription_id
-        and _offset_of.message_id >= u.first_id
-        and _offset_of.message_id < u.first_id + coalesce(c.starts[u.i + 1], c.n) - u.start
-    order by 1 limit 1
-$$;
-comment on function mqpg._offset_of(bigint, int, int, int, bigint) is 'Internal: offset of a message in a tick';
-
--- functions/find/_place.sql
--- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), relayed (committed in a
--- relay topic: its phases are messages of their own), delayed, recalled, pending (sent, not appended yet) or
--- appended; and of an appended one the tick and the offset, null where those rows are gone. body_id is where its
--- body lies: a commit may have brought its own.
--- Locks: none. Cost: a few index lookups; see _tick_of().
-create function mqpg._place(
-    message_id bigint, topic_id int, queue_id int, kind "char", xid xid8,
-    out state text, out body_id bigint, out tick_id bigint, out queue_offset bigint
-)
-language plpgsql stable as $$
+language plpgsql as $$
 declare
-    v_op mqpg.op_log;
-    v_due mqpg.op_log;
-    v_delayed mqpg.delayed;
+    v_floor bigint := _append_runs.last_tick.floor_id;
+    v_from xid8 := _append_runs.last_tick.snapshot_xmax;
+    v_before xid8 := pg_snapshot_xmax(_append_runs.upto);
+    v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
+    v_due_from timestamptz := _append_runs.last_tick.due_until;
 begin
-    body_id := _place.message_id;
-    if _place.kind = 'h' then
-        select o.* into v_op from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 0;
-        if v_op.op is null or v_op.op = 'b' then
-            state := case when v_op.op is null then 'prepared' else 'rolled_back' end;
-            return;
-        end if;
-        if v_op.visible_at = 'infinity' then
-            state := 'relayed';
-            return;
-        end if;
-        body_id := coalesce(v_op.deliver_id, _place.message_id);
-    end if;
-    if _place.kind = 'd' or v_op.visible_at is not null then
-        select o.* into v_due from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 1;
-        if v_due.op = 'r' then
-            state := 'recalled';
-            return;
-        end if;
-        -- put off for an open recall it has several rows, and only the pass that decided knows which one counted
-        select d.* into v_delayed from mqpg.delayed d
-        where d.first_id between _place.message_id - 1023 and _place.message_id
-            and d.first_id + d.n > _place.message_id and d.subscription_id = 0
-        order by d.first_id desc, d.visible_at desc limit 1;
-        -- its row is dropped only when it is appended and past retention
-        tick_id := case
-            when v_due.op = 'd' then (select min(t.tick_id) from mqpg.tick t where t.xid = v_due.xid)
-            else mqpg._tick_of(v_delayed.xid, v_delayed.visible_at)
-        end;
-        state := case
-            when v_due.op is null and tick_id is null and v_delayed.xid is not null then 'delayed'
-            else 'appended'
-        end;
-    else
-        tick_id := mqpg._tick_of(coalesce(v_op.xid, _place.xid));
-        state := case
-            when tick_id is not null then 'appended'
-            when _place.kind = 'h' then 'committed'
-            else 'pending'
-        end;
-    end if;
-    queue_offset := mqpg._offset_of(tick_id, _place.topic_id, _place.queue_id, 0, _place.message_id);
-end
-$$;
-comment on function mqpg._place(bigint, int, int, "char", xid8) is 'Internal: state and offset of a message';
-
--- functions/find/_tick_of.sql
--- The first tick that covers a transaction's rows: whose snapshot sees its xid and, for what was delayed, whose
--- due time has come. Both only ever turn from no to yes, so it is found by halving. Null: not appended yet (or, for
--- rows older than every tick that is left, the oldest one left).
--- Locks: none. Cost: one index lookup; twice log2(ticks) more for a transaction that outlived a tick, or a delay.
-create function mqpg._tick_of(xid xid8, visible_at timestamptz default '-infinity') returns bigint
-language plpgsql stable as $$
-declare
-    v_below bigint;     -- this tick does not cover it
-    v_tick bigint;      -- this one does
-    v_probe bigint;
-    v_covers boolean;
-begin
-    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
-    into v_below, v_covers
-    from mqpg.tick t where t.snapshot_xmax > _tick_of.xid
-    order by t.snapshot_xmax, t.tick_id limit 1;
-    if v_covers then
-        return v_below;
-    end if;
-    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
-    into v_tick, v_covers
-    from mqpg.tick t order by t.tick_id desc limit 1;
-    if v_below is null or not v_covers then
-        return null;
-    end if;
-    loop
-        v_probe := coalesce(
-            (select t.tick_id from mqpg.tick t
-             where t.tick_id > v_below and t.tick_id <= v_below + (v_tick - v_below) / 2
-             order by t.tick_id desc limit 1),
-            (select t.tick_id from mqpg.tick t
-             where t.tick_id > v_below + (v_tick - v_below) / 2 and t.tick_id < v_tick
-             order by t.tick_id limit 1));
-        if v_probe is null then
-            return v_tick;
-        end if;
-        select pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
-        into v_covers from mqpg.tick t where t.tick_id = v_probe;
-        if v_covers then
-            v_tick := v_probe;
-        else
-            v_below := v_probe;
-        end if;
-    end loop;
-end
-$$;
-comment on function mqpg._tick_of(xid8, timestamptz) is 'Internal: the tick that appended a transaction''s rows';
-
--- functions/find/_unchosen.sql
--- What the filters of subscriptions, as they are now, do not choose of the messages in their topics' queues: such a
--- message counts as consumed without a delivery, as the audit must know.
--- Locks: none. Cost: reads the bodies of all topics that are filtered, once for each such subscription.
--- Errors: MQ014, 40001.
-create function mqpg._unchosen() returns table (subscription_id int, message_id bigint)
-language sql volatile as $$
-    select s.subscription_id, u.first_id + o.o - u.start
-    from mqpg.subscription s
-    join mqpg.consume_queue c on c.topic_id = s.topic_id and c.subscription_id = 0
-    cross join lateral mqpg._chosen(s, c.queue_id, c.base_offset, c.base_offset + c.n) as k
-    cross join lateral unnest(c.first_ids, c.starts) with ordinality as u(first_id, start, i)
-    cross join lateral generate_series(u.start, coalesce(c.starts[u.i + 1], c.n) - 1) as o(o)
-    where (s.filter is not null or s.tags is not null) and (s.mode <> 'broadcast' or s.member <> '')
-        and c.base_offset + o.o not in (select x from unnest(k.offsets) as x)
-$$;
-comment on function mqpg._unchosen() is 'Internal: messages that subscriptions'' filters do not choose';
-
--- functions/find/find_by_key.sql
--- Every message of a topic with that key that is still stored, oldest first, also undecided, delayed and not yet
--- appended ones. state: prepared, rolled_back, committed (decided, not appended yet), delayed, recalled, pending
--- (sent, not appended yet), appended. The payload is the one delivered, where a commit brought its own.
--- Locks: none. Cost: one index lookup a segment, and a few for each message found.
--- Errors: MQ001 (null key), MQ002, MQ003.
-create function mqpg.find_by_key(topic text, key text) returns table (
-    message_id bigint, queue_id int, queue_offset bigint, state text, born_at timestamptz, payload json
-)
-language plpgsql stable as $$
-declare
-    v_topic mqpg.topic := mqpg._topic(find_by_key.topic);
-begin
-    if find_by_key.key is null then
-        raise exception using errcode = 'MQ001', message = 'key must not be null';
-    end if;
-    return query
-    with hit as (
-        select l.batch_id * 1024 + u.i - 1 as message_id, l.topic_id, l.queue_id, l.kind, l.xid, l.born_at,
-            l.payloads[u.i] as payload
-        from mqpg.commit_log l
-        cross join lateral unnest(l.keys) with ordinality as u(key, i)
-        where l.keys @> array[find_by_key.key] and l.topic_id = v_topic.topic_id and l.kind in ('n', 'h', 'd')
-            and u.key = find_by_key.key
-        union all
-        select h.message_id, h.topic_id, h.queue_id, h.kind, h.xid, h.born_at, h.payload
-        from mqpg.held h
-        where h.topic_id = v_topic.topic_id and h.key = find_by_key.key and h.kind in ('n', 'h', 'd')
-    )
-    select h.message_id, h.queue_id::int, p.queue_offset, p.state, h.born_at,
-        case when p.body_id = h.message_id then h.payload else (select m.payload from mqpg._message(p.body_id) m) end
-    from hit h
-    cross join lateral mqpg._place(h.message_id, h.topic_id, h.queue_id, h.kind, h.xid) p
-    order by h.message_id;
-end
-$$;
-comment on function mqpg.find_by_key(text, text) is 'Messages of a topic with a key, whatever their state';
-
--- functions/find/trace.sql
--- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
--- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and done, per subscription, as far as
--- the cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the
--- reason) and its own appended and delivered; dead, redriven, discarded. No row where nothing is known of the id any
--- more.
--- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
-create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
-language plpgsql stable as $$
-declare
-    v_message record;
-    v_place record;
-    v_topic text;
-begin
-    if trace.message_id is null then
-        raise exception using errcode = 'MQ001', message = 'message_id must not be null';
-    end if;
-    select m.* into v_message from mqpg._message(trace.message_id) m;
-    select t.name into v_topic from mqpg.topic t where t.topic_id = v_message.topic_id;
-    select p.* into v_place
-    from mqpg._place(trace.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p
-    where v_message.kind is not null;
-    return query
-    with lane as (
-        -- what subscriptions took the message by: the topic's queue, or their retry lane
-        select s.subscription_id, s.consumer_group, s.member, v_message.queue_id::int as queue_id, v_place.queue_offset,
-            1 as attempt
-        from mqpg.subscription s
-        where s.topic_id = v_message.topic_id and v_place.queue_offset is not null
-        union all
-        select s.subscription_id, s.consumer_group, s.member, -1,
-            mqpg._offset_of(mqpg._tick_of(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id, trace.message_id),
-            d.attempt
+    _append_runs.was_due := mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
+    with due as materialized (
+        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
         from mqpg.delayed d
-        join mqpg.subscription s on s.subscription_id = d.subscription_id
-        where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
+        where d.visible_at > v_due_from and d.visible_at <= _append_runs.due_until
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid >= v_from and d.xid < v_before
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
+        union all
+        select d.*, (extract(epoch from d.visible_at) * 1000000)::bigint as place
+        from mqpg.delayed d
+        where d.visible_at <= v_due_from and d.xid = any(v_late)
+            and pg_visible_in_snapshot(d.xid, _append_runs.upto)
     ),
-    story as (
-        select v_message.born_at as at, case v_message.kind when 'h' then 'prepared' else 'born' end as event,
-            jsonb_build_object('topic', v_topic, 'queue_id', v_message.queue_id, 'key', v_message.key,
-                'tag', v_message.tag, 'delay', v_message.delay, 'check_at', v_message.check_at,
-                'producer_group', (select g.name from mqpg.producer_group g
-                    where g.producer_group_id = v_message.producer_group_id),
-                'held', nullif(v_message.held, false)) as detail, 0 as place
-        where v_message.kind is not null
+    fresh as materialized (
+        select l.topic_id, l.queue_id, 0 as subscription_id, l.batch_id as place, l.batch_id * 1024 as id,
+            l.n::int as n, null::bigint as deliver_id, null::smallint as attempt, false as due
+        from mqpg.commit_log l
+        where l.kind = 'n' and l.batch_id > v_floor and l.xid >= v_from and l.xid < v_before
+            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
         union all
-        select c.at, c.event, jsonb_build_object('by', c.by, 'reason', c.reason), 1
-        from mqpg.check_log c where c.message_id = trace.message_id
+        select l.topic_id, l.queue_id, 0, l.batch_id, l.batch_id * 1024, l.n, null, null, false
+        from mqpg.commit_log l
+        where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late)
+            and pg_visible_in_snapshot(l.xid, _append_runs.upto)
         union all
-        select o.at, case o.op when 'd' then 'due' when 'r' then 'recalled' else 'decided' end,
-            jsonb_build_object('decision', case o.op when 'c' then 'commit' when 'b' then 'rollback' end,
-                'by', o.decided_by, 'reason', o.reason, 'visible_at', o.visible_at, 'body', o.deliver_id), 2
-        from mqpg.op_log o where o.message_id = trace.message_id
+        select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
+        from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before
+            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
         union all
-        select t.at, 'appended', jsonb_build_object('tick_id', t.tick_id, 'queue_id', v_message.queue_id,
-            'queue_offset', v_place.queue_offset), 3
-        from mqpg.tick t where t.tick_id = v_place.tick_id and v_place.queue_offset is not null
+        select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
+        from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
+            and pg_visible_in_snapshot(o.xid, _append_runs.upto)
         union all
-        select t.at, 'appended', jsonb_build_object('tick_id', t.tick_id, 'queue_id', -1,
-            'queue_offset', l.queue_offset, 'consumer_group', l.consumer_group), 3
-        from lane l
-        join mqpg.consume_queue c on c.topic_id = v_message.topic_id and c.queue_id = -1
-            and c.subscription_id = l.subscription_id and c.base_offset <= l.queue_offset
-            and c.base_offset + c.n > l.queue_offset and c.base_offset > l.queue_offset - 8192
-        join mqpg.tick t on t.tick_id = c.tick_id
-        where l.queue_id = -1
+        select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
+        from due d
+        where d.subscription_id <> 0 and not exists (
+            select from mqpg.subscription b
+            where b.subscription_id = d.subscription_id and b.retries_from > d.written_at)
         union all
-        select d.at, 'delivered', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
-            'queue_offset', l.queue_offset, 'attempt', l.attempt + d.attempt - 1, 'consumer', d.consumer,
-            'member', nullif(l.member, ''),
-            'lease_until', d.lease_until), 4
-        from lane l
-        cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
-        union all
-        select d.failed_at, 'retry', jsonb_build_object('consumer_group', l.consumer_group, 'queue_id', l.queue_id,
-            'attempt', l.attempt + d.attempt, 'reason', d.reason), 5
-        from lane l
-        cross join lateral mqpg._deliveries_of(l.subscription_id, l.queue_id, l.queue_offset) d
-        where d.failed_at is not null
-        union all
-        select c.at, case c.action when 'f' then 'filtered' else 'done' end, jsonb_build_object(
-            'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset, 'member', nullif(l.member, '')), 5
-        from lane l
-        cross join lateral mqpg._eras(l.subscription_id, l.queue_id) e
-        join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
-            and c.version = mqpg._cursor_from(
-                l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
-        where c.action not in ('s', 'k', 'q', 'x', 'i')
-        union all
-        -- left out by a seek, a purge, expiry or a policy; or to be delivered again by a seek back
-        select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(
-            'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
-            'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5
-        from lane l
-        join mqpg.jump j on j.subscription_id = l.subscription_id and j.queue_id = l.queue_id
-            and j.to_offset > l.queue_offset and j.from_offset <= l.queue_offset
-        union all
-        select d.written_at, 'retry', jsonb_build_object('consumer_group', s.consumer_group, 'attempt', d.attempt,
-            'visible_at', d.visible_at, 'reason', d.reason), 4
-        from mqpg.delayed d
-        join mqpg.subscription s on s.subscription_id = d.subscription_id
-        where d.first_id between trace.message_id - 1023 and trace.message_id and d.first_id + d.n > trace.message_id
-            and d.attempt > 1
-        union all
-        select f.at, f.event, jsonb_build_object('consumer_group', s.consumer_group, 'member', nullif(s.member, ''),
-            'attempts', l.attempts, 'reason', case f.event when 'dead' then l.reason end,
-            'by', case f.event when 'dead' then null else l.by end), f.place
-        from mqpg.former_letter l
-        join mqpg.subscription s on s.subscription_id = l.subscription_id
-        cross join lateral (values (l.died_at, 'dead', 6), (l.left_at, l.fate, 7)) as f(at, event, place)
-        where l.message_id = trace.message_id
-        union all
-        select d.died_at, 'dead', jsonb_build_object('consumer_group', s.consumer_group, 'attempts', d.attempts,
-            'reason', d.reason), 6
-        from mqpg.dead_letter d
-        join mqpg.subscription s on s.subscription_id = d.subscription_id
-        where d.message_id = trace.message_id
+        -- message by message: a recalled one splits its run; only what this very pass decided, for a message
+        -- that was put off has a second row
+        select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
+        from due d
+        join lateral (
+            select k.message_id from mqpg.op_log k
+            where k.message_id between d.first_id and d.first_id + d.n - 1 and k.stage = 1 and k.op = 'd'
+                and k.xid = pg_current_xact_id()
+        ) as o on true
+        where d.subscription_id = 0
+    ),
+    marked as (
+        select f.*, row_number() over w as nth,
+            case when lag(f.id + f.n) over w = f.id and lag(f.id / 1024) over w = f.id / 1024
+                and f.deliver_id is null and lag(f.deliver_id) over w is null
+                and f.attempt is not distinct from lag(f.attempt) over w then 0 else 1 end as begins
+        from fresh f
+        window w as (partition by f.topic_id, f.queue_id, f.subscription_id order by f.due, f.place, f.id)
+    ),
+    joined as (
+        select m.*, sum(m.begins) over (
+            partition by m.topic_id, m.queue_id, m.subscription_id order by m.nth) as run
+        from marked m
+    ),
+    runs as (
+        select j.topic_id, j.queue_id, j.subscription_id, j.run - 1 as nth, min(j.id) as first_id,
+            sum(j.n)::int as n, min(j.deliver_id) as deliver_id, min(j.attempt) as attempt
+        from joined j group by j.topic_id, j.queue_id, j.subscription_id, j.run
+    ),
+    placed as (
+        select r.*, sum(r.n) over (
+            partition by r.topic_id, r.queue_id, r.subscription_id order by r.nth) - r.n as begin_at
+        from runs r
+    ),
+    piece as (
+        -- a row begins inside one window of 3072 messages and its last run has at most 1024
+        select p.topic_id, p.queue_id, p.subscription_id, min(p.begin_at) as begin_at, sum(p.n)::int as n,
+            array_agg(p.first_id order by p.nth) as first_ids,
+            array_agg(p.begin_at order by p.nth) as begins,
+            case when count(p.deliver_id) > 0 then array_agg(p.deliver_id order by p.nth) end as deliver_ids,
+            case when count(p.attempt) > 0 then array_agg(p.attempt order by p.nth) end as attempts
+        from placed p
+        group by p.topic_id, p.queue_id, p.subscription_id, p.nth / 64, (p.begin_at / 3072)::int
+    ),
+    tail as (
+        select k.topic_id, k.queue_id, k.subscription_id,
+            mqpg._tail(k.topic_id, k.queue_id, k.subscription_id) as next_offset
+        from (select distinct p.topic_id, p.queue_id, p.subscription_id from piece p) as k
+    ),
+    appended as (
+        insert into mqpg.consume_queue (
+            base_offset, tick_id, topic_id, subscription_id, n, queue_id, first_ids, starts, deliver_ids, attempts)
+        select t.next_offset + p.begin_at, _append_runs.last_tick.tick_id + 1, p.topic_id, p.subscription_id, p.n,
+            p.queue_id, p.first_ids, array(select (b - p.begin_at)::int from unnest(p.begins) b),
+            p.deliver_ids, p.attempts
+        from piece p
+        join tail t using (topic_id, queue_id, subscription_id)
+        returning topic_id, n
     )
-    select s.at, s.event, jsonb_strip_nulls(s.detail) from story s order by s.at, s.place;
+    -- purged retries were due, too, and rows newly scheduled are seen now: without a tick the next pass would meet
+    -- them again
+    select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
+        _append_runs.was_due or exists (select from due)
+            or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)
+            or exists (select from mqpg.delayed d where d.xid = any(v_late))
+    into _append_runs.messages, _append_runs.topic_ids, _append_runs.was_due
+    from appended a;
 end
 $$;
-comment on function mqpg.trace(bigint) is 'What happened to one message, in order of time';
+comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz)
+    is 'Internal: append what is new to the consume queues';
+
+-- functions/append/_check_cluster.sql
+-- Refuses to append in a cluster other than the one whose xids the rows carry (MQ016): after a restore from
+-- a dump xids begin anew and a snapshot of old says nothing about them.
+-- Locks: none. Cost: reads the control file.
+create function mqpg._check_cluster(s0 pg_snapshot, s1 pg_snapshot) returns void
+language plpgsql as $$
+declare
+    v_known bigint := (select b.system_identifier from mqpg.broker b);
+    v_actual bigint := (select c.system_identifier from pg_control_system() c);
+begin
+    if v_known <> v_actual or pg_snapshot_xmax(_check_cluster.s0) > pg_snapshot_xmax(_check_cluster.s1) then
+        raise exception using errcode = 'MQ016',
+            message = 'this database was restored into another cluster: its transaction ids do not hold here',
+            detail = format('system identifier %s recorded, %s found; newest tick %s, current snapshot %s',
+                v_known, v_actual, _check_cluster.s0, _check_cluster.s1),
+            hint = 'Appending would lose or repeat messages. With all workers stopped, select mqpg.adopt() makes it a broker again.';
+    end if;
+end
+$$;
+comment on function mqpg._check_cluster(pg_snapshot, pg_snapshot) is 'Internal: refuse a restored copy';
+
+-- functions/append/_cut.sql
+-- Cuts a backlog: the snapshot S1 as it would have been when xid x was the next one, with
+-- xmax(S0) <= x <= xmax(S1) chosen so that about max_messages are new. An x below xmax(S0) would append
+-- messages again.
+-- Locks: none. Cost: an index scan of at most 2 * max_messages entries.
+create function mqpg._cut(last_tick mqpg.tick, s1 pg_snapshot, max_messages int) returns pg_snapshot
+language plpgsql as $$
+declare
+    v_s0_xmax xid8 := _cut.last_tick.snapshot_xmax;
+    v_last xid8;
+    v_x bigint;
+begin
+    select least(
+        (select c.xid from (
+            select l.xid, sum(l.n) over (order by l.xid rows unbounded preceding) as total from mqpg.commit_log l
+            where l.kind = 'n' and l.batch_id > _cut.last_tick.floor_id
+                and l.xid >= v_s0_xmax and l.xid < pg_snapshot_xmax(_cut.s1)
+            order by l.xid limit _cut.max_messages) as c
+        where c.total >= _cut.max_messages order by c.xid limit 1),
+        (select o.xid from mqpg.op_log o
+        where o.op = 'c' and o.visible_at is null and o.xid >= v_s0_xmax and o.xid < pg_snapshot_xmax(_cut.s1)
+        order by o.xid offset _cut.max_messages - 1 limit 1)) into v_last;
+    if v_last is null then
+        return _cut.s1;
+    end if;
+    v_x := v_last::text::bigint + 1;
+    return (
+        select format('%s:%s:%s', least(pg_snapshot_xmin(_cut.s1)::text::bigint, v_x), v_x,
+            string_agg(x.xid::text, ',' order by x.xid))::pg_snapshot
+        from pg_snapshot_xip(_cut.s1) as x(xid)
+        where x.xid::text::bigint < v_x);
+end
+$$;
+comment on function mqpg._cut(mqpg.tick, pg_snapshot, int) is 'Internal: cut the appender''s snapshot at a backlog';
+
+-- functions/append/_cut_due.sql
+-- Cuts what is due: the time up to which about max_messages rows become due in one pass.
+-- Locks: none. Cost: an index scan of at most max_messages entries.
+create function mqpg._cut_due(due_from timestamptz, due_until timestamptz, max_messages int) returns timestamptz
+language sql stable as $$
+    select coalesce(
+        (select d.visible_at from mqpg.delayed d
+         where d.visible_at > _cut_due.due_from and d.visible_at <= _cut_due.due_until
+         order by d.visible_at offset _cut_due.max_messages - 1 limit 1),
+        _cut_due.due_until)
+$$;
+comment on function mqpg._cut_due(timestamptz, timestamptz, int) is
+    'Internal: cut the appender''s due time at a backlog';
+
+-- functions/append/_decide_due.sql
+-- Writes op due for each message that a pass of the appender delivers late or on time, unless it was recalled:
+-- the key decides. A message whose recall is still open is put off by a second, so that nobody's transaction
+-- holds the appender up. Retries cannot be recalled and are left alone. True where a message was due, recalled and
+-- put off ones too: then the pass must store its tick, else the next one meets the same rows again, and with
+-- them the rows of what was put off.
+-- Open recalls are looked up, not tried one by one: a lock for each due message could exhaust the lock table.
+-- One that comes between the look and the insert makes the insert wait for it; then it looks again.
+-- Locks: 1836150839, 0, by trying; the decisions' keys, each waited for at most 200 ms.
+-- Cost: one insert a due message; one index lookup where nothing is due; pg_locks where a recall is open.
+create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
+language plpgsql
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
+set lock_timeout = '200ms' as $$
+declare
+    v_from xid8 := _decide_due.last_tick.snapshot_xmax;
+    v_late xid8 [] := array(select pg_snapshot_xip(_decide_due.last_tick.snapshot));
+    v_due_from timestamptz := _decide_due.last_tick.due_until;
+    v_now timestamptz := clock_timestamp();
+    v_until timestamptz := greatest(v_now, _decide_due.due_until);
+    v_ids bigint [];
+    v_bodies bigint [];
+    v_topics int [];
+    v_queues smallint [];
+    v_recalling boolean;
+    v_busy int [] := '{}';  -- hashes of the messages that open recalls are about
+    v_order bigint;
+begin
+    select array_agg(d.first_id + i order by d.first_id + i), array_agg(d.deliver_id order by d.first_id + i),
+        array_agg(d.topic_id order by d.first_id + i), array_agg(d.queue_id order by d.first_id + i)
+    into v_ids, v_bodies, v_topics, v_queues
+    from (
+        select k.* from mqpg.delayed k
+        where k.visible_at > v_due_from and k.visible_at <= _decide_due.due_until
+        union all
+        select k.* from mqpg.delayed k
+        where k.visible_at <= v_due_from and k.xid >= v_from and k.xid < pg_snapshot_xmax(_decide_due.upto)
+        union all
+        select k.* from mqpg.delayed k where k.visible_at <= v_due_from and k.xid = any(v_late)
+    ) as d
+    cross join lateral generate_series(0, d.n - 1) as i
+    where d.subscription_id = 0 and pg_visible_in_snapshot(d.xid, _decide_due.upto);
+    if v_ids is null then
+        return false;
+    end if;
+    v_order := nextval('mqpg.batch_id');
+    v_recalling := not pg_try_advisory_xact_lock(1836150839, 0);
+    loop
+        if v_recalling then
+            v_busy := array(
+                select case when l.objid::bigint > 2147483647 then l.objid::bigint - 4294967296
+                    else l.objid::bigint end::int
+                from pg_locks l
+                where l.locktype = 'advisory' and l.classid::bigint = 1836150840 and l.objsubid = 2
+                    and l.database = (select d.oid from pg_database d where d.datname = current_database()));
+        end if;
+        begin
+            with message as (
+                select u.*, hashint8(u.id) <> all(v_busy) as free
+                from unnest(v_ids, v_bodies, v_topics, v_queues) as u(id, body, topic_id, queue_id)
+            ),
+            put_off as (
+                insert into mqpg.delayed (
+                    visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)
+                select v_until + interval '1 second', pg_current_xact_id(), m.id, m.body, 1, v_now, m.topic_id,
+                    m.queue_id
+                from message m where not m.free
+            )
+            insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
+            select m.id, 1, v_order, pg_current_xact_id(), 'd', v_now, m.topic_id, m.queue_id, 'appender'
+            from message m where m.free
+            order by m.id
+            on conflict do nothing;
+            return true;
+        exception when lock_not_available then
+            v_recalling := true;
+        end;
+    end loop;
+end
+$$;
+comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz)
+    is 'Internal: decide between due and recall for what a pass delivers';
+
+-- functions/append/_enqueue_halves_sometimes.sql
+-- Feeds the op-log queue about once a second: a half decided in milliseconds, as nearly all are, never gets
+-- an entry, and none is forgotten, since an entry follows from the half.
+-- Locks: as _enqueue_halves. Cost: one index lookup where it is too early.
+create function mqpg._enqueue_halves_sometimes(snapshot pg_snapshot, batch_seq bigint) returns void
+language plpgsql as $$
+declare
+    v_last timestamptz := (select h.at from mqpg.half_tick h order by h.half_tick_id desc limit 1);
+begin
+    if v_last is null or v_last < clock_timestamp() - interval '1 second' then
+        perform mqpg._enqueue_halves(_enqueue_halves_sometimes.snapshot, _enqueue_halves_sometimes.batch_seq);
+    end if;
+end
+$$;
+comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint)
+    is 'Internal: feed the op-log queue about once a second';
+
+-- functions/append/append.sql
+-- One pass of the appender: gives every message that became visible since the pass before its place in a
+-- consume queue, and returns how many. With the snapshot S0 of the last tick and the current S1 these are
+-- the normal sends and the undelayed commit decisions whose xid is visible in S1 and not in S0, ordered by
+-- batch id / order number, and what is due: so nothing is skipped however late it commits, a long
+-- transaction delays only its own messages, and offsets are dense. max_messages is a target: one
+-- transaction is not split.
+-- Locks: 1836150834, 0 until the end of its transaction, so passes are one after the other.
+-- Cost: an index scan of what is new; an idle pass reads no table rows to speak of and writes nothing.
+-- Errors: MQ001, MQ015 (caller has an xid or is not READ COMMITTED), MQ016 (restored into another cluster).
+create function mqpg.append(max_messages int default null) returns bigint
+-- jit off: estimates of a generic plan over a large log would have every pass compiled
+language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+declare
+    v_tick mqpg.tick;
+    v_batch_seq bigint;
+    v_s1 pg_snapshot;
+    v_upto pg_snapshot;     -- S1, or its cut where there is a backlog
+    v_due_until timestamptz;
+    v_messages bigint;
+    v_topic_ids int [];
+    v_was_due boolean;      -- something was due, be it that all of it was recalled or put off
+begin
+    if append.max_messages is not null then
+        perform mqpg._check_range('max_messages', append.max_messages, 1, 2147483647);
+    end if;
+    perform mqpg._check_own_transaction('append');
+    -- A pass redone after a crash may order messages otherwise; a consumer that keeps its offset elsewhere
+    -- would see one twice and another never.
+    perform mqpg._force_sync();
+    perform pg_advisory_xact_lock(1836150834, 0);
+    select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    -- The sequence before this pass's own xid: whoever drew a batch id so far has a smaller xid.
+    select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
+    v_s1 := pg_current_snapshot();
+    perform mqpg._check_cluster(v_tick.snapshot, v_s1);
+    perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
+    -- so that a broker whose keeper is away, or which has only this pass in its cron, does not run out of segments
+    if random() < 0.004 then
+        perform mqpg._make_segments(1);
+    end if;
+    v_upto := v_s1;
+    v_due_until := greatest(v_tick.due_until, clock_timestamp());
+    if append.max_messages is not null then
+        v_upto := mqpg._cut(v_tick, v_s1, append.max_messages);
+        v_due_until := mqpg._cut_due(v_tick.due_until, v_due_until, append.max_messages);
+    end if;
+    if not mqpg._anything_new(v_tick, v_upto, v_due_until) then
+        return 0;
+    end if;
+    select a.messages, a.topic_ids, a.was_due into v_messages, v_topic_ids, v_was_due
+    from mqpg._append_runs(v_tick, v_upto, v_due_until) a;
+    if v_messages > 0 or v_was_due then
+        insert into mqpg.tick (
+            tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
+        values (
+            v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto), v_batch_seq,
+            greatest(v_tick.floor_id, (
+                select k.batch_seq from mqpg.tick k
+                where k.xid <= pg_snapshot_xmin(v_upto)
+                order by k.xid desc, k.tick_id desc limit 1)),
+            v_due_until, v_messages, v_topic_ids, clock_timestamp());
+    end if;
+    if v_messages > 0 then
+        perform pg_notify('mqpg', (v_tick.tick_id + 1)::text);
+    end if;
+    return v_messages;
+end
+$$;
+comment on function mqpg.append(int) is 'One pass of the appender; returns the number of messages appended';
 
 -- views/half_parked.sql
--- Halves that nobody could answer for and whose group parks them: settle() or rearm() them.
--- check_at is when they were first due. Cost: a few lookups for each archived entry of the op-log queue.
+-- Half messages for which no checker had an answer and whose producer group parks such messages. An
+-- administrator decides them with settle() or has them checked again with rearm().
+-- Cost: a few index lookups for each archived entry of the op-log queue.
 create view mqpg.half_parked as
 select
     a.message ->> 'handle' as handle,
@@ -8484,12 +8994,19 @@ inner join mqpg.topic as t on m.topic_id = t.topic_id
 cross join lateral mqpg._checks(i.message_id) as k
 cross join lateral mqpg._last_reason(i.message_id) as r (reason)
 where not mqpg._is_decided(i.message_id);
-comment on view mqpg.half_parked is 'Half messages parked for a decision by hand';
+comment on view mqpg.half_parked is
+    'Half messages that are parked until an administrator decides them';
+comment on column mqpg.half_parked.prepared_at is 'When prepare() stored it';
+comment on column mqpg.half_parked.check_at is 'When it was first due for a check';
+comment on column mqpg.half_parked.checks is 'Number of checks so far';
+comment on column mqpg.half_parked.reason is 'The last reason that a check-back gave';
+comment on column mqpg.half_parked.parked_at is 'When it was parked';
 
 -- views/half_pending.sql
--- Halves that are neither decided nor parked. check_at is when the next check is due. They are in the op-log queue,
--- or newer than the last pass that fed it, so the log is not searched.
--- Cost: a few lookups for each entry of the op-log queue and each half of about the last second.
+-- Half messages that are neither decided nor parked. Each of them has an entry in the op-log queue
+-- or is newer than the last time the queue was filled, so the view need not search the whole log.
+-- Cost: a few index lookups for each entry of the op-log queue and for each half message of about
+-- the last second.
 create view mqpg.half_pending as
 with newest as materialized (
     select h.snapshot from mqpg.half_tick as h
@@ -8537,12 +9054,16 @@ left join mqpg.producer_group as g on m.producer_group_id = g.producer_group_id
 cross join lateral mqpg._checks(c.message_id) as k
 cross join lateral mqpg._last_reason(c.message_id) as r (reason)
 where not mqpg._is_decided(c.message_id);
-comment on view mqpg.half_pending is 'Undecided half messages that are not parked';
+comment on view mqpg.half_pending is 'Half messages that are neither decided nor parked';
+comment on column mqpg.half_pending.prepared_at is 'When prepare() stored it';
+comment on column mqpg.half_pending.check_at is 'When its next check is due';
+comment on column mqpg.half_pending.checks is 'Number of checks so far';
+comment on column mqpg.half_pending.reason is 'The last reason that a check-back gave';
 
 -- views/losses.sql
--- What consumer groups lost by a policy of the topic (lose_after, lose_over), newest first. The offsets that a group
--- got by itself or skipped on purpose are not losses: see the table jump.
--- Cost: reads the table jump.
+-- Messages that consumer groups lost by a policy of the topic (lose_after, lose_over), newest
+-- first. Offsets that a group was moved over by seek() or purge_topic() are no losses.
+-- Cost: reads the table of skipped offsets once.
 create view mqpg.losses as
 select
     j.at,
@@ -8558,13 +9079,19 @@ select
 from mqpg.jump as j
 where j.why in ('age', 'size') and not j.back
 order by j.jump_id desc;
-comment on view mqpg.losses is 'Messages that consumer groups lost by policy';
+comment on view mqpg.losses is
+    'Messages that consumer groups lost by a policy of the topic, newest first';
+comment on column mqpg.losses.consumer is 'Mode broadcast: the consumer that lost them; else null';
+comment on column mqpg.losses.queue_id is '-1: the retry lane';
+comment on column mqpg.losses.from_offset is 'First offset that was lost';
+comment on column mqpg.losses.to_offset is 'Offset after the last one that was lost';
+comment on column mqpg.losses.messages is 'Number of offsets in between';
+comment on column mqpg.losses.why is 'age (lose_after) | size (lose_over)';
 
 -- views/orphans.sql
--- Messages that nobody will get, since their topic was dropped while their transaction was open: send() and commit()
--- take no lock on the topic. Those that became visible after the drop, and halves of a dropped topic that can still
--- be decided.
--- Cost: for each dropped topic the rows of its queues, and the undecided halves.
+-- Messages that no group will get, because their topic was dropped while their transaction was
+-- open. send() and commit() take no lock on the topic, so this can happen.
+-- Cost: for each dropped topic, its rows in the consume queues and the undecided half messages.
 create view mqpg.orphans as
 select
     d.name as topic,
@@ -8586,11 +9113,15 @@ select
     ) as undecided
 from mqpg.dropped_topic as d;
 comment on view mqpg.orphans is 'Messages of dropped topics that arrived after the drop';
+comment on column mqpg.orphans.forced is 'Whether drop_topic() was called with force';
+comment on column mqpg.orphans.messages is 'Number of messages that became visible after the drop';
+comment on column mqpg.orphans.undecided is 'Number of its half messages that can still be decided';
 
 -- views/pins.sql
--- What keeps closed segments from being dropped: the offsets that a consumer group (or a member of a broadcast group)
--- has not read in them, since when the segment is closed, and about how many bytes that is.
--- Cost: see _pins(): a few lookups for each queue of each subscription and closed segment.
+-- Unread messages that keep closed segments from being dropped: for each group (or member of a
+-- broadcast group) and queue, which offsets of the segment it has not read, and about how many
+-- bytes these are.
+-- Cost: a few index lookups for each closed segment and each queue of each subscription.
 create view mqpg.pins as
 select
     p.consumer_group,
@@ -8606,10 +9137,18 @@ select
     p.bytes
 from mqpg._pins() as p;
 comment on view mqpg.pins is 'Unread messages that keep closed segments from being dropped';
+comment on column mqpg.pins.consumer is 'Mode broadcast: the consumer; else null';
+comment on column mqpg.pins.queue_id is '-1: the retry lane';
+comment on column mqpg.pins.segment_no is 'The closed tick segment that cannot be dropped';
+comment on column mqpg.pins.age is 'Time since the segment was closed';
+comment on column mqpg.pins.from_offset is 'First unread offset in the segment';
+comment on column mqpg.pins.to_offset is 'Offset after the last one in the segment';
+comment on column mqpg.pins.messages is 'Number of offsets in between';
+comment on column mqpg.pins.bytes is 'About how many bytes the messages take';
 
 -- views/queue_depth.sql
--- What each queue holds: messages at oldest_offset to next_offset - 1 can be read.
--- Cost: two index lookups a partition for each queue.
+-- What each queue holds: the messages at the offsets from oldest_offset to next_offset - 1.
+-- Cost: two index lookups per partition for each queue.
 create view mqpg.queue_depth as
 select
     t.name as topic,
@@ -8619,12 +9158,12 @@ select
 from mqpg.topic as t
 cross join lateral generate_series(0, t.queues - 1) as q (queue_id);
 comment on view mqpg.queue_depth is 'Oldest and next offset of each queue';
+comment on column mqpg.queue_depth.oldest_offset is 'The first offset that can still be read';
+comment on column mqpg.queue_depth.next_offset is 'The offset that the next appended message gets';
 
 -- views/subscription_lag.sql
--- How far each subscription is on each queue; queue -1 is its retry lane. lag counts what is not acknowledged, in
--- flight or not; claims are deliveries that were not given back; owner is the consumer of a pinned queue, or the member
--- of a broadcast group whose position it is.
--- Cost: two index lookups a partition for each queue of each subscription.
+-- How far each subscription has come on each queue.
+-- Cost: two index lookups per partition for each queue of each subscription.
 create view mqpg.subscription_lag as
 select
     s.consumer_group,
@@ -8658,10 +9197,19 @@ cross join lateral mqpg._tail(
 ) as n (next_offset)
 where s.mode <> 'broadcast' or s.member <> '';
 comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
+comment on column mqpg.subscription_lag.queue_id is '-1: the subscription''s retry lane';
+comment on column mqpg.subscription_lag.committed is 'All messages below this offset are done';
+comment on column mqpg.subscription_lag.next_offset is
+    'The offset that the next appended message gets';
+comment on column mqpg.subscription_lag.lag is
+    'Number of messages that are not acknowledged, in flight or not';
+comment on column mqpg.subscription_lag.claims is 'Number of open deliveries';
+comment on column mqpg.subscription_lag.owner is
+    'Mode pinned: the consumer that owns the queue; mode broadcast: the member; else null';
 
 -- views/topics.sql
--- Topics and their settings. paused: it delivers nothing to anybody.
--- Cost: one row a topic.
+-- Topics and their settings.
+-- Cost: one row per topic.
 create view mqpg.topics as
 select
     t.name as topic,
@@ -8677,10 +9225,21 @@ select
     t.created_at
 from mqpg.topic as t;
 comment on view mqpg.topics is 'Topics and their settings';
+comment on column mqpg.topics.kind is 'normal | relay';
+comment on column mqpg.topics.queues is 'Number of ordered queues';
+comment on column mqpg.topics.paused is 'true: receive() returns nothing to any group';
+comment on column mqpg.topics.max_payload is 'Greatest size of a payload, in bytes';
+comment on column mqpg.topics.message_ttl is
+    'A message that a group did not get within this time after it became visible expires; null: never';
+comment on column mqpg.topics.on_expired is 'skip (counts as consumed) | dead_letter';
+comment on column mqpg.topics.lose_after is
+    'Unread messages may be dropped this long after their segment was closed; null: never';
+comment on column mqpg.topics.lose_over is
+    'Unread messages of a group may be dropped beyond this many bytes; null: never';
 
 -- views/worker_status.sql
--- Worker processes; alive: heard of within 30 s and not stopped.
--- Cost: one row a worker.
+-- Worker processes, and whether they are alive.
+-- Cost: one row per worker.
 create view mqpg.worker_status as
 select
     w.worker_id,
@@ -8694,18 +9253,31 @@ select
     w.detail
 from mqpg.worker as w;
 comment on view mqpg.worker_status is 'Worker processes and whether they are alive';
+comment on column mqpg.worker_status.role is 'appender | compensator | keeper | consumer';
+comment on column mqpg.worker_status.state is 'active | standby | stopped';
+comment on column mqpg.worker_status.alive is
+    'Not stopped, and its last heartbeat is at most 30 s old';
+comment on column mqpg.worker_status.seen_at is 'Time of the last heartbeat';
+comment on column mqpg.worker_status.detail is 'What the worker reports about its work';
 
 -- triggers/settings_check.sql
+-- Validates a setting before it is stored: its value must lie between `least` and `most`.
+-- Cost: negligible.
 create trigger settings_check before insert or update on mqpg.settings
 for each row execute function mqpg._check_setting();
 
 -- triggers/settings_dedup_window.sql
+-- Renumbers the known dedup ids when the setting dedup_window changes, because their slots are
+-- numbered in units of it.
+-- Locks: the keeper's lock, and ACCESS EXCLUSIVE on dedup.
+-- Cost: one row for each known dedup id, and DDL.
 create trigger settings_dedup_window after update on mqpg.settings
 for each row when (new.name = 'dedup_window' and new.value::interval <> old.value::interval)
 execute function mqpg._renumber_dedup();
 
 -- start.sql
--- Makes a fresh installation usable at once: the first partitions, and a first tick whose snapshot saw nothing.
+-- The last step of an installation: it makes the first partitions and a first tick whose snapshot
+-- sees no transaction, so that the queue works at once, without any worker.
 select mqpg._make_segments();
 insert into mqpg.tick (
     tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
