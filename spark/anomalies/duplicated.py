@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mqpg.spark.anomalies.rows import anomaly_rows, union_rows
+from .rows import anomaly_rows, union_rows
 
 __all__ = ["duplicated"]
 

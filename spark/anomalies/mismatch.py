@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mqpg.spark.anomalies.rows import anomaly_rows, union_rows
-from mqpg.spark.derive.messages import IdRanges, in_ranges
+from ..derive.messages import IdRanges, in_ranges
+from .rows import anomaly_rows, union_rows
 
 __all__ = ["mismatch"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mqpg.spark.derive.messages import expand_batches
+from .messages import expand_batches
 
 __all__ = ["derive_deliveries", "derive_positions", "derive_retries"]
 

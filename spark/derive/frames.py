@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mqpg.spark.derive.deliveries import derive_deliveries, derive_positions, derive_retries
-from mqpg.spark.derive.messages import (
+from ..read.inputs import AuditInputs
+from ..read.session import run_concurrently
+from .deliveries import derive_deliveries, derive_positions, derive_retries
+from .messages import (
     IdRanges,
     add_message_state,
     add_topic_id,
@@ -19,9 +21,7 @@ from mqpg.spark.derive.messages import (
     derive_messages,
     match_ledger,
 )
-from mqpg.spark.derive.parquet import ParquetStore
-from mqpg.spark.read.inputs import AuditInputs
-from mqpg.spark.read.session import run_concurrently
+from .parquet import ParquetStore
 
 __all__ = ["Frames", "derive_frames"]
 

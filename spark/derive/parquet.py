@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mqpg.spark.read.session import NO_CODEGEN, session_settings
+from ..read.session import NO_CODEGEN, session_settings
 
 __all__ = ["ParquetStore", "open_parquet_store"]
 

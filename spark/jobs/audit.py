@@ -13,17 +13,17 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from mqpg.spark import anomalies
-from mqpg.spark.derive import conservation
-from mqpg.spark.derive.frames import Frames, derive_frames
-from mqpg.spark.derive.parquet import open_parquet_store
-from mqpg.spark.jobs.report import Report
-from mqpg.spark.jobs.verdict import Equation, Relation, rule
-from mqpg.spark.read.audit_reader import connect_once, read_inputs
-from mqpg.spark.read.inputs import AuditInputs
-from mqpg.spark.read.jar import JdbcJar, find_jdbc_jar
-from mqpg.spark.read.options import AuditOptions
-from mqpg.spark.read.session import open_session, run_concurrently, without_codegen
+from .. import anomalies
+from ..derive import conservation
+from ..derive.frames import Frames, derive_frames
+from ..derive.parquet import open_parquet_store
+from ..read.audit_reader import connect_once, read_inputs
+from ..read.inputs import AuditInputs
+from ..read.jar import JdbcJar, find_jdbc_jar
+from ..read.options import AuditOptions
+from ..read.session import open_session, run_concurrently, without_codegen
+from .report import Report
+from .verdict import Equation, Relation, rule
 
 __all__ = ["AuditOptions", "run_audit", "run_audit_in"]
 

@@ -21,14 +21,15 @@ import mqpg
 from mqpg.dsn import resolve
 from mqpg.errors import LedgerError
 from mqpg.message import Unsettled, Verdict
-from mqpg.spark.derive.messages import IdRanges, expand_batches, in_ranges
-from mqpg.spark.read import queries, schemas, user_queries
-from mqpg.spark.read.database import is_postgresql, parse_database
-from mqpg.spark.read.jar import find_jdbc_jar
-from mqpg.spark.read.jdbc import JdbcReader
-from mqpg.spark.read.session import open_session, without_codegen
-from mqpg.spark.read.snapshot import Snapshot, pinned_snapshot
-from mqpg.spark.read.sqlalchemy_reader import SqlalchemySnapshot
+
+from ..derive.messages import IdRanges, expand_batches, in_ranges
+from ..read import queries, schemas, user_queries
+from ..read.database import is_postgresql, parse_database
+from ..read.jar import find_jdbc_jar
+from ..read.jdbc import JdbcReader
+from ..read.session import open_session, without_codegen
+from ..read.snapshot import Snapshot, pinned_snapshot
+from ..read.sqlalchemy_reader import SqlalchemySnapshot
 
 __all__ = ["ReconcileOptions", "connect_once", "missing_commits", "reconcile", "reconcile_in"]
 

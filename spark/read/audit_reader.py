@@ -25,14 +25,15 @@ from pyspark.sql import SparkSession
 from mqpg import migrate
 from mqpg.dsn import resolve
 from mqpg.errors import NotFound, UnknownProducerGroup, UnknownTopic
-from mqpg.spark.read import queries
-from mqpg.spark.read.database import is_postgresql, parse_database
-from mqpg.spark.read.inputs import AuditInputs
-from mqpg.spark.read.jdbc import JdbcReader
-from mqpg.spark.read.options import AuditOptions
-from mqpg.spark.read.snapshot import Snapshot, pinned_snapshot
-from mqpg.spark.read.sqlalchemy_reader import SqlalchemySnapshot
-from mqpg.spark.read.user_databases import UserDatabaseReader, pin_and_record
+
+from . import queries
+from .database import is_postgresql, parse_database
+from .inputs import AuditInputs
+from .jdbc import JdbcReader
+from .options import AuditOptions
+from .snapshot import Snapshot, pinned_snapshot
+from .sqlalchemy_reader import SqlalchemySnapshot
+from .user_databases import UserDatabaseReader, pin_and_record
 
 __all__ = ["connect_once", "read_inputs"]
 

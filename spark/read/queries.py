@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from psycopg.sql import SQL, Composable, Literal
 from pyspark.sql.types import StructType
 
-from mqpg.spark.read import schemas
+from . import schemas
 
 __all__ = [
     "DROPPED_SEGMENTS",

@@ -20,7 +20,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mqpg.errors import ConfigurationError
-from mqpg.spark.read.jar import JdbcJar, find_jdbc_jar
+
+from .jar import JdbcJar, find_jdbc_jar
 
 __all__ = ["NO_CODEGEN", "default_threads", "open_session", "run_concurrently", "session_settings", "without_codegen"]
 

@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import LedgerError
-from mqpg.spark.read import schemas, user_queries
-from mqpg.spark.read.database import Database, is_postgresql, parse_database
-from mqpg.spark.read.inputs import AuditInputs, SnapshotRecord, foreign_offsets
-from mqpg.spark.read.jdbc import JdbcReader
-from mqpg.spark.read.snapshot import Snapshot, pinned_snapshot
-from mqpg.spark.read.sqlalchemy_reader import SqlalchemySnapshot
+
+from . import schemas, user_queries
+from .database import Database, is_postgresql, parse_database
+from .inputs import AuditInputs, SnapshotRecord, foreign_offsets
+from .jdbc import JdbcReader
+from .snapshot import Snapshot, pinned_snapshot
+from .sqlalchemy_reader import SqlalchemySnapshot
 
 __all__ = ["UserDatabaseReader", "pin_and_record"]
 

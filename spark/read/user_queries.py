@@ -6,8 +6,8 @@ from datetime import datetime
 
 from psycopg.sql import SQL, Identifier, Literal
 
-from mqpg.spark.read import schemas
-from mqpg.spark.read.queries import Query, literal_text
+from . import schemas
+from .queries import Query, literal_text
 
 __all__ = ["applied_query", "deferred_query", "ledger_query", "local_commits_query", "offsets_query"]
 
