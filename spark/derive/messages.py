@@ -1,4 +1,4 @@
-"""What became of each message: one row for each message, queue entry and row of a ledger."""
+"""What happened to each message: one row for each message, queue entry and row of a ledger."""
 
 from __future__ import annotations
 
