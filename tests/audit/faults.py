@@ -71,7 +71,7 @@ def effect_missing(story: Story) -> None:
     story.consumer.execute("delete from mqpg_applied where message_id = %s", (_id_of(story, "kind = 'n'"),))
 
 
-@_fault("lost", "retry 2 was settled")
+@_fault("lost", "retry 2 was acknowledged")
 def retried_effect_missing(story: Story) -> None:
     story.consumer.execute("delete from mqpg_applied where queue_id = -1")
 
@@ -153,12 +153,12 @@ def appended_by_a_pass_that_had_not_seen_it(story: Story) -> None:
     )
 
 
-@_fault("early", "applied, but the half is undecided")
+@_fault("early", "applied, but the half message is undecided")
 def effect_of_an_undecided_half(story: Story) -> None:
     _apply(story, message_id(story.prepare()))
 
 
-@_fault("early", "in a queue, but the half is undecided")
+@_fault("early", "in a queue, but the half message is undecided")
 def undecided_half_in_a_queue(story: Story) -> None:
     _enqueue(story, message_id(story.prepare()))
 
@@ -218,13 +218,13 @@ def local_commit_rolled_back(story: Story) -> None:
     story.local(_rolled_back(story), done=True)
 
 
-@_fault("mismatch", "the broker has no such half", drained=True)
+@_fault("mismatch", "the broker has no such half message", drained=True)
 def local_commit_of_an_unknown_half(story: Story) -> None:
     story.local(f"{story.one('select broker_id from mqpg.broker')}.1.999936.{'0' * 32}")
     story.drain("mail", journal=False)
 
 
-@_fault("mismatch", "the queue has the message elsewhere")
+@_fault("mismatch", "the queue has the message at another one")
 def journal_names_another_offset(story: Story) -> None:
     story.consumer.execute(
         "update mqpg_applied set queue_offset = queue_offset + 1000 where message_id = %s",

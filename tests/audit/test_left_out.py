@@ -12,7 +12,7 @@ import pytest
 from mqpg.spark.jobs.report import Report
 from mqpg.spark.jobs.verdict import Verdict
 from mqpg.spark.read.database import parse_database
-from mqpg.spark.read.snapshot import pinned
+from mqpg.spark.read.snapshot import pinned_snapshot
 from tests.audit.story import Story, Trio
 
 pytestmark = pytest.mark.spark
@@ -97,7 +97,7 @@ def test_what_a_seek_back_brought_again_may_be_applied_again(audit: Callable[...
 
 def test_a_pinned_snapshot_keeps_the_tables_that_it_is_to_read(trio: Trio) -> None:
     """Without locks keep() could drop a partition between the snapshot and the read."""
-    with pinned(parse_database(trio.broker)), psycopg.connect(trio.broker, autocommit=True) as keeper:
+    with pinned_snapshot(parse_database(trio.broker)), psycopg.connect(trio.broker, autocommit=True) as keeper:
         partition = keeper.execute("select inhrelid::regclass::text from pg_inherits"
                                    " where inhparent = 'mqpg.commit_log'::regclass limit 1").fetchone()  # fmt: skip
         assert partition is not None

@@ -21,7 +21,7 @@ from sqlalchemy import create_engine
 
 import mqpg
 from mqpg import errors, protocols
-from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in, unsettled
+from mqpg.spark.jobs.reconcile import ReconcileOptions, missing_commits, reconcile_in
 from mqpg.spark.read import schemas
 from tests.audit.small_frames import HALF, body, decision, frame
 from tests.support.business import delivered
@@ -72,11 +72,11 @@ def test_the_set_difference(spark: SparkSession) -> None:
         body(1, **HALF), body(2, **HALF), body(3, **HALF), body(4, **(HALF | {"nonce": "1" * 32})), body(5),
     )  # fmt: skip
     decisions = frame(spark, schemas.DECISIONS, decision(2, "c"), decision(3, "b"), decision(8, "c"), decision(9, "b"))
-    promised = frame(
-        spark, schemas.PROMISES,
+    local_commits = frame(
+        spark, schemas.LOCAL_COMMITS,
         *({"ledger": "0", "handle": f"h{n}", "message_id": n * 1024, "nonce": "0" * 32} for n in range(1, 11)),
     )  # fmt: skip
-    found = unsettled(promised, bodies, decisions, [(8 * 1024, 11 * 1024 - 1)]).collect()
+    found = missing_commits(local_commits, bodies, decisions, [(8 * 1024, 11 * 1024 - 1)]).collect()
     # 8: committed and dropped since; 9: rolled back and dropped since; 10: even its decision is dropped
     assert {row["handle"]: row["state"] for row in found} == {
         "h1": "undecided", "h3": "rolled_back", "h4": "absent", "h5": "absent", "h6": "absent", "h7": "absent",

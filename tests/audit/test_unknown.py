@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 def test_nothing_read(spark: SparkSession, dsn: str) -> None:
     report = run_audit_in(spark, AuditOptions(dsn=dsn))
-    assert (report.verdict, report.reasons) == (Verdict.UNKNOWN, ("nothing was read: there is no message to judge",))
+    assert (report.verdict, report.reasons) == (Verdict.UNKNOWN, ("nothing was read: there is no message to audit",))
 
 
 def test_not_drained_though_asked(audit: Callable[..., Report], story: Story) -> None:
