@@ -99,7 +99,7 @@ def _run_python(code: str, page: Path, names: dict[str, Any]) -> None:
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(compile(code, page.name, "exec"), names)
-    assert said.getvalue().splitlines() == _PRINTS.findall(code)
+    assert said.getvalue().splitlines() == _PRINTS.findall(code), said.getvalue()
 
 
 def _run_sql(code: str, conn: psycopg.Connection[Any]) -> None:

@@ -6,7 +6,9 @@ reader would type them in an empty folder.
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -15,6 +17,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import mqpg
 from mqpg.embedded import Home
 from tests.examples.pages import run_page, run_shell_page, saved_files, snippets
 from tests.support.waiting import eventually
@@ -76,5 +79,18 @@ def test_readme_in_sql(dsn: str, db: psycopg.Connection, server_bin: Callable[[s
     assert db.execute("select lag from mqpg.subscription_lag where lag > 0").fetchall() == []
 
 
-def test_sql_reference(db: psycopg.Connection) -> None:
-    run_page(DOCS / "sql.md", db)
+@pytest.mark.parametrize("name", ["python.md", "sql.md"])
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_references(
+    name: str, db: psycopg.Connection, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQPG_DATABASE_URL", dsn)
+    monkeypatch.chdir(tmp_path)
+    run_page(DOCS / name, db)
+    gc.collect()  # while the warnings about connections that the page left open are ignored
+
+
+def test_python_page_lists_every_method_of_a_client() -> None:
+    table = (DOCS / "python.md").read_text().partition("## All methods of a client")[2].partition("## Settings")[0]
+    public = {name for name in dir(mqpg.Client) if not name.startswith("_")} - {"queries"}
+    assert public | {"dsn", "settings"} == set(re.findall(r"`(\w+)`", table))
