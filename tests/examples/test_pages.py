@@ -20,6 +20,7 @@ import pytest
 import mqpg
 from mqpg.embedded import Home
 from tests.examples.pages import run_page, run_shell_page, saved_files, snippets
+from tests.fixtures.server import Server
 from tests.support.waiting import eventually
 
 README = Path(__file__).parents[2] / "README.md"
@@ -79,7 +80,7 @@ def test_readme_in_sql(dsn: str, db: psycopg.Connection, server_bin: Callable[[s
     assert db.execute("select lag from mqpg.subscription_lag where lag > 0").fetchall() == []
 
 
-@pytest.mark.parametrize("name", ["python.md", "sql.md"])
+@pytest.mark.parametrize("name", ["consumers.md", "consuming.md", "checkers.md", "python.md", "sql.md"])
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_references(
     name: str, db: psycopg.Connection, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -94,3 +95,15 @@ def test_python_page_lists_every_method_of_a_client() -> None:
     table = (DOCS / "python.md").read_text().partition("## All methods of a client")[2].partition("## Settings")[0]
     public = {name for name in dir(mqpg.Client) if not name.startswith("_")} - {"queries"}
     assert public | {"dsn", "settings"} == set(re.findall(r"`(\w+)`", table))
+
+
+def test_billing_of_the_page_about_consumers(server: Server, tmp_path: Path) -> None:
+    """Its handler and its test, saved and run with pytest."""
+    for name, code in saved_files(DOCS / "consumers.md").items():
+        (tmp_path / name).write_text(code)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "test_billing.py"]
+    environment = os.environ | {"MQPG_TEST_DSN": server.dsn()}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
