@@ -22,9 +22,12 @@ class FunctionChecker(threading.Thread):
     It is a thread with a connection of its own to the broker, so a function that does not return
     delays its own groups only.
 
-    Args: dsn: The broker's database. name: The function's name. interval: How many seconds to pause
-        while nothing is overdue. timeout: How many seconds one call of the function may take. A
-        longer call is cancelled, which counts as a check without a result.
+    Args:
+        dsn: The broker's database.
+        name: The function's name.
+        interval: How many seconds to pause while nothing is overdue.
+        timeout: How many seconds one call of the function may take. A longer call is cancelled,
+            which counts as a check without a result.
     """
 
     def __init__(self, dsn: str, name: str, interval: float, timeout: float) -> None:

@@ -42,7 +42,11 @@ class Heartbeat:
         self._state, self._next = "", 0.0
 
     def due_in(self) -> float:
-        """Return the seconds until the next heartbeat is due; 0 when it is due now."""
+        """When the next heartbeat is due.
+
+        Returns:
+            The seconds until then; 0 when it is due now.
+        """
         return max(0.0, self._next - time.monotonic())
 
     def beat(self, conn: Connection, state: str) -> None:

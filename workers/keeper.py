@@ -24,8 +24,10 @@ _UNDONE = ("pinned", "blocked")
 class Keeper(Worker):
     """Calls `mqpg.keep` periodically, and forgets workers that were not seen for a day.
 
-    Args: options: What the process was started with. `interval` is the pause in seconds; None means
-        60. stop: An event that ends the worker when it is set. None: a new one.
+    Args:
+        options: What the process was started with. `interval` is the pause in seconds; None means
+            60.
+        stop: An event that ends the worker when it is set. None: a new one.
     """
 
     role = "keeper"

@@ -20,7 +20,12 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class LogFormat(StrEnum):
-    """The format of log lines."""
+    """The format of log lines.
+
+    Attributes:
+        TEXT: Time, level, role, message, and key=value for each field.
+        JSON: One JSON object for each line.
+    """
 
     TEXT = "text"
     JSON = "json"

@@ -67,7 +67,11 @@ class Backoff:
     _failures: int = field(default=0, init=False)
 
     def next(self) -> float:
-        """Return the seconds to wait after one more failure."""
+        """Count one more failure.
+
+        Returns:
+            How many seconds to wait.
+        """
         self._failures += 1
         return float(min(self.most, self.first * 2.0 ** min(self._failures - 1, 30)) * random.uniform(0.7, 1.0))
 
@@ -162,6 +166,9 @@ def keep_connected(
         stop: An event that ends the loop when it is set.
         conn: The first connection. None: a new one.
         on_failure: Called with each error.
+
+    Raises:
+        Exception: What `body` raises, if it is no error of a database.
     """
     backoff = Backoff()
     while not stop.is_set():
