@@ -30,10 +30,11 @@ class BuildWithSchema(build_py):  # type: ignore[misc]  # setuptools has no type
         """Build as usual, then write the migration into the build folder, never into the checkout."""
         super().run()
         if not self.editable_mode:
-            schema = runpy.run_path("mqpg/_first_migration.py")  # no import: mqpg is not installed yet
+            sql = Path(FOLDERS["mqpg.sql"])
+            schema = runpy.run_path("mqpg/_first_migration.py")
             target = Path(self.build_lib, "mqpg", "sql", schema["FIRST"])
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(schema["assemble"](Path(FOLDERS["mqpg.sql"])), encoding="utf-8")
+            target.write_text(schema["assemble"](sql), encoding="utf-8")
 
 
 if __name__ == "__main__":
