@@ -1,6 +1,7 @@
-"""The anomalies: each module finds one kind. Its function is pure, from frames to rows of `schemas.ANOMALY`.
+"""The anomalies, one module for each kind.
 
-The kinds exclude one another, so that one fault is reported under one name:
+Each function is pure: it takes frames and returns rows with the columns of `schemas.ANOMALY`. The
+kinds exclude one another, so that one fault is reported under one name:
 
 * phantom: delivered or applied, and no committed transaction can ever account for it;
 * early: delivered or applied before the transaction that accounts for it, or while that is open;

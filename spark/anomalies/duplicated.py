@@ -11,7 +11,7 @@ __all__ = ["duplicated"]
 
 
 def duplicated(entries: DataFrame, effects: DataFrame, replays: DataFrame) -> DataFrame:
-    """Find messages applied twice by a group, messages at two offsets, and offsets with two messages.
+    """Find messages applied twice, messages at two offsets, and offsets with two messages.
 
     Args:
         entries: Queue entries with the states of their messages.

@@ -1,4 +1,4 @@
-"""early: delivered or applied before the transaction that accounts for it, or while that is open."""
+"""early: delivered or applied before its transaction, or while that is open."""
 
 from __future__ import annotations
 

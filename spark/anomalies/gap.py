@@ -17,7 +17,7 @@ def gap(queue_rows: DataFrame, positions: DataFrame, topics: DataFrame, *, compl
         queue_rows: The consume queues as stored.
         positions: Where each group is in each queue.
         topics: The topics.
-        complete: Whether no part of the queues was ever dropped, so that each must begin at offset 0.
+        complete: Whether no part of the queues was ever dropped. Then each must begin at offset 0.
 
     Returns:
         The anomalies.

@@ -1,4 +1,7 @@
-"""lost: committed, and skipped. Nacked messages and dead letters are not lost: they are counted elsewhere."""
+"""lost: committed, and skipped.
+
+Nacked messages and dead letters are not lost. `conservation` counts them on their own.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ __all__ = ["lost"]
 
 
 def lost(messages: DataFrame, entries: DataFrame, deliveries: DataFrame, topics: DataFrame) -> DataFrame:
-    """Find messages that must be in a queue and are in none, and messages that a group did not apply.
+    """Find messages that are missing in the queues, and messages that a group did not apply.
 
     Args:
         messages: All messages with their states.

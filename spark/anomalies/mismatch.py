@@ -21,8 +21,8 @@ def mismatch(
 ) -> DataFrame:
     """Find ledger rows and journal rows that the broker contradicts.
 
-    A ledger row is contradicted by the other decision or by a missing half message, a journal row by
-    another message at its offset.
+    The broker contradicts a ledger row by the other decision or by a missing half message. It
+    contradicts a journal row by another message at its offset.
 
     Args:
         ledger_matches: Half messages matched with ledger rows.

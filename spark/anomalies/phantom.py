@@ -21,7 +21,7 @@ def phantom(entries: DataFrame, effects: DataFrame, ledger_matches: DataFrame, *
         entries: Queue entries with the states of their messages.
         effects: Journal rows with the states of their messages.
         ledger_matches: Half messages matched with ledger rows.
-        purged_before: Ledger rows of decisions before this time may have been deleted, so that their
+        purged_before: Ledger rows of decisions before this time may have been deleted. Their
             absence proves nothing.
 
     Returns:

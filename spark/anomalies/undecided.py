@@ -17,7 +17,8 @@ def undecided(messages: DataFrame, seen_ids: DataFrame, topics: DataFrame, *, ov
         messages: All messages with their states.
         seen_ids: The ids of messages that are in a queue or applied. They are early, not undecided.
         topics: The topics.
-        overdue_before: Only half messages whose check-back was due before this time. None means all.
+        overdue_before: Only half messages whose check-back was due before this time. None means
+            all.
 
     Returns:
         The anomalies.

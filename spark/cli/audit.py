@@ -1,4 +1,4 @@
-"""`mqpg audit`: prove from the tables what became of every message."""
+"""`mqpg audit`: prove from the tables what happened to every message."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def audit(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Prove from the tables of broker, ledgers and consumers what became of every message (Spark).
+    """Prove from the tables of all databases what happened to every message (Spark).
 
     Each database is read at one snapshot.
 

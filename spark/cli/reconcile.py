@@ -65,11 +65,11 @@ def reconcile(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Find local transactions that committed although their message did not, and commit the message (Spark).
+    """Find committed local transactions whose message was not committed, and commit it (Spark).
 
-    Several of these commands may run at the same time. Exit status: 0 nothing is left to do, 1 something is left
-    (--dry-run, or a message that its broker rolled back or lost although its transaction committed), 2 wrong usage,
-    3 no connection.
+    Several of these commands may run at the same time. Exit status: 0 nothing is left to do,
+    1 something is left (--dry-run, or a message that its broker rolled back or lost although its
+    transaction committed), 2 wrong usage, 3 no connection.
     """
     from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Counting messages from two sides: conservation equations, FastMiniMQ's relations, latency, redelivery."""
+"""Counting messages: conservation equations, FastMiniMQ's relations, latency, redelivery."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def topic_totals(messages: DataFrame, entries: DataFrame, queued_ids: DataFrame,
 def group_totals(deliveries: DataFrame, effects: DataFrame, queued_ids: DataFrame) -> DataFrame:
     """Count for each group and topic the offsets, and what the group did with them.
 
-    The equation is offsets = applied + retrying + dead + ahead. `applied` is counted in the journal.
-    Journal rows from before the group's start, and of messages that retention has dropped since, are
-    left out on both sides.
+    The equation is offsets = applied + retrying + dead + ahead. `applied` is counted in the
+    journal. Journal rows from before the group's start, and of messages that retention has dropped
+    since, are left out on both sides.
 
     Args:
         deliveries: Deliveries of the groups with a journal.

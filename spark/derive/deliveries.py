@@ -1,4 +1,4 @@
-"""From rows as stored to what the consumer groups did: their positions, and one row for each delivery."""
+"""What the consumer groups did: their positions, and one row for each delivery."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def derive_retries(
 def derive_positions(
     subscriptions: DataFrame, cursors: DataFrame, offsets: DataFrame, topics: DataFrame, queue_rows: DataFrame
 ) -> DataFrame:
-    """Say for each group, topic and queue where it started, how far it is, and where the queue ends.
+    """Say for each group and queue where it started, how far it is, and where the queue ends.
 
     A group that stores its own offset is at that offset, any other group at the broker's cursor. A
     start that is no longer recorded is the oldest remaining offset for a group that started at

@@ -39,9 +39,9 @@ class Frames:
         queued_ids: The ids of messages that have an offset in a topic's own queue.
         effects: One row for each journal row, with the state of its message.
         positions: Where each group is in each queue.
-        deliveries: One row for each offset that a group with a journal must have reached or will.
-        ledger_matches: One row for each half message of a producer group with a ledger, matched with
-            its ledger row. `seen` says whether it is in a queue or applied.
+        deliveries: One row for each group with a journal and each offset since its start.
+        ledger_matches: One row for each half message of a producer group with a ledger, matched
+            with its ledger row. `seen` says whether it is in a queue or applied.
         seen_ids: The ids of messages that are in any queue or applied.
         replays: How often a seek back delivered a message again.
         dropped_ranges: The ids of messages that retention has dropped.

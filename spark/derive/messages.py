@@ -1,4 +1,4 @@
-"""From rows as stored to one row for each message, each queue entry and each half message of a ledger."""
+"""What happened to each message: one row for each message, queue entry and row of a ledger."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def in_ranges(column: str, ranges: IdRanges) -> Column:
 def add_message_state(rows: DataFrame, messages: DataFrame, topics: DataFrame, dropped_ranges: IdRanges) -> DataFrame:
     """Add to each row the state of its message and its times.
 
-    Beside the states of `derive_messages` there are:
+    In addition to the states of `derive_messages` there are:
 
     * missing: there is no such message;
     * other_topic: the message is one of another topic;

@@ -28,8 +28,8 @@ _ONE_TASK = NO_CODEGEN | {
 class ParquetStore:
     """Writes each frame to Parquet once and reads it back, which cuts its lineage.
 
-    A frame that is read back has its true size and a plan of one node. A cached frame would keep its
-    lineage, and planning a union of twenty searches over it took longer than the audit itself.
+    A frame that is read back has its true size and a plan of one node. A cached frame would keep
+    its lineage, and planning a union of twenty searches over it took longer than the audit itself.
 
     Attributes:
         folder: Where the files are.

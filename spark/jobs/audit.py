@@ -167,8 +167,8 @@ def _equations(topics: list[dict[str, Any]], groups: list[dict[str, Any]]) -> li
                 {
                     "applied": row["applied"],
                     "in retry": row["retrying"],
-                    "dead letters": row["dead"],
-                    "ahead": row["ahead"],
+                    "dead or skipped": row["dead"],
+                    "not reached yet": row["ahead"],
                 },
             )
         )

@@ -23,7 +23,7 @@ from mqpg.errors import LedgerError
 from mqpg.message import Unsettled, Verdict
 
 from ..derive.messages import IdRanges, expand_batches, in_ranges
-from ..read import queries, schemas
+from ..read import queries, schemas, user_queries
 from ..read.database import is_postgresql, parse_database
 from ..read.jar import find_jdbc_jar
 from ..read.jdbc import JdbcReader
@@ -40,8 +40,8 @@ class ReconcileOptions:
 
     Attributes:
         dsns: The brokers. Empty means the one that the environment names.
-        ledgers: The URLs of ledgers. Each may have handles of all brokers. Empty means the ledger in
-            each broker's own database.
+        ledgers: The URLs of ledgers. Each may have handles of all brokers. Empty means the ledger
+            in each broker's own database.
         older_than: Younger ledger rows are left to their producers.
         settle: Whether lost commits are committed. False only lists them.
         partitions: The most partitions in which one query is read.
@@ -57,7 +57,9 @@ class ReconcileOptions:
 
 
 def connect_once(options: ReconcileOptions) -> None:
-    """Connect to every broker and ledger once, so that a wrong URL is reported before a JVM is started.
+    """Connect to every broker and ledger once, before a JVM is started.
+
+    A wrong URL is reported at once for that reason.
 
     Args:
         options: Which databases.
@@ -202,7 +204,7 @@ def _ledger(
     if table is None:
         raise LedgerError(f"{snapshot.database.name} has no table mqpg_ledger")
     before = snapshot.taken_at - options.older_than
-    return reader.read(snapshot, queries.local_commits_query(label, table, broker_id, before))
+    return reader.read(snapshot, user_queries.local_commits_query(label, table, broker_id, before))
 
 
 def _commit_hits(dsn: str, hits: list[_Hit], options: ReconcileOptions) -> list[Unsettled]:

@@ -1,4 +1,7 @@
-"""The verdict: invalid if anything is wrong, otherwise unknown if anything is in doubt, otherwise valid."""
+"""The verdict on an audit.
+
+It is invalid if anything is wrong, otherwise unknown if anything is in doubt, otherwise valid.
+"""
 
 from __future__ import annotations
 

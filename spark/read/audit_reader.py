@@ -3,7 +3,7 @@
 The databases have no common clock. The order of their snapshots makes them comparable:
 
 1. Positions: the broker's cursors. A message is applied before the cursor moves beyond it, so a
-   journal that is read later must contain it. (A group that stores its offset beside its journal
+   journal that is read later must contain it. (A group that stores its offset with its journal
    needs no cursor, because one snapshot has both.)
 2. Consumers: journals and offsets. The message of an effect was committed before the effect, so a
    broker that is read later must contain that commit.
@@ -47,7 +47,9 @@ from mqpg.jump j group by 1, 2, 3, 4 order by 1, 2, 3, 4
 
 
 def connect_once(options: AuditOptions) -> None:
-    """Connect to every database once, so that a wrong URL is reported before a JVM is started.
+    """Connect to every database once, before a JVM is started.
+
+    A wrong URL is reported at once for that reason.
 
     Args:
         options: Which databases.
@@ -158,7 +160,7 @@ class _AuditReader:
         return _by_value(wanted)
 
     def _ledgers(self, broker: Snapshot) -> dict[str, list[str]]:
-        """Producer groups by URL. Groups whose checker is the broker's ledger are always included."""
+        """Producer groups by URL. Groups that the broker's ledger checks are always included."""
         rows = broker.rows("select producer_group_id, name, checker from mqpg.producer_group")
         self.producer_groups = {row["name"]: row["producer_group_id"] for row in rows}
         wanted = dict(self.options.ledgers)

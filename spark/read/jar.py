@@ -1,4 +1,4 @@
-"""Finding the PostgreSQL JDBC driver, so that Spark can read PostgreSQL wherever the jar came from."""
+"""Finding the PostgreSQL JDBC driver for Spark."""
 
 from __future__ import annotations
 

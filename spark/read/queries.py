@@ -1,4 +1,4 @@
-"""The SQL behind each frame.
+"""The SQL behind each frame that is read from a broker.
 
 Whether a snapshot sees a transaction is decided here, by PostgreSQL itself.
 """
@@ -6,9 +6,8 @@ Whether a snapshot sees a transaction is decided here, by PostgreSQL itself.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
-from psycopg.sql import SQL, Composable, Identifier, Literal
+from psycopg.sql import SQL, Composable, Literal
 from pyspark.sql.types import StructType
 
 from . import schemas
@@ -16,20 +15,15 @@ from . import schemas
 __all__ = [
     "DROPPED_SEGMENTS",
     "Query",
-    "applied_query",
     "broker_queries",
     "cursor_query",
-    "deferred_query",
-    "ledger_query",
-    "local_commits_query",
-    "offsets_query",
+    "literal_text",
 ]
 
-_HANDLE = r"^[^.]+\.[0-9]+\.[0-9]{1,18}\.[0-9a-f]{32}$"
 _NEWEST_TICK = "(select k.snapshot from mqpg.tick k order by k.tick_id desc limit 1)"
 _NEWEST_TICK_DUE = "(select k.due_until from mqpg.tick k order by k.tick_id desc limit 1)"
-# The first tick whose rows in consume_queue all survive. An earlier tick, whose rows are dropped, may have
-# appended what this tick's snapshot sees.
+# The first tick whose rows in consume_queue all survive. An earlier tick, whose rows are dropped,
+# may have appended what this tick's snapshot sees.
 _FIRST_SURVIVING_TICK = (
     "(select coalesce(max(s.upper_bound::bigint), 0) from mqpg.segment s "
     "where s.family = 'tick' and s.body_dropped_at is not null)"
@@ -41,14 +35,15 @@ _OLDEST_TICK_DUE = (
     f"(select k.due_until from mqpg.tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"
 )
 _TICKS_DROPPED = "exists (select from mqpg.segment s where s.family = 'tick' and s.body_dropped_at is not null)"
-# Retention drops decisions later than bodies, and none while a half message of the segment is undecided.
+# Retention drops decisions later than bodies, and none while a half message of the segment is
+# undecided.
 _DECISIONS_GONE = (
     "exists (select from mqpg.segment s where s.family = 'log' and s.dropped_at is not null "
     "and x.message_id >= s.lower_bound::bigint * 1024 and x.message_id < s.upper_bound::bigint * 1024)"
 )
 
-# The ids of the messages that groups skipped, or that a seek back delivers again. They are found by looking up the
-# offsets of position jumps in the consume queues, as far back as the queues reach.
+# The ids of the messages that groups skipped, or that a seek back delivers again. They are found by
+# looking up the offsets of position jumps in the consume queues, as far back as the queues reach.
 _JUMPED_OVER = (
     "(select j.subscription_id, j.consumer_group, j.topic, j.back, c.first_ids[u.i] + o.o - u.start as message_id "
     "from mqpg.jump j join mqpg.consume_queue c on c.topic_id = j.topic_id and c.queue_id = j.queue_id "
@@ -58,8 +53,8 @@ _JUMPED_OVER = (
     "cross join lateral generate_series(u.start, coalesce(c.starts[u.i + 1], c.n) - 1) as o(o) "
     "where c.base_offset + o.o >= j.from_offset and c.base_offset + o.o < j.to_offset)"
 )
-# Messages that a group does not have to apply: dead letters, also discarded ones; messages skipped by seek, purge,
-# expiry or policy; messages that the subscription's filter does not choose.
+# Messages that a group does not have to apply: dead letters and discarded dead letters, messages
+# skipped by seek, purge, expiry or policy, and messages that the subscription's filter leaves out.
 _NOT_TO_APPLY = (
     "(select d.subscription_id, d.message_id, max(d.attempts) as attempts from ("
     "select l.subscription_id, l.message_id, l.attempts from mqpg.dead_letter l "
@@ -103,7 +98,8 @@ def _may_be_dropped(xid: str, also: str = "true") -> str:
     return f"{_TICKS_DROPPED} and {also} and {seen} as may_be_dropped"
 
 
-def _text(composed: Composable) -> str:
+def literal_text(composed: Composable) -> str:
+    """Return composed SQL as text, with its identifiers and literals quoted."""
     return composed.as_string(None)
 
 
@@ -119,7 +115,7 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
     """
     scope = "true"
     if topic_ids is not None:
-        scope = _text(
+        scope = literal_text(
             SQL("(x.topic_id = any({}::int[]) or x.topic_id not in (select t.topic_id from mqpg.topic t))").format(
                 Literal(topic_ids)
             )
@@ -183,7 +179,7 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         Query(
             "subscription",
             "x.subscription_id, x.consumer_group, x.topic_id, x.start",
-            # Nothing is delivered through a broadcast group's own row. Its members have the positions.
+            # Nothing is delivered through a broadcast group's own row. Its members have positions.
             f"mqpg.subscription x where {scope} and (x.mode <> 'broadcast' or x.member <> '')",
             schemas.SUBSCRIPTIONS,
         ),
@@ -217,118 +213,3 @@ def cursor_query() -> Query:
         "from mqpg.cursor c order by c.subscription_id, c.queue_id, c.version desc) x",
         schemas.CURSORS,
     )
-
-
-def ledger_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
-    """Return the query for the rows of a ledger that belong to one broker.
-
-    Args:
-        label: The value of the column `ledger`.
-        table: Schema and name of the table: mqpg.ledger, or an mqpg_ledger in any schema.
-        broker_id: The broker's id. Rows of other brokers are left out.
-
-    Returns:
-        The query.
-    """
-    times = "x.at as created_at, null::timestamptz as done_at" if table[0] == "mqpg" else "x.created_at, x.done_at"
-    columns = (
-        _text(
-            SQL(
-                "{} as ledger, split_part(x.handle, '.', 3)::bigint as message_id, "
-                "split_part(x.handle, '.', 4) as nonce, x.entry::text as entry, "
-            ).format(Literal(label))
-        )
-        + times
-    )
-    origin = _text(
-        SQL("{} x where case when x.handle ~ {} then split_part(x.handle, '.', 1) = {} else false end").format(
-            Identifier(*table), Literal(_HANDLE), Literal(broker_id)
-        )
-    )
-    return Query(f"ledger {label}", columns, origin, schemas.LEDGER, "(hashtext(x.handle) & 2147483647)")
-
-
-def local_commits_query(label: str, table: tuple[str, str], broker_id: str, before: datetime) -> Query:
-    """Return the query for the committed rows of a ledger that are old enough.
-
-    Args:
-        label: The value of the column `ledger`.
-        table: Schema and name of the table: mqpg.ledger, or an mqpg_ledger in any schema.
-        broker_id: The broker's id. Rows of other brokers are left out.
-        before: Rows written later are left out.
-
-    Returns:
-        The query.
-    """
-    columns = _text(
-        SQL(
-            "{} as ledger, x.handle::text as handle, split_part(x.handle, '.', 3)::bigint as message_id, "
-            "split_part(x.handle, '.', 4) as nonce"
-        ).format(Literal(label))
-    )
-    written = SQL("x.at" if table[0] == "mqpg" else "x.created_at")
-    origin = SQL(
-        "{} x where case when x.handle ~ {} then split_part(x.handle, '.', 1) = {} else false end "
-        "and x.entry = 'local' and {} <= {}"
-    ).format(Identifier(*table), Literal(_HANDLE), Literal(broker_id), written, Literal(before))
-    key = "(hashtext(x.handle) & 2147483647)"
-    return Query(f"ledger {label}", columns, _text(origin), schemas.LOCAL_COMMITS, key)
-
-
-def applied_query(label: str, table: tuple[str, str], groups: list[str], topics: list[str] | None) -> Query:
-    """Return the query for the journal rows of some consumer groups.
-
-    Args:
-        label: What the query's name ends in.
-        table: Schema and name of mqpg_applied.
-        groups: The consumer groups.
-        topics: Only these topics. None means all.
-
-    Returns:
-        The query.
-    """
-    columns = "x.consumer_group, x.topic, x.queue_id, x.queue_offset, x.message_id, x.applied_at"
-    return Query(f"applied {label}", columns, _of_groups(table, groups, topics), schemas.APPLIED, "x.message_id")
-
-
-def deferred_query(label: str, table: tuple[str, str], groups: list[str], topics: list[str] | None) -> Query:
-    """Return the query for messages that groups deferred in their own database and have not applied.
-
-    Args:
-        label: What the query's name ends in.
-        table: Schema and name of mqpg_inbox.
-        groups: The consumer groups.
-        topics: Only these topics. None means all.
-
-    Returns:
-        The query.
-    """
-    origin = _of_groups(table, groups, topics) + " and x.state = 'deferred'"
-    return Query(f"deferred {label}", "x.consumer_group, x.topic, x.message_id", origin, schemas.DEFERRED)
-
-
-def offsets_query(
-    label: str, table: tuple[str, str], groups: list[str], topics: list[str] | None, broker_id: str
-) -> Query:
-    """Return the query for the positions that consumer groups store in their own database.
-
-    Args:
-        label: What the query's name ends in.
-        table: Schema and name of mqpg_offsets.
-        groups: The consumer groups.
-        topics: Only these topics. None means all.
-        broker_id: The broker's id. Positions on other brokers are left out.
-
-    Returns:
-        The query.
-    """
-    columns = "x.consumer_group, x.topic, x.queue_id, x.next_offset"
-    ours = _text(SQL(" and x.broker = {}").format(Literal(broker_id)))
-    return Query(f"offsets {label}", columns, _of_groups(table, groups, topics) + ours, schemas.OFFSETS)
-
-
-def _of_groups(table: tuple[str, str], groups: list[str], topics: list[str] | None) -> str:
-    condition = SQL("{} x where x.consumer_group = any({}::text[])").format(Identifier(*table), Literal(groups))
-    if topics is not None:
-        condition += SQL(" and x.topic = any({}::text[])").format(Literal(topics))
-    return _text(condition)

@@ -146,8 +146,8 @@ def _build(threads: int, jar: JdbcJar, memory: str, scratch: Path) -> SparkSessi
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log_config = scratch / "log4j2.properties"
     log_config.write_text(_QUIET)
-    # Only the first JIT compiler, and the serial collector, because the job ends before the second compiler would
-    # save time.
+    # Only the first JIT compiler, and the serial collector, because the job ends before the second
+    # compiler would save time.
     java = f"-Dlog4j2.configurationFile={log_config} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
     options = {
         "spark.driver.extraJavaOptions": java,

@@ -1,7 +1,7 @@
 """Reading the journals and ledgers of one audit, in the databases of consumers and producers.
 
-Each database is read at one snapshot: a PostgreSQL database through JDBC, any other database through
-SQLAlchemy.
+Each database is read at one snapshot: a PostgreSQL database through JDBC, any other database
+through SQLAlchemy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import LedgerError
 
-from . import queries, schemas
+from . import schemas, user_queries
 from .database import Database, is_postgresql, parse_database
 from .inputs import AuditInputs, SnapshotRecord, foreign_offsets
 from .jdbc import JdbcReader
@@ -102,13 +102,13 @@ class UserDatabaseReader:
         label, table = ",".join(groups), snapshot.find_table("mqpg_applied")
         if table is None:
             raise _no_journal(groups, snapshot.database.name)
-        found = {"applied": self.reader.read(snapshot, queries.applied_query(label, table, groups, self.topics))}
+        found = {"applied": self.reader.read(snapshot, user_queries.applied_query(label, table, groups, self.topics))}
         if offsets := snapshot.find_table("mqpg_offsets"):
             self._record_foreign_offsets(snapshot.rows(_INCARNATIONS.format(Identifier(*offsets)), groups), groups)
-            query = queries.offsets_query(label, offsets, groups, self.topics, self.inputs.broker["broker_id"])
+            query = user_queries.offsets_query(label, offsets, groups, self.topics, self.inputs.broker["broker_id"])
             found["offsets"] = self.reader.read(snapshot, query)
         if inbox := snapshot.find_table("mqpg_inbox"):
-            query = queries.deferred_query(label, inbox, groups, self.topics)
+            query = user_queries.deferred_query(label, inbox, groups, self.topics)
             found["deferred"] = self.reader.read(snapshot, query)
         return found
 
@@ -155,7 +155,7 @@ class UserDatabaseReader:
                 self._record_tolerance(
                     self.inputs.ledger_tolerance, [label], same_clock=snapshot.system_identifier == self.broker_system
                 )
-                rows.append(self.reader.read(snapshot, queries.ledger_query(label, table, broker_id)))
+                rows.append(self.reader.read(snapshot, user_queries.ledger_query(label, table, broker_id)))
             else:
                 database = self._open("ledger", url)
                 if not database.has_table("mqpg_ledger"):

@@ -1,4 +1,4 @@
-"""A clean history is valid, and the books say what happened."""
+"""A clean history is valid, and the counts say what happened."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ def test_clean_history_is_valid_and_adds_up(audit: Callable[..., Report], story:
 
 
 def test_running_system_is_valid_while_it_is_behind(audit: Callable[..., Report], story: Story) -> None:
-    story.business()  # not appended
-    story.local(story.prepare())  # the decision is still on its way
-    story.prepare()  # nothing but prepared
+    story.business()  # It is not appended.
+    story.local(story.prepare())  # It is not decided yet.
+    story.prepare()  # It is only prepared.
     report = audit()
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
     (relation,) = report.relations
-    assert (relation.open, relation.ahead, relation.first, relation.ids_equal) == (1, 1, None, None)
+    assert (relation.open, relation.ahead, relation.confirmed_le_consumed, relation.ids_equal) == (1, 1, None, None)
 
 
-def test_large_audits_take_the_same_road_with_shuffles(
+def test_large_audits_give_the_same_report_with_shuffles(
     audit: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "_SMALL", 0)

@@ -79,7 +79,8 @@ def test_runs_become_offsets(spark: SparkSession) -> None:
         ([queue_row(0, 1, [1024], [0]), queue_row(3, 1, [2048], [0])], True, ["no row holds the offsets 1 to 2"]),
         ([queue_row(0, 3, [1024, 2048, 3072], [0, 2, 1])], True, ["n = 3 does not fit the runs"]),
         ([queue_row(0, 2, [1024, 2048], [0, 2])], True, ["n = 2 does not fit the runs"]),
-        ([queue_row(0, 2, [2047], [0])], True, ["n = 2 does not fit the runs"]),  # beyond the end of a record batch
+        # The run crosses the end of a record batch.
+        ([queue_row(0, 2, [2047], [0])], True, ["n = 2 does not fit the runs"]),
     ],
 )
 def test_gaps(spark: SparkSession, rows: list[dict[str, Any]], complete: bool, expected: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Where the JDBC driver is looked for, in which order, and which one is refused."""
+"""The order in which the JDBC driver is looked for, and which jar is refused."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mqpg.spark.read.jar import MAVEN_COORDINATES, JdbcJar, find_jdbc_jar
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """Empty folders in the places of pyspark, wbjdbc and Debian's jars."""
+    """Empty folders instead of those of pyspark, wbjdbc and Debian's jars."""
     folders = {name: tmp_path / name for name in ("pyspark", "wbjdbc", "debian")}
     (folders["pyspark"] / "jars").mkdir(parents=True)
     (folders["wbjdbc"] / jar._WBJDBC_PATH).parent.mkdir(parents=True)
@@ -48,7 +48,7 @@ def test_named_jar_that_is_not_there() -> None:
         find_jdbc_jar({"MQPG_JDBC_JAR": "/nowhere"})
 
 
-def test_installed_driver_is_one_that_is_known() -> None:
+def test_installed_driver_is_a_known_one() -> None:
     found = find_jdbc_jar({})
     assert found.path is None or found.path.is_file()
     assert found.version.startswith("42.")

@@ -1,4 +1,4 @@
-"""No verdict rests on rows that are not those of the exported snapshot."""
+"""A read that does not show the exported snapshot is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Unpinned(Snapshot):
     """A snapshot whose sessions pin nothing, as with SET TRANSACTION in autocommit mode."""
 
     def session_init(self) -> str:
-        """Harmless."""
+        """Pin nothing."""
         return "select 1"
 
 
