@@ -1,7 +1,7 @@
 """Install and upgrade the schema: `upgrade`, `status`, `script`, `check`.
 
-The truth is the numbered SQL files of `mqpg.sql`; an alembic revision is a thin wrapper around each, so that
-people with their own migration tool can take `script()` and nothing else.
+The schema is defined by the SQL files of `mqpg.sql`. An alembic revision is a thin wrapper around a numbered migration,
+so that people with their own migration tool can use `script()` and nothing else.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import sqlalchemy
 from psycopg.rows import tuple_row
 
 from mqpg import errors
+from mqpg.sql.assemble import assemble
 
 if TYPE_CHECKING:
     import alembic.config
@@ -39,6 +40,7 @@ __all__ = [
 
 # Concurrent migrators wait for each other on this transaction-level lock.
 LOCK = "select pg_advisory_xact_lock(1836150836, 0)"
+_FIRST = "0001"
 VERSION_TABLE = "mqpg.alembic_version"
 _VERSION_COMMENT = f"comment on table {VERSION_TABLE} is 'Version of the installed schema (alembic)'"
 _BUNDLED_MARKER = "/* mqpg: bundled PGMQ SQL */"
@@ -144,7 +146,7 @@ def script() -> str:
 @cache
 def revisions() -> tuple[str, ...]:
     """The numbers of this release's migrations, ascending."""
-    return tuple(sorted(_files()))
+    return tuple(sorted({_FIRST, *_files()}))
 
 
 def head() -> str:
@@ -154,7 +156,7 @@ def head() -> str:
 
 def migration(revision: str) -> str:
     """The SQL of one migration, complete: the SQL of PGMQ put in where the file has its marker."""
-    text = _files()[revision].read_text(encoding="utf-8")
+    text = _text(revision)
     if _BUNDLED_MARKER not in text:
         return text
     bundled = (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
@@ -179,7 +181,18 @@ create table {VERSION_TABLE} (
 """
 
 
+def _text(revision: str) -> str:
+    """The SQL of one migration as its file has it; the first one is assembled where it is no file yet."""
+    files = _files()
+    if revision in files:
+        return files[revision].read_text(encoding="utf-8")
+    if revision != _FIRST:
+        raise KeyError(revision)
+    return assemble(importlib.resources.files("mqpg.sql"))
+
+
 def _files() -> dict[str, Traversable]:
+    """The numbered files. A wheel has all of them; a checkout lacks the first one before it is released."""
     folder = importlib.resources.files("mqpg.sql") / "migrations"
     files = (entry for entry in folder.iterdir() if re.fullmatch(r"\d{4}_\w+\.sql", entry.name))
     return {entry.name[:4]: entry for entry in files}
