@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
+from mqpg.choices import Decision
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, print_rows
 from mqpg.message import Outcome
@@ -53,7 +54,7 @@ def settle(
 ) -> None:
     """Decide a half by hand; prints the outcome. Exit status 1 where it was decided otherwise, or is unknown."""
     with broker(dsn) as mq:
-        outcome = mq.settle(handle, verdict, reason)
+        outcome = mq.settle(handle, cast("Decision", verdict), reason)
     typer.echo(outcome)
     if outcome is Outcome.UNKNOWN or not outcome.removeprefix("already_").startswith(verdict.replace("back", "")):
         raise typer.Exit(1)
