@@ -19,6 +19,7 @@ import sqlalchemy
 from psycopg.rows import tuple_row
 
 from mqpg import errors
+from mqpg.sql.assemble import assemble
 
 if TYPE_CHECKING:
     import alembic.config
@@ -39,6 +40,7 @@ __all__ = [
 
 # Migrators that run at the same time wait for each other on this transaction-level lock.
 LOCK = "select pg_advisory_xact_lock(1836150836, 0)"
+_FIRST = "0001"
 VERSION_TABLE = "mqpg.alembic_version"
 _VERSION_COMMENT = f"comment on table {VERSION_TABLE} is 'Version of the installed schema (alembic)'"
 _BUNDLED_MARKER = "/* mqpg: bundled PGMQ SQL */"
@@ -223,7 +225,7 @@ def revisions() -> tuple[str, ...]:
     Returns:
         Their numbers, ascending.
     """
-    return tuple(sorted(_files()))
+    return tuple(sorted({_FIRST, *_files()}))
 
 
 def head() -> str:
@@ -247,7 +249,7 @@ def migration(revision: str) -> str:
     Raises:
         ConfigurationError: The package pgmq cannot be built in.
     """
-    text = _files()[revision].read_text(encoding="utf-8")
+    text = _text(revision)
     if _BUNDLED_MARKER not in text:
         return text
     bundled = (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
@@ -272,7 +274,18 @@ create table {VERSION_TABLE} (
 """
 
 
+def _text(revision: str) -> str:
+    """The SQL of one migration as its file has it; the first one is assembled where it is no file yet."""
+    files = _files()
+    if revision in files:
+        return files[revision].read_text(encoding="utf-8")
+    if revision != _FIRST:
+        raise KeyError(revision)
+    return assemble(importlib.resources.files("mqpg.sql"))
+
+
 def _files() -> dict[str, Traversable]:
+    """The numbered files. A wheel has all of them; a checkout lacks the first one before it is released."""
     folder = importlib.resources.files("mqpg.sql") / "migrations"
     files = (entry for entry in folder.iterdir() if re.fullmatch(r"\d{4}_\w+\.sql", entry.name))
     return {entry.name[:4]: entry for entry in files}

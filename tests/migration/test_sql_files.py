@@ -12,17 +12,41 @@ import pglast
 import pytest
 
 from mqpg import migrate
+from mqpg.sql.assemble import FIRST, assemble, manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 SQL = ROOT / "sql"
 OBJECTS = sorted(path.relative_to(SQL).as_posix() for path in (SQL / "functions").rglob("*.sql"))
 
 
-def test_the_first_migration_is_what_the_files_give() -> None:
+def test_the_manifest_lists_every_file() -> None:
     done = subprocess.run(
-        [sys.executable, "tools/build_sql.py", "--check"], cwd=ROOT, capture_output=True, text=True, check=False
+        [sys.executable, "tools/check_manifest.py"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_the_first_migration_is_what_the_files_give() -> None:
+    """A file of that name in the checkout would be installed instead, however old it is."""
+    assert not (SQL / FIRST).exists()
+    text = migrate._text("0001")
+    assert text == assemble(SQL)
+    assert all((SQL / path).read_text("utf-8").strip() in text for path in manifest(SQL))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("a.sql\nb.sql # twice\na.sql\n", r"names these twice: a\.sql$"),
+        ("# nothing\na.sql\nc.sql\n", r"files that do not exist: c\.sql$"),
+    ],
+)
+def test_a_wrong_manifest_is_refused(tmp_path: Path, lines: str, message: str) -> None:
+    for name in ("a.sql", "b.sql"):
+        (tmp_path / name).write_text("select 1;\n")
+    (tmp_path / "manifest.txt").write_text(lines)
+    with pytest.raises(ValueError, match=message):
+        assemble(tmp_path)
 
 
 def test_each_sql_migration_has_its_revision() -> None:
@@ -62,6 +86,6 @@ def test_hot_tables_are_only_inserted_into() -> None:
     found = {
         path.relative_to(SQL).as_posix(): len(write.findall(path.read_text("utf-8"))) for path in SQL.rglob("*.sql")
     }
-    writes = {path: count for path, count in found.items() if count and not path.startswith("migrations/")}
+    writes = {path: count for path, count in found.items() if count}
     assert set(writes) == {"functions/adopt/_renew_xids.sql"}
-    assert found["migrations/0001_initial.sql"] == sum(writes.values())
+    assert len(write.findall(migrate._text("0001"))) == sum(writes.values())

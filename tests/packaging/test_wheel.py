@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from mqpg import migrate
+from mqpg.sql.assemble import FIRST, assemble
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
@@ -65,6 +66,12 @@ def test_the_wheel_holds_every_module_and_every_sql_file(wheel: Path, source: Pa
                 assert f"{package}/{path.relative_to(source / folder).as_posix()}" in names
 
 
+def test_the_wheel_holds_the_first_migration_and_the_sources_do_not(wheel: Path, source: Path) -> None:
+    assert not (source / "sql" / FIRST).exists()
+    built = zipfile.ZipFile(wheel).read(f"mqpg/sql/{FIRST}").decode()
+    assert built == assemble(source / "sql")
+
+
 def test_help_lists_the_commands_without_the_extras(fresh: Path) -> None:
     done = _mqpg(fresh, "--help")
     for command in ("up", "down", "migrate", "topic", "group", "worker", "consume", "audit", "demo", "bench"):
@@ -101,7 +108,7 @@ def test_up_without_a_server_says_what_to_install(fresh: Path, tmp_path: Path) -
 
 def test_the_script_installs_the_schema(fresh: Path, source: Path, empty_dsn: str) -> None:
     script = _mqpg(fresh, "migrate", "sql").stdout
-    first, _, rest = (source / "sql/migrations/0001_initial.sql").read_text().partition("/* mqpg: bundled PGMQ SQL */")
+    first, _, rest = assemble(source / "sql").partition("/* mqpg: bundled PGMQ SQL */")
     assert first in script
     assert rest in script
     with psycopg.connect(empty_dsn, autocommit=True) as connection:

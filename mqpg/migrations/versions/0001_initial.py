@@ -1,4 +1,4 @@
-"""The whole first schema: sql/migrations/0001_initial.sql."""
+"""The whole first schema, assembled from the files that sql/manifest.txt lists."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
--- What the views show of a half message, without its body; from held where its segment is gone.
--- Locks: none. Cost: one index lookup.
+-- What is stored of a half message, without its body; also when its segment was dropped.
+-- Locks: none.
+-- Cost: one index lookup.
 create function mqpg._half_row(message_id bigint) returns table (
     topic_id int, producer_group_id int, incarnation int, nonce uuid, born_at timestamptz, check_at timestamptz
 )

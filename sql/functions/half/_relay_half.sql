@@ -1,5 +1,7 @@
--- What a phase of a relay topic's half is made of; from held where its segment is gone.
--- Locks: none. Cost: one row of the commit log.
+-- The content of a relay topic's half message, which its phases carry; also when its segment was
+-- dropped.
+-- Locks: none.
+-- Cost: one row of the commit log.
 create function mqpg._relay_half(message_id bigint) returns table (
     topic_id int, queue_id smallint, incarnation int, nonce uuid, delay interval, key text, tag text, headers jsonb,
     payload json
@@ -15,4 +17,4 @@ language sql stable as $$
     where h.message_id = _relay_half.message_id
         and not exists (select from mqpg.commit_log l where l.batch_id = _relay_half.message_id / 1024)
 $$;
-comment on function mqpg._relay_half(bigint) is 'Internal: a relay topic''s half';
+comment on function mqpg._relay_half(bigint) is 'Internal: a relay topic''s half message';

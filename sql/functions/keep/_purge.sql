@@ -1,8 +1,10 @@
--- Deletes what the small tables need no more: rows of held that are no survivors any longer (after a tick
--- segment was dropped, for that is when offsets go), ledger rows over 30 days old whose half is decided or gone
--- (one of an undecided half is what its verdict hangs on) and parked entries likewise, and what was left out or taken
--- from the dead letters longer ago than `jump_keep`. At most 10000 of each.
--- Locks: the rows. Cost: reads the ledger once, and consume_queue once where held has rows.
+-- Deletes rows of the small tables that are no longer needed, at most 10000 of each: copied
+-- messages that need not stay readable any longer (that changes when a tick segment is dropped);
+-- ledger rows and parked entries older than 30 days whose half message is decided or gone; reports
+-- of skipped offsets, former dead letters and dropped topics older than the setting `jump_keep`.
+-- A ledger row of an undecided half message stays, because the verdict depends on it.
+-- Locks: the rows.
+-- Cost: reads the ledger once, and consume_queue once if messages were copied.
 create function mqpg._purge()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$

@@ -1,6 +1,6 @@
--- What is stored of one message, from its record batch or, where the segment is gone, from held; no row where
--- neither has it.
--- Locks: none. Cost: one row of the commit log.
+-- What is stored of one message, also when its segment was dropped. No row when nothing is.
+-- Locks: none.
+-- Cost: one row of the commit log.
 create function mqpg._message(message_id bigint) returns table (
     topic_id int, queue_id smallint, producer_group_id int, kind "char", xid xid8, nonce uuid, key text, tag text,
     headers jsonb, payload json, delay interval, check_at timestamptz, born_at timestamptz, held boolean

@@ -1,0 +1,44 @@
+"""The first migration, assembled from the object files that `manifest.txt` lists in install order.
+
+`mqpg.migrate` calls `assemble` in a checkout, `setup.py` calls it for a wheel, and `tools/check_manifest.py` checks
+its input. This module imports nothing of mqpg, so that `setup.py` can load it by its path.
+"""
+
+from __future__ import annotations
+
+from importlib.resources.abc import Traversable
+
+__all__ = ["FIRST", "assemble", "manifest"]
+
+FIRST = "migrations/0001_initial.sql"
+_HEADER = "-- Assembled from the files named below, in the order of sql/manifest.txt: edit those, not this text.\n"
+
+
+def manifest(folder: Traversable) -> list[str]:
+    """Paths below `folder` in install order; `#` begins a comment.
+
+    Raises:
+        ValueError: The manifest names a file twice, or one that does not exist.
+    """
+    lines = (folder / "manifest.txt").read_text(encoding="utf-8").splitlines()
+    paths = [path for line in lines if (path := line.split("#", 1)[0].strip())]
+    doubled = sorted({path for path in paths if paths.count(path) > 1})
+    if doubled:
+        raise ValueError(f"sql/manifest.txt names these twice: {', '.join(doubled)}")
+    missing = [path for path in paths if not folder.joinpath(path).is_file()]
+    if missing:
+        raise ValueError(f"sql/manifest.txt names files that do not exist: {', '.join(missing)}")
+    return paths
+
+
+def assemble(folder: Traversable) -> str:
+    """The text of the first migration.
+
+    Args:
+        folder: The folder `sql` of a checkout, or the installed package `mqpg.sql`.
+
+    Raises:
+        ValueError: See `manifest`.
+    """
+    parts = [f"\n-- {path}\n{folder.joinpath(path).read_text(encoding='utf-8').strip()}\n" for path in manifest(folder)]
+    return _HEADER + "".join(parts)

@@ -1,0 +1,37 @@
+"""Check that sql/manifest.txt lists every object file of sql/ exactly once: `python tools/check_manifest.py`.
+
+The first migration is assembled in the order of the manifest, so a file that it omits would not be installed.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+__all__ = ["main", "unlisted"]
+
+SQL = Path(__file__).resolve().parent.parent / "sql"
+
+
+def unlisted(listed: list[str], sql: Path = SQL) -> list[str]:
+    """Object files that the manifest omits; migrations are no object files."""
+    present = {path.relative_to(sql).as_posix() for path in sql.rglob("*.sql")}
+    return sorted(path for path in present - set(listed) if not path.startswith("migrations/"))
+
+
+def main() -> int:
+    """The exit status: 0 where the manifest is complete."""
+    try:
+        listed = runpy.run_path(str(SQL / "assemble.py"))["manifest"](SQL)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    omitted = unlisted(listed)
+    if omitted:
+        print(f"sql/manifest.txt does not list: {', '.join(omitted)}", file=sys.stderr)
+    return 1 if omitted else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
