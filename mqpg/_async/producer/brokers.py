@@ -225,7 +225,7 @@ class AsyncBrokers(AsyncClosing):
         """Find a broker that answers.
 
         Args:
-            key: The message's key, as in `candidates`.
+            key: The message's key, as in `candidates`. None: the brokers take turns.
 
         Returns:
             The broker's client.
@@ -245,7 +245,7 @@ class AsyncBrokers(AsyncClosing):
         """Choose the broker of a message that is stored now and sent later.
 
         Args:
-            key: The message's key, as in `candidates`.
+            key: The message's key, as in `candidates`. None: the brokers take turns.
 
         Returns:
             The id of the first candidate that was ever reached. It does not have to answer now.

@@ -226,7 +226,7 @@ class Brokers(Closing):
         """Find a broker that answers.
 
         Args:
-            key: The message's key, as in `candidates`.
+            key: The message's key, as in `candidates`. None: the brokers take turns.
 
         Returns:
             The broker's client.
@@ -246,7 +246,7 @@ class Brokers(Closing):
         """Choose the broker of a message that is stored now and sent later.
 
         Args:
-            key: The message's key, as in `candidates`.
+            key: The message's key, as in `candidates`. None: the brokers take turns.
 
         Returns:
             The id of the first candidate that was ever reached. It does not have to answer now.
