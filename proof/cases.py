@@ -1,4 +1,4 @@
-"""What make prove checks: the protocol as it is, and the protocol with one rule taken away."""
+"""The cases of `make prove`: the protocol as it is, and the protocol with one rule removed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ __all__ = ["CASES", "Case"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run of SPIN. `options` are macros of half_message.pml; `claim` is the name of an ltl formula in it.
+    """One run of SPIN.
 
-    `fails` says that a counterexample must be found; `size` is producers x checkers. `big`: only by name.
+    Attributes:
+        name: Name of the case on the command line and in docs/proof.md.
+        what: What the case shows, for the table of results.
+        options: Macros of half_message.pml to define.
+        size: Number of producers and number of checkers.
+        claim: Name of an LTL formula of the model; None: assertions only.
+        fails: A counterexample must be found.
+        big: The case runs only when it is named.
     """
 
     name: str
@@ -24,14 +31,14 @@ class Case:
 
     @property
     def found(self) -> str:
-        """What it means that SPIN stopped."""
+        """What it means that SPIN found a trail; empty if it must find none."""
         if not self.fails:
             return ""
         return "reached" if any(option.startswith("SHOWN") for option in self.options) else "counterexample"
 
     @property
     def macros(self) -> list[str]:
-        """Arguments of spin."""
+        """Arguments of spin that define the macros."""
         named = [f"N={self.size[0]}", f"K={self.size[1]}", *self.options]
         named += ["LIVE", f"CLAIM_{self.claim}"] if self.claim else []
         return [f"-D{macro}" for macro in named]
@@ -43,15 +50,15 @@ _SAFE = [
     Case("all", "atomicity, no early sight, first decision, finality; ledger elsewhere", _ALL, (2, 2)),
     Case("all-here", "the same; ledger in the broker's database", (*_ALL, "HERE"), (2, 2)),
     Case("recoveries", "the same; two recoveries at once", (*_ALL, "R=2")),
-    Case("admin", "first decision stands while an administrator settles anything", ("P_FIRST", "ADMIN")),
+    Case("admin", "first decision stands, whatever an administrator decides", ("P_FIRST", "ADMIN")),
     Case("admin-here", "the same; ledger in the broker's database", ("P_FIRST", "ADMIN", "HERE")),
 ]
 
 _LIVE = [
-    Case("decided", "every half is decided some day", ("P_FIRST",), claim="decided"),
+    Case("decided", "every half is eventually decided", ("P_FIRST",), claim="decided"),
     Case("decided-two", "the same with two producers", ("P_FIRST",), (2, 1), "decided"),
     Case("decided-here", "the same; ledger in the broker's database", ("P_FIRST", "HERE"), claim="decided"),
-    Case("delivered", "what committed locally is delivered some day", ("P_FIRST",), claim="delivered"),
+    Case("delivered", "what committed locally is eventually delivered", ("P_FIRST",), claim="delivered"),
     Case("delivered-two", "the same with two producers", ("P_FIRST",), (2, 1), "delivered"),
     Case("delivered-here", "the same; ledger in the broker's database", ("P_FIRST", "HERE"), claim="delivered"),
     Case("no-checker", "delivered by recovery alone, without a compensator", ("P_FIRST",), (1, 0), "delivered"),
@@ -68,7 +75,7 @@ _MUTANTS = [
     Case("time-out", "a time-out instead of the fence", ("P_ATOMIC", "TIMEOUT"), fails=True),
     Case("last-writer", "the last decision wins", ("P_FIRST", "ADMIN", "LAST_WRITER"), fails=True),
     Case("commit-first", "commit() before the local commit", ("P_EARLY", "COMMIT_FIRST"), fails=True),
-    Case("guess", "a lost answer to the local COMMIT is taken for a rollback", ("P_ATOMIC", "GUESS"), fails=True),
+    Case("guess", "a lost answer to the local COMMIT counts as a rollback", ("P_ATOMIC", "GUESS"), fails=True),
     Case("no-check-back", "no compensator", ("P_FIRST",), (1, 0), "decided", fails=True),
     Case("async-prepare", "prepare() answers before it is on disk", ("P_ATOMIC", "PREPARE_ASYNC"), fails=True),
     Case("async-local", "the local commit answers before it is on disk", ("P_EARLY", "LOCAL_ASYNC"), fails=True),
@@ -81,8 +88,8 @@ _MUTANTS = [
 ]  # fmt: skip
 
 _BIG = [
-    Case("decided-four", "every half is decided some day; two of each", ("P_FIRST",), (2, 2), "decided", big=True),
-    Case("delivered-four", "what committed locally is delivered some day; two of each", ("P_FIRST",), (2, 2),
+    Case("decided-four", "every half is eventually decided; two of each", ("P_FIRST",), (2, 2), "decided", big=True),
+    Case("delivered-four", "what committed locally is eventually delivered; two of each", ("P_FIRST",), (2, 2),
          "delivered", big=True),
 ]  # fmt: skip
 

@@ -1,7 +1,7 @@
 """Run mypy (strict, see pyproject.toml) over everything that is installed, and over tools/ and proof/.
 
-mypy does not know setuptools' package-dir, so it is shown a folder of symbolic links in which the packages
-have their installed names; messages name the real files.
+mypy does not know the package-dir of setuptools. It is therefore given a folder of symbolic links
+in which the packages have their installed names. Its messages are translated to the real paths.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _real(line: str) -> str:
 
 
 def main() -> int:
-    """The exit status of mypy."""
+    """Run mypy and return its exit status."""
     _farm()
     done = subprocess.run(
         [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", "-p", "mqpg"],
