@@ -47,13 +47,15 @@ test-node: setup ## Test the example in JavaScript; installs Node.js where possi
 lint: setup ## Run ruff, mypy and sqlfluff, and check that generated files are up to date
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python tools/typecheck.py
+	$(BIN)/python -m mypy
 	$(BIN)/python tools/check_manifest.py
 	$(BIN)/python tools/async_to_sync.py --check
+	$(BIN)/python tools/results.py --check
 	$(BIN)/python -m sqlfluff lint --processes 0 sql
 
 format: setup ## Format Python and rebuild generated files
 	$(BIN)/python tools/async_to_sync.py
+	$(BIN)/python tools/results.py
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, messages_by_queue, positions, refused, seconds
-from tests.sql.mutation import PAUSE, Gate, mutate
+from tests.support.broker import Broker, Session, messages_by_queue, positions, refused, seconds
+from tests.support.mutation import PAUSE, Gate, mutate
+from tests.support.waiting import eventually
 
 
 def message_id(handle: str) -> int:
