@@ -21,9 +21,9 @@ declare
     v_was_due boolean;      -- something was due, be it that all of it was recalled or put off
 begin
     if append.max_messages is not null then
-        perform mqpg._check_range('max_messages', append.max_messages, 1, 2147483647);
+        perform mqpg._require_range('max_messages', append.max_messages, 1, 2147483647);
     end if;
-    perform mqpg._check_own_transaction('append');
+    perform mqpg._require_own_transaction('append');
     -- A pass redone after a crash may order messages otherwise; a consumer that keeps its offset elsewhere
     -- would see one twice and another never.
     perform mqpg._force_sync();
@@ -32,7 +32,7 @@ begin
     -- The sequence before this pass's own xid: whoever drew a batch id so far has a smaller xid.
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
-    perform mqpg._check_cluster(v_tick.snapshot, v_s1);
+    perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);
     perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
     -- so that a broker whose keeper is away, or which has only this pass in its cron, does not run out of segments
     if random() < 0.004 then

@@ -15,8 +15,8 @@ declare
     v_given int := 0;
     v_claimed boolean;
 begin
-    perform mqpg._check_range('max_messages', _due_halves.max_messages, 1, 10000);
-    perform mqpg._interval('lease', _due_halves.lease, '10 milliseconds');
+    perform mqpg._require_range('max_messages', _due_halves.max_messages, 1, 10000);
+    perform mqpg._require_interval('lease', _due_halves.lease, '10 milliseconds');
     perform mqpg._enqueue_halves_now('due_checks');
     perform mqpg._force_sync();
     v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice

@@ -11,7 +11,7 @@ declare
 begin
     select h.* into v_half from mqpg._open_half(check_wait.handle) h;
     if check_wait.retry_after is not null then
-        perform mqpg._interval('retry_after', check_wait.retry_after, '0');
+        perform mqpg._require_interval('retry_after', check_wait.retry_after, '0');
     end if;
     if v_half.decided then
         perform mqpg._forget_entry(v_half.message_id);

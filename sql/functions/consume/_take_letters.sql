@@ -10,9 +10,9 @@ language plpgsql as $$
 declare
     v_group mqpg.subscription := mqpg._subscription(_take_letters.consumer_group, _take_letters.topic);
 begin
-    perform mqpg._check_letters(_take_letters.message_ids, _take_letters.filter);
+    perform mqpg._require_dead_letter_choice(_take_letters.message_ids, _take_letters.filter);
     if _take_letters.max_messages is not null then
-        perform mqpg._check_range('max_messages', _take_letters.max_messages, 1, 2147483647);
+        perform mqpg._require_range('max_messages', _take_letters.max_messages, 1, 2147483647);
     end if;
     return query
     with chosen as materialized (

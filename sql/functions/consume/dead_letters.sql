@@ -20,8 +20,8 @@ declare
     v_body record;
     v_left int := dead_letters.max_messages;
 begin
-    perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
-    perform mqpg._check_letters(dead_letters.message_ids, dead_letters.filter);
+    perform mqpg._require_range('max_messages', dead_letters.max_messages, 1, 100000);
+    perform mqpg._require_dead_letter_choice(dead_letters.message_ids, dead_letters.filter);
     if dead_letters.after_id is null and dead_letters.after_consumer is not null then
         raise exception using errcode = 'MQ001', message = 'after_consumer needs after_id';
     end if;

@@ -13,9 +13,9 @@ declare
     v_runs record;
     v_rows bigint;
 begin
-    perform mqpg._check_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
-    perform mqpg._check_range('from_offset', "fetch".from_offset, 0, 9223372036854775807);
-    perform mqpg._check_range('max_messages', "fetch".max_messages, 1, 10000);
+    perform mqpg._require_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
+    perform mqpg._require_range('from_offset', "fetch".from_offset, 0, 9223372036854775807);
+    perform mqpg._require_range('max_messages', "fetch".max_messages, 1, 10000);
     v_tail := mqpg._tail(v_topic.topic_id, "fetch".queue_id, 0);
     v_oldest := mqpg._oldest(v_topic.topic_id, "fetch".queue_id, 0);
     if "fetch".from_offset not between v_oldest and v_tail then

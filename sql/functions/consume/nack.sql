@@ -27,7 +27,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'message_ids must not be null, nor any of them';
     end if;
     if nack.delay is not null then
-        perform mqpg._interval('delay', nack.delay, '0');
+        perform mqpg._require_interval('delay', nack.delay, '0');
     end if;
     if nack.final is null then
         raise exception using errcode = 'MQ001', message = 'final must be true or false, not null';

@@ -38,7 +38,7 @@ begin
     if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds' and interval '1 day'
         and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
         is not true then
-        perform mqpg._check_receive(
+        perform mqpg._require_receive_arguments(
             v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
     end if;
     if v_subscription.paused or v_topic.paused then

@@ -19,12 +19,12 @@ declare
     v_queue int;
 begin
     if seek.queue_id is not null then
-        perform mqpg._check_range('queue_id', seek.queue_id, -1, v_topic.queues - 1);
+        perform mqpg._require_range('queue_id', seek.queue_id, -1, v_topic.queues - 1);
     elsif v_is_offset then
         raise exception using errcode = 'MQ001', message = 'an offset as target needs queue_id';
     end if;
     if not v_is_offset then
-        perform mqpg._check_target('target', seek.target);
+        perform mqpg._require_target('target', seek.target);
     end if;
     if seek.consumer is not null and v_group.mode <> 'broadcast' then
         raise exception using errcode = 'MQ001', message = format(

@@ -21,7 +21,7 @@ begin
             from unnest(_relay_decisions.ids, _relay_decisions.payloads) with ordinality as g(id, payload, o)
             where g.id = u.id order by g.o limit 1
         ) as p on true
-        join lateral mqpg._check_final('payload', f.topic_id, p.payload) as checked on true
+        join lateral mqpg._require_final_payload('payload', f.topic_id, p.payload) as checked on true
         where u.id = any(_relay_decisions.decided)
         order by u.id
     ),

@@ -10,8 +10,8 @@ create function mqpg.reconcile(
 ) returns table (handle text, message_id bigint, topic text, key text, state text, outcome mqpg.outcome)
 language plpgsql as $$
 begin
-    perform mqpg._interval('older_than', reconcile.older_than, '0');
-    perform mqpg._check_range('max_messages', reconcile.max_messages, 1, 100000);
+    perform mqpg._require_interval('older_than', reconcile.older_than, '0');
+    perform mqpg._require_range('max_messages', reconcile.max_messages, 1, 100000);
     if reconcile.settle is null then
         raise exception using errcode = 'MQ001', message = 'settle must be true or false';
     end if;

@@ -14,7 +14,7 @@ declare
     v_new mqpg.subscription;
     v_old mqpg.subscription;
 begin
-    perform mqpg._check_name('consumer_group', subscribe.consumer_group);
+    perform mqpg._require_name('consumer_group', subscribe.consumer_group);
     v_topic := mqpg._topic(subscribe.topic);
     v_new.topic_id := v_topic.topic_id;
     v_new.mode := subscribe.mode;
@@ -24,8 +24,8 @@ begin
     v_new.max_attempts := subscribe.max_attempts;
     v_new.retry_delay := subscribe.retry_delay;
     v_new.on_failure := subscribe.on_failure;
-    perform mqpg._check_target('start', subscribe.start);
-    perform mqpg._check_subscription(v_new);
+    perform mqpg._require_target('start', subscribe.start);
+    perform mqpg._require_subscription_options(v_new);
     perform mqpg._lock_topic(v_topic.topic_id);
     -- A look first: a conflict would use up an id, and those that fit into a cursor lock's key are two million.
     insert into mqpg.subscription (

@@ -20,7 +20,7 @@ begin
         select u.payload from unnest(_store_finals.ids, _store_finals.payloads) with ordinality as u(id, payload, o)
         where u.id = h.id order by u.o limit 1
     ) as p on true
-    join lateral mqpg._check_final('payloads', f.topic_id, p.payload) as checked on true
+    join lateral mqpg._require_final_payload('payloads', f.topic_id, p.payload) as checked on true
     where h.id = any(_store_finals.decided) and h.final is not null;
 end
 $$;

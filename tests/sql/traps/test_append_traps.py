@@ -144,7 +144,7 @@ def test_trap_append_refuses_a_caller_with_an_xid(mq: Session, broker: Broker) -
 
 
 def test_trap_append_refuses_a_caller_with_an_xid_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "append", "perform mqpg._check_own_transaction('append');", "")
+    mutate(mq, "append", "perform mqpg._require_own_transaction('append');", "")
     sent, order = append_inside_a_writing_transaction(mq, broker)
     assert sent[2] not in order, "the caller's later row was to be lost"
 
@@ -169,7 +169,7 @@ def test_trap_append_is_read_committed_only(mq: Session, broker: Broker) -> None
 def test_trap_append_is_read_committed_only_mutant(mq: Session, broker: Broker) -> None:
     mutate(
         mq,
-        "_check_own_transaction",
+        "_require_own_transaction",
         "if current_setting('transaction_isolation') <> 'read committed' then",
         "if false then",
     )
@@ -609,7 +609,7 @@ def test_trap_append_refuses_in_another_cluster(mq: Session, restore: Callable[[
 
 
 def test_trap_append_refuses_in_another_cluster_mutant(mq: Session) -> None:
-    mutate(mq, "append", "perform mqpg._check_cluster(v_tick.snapshot, v_s1);", "")
+    mutate(mq, "append", "perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);", "")
     sent = mq.send("one", "1")
     later_snapshot(mq)
     assert sent not in appended(mq), "what was sent after the restore was to be passed over in silence"

@@ -1,19 +1,19 @@
 -- Refuses to append in a cluster other than the one whose xids the rows carry (MQ016): after a restore from
 -- a dump xids begin anew and a snapshot of old says nothing about them.
 -- Locks: none. Cost: reads the control file.
-create function mqpg._check_cluster(s0 pg_snapshot, s1 pg_snapshot) returns void
+create function mqpg._require_own_cluster(s0 pg_snapshot, s1 pg_snapshot) returns void
 language plpgsql as $$
 declare
     v_known bigint := (select b.system_identifier from mqpg.broker b);
     v_actual bigint := (select c.system_identifier from pg_control_system() c);
 begin
-    if v_known <> v_actual or pg_snapshot_xmax(_check_cluster.s0) > pg_snapshot_xmax(_check_cluster.s1) then
+    if v_known <> v_actual or pg_snapshot_xmax(_require_own_cluster.s0) > pg_snapshot_xmax(_require_own_cluster.s1) then
         raise exception using errcode = 'MQ016',
             message = 'this database was restored into another cluster: its transaction ids do not hold here',
             detail = format('system identifier %s recorded, %s found; newest tick %s, current snapshot %s',
-                v_known, v_actual, _check_cluster.s0, _check_cluster.s1),
+                v_known, v_actual, _require_own_cluster.s0, _require_own_cluster.s1),
             hint = 'Appending would lose or repeat messages. With all workers stopped, select mqpg.adopt() makes it a broker again.';
     end if;
 end
 $$;
-comment on function mqpg._check_cluster(pg_snapshot, pg_snapshot) is 'Internal: refuse a restored copy';
+comment on function mqpg._require_own_cluster(pg_snapshot, pg_snapshot) is 'Internal: refuse a restored copy';

@@ -1,7 +1,7 @@
 -- Trigger on settings: refuses a value that is no number or no interval, or out of its range (MQ001). lock_timeout is
 -- stored as PostgreSQL's own setting of that name is written.
 -- Locks: none. Cost: none to speak of.
-create function mqpg._check_setting() returns trigger
+create function mqpg._require_setting() returns trigger
 language plpgsql as $$
 declare
     v_good boolean := false;
@@ -27,4 +27,4 @@ begin
     return new;
 end
 $$;
-comment on function mqpg._check_setting() is 'Internal: refuse invalid settings';
+comment on function mqpg._require_setting() is 'Internal: refuse invalid settings';
