@@ -2,7 +2,7 @@
 -- topic's message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has
 -- their offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
 -- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else
--- see _offset_at(), one cursor version, and one row a dead letter.
+-- see _offset_at_time(), one cursor version, and one row a dead letter.
 create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
 returns mqpg.cursor
 language plpgsql as $$
@@ -21,7 +21,7 @@ begin
         select from mqpg.tick t where t.tick_id = v_tick_id and t.at < v_before) then
         return v_cursor;
     end if;
-    v_to := mqpg._offset_at((_expire.topic).topic_id, v_cursor.queue_id, 0, v_before);
+    v_to := mqpg._offset_at_time((_expire.topic).topic_id, v_cursor.queue_id, 0, v_before);
     if v_to <= v_cursor.claimed then
         return v_cursor;
     end if;

@@ -44,7 +44,7 @@ begin
             clock_timestamp(), 's', '{}'
         from generate_series(-1, v_topic.queues - 1) as q(queue_id),
             lateral (select case q.queue_id
-                when -1 then 0 else mqpg._position(v_topic.topic_id, q.queue_id, 0, v_new.start)
+                when -1 then 0 else mqpg._target_offset(v_topic.topic_id, q.queue_id, 0, v_new.start)
             end) as p(position);
         return;
     end if;

@@ -1,7 +1,7 @@
 -- A tick id such that ticks from it on were made at or after a time, and those before it earlier. Found by halving,
 -- for the times of ticks only ever grow.
 -- Locks: none. Cost: about 30 index lookups, whatever the number of ticks.
-create function mqpg._tick_at(at timestamptz) returns bigint
+create function mqpg._tick_at_time(at timestamptz) returns bigint
 language plpgsql stable as $$
 declare
     v_low bigint;
@@ -14,7 +14,7 @@ begin
         v_middle := v_low + (v_high - v_low) / 2;
         select t.tick_id, t.at into v_tick from mqpg.tick t
         where t.tick_id >= v_middle order by t.tick_id limit 1;
-        if v_tick.at >= _tick_at.at then
+        if v_tick.at >= _tick_at_time.at then
             v_high := v_middle;
         else
             v_low := v_tick.tick_id + 1;
@@ -23,4 +23,4 @@ begin
     return v_low;
 end
 $$;
-comment on function mqpg._tick_at(timestamptz) is 'Internal: the first tick at or after a time';
+comment on function mqpg._tick_at_time(timestamptz) is 'Internal: the first tick at or after a time';

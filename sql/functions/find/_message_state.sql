@@ -2,8 +2,8 @@
 -- relay topic: its phases are messages of their own), delayed, recalled, pending (sent, not appended yet) or
 -- appended; and of an appended one the tick and the offset, null where those rows are gone. body_id is where its
 -- body lies: a commit may have brought its own.
--- Locks: none. Cost: a few index lookups; see _tick_of().
-create function mqpg._place(
+-- Locks: none. Cost: a few index lookups; see _tick_of_transaction().
+create function mqpg._message_state(
     message_id bigint, topic_id int, queue_id int, kind "char", xid xid8,
     out state text, out body_id bigint, out tick_id bigint, out queue_offset bigint
 )
@@ -13,9 +13,9 @@ declare
     v_due mqpg.op_log;
     v_delayed mqpg.delayed;
 begin
-    body_id := _place.message_id;
-    if _place.kind = 'h' then
-        select o.* into v_op from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 0;
+    body_id := _message_state.message_id;
+    if _message_state.kind = 'h' then
+        select o.* into v_op from mqpg.op_log o where o.message_id = _message_state.message_id and o.stage = 0;
         if v_op.op is null or v_op.op = 'b' then
             state := case when v_op.op is null then 'prepared' else 'rolled_back' end;
             return;
@@ -24,37 +24,37 @@ begin
             state := 'relayed';
             return;
         end if;
-        body_id := coalesce(v_op.deliver_id, _place.message_id);
+        body_id := coalesce(v_op.deliver_id, _message_state.message_id);
     end if;
-    if _place.kind = 'd' or v_op.visible_at is not null then
-        select o.* into v_due from mqpg.op_log o where o.message_id = _place.message_id and o.stage = 1;
+    if _message_state.kind = 'd' or v_op.visible_at is not null then
+        select o.* into v_due from mqpg.op_log o where o.message_id = _message_state.message_id and o.stage = 1;
         if v_due.op = 'r' then
             state := 'recalled';
             return;
         end if;
         -- put off for an open recall it has several rows, and only the pass that decided knows which one counted
         select d.* into v_delayed from mqpg.delayed d
-        where d.first_id between _place.message_id - 1023 and _place.message_id
-            and d.first_id + d.n > _place.message_id and d.subscription_id = 0
+        where d.first_id between _message_state.message_id - 1023 and _message_state.message_id
+            and d.first_id + d.n > _message_state.message_id and d.subscription_id = 0
         order by d.first_id desc, d.visible_at desc limit 1;
         -- its row is dropped only when it is appended and past retention
         tick_id := case
             when v_due.op = 'd' then (select min(t.tick_id) from mqpg.tick t where t.xid = v_due.xid)
-            else mqpg._tick_of(v_delayed.xid, v_delayed.visible_at)
+            else mqpg._tick_of_transaction(v_delayed.xid, v_delayed.visible_at)
         end;
         state := case
             when v_due.op is null and tick_id is null and v_delayed.xid is not null then 'delayed'
             else 'appended'
         end;
     else
-        tick_id := mqpg._tick_of(coalesce(v_op.xid, _place.xid));
+        tick_id := mqpg._tick_of_transaction(coalesce(v_op.xid, _message_state.xid));
         state := case
             when tick_id is not null then 'appended'
-            when _place.kind = 'h' then 'committed'
+            when _message_state.kind = 'h' then 'committed'
             else 'pending'
         end;
     end if;
-    queue_offset := mqpg._offset_of(tick_id, _place.topic_id, _place.queue_id, 0, _place.message_id);
+    queue_offset := mqpg._offset_in_tick(tick_id, _message_state.topic_id, _message_state.queue_id, 0, _message_state.message_id);
 end
 $$;
-comment on function mqpg._place(bigint, int, int, "char", xid8) is 'Internal: state and offset of a message';
+comment on function mqpg._message_state(bigint, int, int, "char", xid8) is 'Internal: state and offset of a message';

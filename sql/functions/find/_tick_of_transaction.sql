@@ -2,7 +2,7 @@
 -- due time has come. Both only ever turn from no to yes, so it is found by halving. Null: not appended yet (or, for
 -- rows older than every tick that is left, the oldest one left).
 -- Locks: none. Cost: one index lookup; twice log2(ticks) more for a transaction that outlived a tick, or a delay.
-create function mqpg._tick_of(xid xid8, visible_at timestamptz default '-infinity') returns bigint
+create function mqpg._tick_of_transaction(xid xid8, visible_at timestamptz default '-infinity') returns bigint
 language plpgsql stable as $$
 declare
     v_below bigint;     -- this tick does not cover it
@@ -10,14 +10,14 @@ declare
     v_probe bigint;
     v_covers boolean;
 begin
-    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+    select t.tick_id, pg_visible_in_snapshot(_tick_of_transaction.xid, t.snapshot) and t.due_until >= _tick_of_transaction.visible_at
     into v_below, v_covers
-    from mqpg.tick t where t.snapshot_xmax > _tick_of.xid
+    from mqpg.tick t where t.snapshot_xmax > _tick_of_transaction.xid
     order by t.snapshot_xmax, t.tick_id limit 1;
     if v_covers then
         return v_below;
     end if;
-    select t.tick_id, pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+    select t.tick_id, pg_visible_in_snapshot(_tick_of_transaction.xid, t.snapshot) and t.due_until >= _tick_of_transaction.visible_at
     into v_tick, v_covers
     from mqpg.tick t order by t.tick_id desc limit 1;
     if v_below is null or not v_covers then
@@ -34,7 +34,7 @@ begin
         if v_probe is null then
             return v_tick;
         end if;
-        select pg_visible_in_snapshot(_tick_of.xid, t.snapshot) and t.due_until >= _tick_of.visible_at
+        select pg_visible_in_snapshot(_tick_of_transaction.xid, t.snapshot) and t.due_until >= _tick_of_transaction.visible_at
         into v_covers from mqpg.tick t where t.tick_id = v_probe;
         if v_covers then
             v_tick := v_probe;
@@ -44,4 +44,4 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._tick_of(xid8, timestamptz) is 'Internal: the tick that appended a transaction''s rows';
+comment on function mqpg._tick_of_transaction(xid8, timestamptz) is 'Internal: the tick that appended a transaction''s rows';
