@@ -15,7 +15,7 @@ declare
     v_entry record;
     v_outcome mqpg.outcome;
 begin
-    select h.* into v_half from mqpg._open_half(_answer.handle) h;
+    select h.* into v_half from mqpg._require_half(_answer.handle) h;
     if _answer.verdict is null then
         raise exception using errcode = 'MQ001', message = 'verdict must not be null';
     end if;

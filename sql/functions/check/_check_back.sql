@@ -20,8 +20,8 @@ declare
 begin
     asked := false;
     timed_out := false;
-    select h.* into v_half from mqpg._half(_check_back.handle) h;
-    if not v_half.known or mqpg._is_decided(v_half.message_id) then
+    select h.* into v_half from mqpg._half_by_handle(_check_back.handle) h;
+    if not v_half.known or mqpg._is_decided_half(v_half.message_id) then
         perform pgmq.delete('mqpg_oplog', _check_back.msg_id);
         return;
     end if;

@@ -28,8 +28,8 @@ begin
                 v_group.name, _due_halves.max_messages - v_given, _due_halves.lease, v_now) e
         loop
             v_claimed := true;
-            select h.* into v_half from mqpg._half(v_entry.handle) h;
-            if not v_half.known or mqpg._is_decided(v_half.message_id) then
+            select h.* into v_half from mqpg._half_by_handle(v_entry.handle) h;
+            if not v_half.known or mqpg._is_decided_half(v_half.message_id) then
                 perform pgmq.delete('mqpg_oplog', v_entry.msg_id);
                 continue;
             end if;

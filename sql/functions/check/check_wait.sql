@@ -9,7 +9,7 @@ declare
     v_half record;
     v_entry record;
 begin
-    select h.* into v_half from mqpg._open_half(check_wait.handle) h;
+    select h.* into v_half from mqpg._require_half(check_wait.handle) h;
     if check_wait.retry_after is not null then
         perform mqpg._require_interval('retry_after', check_wait.retry_after, '0');
     end if;

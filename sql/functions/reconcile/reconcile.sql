@@ -16,7 +16,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'settle must be true or false';
     end if;
     for handle, message_id, topic, key, state in
-        select u.* from mqpg._unsettled(reconcile.older_than, reconcile.max_messages) u
+        select u.* from mqpg._uncommitted_ledger_rows(reconcile.older_than, reconcile.max_messages) u
     loop
         outcome := null;
         if reconcile.settle and state = 'undecided' then

@@ -4,7 +4,7 @@
 -- ids. An open local transaction's row is not visible, a young one is left to its producer, and what retention dropped
 -- is left out, so nothing is listed by mistake.
 -- Locks: none. Cost: the ledger once, an index lookup in op_log a row, a few for each hit.
-create function mqpg._unsettled(older_than interval, max_messages int)
+create function mqpg._uncommitted_ledger_rows(older_than interval, max_messages int)
 returns table (handle text, message_id bigint, topic text, key text, state text)
 language plpgsql stable as $$
 begin
@@ -15,7 +15,7 @@ begin
                 then split_part(l.handle, '.', 3)::bigint
         end as id
         from mqpg.ledger l
-        where l.entry = 'local' and l.at < clock_timestamp() - _unsettled.older_than
+        where l.entry = 'local' and l.at < clock_timestamp() - _uncommitted_ledger_rows.older_than
             and split_part(l.handle, '.', 1) = (select b.broker_id from mqpg.broker b)
     ),
     missing as materialized (
@@ -29,7 +29,7 @@ begin
     cross join lateral mqpg.half_states(coalesce(m.handles, '{}')) as s
     where s.state in ('undecided', 'rolled_back', 'unknown')
     order by s.state <> 'undecided', s.message_id, s.handle
-    limit _unsettled.max_messages;
+    limit _uncommitted_ledger_rows.max_messages;
 end
 $$;
-comment on function mqpg._unsettled(interval, int) is 'Internal: committed ledger rows without a commit decision';
+comment on function mqpg._uncommitted_ledger_rows(interval, int) is 'Internal: committed ledger rows without a commit decision';

@@ -1,21 +1,21 @@
 -- The half message that a handle names, for calls that answer or steer its check-back.
 -- Locks: none. Cost: one row of the commit log. Errors: MQ001 (null), MQ006 (unknown).
-create function mqpg._open_half(handle text, out message_id bigint, out producer_group_id int, out decided boolean)
+create function mqpg._require_half(handle text, out message_id bigint, out producer_group_id int, out decided boolean)
 language plpgsql stable as $$
 declare
     v_half record;
 begin
-    if _open_half.handle is null then
+    if _require_half.handle is null then
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
-    select h.* into v_half from mqpg._half(_open_half.handle) h;
+    select h.* into v_half from mqpg._half_by_handle(_require_half.handle) h;
     if not v_half.known then
         raise exception using errcode = 'MQ006',
-            message = format('handle %L names no half message here', left(_open_half.handle, 100));
+            message = format('handle %L names no half message here', left(_require_half.handle, 100));
     end if;
     message_id := v_half.message_id;
     producer_group_id := v_half.producer_group_id;
-    decided := mqpg._is_decided(v_half.message_id);
+    decided := mqpg._is_decided_half(v_half.message_id);
 end
 $$;
-comment on function mqpg._open_half(text) is 'Internal: half message by handle, or an error';
+comment on function mqpg._require_half(text) is 'Internal: half message by handle, or an error';
