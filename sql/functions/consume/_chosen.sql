@@ -20,7 +20,7 @@ begin
         select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
             array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
         into _chosen.offsets, _chosen.keys, v_all
-        from mqpg._deliveries_held(
+        from mqpg._deliveries_with_survivors(
             null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
             v_runs.attempts, v_runs.lowest, v_runs.highest) as d
         cross join lateral (select case
@@ -33,7 +33,7 @@ begin
         select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
             array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
         into _chosen.offsets, _chosen.keys, v_all
-        from mqpg._deliveries_held(
+        from mqpg._deliveries_with_survivors(
             null, null, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths,
             v_runs.attempts, v_runs.lowest, v_runs.highest) as d
         cross join lateral (select case

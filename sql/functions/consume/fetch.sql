@@ -30,7 +30,7 @@ begin
         where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
     ) then
         return query
-        select d.* from mqpg._deliveries_held(
+        select d.* from mqpg._deliveries_with_survivors(
             v_topic.name, "fetch".queue_id, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
             v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
     else

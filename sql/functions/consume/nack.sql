@@ -1,9 +1,9 @@
 -- Gives messages of a delivery up. on_failure skip, and always in the retry lane: each goes to the subscription's retry
 -- lane, due after `delay` (else the back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to
--- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _hold_back.
+-- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _block_failed.
 -- With `final` each becomes a dead letter at once, whatever attempts are left, and holds nothing back.
 -- The receipt stays open for the rest.
--- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _hold_subscription), waiting up
+-- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _lock_subscription_of_receipt), waiting up
 -- to the setting lock_timeout. Cost: one row a message and one cursor version.
 -- Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
 create function mqpg.nack(
@@ -52,10 +52,10 @@ begin
     end if;
     if v_lane <> 0 or (v.claim).attempt >= v_subscription.max_attempts then
         -- there may be dead letters, and they end with the subscription
-        perform mqpg._hold_subscription(nack.receipt, v_subscription.subscription_id);
+        perform mqpg._lock_subscription_of_receipt(nack.receipt, v_subscription.subscription_id);
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
-        select h.* into v_held from mqpg._hold_back(
+        select h.* into v_held from mqpg._block_failed(
             v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
         v.rest := v_held.waiting || v.rest;
     else

@@ -105,7 +105,7 @@ begin
                 where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
             ) then
                 return query
-                select d.* from mqpg._deliveries_held(
+                select d.* from mqpg._deliveries_with_survivors(
                     v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_claim.picked,
                     v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest,
                     v_runs.highest) as d;

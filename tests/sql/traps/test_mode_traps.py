@@ -73,7 +73,7 @@ def test_trap_a_nack_gives_back_what_follows(k: Session, policy: str, left: list
 def test_trap_a_nack_gives_back_what_follows_mutant(k: Session) -> None:
     mutate(
         k,
-        "_hold_back",
+        "_block_failed",
         "coalesce(v_message.key = any(v_keys), false)",
         "false",
     )

@@ -1,6 +1,6 @@
 -- Copies messages out of commit_log into held, one row each; those already there are left as they are.
 -- Locks: the new rows. Cost: each record batch concerned is read and unnested once.
-create function mqpg._hold(message_ids bigint []) returns bigint
+create function mqpg._copy_survivors(message_ids bigint []) returns bigint
 language plpgsql as $$
 declare
     v_rows bigint;
@@ -12,17 +12,17 @@ begin
         l.nonce, l.check_at, l.delay, u.key, u.tag, u.headers, u.payload, l.relay
     from (
         select w.message_id >> 10 as batch_id, array_agg(w.message_id) as ids
-        from unnest(_hold.message_ids) as w(message_id) group by 1
+        from unnest(_copy_survivors.message_ids) as w(message_id) group by 1
     ) as b
     join mqpg.commit_log l on l.batch_id = b.batch_id
     cross join lateral unnest(l.payloads, l.keys, l.tags, l.headers)
         with ordinality as u(payload, key, tag, headers, place)
     where (l.batch_id << 10) + u.place - 1 = any(b.ids)
-        and l.batch_id >= (select min(w.message_id) >> 10 from unnest(_hold.message_ids) as w(message_id))
-        and l.batch_id <= (select max(w.message_id) >> 10 from unnest(_hold.message_ids) as w(message_id))
+        and l.batch_id >= (select min(w.message_id) >> 10 from unnest(_copy_survivors.message_ids) as w(message_id))
+        and l.batch_id <= (select max(w.message_id) >> 10 from unnest(_copy_survivors.message_ids) as w(message_id))
     on conflict (message_id) do nothing;
     get diagnostics v_rows = row_count;
     return v_rows;
 end
 $$;
-comment on function mqpg._hold(bigint []) is 'Internal: copy survivors into held';
+comment on function mqpg._copy_survivors(bigint []) is 'Internal: copy survivors into held';
