@@ -34,7 +34,7 @@ begin
     end if;
     select e.* into v_entry from mqpg._entry(v_half.message_id) e;
     if found then
-        perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, _answer.retry_after,
+        perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, _answer.retry_after,
             v_entry.vt > clock_timestamp(), coalesce(_answer.by, 'checker'), _answer.reason);
     end if;
     return null;

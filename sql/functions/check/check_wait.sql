@@ -23,7 +23,7 @@ begin
             message = format('half message %s is not handed out by due_checks()', v_half.message_id),
             hint = 'A parked half is checked again after rearm().';
     end if;
-    perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, check_wait.retry_after,
+    perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, check_wait.retry_after,
         v_entry.vt > clock_timestamp(), 'due_checks', null);
 end
 $$;

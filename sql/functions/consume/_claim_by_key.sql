@@ -29,7 +29,7 @@ begin
     v_tail := mqpg._tail((_claim_by_key.subscription).topic_id, v_cursor.queue_id, 0);
     loop
         v_from := v_cursor.claimed;
-        v_upto := case when mqpg._waiting(v_cursor.claims) < 4096 then least(v_tail, v_from + v_step) else v_from end;
+        v_upto := case when mqpg._count_blocked(v_cursor.claims) < 4096 then least(v_tail, v_from + v_step) else v_from end;
         v_claim := row(
             null, null, null, null, clock_timestamp() + _claim_by_key.lease, _claim_by_key.consumer, null, '{}', null);
         v_offsets := '{}';

@@ -6,7 +6,7 @@ language plpgsql as $$
 declare
     v_timeout text;
 begin
-    v_timeout := mqpg._wait_as_set();
+    v_timeout := mqpg._apply_lock_timeout();
     perform from mqpg.subscription s where s.subscription_id = _lock_subscription_of_receipt.subscription_id for key share;
     if not found then
         raise exception using errcode = 'MQ007', message = format(

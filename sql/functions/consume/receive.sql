@@ -80,7 +80,7 @@ begin
                     v_locked := coalesce(v_locked, v_waiting.queue_id);
                     continue;
                 end if;
-                exit when not mqpg._wait_for_cursor(v_subscription.subscription_id, v_waiting.queue_id);
+                exit when not mqpg._try_lock_cursor(v_subscription.subscription_id, v_waiting.queue_id);
             end if;
             -- a new statement: the cursor as the last holder of the lock left it
             v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
