@@ -11,7 +11,7 @@ declare
     v_fresh record;
 begin
     if _by_key.upto > (_by_key.last_version).claimed then
-        v_fresh := mqpg._chosen(
+        v_fresh := mqpg._matching_offsets(
             _by_key.subscription, (_by_key.last_version).queue_id, (_by_key.last_version).claimed, _by_key.upto);
     else
         select '{}'::bigint [] as offsets, '{}'::text [] as keys into v_fresh;

@@ -23,7 +23,7 @@ begin
                 where v_group.subscription_id in (s.subscription_id, s.member_of))
             and (_take_letters.message_ids is null or d.message_id = any(_take_letters.message_ids))
             and (_take_letters.filter is null or (
-                select mqpg._matches(_take_letters.filter, m.key, m.tag, m.headers, m.payload)
+                select mqpg._matches_filter(_take_letters.filter, m.key, m.tag, m.headers, m.payload)
                 from mqpg._message(d.deliver_id) m))
         order by d.message_id, d.subscription_id
         limit _take_letters.max_messages

@@ -41,7 +41,7 @@ begin
                 'the body of dead letter %s of %L on topic %L is missing', v_dead.message_id,
                 dead_letters.consumer_group, dead_letters.topic);
         end if;
-        continue when dead_letters.filter is not null and not mqpg._matches(
+        continue when dead_letters.filter is not null and not mqpg._matches_filter(
             dead_letters.filter, v_body.key, v_body.tag, v_body.headers, v_body.payload);
         message_id := v_dead.message_id;
         queue_id := v_dead.queue_id;

@@ -93,7 +93,7 @@ begin
             v_runs := mqpg._runs(
                 v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset);
             if v_claim.picked is not null then
-                v_runs := mqpg._picked_runs(
+                v_runs := mqpg._matching_runs(
                     v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
                     v_runs.lowest, v_runs.highest);
             end if;
