@@ -44,7 +44,7 @@ begin
         v_keys := array_append(v_keys, case when v_by_key then v_message.key end);
         v_untils := v_untils || case when v_behind and not v_by_key then '-infinity' else v_until end;
     end loop;
-    left_over := mqpg._settle_offsets(_block_failed.claim, v_gone);
+    left_over := mqpg._shrink_claim(_block_failed.claim, v_gone);
     waiting := mqpg._pack_claims((_block_failed.last_version).version, v_offsets, v_deliveries, v_keys, v_untils);
 end
 $$;

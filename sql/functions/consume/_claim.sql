@@ -63,7 +63,7 @@ begin
                 v_upto := v_pick.upto;
                 v_claim.to_offset := v_upto;
                 v_claim.picked := v_pick.picked;
-                v_claim := mqpg._settle_offsets(v_claim, '{}');
+                v_claim := mqpg._shrink_claim(v_claim, '{}');
             end if;
         else
             v_action := 't';
@@ -93,14 +93,14 @@ begin
         if v_old.to_offset > abs(v_claim.to_offset) then
             v_left := mqpg._free_claim(v_old, v_cursor, v_old.attempt);
             v_left.from_offset := abs(v_claim.to_offset);
-            v_left := mqpg._settle_offsets(v_left, '{}');
+            v_left := mqpg._shrink_claim(v_left, '{}');
             if v_left.epoch is not null then
                 v_rest := v_left || v_rest;
             end if;
         end if;
         if v_claim.to_offset > 0 then
             if v_claim.settled is not null or v_claim.picked is not null then
-                v_claim := mqpg._settle_offsets(v_claim, '{}');
+                v_claim := mqpg._shrink_claim(v_claim, '{}');
             end if;
             v_version := mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
             return v_claim;

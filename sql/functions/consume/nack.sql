@@ -64,12 +64,12 @@ begin
                 (v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
             where m.message_id = any(nack.message_ids)
         loop
-            perform mqpg._give_up(
+            perform mqpg._retry_or_bury(
                 v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay,
                 (v.claim).consumer);
             v_offsets := v_offsets || v_message.queue_offset;
         end loop;
-        select mqpg._settle_offsets(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_held;
+        select mqpg._shrink_claim(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_held;
     end if;
     perform mqpg._write_cursor(
         v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,

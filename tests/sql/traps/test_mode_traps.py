@@ -98,7 +98,7 @@ def test_trap_fresh_messages_of_a_blocked_key_wait(k: Session) -> None:
 
 
 def test_trap_fresh_messages_of_a_blocked_key_wait_mutant(k: Session) -> None:
-    mutate(k, "_by_key", "coalesce(k.waits_from < k.queue_offset, false)", "false")
+    mutate(k, "_candidates_by_key", "coalesce(k.waits_from < k.queue_offset, false)", "false")
     assert fresh_behind_a_block(k) == [2, 3]
 
 

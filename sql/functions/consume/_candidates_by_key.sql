@@ -3,23 +3,23 @@
 -- a message of its key before it does; `until` is when that one is due.
 -- Locks: none. Cost: reads the fresh range, and the keys of claims that were given back or ran out; what waits has its
 -- key in the claim.
-create function mqpg._by_key(subscription mqpg.subscription, last_version mqpg.cursor, upto bigint)
+create function mqpg._candidates_by_key(subscription mqpg.subscription, last_version mqpg.cursor, upto bigint)
 returns table (queue_offset bigint, deliveries int, key text, fresh boolean, blocked boolean, until timestamptz)
 language plpgsql volatile as $$
 declare
     v_now timestamptz := clock_timestamp();
     v_fresh record;
 begin
-    if _by_key.upto > (_by_key.last_version).claimed then
+    if _candidates_by_key.upto > (_candidates_by_key.last_version).claimed then
         v_fresh := mqpg._matching_offsets(
-            _by_key.subscription, (_by_key.last_version).queue_id, (_by_key.last_version).claimed, _by_key.upto);
+            _candidates_by_key.subscription, (_candidates_by_key.last_version).queue_id, (_candidates_by_key.last_version).claimed, _candidates_by_key.upto);
     else
         select '{}'::bigint [] as offsets, '{}'::text [] as keys into v_fresh;
     end if;
     return query
     with claim as materialized (
         select c.*::mqpg.claim as claim, c.epoch < 0 and c.lease_until > '-infinity' as known
-        from unnest((_by_key.last_version).claims) as c
+        from unnest((_candidates_by_key.last_version).claims) as c
     ),
     message as (
         select o.o as queue_offset, (c.claim).attempt as deliveries, (c.claim).key as key, false as fresh,
@@ -33,7 +33,7 @@ begin
         select m.queue_offset, (c.claim).attempt, m.key, false, '-infinity'
         from claim c
         cross join lateral mqpg._keyed_messages(
-            (_by_key.subscription).topic_id, (_by_key.last_version).queue_id, c.claim) as m
+            (_candidates_by_key.subscription).topic_id, (_candidates_by_key.last_version).queue_id, c.claim) as m
         where not c.known
         union all
         select f.o, 0, f.k, true, '-infinity'
@@ -52,5 +52,5 @@ begin
     order by k.queue_offset;
 end
 $$;
-comment on function mqpg._by_key(mqpg.subscription, mqpg.cursor, bigint)
+comment on function mqpg._candidates_by_key(mqpg.subscription, mqpg.cursor, bigint)
     is 'Internal: what a queue has before it, and which of it is blocked by key';
