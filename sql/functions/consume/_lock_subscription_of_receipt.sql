@@ -15,4 +15,5 @@ begin
     perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
-comment on function mqpg._lock_subscription_of_receipt(text, int) is 'Internal: let a receipt''s subscription not end meanwhile';
+comment on function mqpg._lock_subscription_of_receipt(text, int)
+    is 'Internal: let a receipt''s subscription not end meanwhile';

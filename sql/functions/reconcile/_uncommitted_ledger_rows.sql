@@ -32,4 +32,5 @@ begin
     limit _uncommitted_ledger_rows.max_messages;
 end
 $$;
-comment on function mqpg._uncommitted_ledger_rows(interval, int) is 'Internal: committed ledger rows without a commit decision';
+comment on function mqpg._uncommitted_ledger_rows(interval, int)
+    is 'Internal: committed ledger rows without a commit decision';

@@ -36,4 +36,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_subscription_options(mqpg.subscription) is 'Internal: refuse settings of a subscription';
+comment on function mqpg._require_subscription_options(mqpg.subscription)
+    is 'Internal: refuse settings of a subscription';
