@@ -6,8 +6,6 @@ COPY sql sql
 COPY mqpg mqpg
 COPY workers workers
 COPY spark spark
-COPY examples/demo examples/demo
-COPY benchmarks benchmarks
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.12-slim AS workers

@@ -1,4 +1,4 @@
-"""Maps the folders of the repository to packages of one import package, `mqpg`; all else is in pyproject.toml."""
+"""Maps the folders of the repository to one import package, `mqpg`. Everything else is in pyproject.toml."""
 
 import runpy
 from pathlib import Path
@@ -11,8 +11,6 @@ FOLDERS = {
     "mqpg.sql": "sql",
     "mqpg.workers": "workers",
     "mqpg.spark": "spark",
-    "mqpg.demo": "examples/demo",
-    "mqpg.bench": "benchmarks",
 }
 
 

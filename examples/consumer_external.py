@@ -1,8 +1,9 @@
-"""C3: the effect is in no database (a mail, somebody's API), so a message is leased and acknowledged after it.
+"""C3: the effect is outside any database, for instance a mail or a call of another company's API.
 
     MQPG_DATABASE_URL=postgresql://… python examples/consumer_external.py
 
-In daily life the handler runs by `mqpg consume consumer_external:mail --concurrency 8`.
+A message is leased, then the effect happens, then the message is acknowledged. A real application
+runs the handler with `mqpg consume consumer_external:mail --concurrency 8`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ SENT: list[str] = []
 
 
 def log(message: mqpg.Message, proceed: Callable[[], Any]) -> Any:
-    """Middleware: around each call of the handler, the first one of the list outermost."""
+    """Report each mail that was sent.
+
+    This is middleware. It runs around each call of the handler; the first one in the list is the
+    outermost.
+    """
     result = proceed()
     print(f"mailed {message.payload['to']} at attempt {message.attempt}")
     return result
@@ -26,7 +31,10 @@ def log(message: mqpg.Message, proceed: Callable[[], Any]) -> Any:
     "mails", group="mailer", effect="external", mode="shared", timeout=10, middleware=[log], retry_delay="10 ms"
 )
 def mail(message: mqpg.Message) -> None:
-    """At least once: give the other side something to tell repetitions by, here the message id."""
+    """Send one mail, at least once.
+
+    Give the receiving side a mark by which it recognizes repetitions, for instance the message id.
+    """
     to = message.payload["to"]
     if "@" not in to:
         raise mqpg.Reject(f"no address: {to}")
@@ -38,10 +46,10 @@ def mail(message: mqpg.Message) -> None:
 def main() -> None:
     with mqpg.connect() as mq:
         mq.create_topic("mails", queues=2)
-        mail.step(mq)  # subscribes
+        mail.step(mq)  # the first call creates the subscription
         mq.send_batch("mails", [{"to": to} for to in ("ann@example.org", "bob", "busy@example.org")])
         while len(SENT) < 2:
-            mq.append()  # what `mqpg worker` does all the time
+            mq.append()  # `mqpg worker` does this all the time
             mail.step(mq)
         for letter in mq.dead_letters("mailer", "mails"):
             print(f"dead letter: {letter.payload['to']} because {letter.reason}")

@@ -1,8 +1,10 @@
-"""C2: the effect is in another database (here SQLite), which also keeps the offset, in one transaction: exactly once.
+"""C2: the effect is in another database (here SQLite).
 
     MQPG_DATABASE_URL=postgresql://… python examples/consumer_local_database.py stock.db
 
-A crash between the local commit and the acknowledgement repeats nothing: the local offset is the truth.
+That database also keeps the offset, in the transaction of the effect, so the effect happens exactly
+once. A crash between the local commit and the acknowledgement repeats nothing, because the local
+offset is the truth.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ stock = Table("stock", metadata, Column("item", String, primary_key=True), Colum
 
 
 def book(messages: Sequence[mqpg.Message], conn: Connection) -> None:
-    """Adds a batch to the stock, in the transaction that also moves the offset."""
+    """Add a batch to the stock, in the transaction that also moves the offset."""
     for message in messages:
         row = insert(stock).values(item=message.payload["item"], pieces=message.payload["pieces"])
         more = {"pieces": stock.c.pieces + row.excluded.pieces}
@@ -37,7 +39,7 @@ def main(path: Path) -> None:
         mq.subscribe("stock", "deliveries", mode="pinned")
         for item, pieces in (("bolt", 100), ("nut", 80), ("bolt", -30)):
             mq.send("deliveries", {"item": item, "pieces": pieces}, key=item)
-        mq.append()  # what `mqpg worker` does all the time
+        mq.append()  # `mqpg worker` does this all the time
 
         while consumer.step(mq):
             pass

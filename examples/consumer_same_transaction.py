@@ -1,8 +1,9 @@
-"""C1: the effect is in the broker's own database, so receive, effect and ack are one transaction: exactly once.
+"""C1: the effect is in the broker's own database.
 
     MQPG_DATABASE_URL=postgresql://… python examples/consumer_same_transaction.py
 
-In daily life the handler runs by `mqpg consume consumer_same_transaction:bill`.
+`receive`, the effect and `ack` are one transaction, so the effect happens exactly once. A real
+application runs the handler with `mqpg consume consumer_same_transaction:bill`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,11 @@ import mqpg
 
 @mqpg.consumer("sales", group="billing")
 def bill(message: mqpg.Message, conn: psycopg.Connection) -> None:
-    """Runs inside the transaction of receive and ack; an exception rolls back to before it and retries later."""
+    """Write the invoice of a sale.
+
+    `conn` is in the transaction of `receive` and `ack`. An exception undoes the effect, and the
+    message is retried later.
+    """
     conn.execute(
         "insert into invoices (sale, amount) values (%s, %s)", (message.payload["id"], message.payload["amount"])
     )
@@ -26,7 +31,7 @@ def main() -> None:
         mq.create_topic("sales", queues=2)
         mq.subscribe("billing", "sales")
         mq.send_batch("sales", [{"id": sale, "amount": 10 * sale} for sale in range(1, 6)])
-        mq.append()  # what `mqpg worker` does all the time
+        mq.append()  # `mqpg worker` does this all the time
 
         while bill.step(mq):
             pass

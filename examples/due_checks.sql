@@ -1,9 +1,12 @@
--- T2 and T3 from psql alone: half messages, and an app that answers for them by polling due_checks().
+-- T2 and T3 from psql alone: half messages, and an app that polls due_checks() and decides them.
+--
 --   psql "$MQPG_DATABASE_URL" -v ON_ERROR_STOP=0 -f examples/due_checks.sql
--- The kiosk's tables could be in any other database; then the statements marked (kiosk) go there.
+--
+-- The kiosk's tables could be in any other database. The statements marked (kiosk) would run there.
 
 create table if not exists kiosk_orders (id int primary key);
--- The kiosk's ledger. Its primary key is what the local transaction and the check-back meet at.
+-- The kiosk's ledger. The local transaction and the check-back insert under the same primary key,
+-- so only one of them can succeed.
 create table if not exists kiosk_ledger (
     handle text primary key,
     entry text not null check (entry in ('local', 'fence'))
@@ -13,22 +16,24 @@ select mqpg.create_topic('kiosk', queues => 1);
 select mqpg.create_producer_group('kiosk', check_after => '500 ms', checker => 'due_checks');
 select mqpg.subscribe('shipping', 'kiosk');
 
--- A producer that dies after its local transaction, before mqpg.commit().
+-- This producer dies after its local transaction, before mqpg.commit().
 select mqpg.prepare('kiosk', '{"id": 1}', 'kiosk') as handle \gset
 begin;                                                              -- (kiosk)
 insert into kiosk_ledger values (:'handle', 'local');
 insert into kiosk_orders values (1);
 commit;
 
--- A producer that dies before its local transaction.
+-- This producer dies before its local transaction.
 select mqpg.prepare('kiosk', '{"id": 2}', 'kiosk') as handle \gset
 
 select pg_sleep(1);
 
--- The poll; a real one repeats it for ever, say with \watch. Each overdue half is asked about in two statements:
---   1. the fence (kiosk). Where the local transaction is open, the key makes it wait, and the time-out ends that;
---      what was not begun fails on the fence from now on, so the rollback is final;
---   2. the answer, by what is there now: commit, rollback, or "not yet".
+-- The poll. A real app repeats it without end, for instance with \watch. For each overdue half it
+-- runs two statements:
+--   1. The fence (kiosk). While the local transaction is open, its key makes the fence wait until
+--      the lock time-out. A local transaction that begins later fails on the fence, so the rollback
+--      is final.
+--   2. The answer, by the row that is there now: commit, rollback, or wait.
 set lock_timeout = '200ms';
 \pset format unaligned
 \pset tuples_only on

@@ -1,9 +1,13 @@
-"""T2: business tables in another database (here SQLite), so a half message goes first and is committed after.
+"""T2: the business tables are in another database (here SQLite).
 
     MQPG_DATABASE_URL=postgresql://… python examples/half_message.py shop.db
 
-Killed anywhere, nothing is lost: the compensator of `mqpg worker` asks the ledger in shop.db what became of
-the local transaction (set MQPG_LEDGER_SHOP=sqlite:///shop.db for it).
+The message is stored first, as a half message that no consumer can see. It is committed after the
+local transaction.
+
+A crash at any point loses nothing. The compensator of `mqpg worker` looks into the ledger in
+shop.db, which shows whether the local transaction committed. Set MQPG_LEDGER_SHOP=sqlite:///shop.db
+for it.
 """
 
 from __future__ import annotations
@@ -33,9 +37,9 @@ def main(path: Path) -> None:
             tx.execute(insert(orders).values(id=1, amount=90))
         with producer.transaction("shop-orders", {"id": 2}, key="2") as tx:
             tx.execute(insert(orders).values(id=2, amount=0))
-            tx.rollback()  # the customer changed their mind: neither row nor message
+            tx.rollback()  # the customer cancels: there is neither a row nor a message
 
-        mq.append()  # what `mqpg worker` does all the time
+        mq.append()  # `mqpg worker` does this all the time
         for message in mq.receive("shipping", "shop-orders"):
             print(f"received: {message.payload}")
     with shop.connect() as conn:

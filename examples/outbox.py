@@ -1,8 +1,9 @@
-"""FastMiniMQ's producer: messages are stored with the business until their broker has them; nobody is asked back.
+"""FastMiniMQ's producer: messages are stored with the business until their broker has them.
 
     MQPG_DATABASE_URL=postgresql://… python examples/outbox.py outbox.db
 
-QoS 2 is prepared, committed and delivered once; QoS 1 is sent with a dedup id after the business has committed.
+No check-back is needed. A message of QoS 2 is prepared, committed and delivered once. A message of
+QoS 1 is sent with a dedup id after the business has committed.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ def main(path: Path) -> None:
 
         with producer.transaction("stored-orders", {"id": 1}) as tx:  # QoS 2
             tx.execute(insert(orders).values(id=1))
-        with shop.begin() as conn:  # QoS 1, in a transaction of one's own
+        with shop.begin() as conn:  # QoS 1, in your own transaction
             conn.execute(insert(orders).values(id=2))
             producer.send("stored-orders", {"id": 2}, conn=conn)
-        finished = producer.recover(older_than=timedelta(0))  # what producer.run_recovery(stop) does all the time
+        finished = producer.recover(older_than=timedelta(0))  # producer.run_recovery(stop) repeats this
         print(f"finished by recovery: {finished}")
 
-        mq.append()  # what `mqpg worker` does all the time
+        mq.append()  # `mqpg worker` does this all the time
         print(f"received: {[message.payload['id'] for message in mq.receive('shipping', 'stored-orders')]}")
     with shop.connect() as conn:
         print(f"left in the outbox: {conn.exec_driver_sql('select count(*) from mqpg_outbox').scalar()}")

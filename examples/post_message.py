@@ -1,8 +1,9 @@
-"""postMessage: the message is stored, a callback does the business, its result delivers or drops the message.
+"""postMessage: a callback does the business, and its result delivers or drops the message.
 
     MQPG_DATABASE_URL=postgresql://… python examples/post_message.py
 
-The business is behind an API here (a payment), so the reverse flow asks for its result until it is known.
+The message is stored before the callback is called. The business is behind an API here (a payment),
+so the reverse flow asks for its result until it is known.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mqpg.protocols import PostProducer, Result
 
 
 class Payments:
-    """Stands for a system that is not ours: some payments take a while."""
+    """Represents a system of another company, where some payments take a while."""
 
     def __init__(self) -> None:
         self.state: dict[str, Result] = {}
@@ -25,7 +26,10 @@ class Payments:
         return result
 
     def look(self, half: mqpg.HalfCheck) -> Result:
-        """The reverse flow's question. An unknown handle is not a failure: its callback may be about to pay."""
+        """Answer the reverse flow.
+
+        An unknown handle is not a failure, because its callback may be about to pay.
+        """
         return self.state.get(half.handle, Result.WAIT)
 
 
@@ -42,9 +46,9 @@ def main() -> None:
             print(f"order {order}: {posted.result}, {posted.outcome or 'not decided yet'}")
 
         payments.state[posted.handle] = Result.SUCCESS  # the bank has answered
-        while not producer.answer():  # what producer.run_answers(stop) does all the time
+        while not producer.answer():  # producer.run_answers(stop) repeats this
             time.sleep(0.05)
-        mq.append()  # what `mqpg worker` does all the time
+        mq.append()  # `mqpg worker` does this all the time
         print(f"received: {[message.payload['order'] for message in mq.receive('shipping', 'paid')]}")
 
 

@@ -1,8 +1,10 @@
-"""T4, FastMiniMQ's dedupe at the consumer: PREPARE and COMMIT travel, and an inbox holds back the undecided.
+"""T4, FastMiniMQ's dedupe at the consumer: PREPARE and COMMIT travel to the consumer.
 
     MQPG_DATABASE_URL=postgresql://… python examples/relay_topic.py warehouse.db
 
-Killed anywhere, each committed message takes effect once: inbox, offset and effect are one local transaction.
+The consumer's inbox holds back the messages that are not committed yet. Inbox, offset and effect
+are one local transaction, so each committed message takes effect once, at whatever point the
+consumer crashes.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ shipped = Table("shipped", metadata, Column("id", Integer, primary_key=True))
 
 
 def ship(message: mqpg.Message, conn: Connection) -> None:
-    """Called for committed messages only."""
+    """Record a shipment; called for committed messages only."""
     conn.execute(insert(shipped).values(id=message.payload["id"]))
 
 
@@ -35,7 +37,7 @@ def main(path: Path) -> None:
         )
         mq.commit(first)
         mq.rollback(second)
-        mq.append()  # what `mqpg worker` does all the time
+        mq.append()  # `mqpg worker` does this all the time
         while consumer.step(mq):
             pass
         with warehouse.connect() as conn:

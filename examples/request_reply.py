@@ -1,8 +1,9 @@
-"""Request and reply: what a handler returns goes back to who asked.
+"""Request and reply: the object that a handler returns goes back to the requester.
 
     MQPG_DATABASE_URL=postgresql://… python examples/request_reply.py
 
-The reply is sent in the transaction of the effect: a replier that dies takes it with it, and the next one replies.
+The reply is sent in the transaction of the effect. Where a replier dies, its reply is rolled back
+with the effect, and the next replier answers.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import mqpg
 
 @mqpg.consumer("prices", group="pricing")
 def price(message: mqpg.Message, conn: psycopg.Connection) -> Any:
-    """The returned object is the reply's payload."""
+    """Return the price of an item; the returned object is the payload of the reply."""
     return {"item": message.payload["item"], "price": len(message.payload["item"]) * 10}
 
 
 def run(mq: mqpg.Client, stop: threading.Event) -> None:
-    """In daily life: `mqpg worker` and `mqpg consume request_reply:price`."""
+    """Do what `mqpg worker` and `mqpg consume request_reply:price` do in a real application."""
     threading.Thread(target=price.run, args=(mq, stop)).start()
     while not stop.wait(0.02):
         mq.append()
@@ -38,7 +39,7 @@ def main() -> None:
         try:
             mq.request("prices", {"item": "nut"}, timeout=0.2, delay="1 hour")
         except mqpg.errors.NoReply:
-            print("nobody answers in time")
+            print("no reply in time")
         stop.set()
         thread.join()
 

@@ -1,8 +1,10 @@
-"""T1: business tables in the same database as the queue, so `send` in the business transaction is all it takes.
+"""T1: the business tables and the queue are in one database.
 
     MQPG_DATABASE_URL=postgresql://… python examples/same_database_send.py
 
-The database needs the schema (`mqpg migrate`) and, in daily life, a running `mqpg worker`.
+`send` in the business transaction is all that you need: the order and its message are committed
+together or not at all. The database needs the schema (`mqpg migrate`). A real application also
+needs a running `mqpg worker`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import mqpg
 
 
 def place_order(conn: psycopg.Connection, mq: mqpg.Client, order: int, amount: int) -> None:
-    """The order and the message about it: both or neither."""
+    """Write the order and its message in one transaction: both are committed, or neither is."""
     with conn.transaction():
         conn.execute("insert into orders (id, amount) values (%s, %s)", (order, amount))
         mq.send("orders", {"id": order, "amount": amount}, key=str(order), conn=conn)
@@ -33,7 +35,7 @@ def main() -> None:
         except ValueError as error:
             print(f"rolled back: {error}")
 
-        mq.append()  # what `mqpg worker` does all the time: messages of committed transactions get their places
+        mq.append()  # gives committed messages their offsets; `mqpg worker` does this all the time
         for message in mq.receive("billing", "orders"):
             print(f"received: {message.payload}")
         print(f"orders in the table: {[row[0] for row in conn.execute('select id from orders')]}")

@@ -1,8 +1,9 @@
-"""Several messages of several topics in one local transaction: consumers get all of them or none.
+"""Several messages in one local transaction: consumers receive all of them or none.
 
     MQPG_DATABASE_URL=postgresql://… python examples/several_topics.py webshop.db
 
-With a list of DSNs in mqpg.protocols.Brokers each transaction takes one broker and stays with it.
+The messages may be of several topics. With a list of DSNs in mqpg.protocols.Brokers,
+each transaction uses one broker and stays with it.
 """
 
 from __future__ import annotations
@@ -36,15 +37,15 @@ def main(path: Path) -> None:
         with producer.transaction("placed", {"customer": "Ada"}, key="Ada") as tx:
             inserted = tx.execute(insert(orders).values(customer="Ada"))
             (number,) = inserted.inserted_primary_key or (None,)
-            tx.commit_payload({"customer": "Ada", "order": number})  # the body may say what the database made up
+            tx.commit_payload({"customer": "Ada", "order": number})  # with the id that the database generated
             tx.add("invoices", {"order": number, "amount": 90}, key="Ada")
             tx.add("letters", {"to": "Ada", "text": "thank you"}, delay=timedelta(seconds=0))
 
-        mq.append()  # what `mqpg worker` does all the time
+        mq.append()  # `mqpg worker` does this all the time
         for topic in ("placed", "invoices", "letters"):
             print(f"{topic}: {[message.payload for message in mq.receive('office', topic)]}")
 
-        # What the ledger promised, against what the broker committed (T6): nothing is missing.
+        # Compare the ledger with what the broker has committed (T6): no message is missing.
         with Reconciler(mq, shop, older_than=timedelta(0)) as reconciler:
             print(f"lost: {reconciler.step()}")
     shop.dispose()

@@ -1,1 +1,1 @@
-"""The SQL of mqpg: one object per file, numbered migrations beside it."""
+"""The SQL of mqpg: one object per file, and the numbered migrations that install them."""

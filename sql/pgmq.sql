@@ -1,6 +1,11 @@
--- PGMQ, whose queue `mqpg_oplog` carries the half messages that are overdue, and nothing else (protocol T3).
--- Left alone where it is; made as an extension where the server has that; else from the bundled SQL, which
--- `mqpg migrate` puts in the place of the marker below. Locks: those of its own DDL. Once per database.
+-- PGMQ, the message queue extension whose queue `mqpg_oplog` holds the half messages that are
+-- overdue (protocol T3). mqpg uses PGMQ for nothing else.
+-- An installed PGMQ is used as it is. Otherwise this script creates the extension where the server
+-- offers it, and else runs the bundled SQL, which `mqpg migrate` inserts in place of the marker
+-- below.
+-- Locks: those of its own DDL.
+-- Cost: runs once per database.
+-- Errors: 0A000 (PGMQ is missing or too old).
 do $mqpg$
 declare
     v_bundled text := $mqpg_pgmq_bundled$/* mqpg: bundled PGMQ SQL */$mqpg_pgmq_bundled$;
@@ -14,20 +19,20 @@ begin
             raise exception using
                 errcode = 'feature_not_supported',
                 message = 'PGMQ is neither installed nor available as an extension on this server',
-                hint = 'Install through "mqpg migrate" or with the script of "mqpg migrate sql": they bring it along.';
+                hint = 'Install with "mqpg migrate" or with the script of "mqpg migrate sql", which include PGMQ.';
         end if;
     end if;
     if to_regprocedure('pgmq.read(text, integer, integer, jsonb)') is null then
         raise exception using
             errcode = 'feature_not_supported',
-            message = 'the PGMQ of this database is too old: pgmq.read(queue_name, vt, qty, conditional) is missing',
-            hint = 'Update it (alter extension pgmq update) to 1.5 or newer.';
+            message = 'PGMQ in this database is too old: pgmq.read(queue_name, vt, qty, conditional) is missing',
+            hint = 'Update PGMQ to 1.5 or newer: alter extension pgmq update.';
     end if;
     if not exists (select from pgmq.list_queues() where queue_name = 'mqpg_oplog') then
         perform pgmq.create('mqpg_oplog');
     end if;
 end $mqpg$;
 
--- Reads ask for one producer group at a time, so that one dead group does not slow the others.
+-- Each read asks for one producer group, so that a group whose checker fails does not slow the others.
 create index if not exists q_mqpg_oplog_producer_group on pgmq.q_mqpg_oplog ((message ->> 'producer_group'), vt);
 comment on index pgmq.q_mqpg_oplog_producer_group is 'Overdue half messages of one producer group (mqpg)';

@@ -1,3 +1,3 @@
--- The one schema of mqpg. Topics, groups and handles are data in it, never identifiers.
+-- The schema of mqpg. Topics, groups and handles are rows in its tables, never identifiers.
 create schema if not exists mqpg;
-comment on schema mqpg is 'mqpg: transactional message queue';
+comment on schema mqpg is 'mqpg: a transactional message queue';

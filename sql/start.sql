@@ -1,4 +1,5 @@
--- Makes a fresh installation usable at once: the first partitions, and a first tick whose snapshot saw nothing.
+-- The last step of an installation: it makes the first partitions and a first tick whose snapshot
+-- sees no transaction, so that the queue works at once, without any worker.
 select mqpg._make_segments();
 insert into mqpg.tick (
     tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from mqpg.workers.appender import Appender
-from mqpg.workers.compensator import Compensator
-from mqpg.workers.keeper import Keeper
-from mqpg.workers.supervisor import Supervisor
-from mqpg.workers.worker import Options, Worker
+from .appender import Appender
+from .compensator import Compensator
+from .keeper import Keeper
+from .supervisor import Supervisor
+from .worker import Options, Worker
 
 __all__ = ["ROLES", "Appender", "Compensator", "Keeper", "Options", "Supervisor", "Worker"]
 

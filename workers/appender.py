@@ -5,32 +5,12 @@ from __future__ import annotations
 import threading
 import time
 
-from mqpg.workers.session import Connection
-from mqpg.workers.worker import Options, Worker
+from mqpg._append_pace import AppendPace
 
-__all__ = ["Appender", "Pace"]
+from .session import Connection
+from .worker import Options, Worker
 
-
-_MANY = 100  # messages of one pass from which on its fixed cost (half a millisecond) is worth sharing
-
-
-class Pace:
-    """Pauses between passes, in seconds: while there is work twice as long as a pass took, behind a pass of a hundred
-    messages eight times, at most `busy`, since passes back to back take the processor from producers and consumers;
-    then growing from `least` to `most`.
-    """
-
-    def __init__(self, least: float = 0.001, most: float = 0.05, growth: float = 1.5, busy: float = 0.05) -> None:
-        self._least, self._most, self._growth, self._busy = least, max(least, most), growth, busy
-        self._next = least
-
-    def after(self, moved: int, took: float = 0.0) -> float:
-        """The pause after a pass that moved so many messages in `took` seconds."""
-        if moved:
-            self._next = self._least
-            return min(self._busy, (8 if moved >= _MANY else 2) * took)
-        pause, self._next = self._next, min(self._most, self._next * self._growth)
-        return pause
+__all__ = ["Appender"]
 
 
 class Appender(Worker):
@@ -41,7 +21,7 @@ class Appender(Worker):
 
     def __init__(self, options: Options, stop: threading.Event | None = None) -> None:
         super().__init__(options, stop)
-        self._pace = Pace(most=options.interval or 0.05)
+        self._pace = AppendPace(most=options.interval or 0.05)
         self.detail["messages"] = 0
 
     def turn(self, conn: Connection) -> float:

@@ -12,8 +12,9 @@ from typing import Any
 import psycopg
 
 from mqpg import Verdict, errors
-from mqpg.workers.ledgers import NoVerdict, open_ledger, require_reachable
-from mqpg.workers.session import Backoff, Connection, keep_connected
+
+from .ledgers import NoVerdict, open_ledger, require_reachable
+from .session import Backoff, Connection, keep_connected
 
 __all__ = ["LedgerChecker"]
 

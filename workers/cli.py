@@ -10,13 +10,14 @@ import typer
 
 from mqpg import dsn as dsns
 from mqpg import errors
+from mqpg._stop_signals import stop_on_eof, stop_on_signals
 from mqpg.cli.options import Dsn
-from mqpg.workers import ROLES, Options, Supervisor
-from mqpg.workers import consume as runner
-from mqpg.workers.logs import LogFormat, configure
-from mqpg.workers.session import connect, patiently
-from mqpg.workers.signals import stop_on_eof, stop_on_signals
-from mqpg.workers.targets import parse_ledgers, to_environment
+
+from . import ROLES, Options, Supervisor
+from . import consume as runner
+from .logs import LogFormat, configure
+from .session import connect, patiently
+from .targets import parse_ledgers, to_environment
 
 __all__ = ["consume", "worker"]
 

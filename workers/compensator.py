@@ -8,11 +8,12 @@ import time
 
 from mqpg import errors
 from mqpg.settings import ledger_variable
-from mqpg.workers.checker import LedgerChecker
-from mqpg.workers.functions import FunctionChecker
-from mqpg.workers.session import Backoff, Connection
-from mqpg.workers.targets import find_url
-from mqpg.workers.worker import Options, Worker
+
+from .checker import LedgerChecker
+from .functions import FunctionChecker
+from .session import Backoff, Connection
+from .targets import find_url
+from .worker import Options, Worker
 
 __all__ = ["Compensator"]
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import mqpg
 from mqpg.errors import ConfigurationError
-from mqpg.workers.heartbeat import Heartbeat
-from mqpg.workers.session import Connection, keep_connected, patiently
+
+from .heartbeat import Heartbeat
+from .session import Connection, keep_connected, patiently
 
 __all__ = ["AnyConsumer", "load", "parse_queues", "run", "with_options"]
 

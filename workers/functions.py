@@ -6,7 +6,7 @@ import logging
 import threading
 from typing import Any
 
-from mqpg.workers.session import Connection, keep_connected
+from .session import Connection, keep_connected
 
 __all__ = ["FunctionChecker"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
-from mqpg.workers.session import Connection
+from .session import Connection
 
 __all__ = ["Heartbeat"]
 

@@ -7,8 +7,8 @@ import threading
 
 from psycopg.rows import dict_row
 
-from mqpg.workers.session import Connection
-from mqpg.workers.worker import Options, Worker
+from .session import Connection
+from .worker import Options, Worker
 
 __all__ = ["Keeper"]
 

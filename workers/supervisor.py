@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from mqpg.workers.session import Backoff
+from .session import Backoff
 
 __all__ = ["Supervisor"]
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mqpg import errors
-from mqpg.workers.heartbeat import Heartbeat
-from mqpg.workers.session import Connection, connect, keep_connected, patiently
+
+from .heartbeat import Heartbeat
+from .session import Connection, connect, keep_connected, patiently
 
 __all__ = ["Options", "Worker"]
 

@@ -13,14 +13,17 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from mqpg.spark import accounts, audits
-from mqpg.spark.frames import Frames, derive, interpreted, stage
-from mqpg.spark.gathering import gather, probe
-from mqpg.spark.inputs import AuditOptions, Inputs
-from mqpg.spark.jdbc_jar import JdbcJar, find_jdbc_jar
-from mqpg.spark.report import Report
-from mqpg.spark.session import open_session, together
-from mqpg.spark.verdict import Equation, Relation, rule
+from mqpg.spark import anomalies
+from mqpg.spark.derive import conservation
+from mqpg.spark.derive.frames import Frames, derive
+from mqpg.spark.derive.stage import stage
+from mqpg.spark.jobs.report import Report
+from mqpg.spark.jobs.verdict import Equation, Relation, rule
+from mqpg.spark.read.audit_reader import gather, probe
+from mqpg.spark.read.inputs import Inputs
+from mqpg.spark.read.jar import JdbcJar, find_jdbc_jar
+from mqpg.spark.read.options import AuditOptions
+from mqpg.spark.read.session import interpreted, open_session, together
 
 __all__ = ["AuditOptions", "run_audit", "run_audit_in"]
 
@@ -57,10 +60,10 @@ def _anomalies(frames: Frames, inputs: Inputs, options: AuditOptions) -> DataFra
         for ledger, seconds in inputs.ledger_tolerance.items()
     }
     found = [
-        audits.lost(frames.known, frames.placed, frames.delivered, frames.topics),
-        audits.duplicated(frames.placed, frames.applied, frames.again),
-        audits.phantom(frames.placed, frames.applied, frames.promised, purged_before=purged_before),
-        audits.early(
+        anomalies.lost(frames.known, frames.placed, frames.delivered, frames.topics),
+        anomalies.duplicated(frames.placed, frames.applied, frames.again),
+        anomalies.phantom(frames.placed, frames.applied, frames.promised, purged_before=purged_before),
+        anomalies.early(
             frames.placed,
             frames.applied,
             frames.promised,
@@ -69,14 +72,16 @@ def _anomalies(frames: Frames, inputs: Inputs, options: AuditOptions) -> DataFra
             ledger_tolerances=inputs.ledger_tolerance,
             purged_before=purged_before,
         ),
-        audits.undecided(
+        anomalies.undecided(
             frames.known,
             frames.seen,
             frames.topics,
             overdue_before=None if options.drained else (now - options.slack).isoformat(),
         ),
-        audits.gap(frames.queue_rows, frames.where, frames.topics, complete=inputs.complete),
-        audits.mismatch(frames.promised, frames.applied, frames.delivered, frames.dropped, strays_before=strays_before),
+        anomalies.gap(frames.queue_rows, frames.where, frames.topics, complete=inputs.complete),
+        anomalies.mismatch(
+            frames.promised, frames.applied, frames.delivered, frames.dropped, strays_before=strays_before
+        ),
     ]
     everything = found[0]
     for frame in found[1:]:
@@ -84,14 +89,14 @@ def _anomalies(frames: Frames, inputs: Inputs, options: AuditOptions) -> DataFra
     return everything
 
 
-def _counted(anomalies: DataFrame, examples: int) -> tuple[dict[str, int], list[dict[str, Any]]]:
+def _counted(found: DataFrame, examples: int) -> tuple[dict[str, int], list[dict[str, Any]]]:
     """Full counts by kind, and the first rows of each."""
     kind = Window.partitionBy("kind")
-    ranked = anomalies.withColumn("total", F.count(F.lit(1)).over(kind)).withColumn(
+    ranked = found.withColumn("total", F.count(F.lit(1)).over(kind)).withColumn(
         "rank", F.row_number().over(kind.orderBy("topic", "consumer_group", "queue_id", "queue_offset", "message_id"))
     )
     rows = [row.asDict() for row in ranked.where(F.col("rank") <= max(1, examples)).orderBy("kind", "rank").collect()]
-    counts = dict.fromkeys(audits.KINDS, 0) | {row["kind"]: row["total"] for row in rows}
+    counts = dict.fromkeys(anomalies.KINDS, 0) | {row["kind"]: row["total"] for row in rows}
     shown = [{name: value for name, value in row.items() if name not in ("total", "rank")} for row in rows]
     return counts, shown[:0] if examples == 0 else shown
 
@@ -168,16 +173,18 @@ def _report(frames: Frames, inputs: Inputs, options: AuditOptions, run: dict[str
     found = _anomalies(frames, inputs, options)
     (counts, examples), topics, groups, ledgers, lag, latency, redelivery = together(
         lambda: _counted(found, options.examples),
-        lambda: _rows(accounts.topic_accounts(frames.known, frames.placed, frames.queued, frames.topics)),
-        lambda: _rows(accounts.group_accounts(frames.delivered, frames.applied, frames.queued)),
+        lambda: _rows(conservation.topic_accounts(frames.known, frames.placed, frames.queued, frames.topics)),
+        lambda: _rows(conservation.group_accounts(frames.delivered, frames.applied, frames.queued)),
         lambda: _rows(
-            accounts.ledger_accounts(
+            conservation.ledger_accounts(
                 frames.promised, frames.applied, frames.delivered, frames.queued, purged_before=purged_before
             )
         ),
-        lambda: _rows(accounts.lag(frames.where)),
-        lambda: _rows(accounts.latencies(frames.known, frames.placed, frames.delivered, frames.ticks, frames.topics)),
-        lambda: _rows(accounts.redelivery(frames.delivered)),
+        lambda: _rows(conservation.lag(frames.where)),
+        lambda: _rows(
+            conservation.latencies(frames.known, frames.placed, frames.delivered, frames.ticks, frames.topics)
+        ),
+        lambda: _rows(conservation.redelivery(frames.delivered)),
     )
     relations = [Relation(topic=names[row.pop("topic_id")], **row) for row in ledgers]
     equations = _equations(topics, groups)

@@ -19,16 +19,14 @@ import mqpg
 from mqpg.dsn import resolve
 from mqpg.errors import LedgerError
 from mqpg.message import Unsettled, Verdict
-from mqpg.spark import schemas, sources
-from mqpg.spark.databases import is_postgresql, parse_database
-from mqpg.spark.frames import interpreted
-from mqpg.spark.history import Segments, expand, in_segments
-from mqpg.spark.inputs import DROPPED_SEGMENTS, table_named
-from mqpg.spark.jdbc_jar import find_jdbc_jar
-from mqpg.spark.local import LocalDatabase
-from mqpg.spark.readers import Reader
-from mqpg.spark.session import open_session
-from mqpg.spark.snapshot import Snapshot, pinned
+from mqpg.spark.derive.messages import Segments, expand, in_segments
+from mqpg.spark.read import queries, schemas
+from mqpg.spark.read.database import is_postgresql, parse_database
+from mqpg.spark.read.jar import find_jdbc_jar
+from mqpg.spark.read.jdbc import Reader
+from mqpg.spark.read.session import interpreted, open_session
+from mqpg.spark.read.snapshot import Snapshot, pinned, table_named
+from mqpg.spark.read.sqlalchemy_reader import LocalDatabase
 
 __all__ = ["ReconcileOptions", "probe", "reconcile", "reconcile_in", "unsettled"]
 
@@ -114,10 +112,10 @@ def _compare(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[_
         broker = stack.enter_context(pinned(own))
         frames = {
             source.name: reader.read(broker, source)
-            for source in sources.broker_sources(None)
+            for source in queries.broker_sources(None)
             if source.name in ("commit_log", "held", "op_log", "topic")
         }
-        dropped = [(row["first_id"], row["last_id"]) for row in broker.rows(DROPPED_SEGMENTS)]
+        dropped = [(row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)]
         reader.seal()
         missing = unsettled(
             reader.union(ledgers, schemas.PROMISES),
@@ -148,7 +146,7 @@ def _ledger(
     if table is None:
         raise LedgerError(f"{snapshot.database.name} has no table mqpg_ledger")
     before = snapshot.taken_at - options.older_than
-    return reader.read(snapshot, sources.promises_source(label, table, broker_id, before))
+    return reader.read(snapshot, queries.promises_source(label, table, broker_id, before))
 
 
 def _settle(dsn: str, hits: list[_Hit], options: ReconcileOptions) -> list[Unsettled]:

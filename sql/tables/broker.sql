@@ -1,5 +1,4 @@
--- Who this broker is. A handle names the broker that issued it; incarnation counts its lives
--- (promotion, restore); system_identifier tells a restored copy from the original.
+-- The identity of this broker, in one row. Every handle names the broker that issued it.
 create table mqpg.broker (
     singleton boolean primary key default true check (singleton),
     broker_id text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 12),
@@ -7,5 +6,13 @@ create table mqpg.broker (
     system_identifier bigint not null,
     installed_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.broker is 'Identity of this broker: id, incarnation, PostgreSQL system identifier';
+comment on table mqpg.broker is
+    'Identity of this broker: id, incarnation and PostgreSQL system identifier';
+comment on column mqpg.broker.singleton is 'Always true: the table has exactly one row';
+comment on column mqpg.broker.broker_id is
+    '12 hexadecimal digits; the first part of every handle that this broker issues';
+comment on column mqpg.broker.incarnation is
+    'Number of this broker''s lives: it grows with each promotion, recovery or restore; part of each handle';
+comment on column mqpg.broker.system_identifier is
+    'The cluster that the rows were written in; append() refuses to work in another one';
 insert into mqpg.broker (system_identifier) select system_identifier from pg_control_system();

@@ -1,5 +1,4 @@
--- What the compensator did about each overdue half, append-only.
--- event: asked (one check), waited (the ask before it does not count), parked, rearmed, settled.
+-- What happened in the check-back of each overdue half message, append-only.
 create table mqpg.check_log (
     message_id bigint not null,
     at timestamptz not null,
@@ -7,5 +6,12 @@ create table mqpg.check_log (
     by text not null,
     reason text
 ) partition by range (message_id);
-comment on table mqpg.check_log is 'Check-back history of half messages';
+comment on table mqpg.check_log is 'Check-back history of half messages, append-only';
+comment on column mqpg.check_log.message_id is 'Message id of the half';
+comment on column mqpg.check_log.event is
+    'asked (one check) | waited (that ask does not count) | waited late (it does) | parked | rearmed | settled';
+comment on column mqpg.check_log.by is
+    'The checker or person: ledger, function <name>, due_checks, admin, …';
+comment on column mqpg.check_log.reason is
+    'What the checker answered, why it failed, or why an administrator decided';
 create index check_log_message on mqpg.check_log (message_id, at);

@@ -1,15 +1,23 @@
--- Messages whose attempts are used up, or that expired, per subscription. The body stays in commit_log (or held).
--- redrive() and discard_dead_letters() move rows to former_letter.
+-- Messages whose attempts are used up, or that expired, per subscription. Their bodies stay in the
+-- commit log, or are copied when their segment is dropped.
+-- redrive() and discard_dead_letters() take a row out of here and keep a record of it.
 create table mqpg.dead_letter (
     subscription_id int not null references mqpg.subscription on delete cascade,
     message_id bigint not null,
     deliver_id bigint not null,
-    queue_id smallint not null,     -- the topic's queue that it came by
+    queue_id smallint not null,
     attempts int not null,
     reason text,
-    history jsonb,                  -- [{attempt, delivered_at, consumer, failed_at, reason}, …], as far as known
+    history jsonb,
     died_at timestamptz not null default clock_timestamp(),
     primary key (subscription_id, message_id)
 );
-comment on table mqpg.dead_letter is 'Dead letters per subscription, with the reason and all attempts';
+comment on table mqpg.dead_letter is
+    'Dead letters of each subscription, with the last reason and the known attempts';
+comment on column mqpg.dead_letter.deliver_id is 'Message id that the body lies under';
+comment on column mqpg.dead_letter.queue_id is 'The topic''s queue that the message came by';
+comment on column mqpg.dead_letter.attempts is 'How often the message was delivered';
+comment on column mqpg.dead_letter.reason is 'Why the last attempt failed';
+comment on column mqpg.dead_letter.history is
+    '[{attempt, delivered_at, consumer, failed_at, reason}, …], as far as it is known';
 create index dead_letter_latest on mqpg.dead_letter (subscription_id, died_at, message_id);

@@ -1,4 +1,5 @@
--- Delayed sends, delayed commits and retries: one row per batch or run, due at visible_at.
+-- What becomes visible later: delayed sends, commits with a delay, and retries. One row is one
+-- batch or run, due at visible_at.
 create table mqpg.delayed (
     visible_at timestamptz not null,
     xid xid8 not null,
@@ -6,14 +7,28 @@ create table mqpg.delayed (
     deliver_id bigint,
     written_at timestamptz not null,
     topic_id int not null,
-    subscription_id int not null default 0,     -- not 0: a retry of that subscription
-    queue_id smallint not null,                 -- -1 for a retry
+    subscription_id int not null default 0,
+    queue_id smallint not null,
     n smallint not null,
-    attempt smallint not null default 1,        -- the attempt that the coming delivery is (1: redriven)
-    reason text,                                -- of a retry: why the attempt before failed,
-    consumer text                               -- and whose it was
+    attempt smallint not null default 1,
+    reason text,
+    consumer text
 ) partition by range (written_at);
-comment on table mqpg.delayed is 'What becomes visible later: delayed messages and retries, append-only';
+comment on table mqpg.delayed is
+    'Delayed messages and retries, append-only, partitioned by the time of writing';
+comment on column mqpg.delayed.visible_at is
+    'The first append() after this time appends the messages';
+comment on column mqpg.delayed.first_id is 'Message id that the run begins with';
+comment on column mqpg.delayed.deliver_id is
+    'Message id that the body of first_id lies under; null: under first_id';
+comment on column mqpg.delayed.subscription_id is
+    '0: a delayed message; else a retry for this subscription';
+comment on column mqpg.delayed.queue_id is '-1 for a retry';
+comment on column mqpg.delayed.n is 'Number of messages: first_id, first_id + 1, …';
+comment on column mqpg.delayed.attempt is
+    'Number of the attempt that the coming delivery is; 1 after redrive()';
+comment on column mqpg.delayed.reason is 'Retries: why the attempt before failed';
+comment on column mqpg.delayed.consumer is 'Retries: the consumer whose attempt failed';
 create index delayed_visible_at on mqpg.delayed (visible_at);
 create index delayed_xid on mqpg.delayed (xid);
 create index delayed_first_id on mqpg.delayed (first_id);

@@ -1,5 +1,6 @@
--- Topics that were dropped: their ids turn up in the log until their segments go, and messages of transactions that
--- were open meanwhile are in no living topic. See the view orphans.
+-- Topics that were dropped. Their ids remain in the log until their segments are dropped. A message
+-- whose transaction was open during the drop belongs to no existing topic, which the view orphans
+-- shows.
 create table mqpg.dropped_topic (
     topic_id int primary key,
     name text not null,
@@ -8,3 +9,5 @@ create table mqpg.dropped_topic (
     by text not null default session_user
 );
 comment on table mqpg.dropped_topic is 'Topics that were dropped';
+comment on column mqpg.dropped_topic.topic_id is 'The id that the topic had';
+comment on column mqpg.dropped_topic.forced is 'Whether drop_topic() was called with force';

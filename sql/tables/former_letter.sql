@@ -1,5 +1,5 @@
--- Dead letters that redrive() or discard_dead_letters() took out, append-only: trace() and the audit still know them.
--- keep() deletes rows after `jump_keep`.
+-- Dead letters that redrive() or discard_dead_letters() took out, append-only, so that trace() and
+-- the audit still know them. keep() deletes rows that are older than the setting `jump_keep`.
 create table mqpg.former_letter (
     subscription_id int not null,
     message_id bigint not null,
@@ -12,4 +12,7 @@ create table mqpg.former_letter (
     by text not null default session_user
 );
 comment on table mqpg.former_letter is 'Dead letters that were redriven or discarded';
+comment on column mqpg.former_letter.died_at is 'When it became a dead letter';
+comment on column mqpg.former_letter.left_at is 'When it was redriven or discarded';
+comment on column mqpg.former_letter.fate is 'redriven | discarded';
 create index former_letter_message on mqpg.former_letter (message_id);

@@ -1,4 +1,5 @@
--- The few survivors of dropped segments, one row per message; readers fall back to it.
+-- The few messages that must stay readable after their commit_log segment was dropped, one row per
+-- message. Readers look here when the segment is gone.
 create table mqpg.held (
     message_id bigint primary key,
     xid xid8 not null,
@@ -19,4 +20,9 @@ create table mqpg.held (
     held_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.held is 'Messages that outlive their commit_log segment';
+comment on column mqpg.held.xid is 'The transaction that wrote the message';
+comment on column mqpg.held.kind is
+    'As in commit_log: n normal | h half message | d delayed | f final payload';
+comment on column mqpg.held.relay is 'true: a half message of a relay topic; else null';
+comment on column mqpg.held.held_at is 'When keep() copied it out of its segment';
 create index held_topic_key on mqpg.held (topic_id, key);

@@ -1,7 +1,8 @@
--- Offsets that a subscription was moved over on purpose, by a person or by a policy: what it did not get of them it
--- never will. why: seek, purge, expired (message_ttl), age, size (policies of the topic: these are losses). With
--- back, a seek to before: what it got of these offsets it may get again. A later seek back shortens older rows.
--- Names are kept as they were, so that the report outlives the subscription; keep() deletes rows after `jump_keep`.
+-- Ranges of offsets that a subscription was moved over on purpose, by a person or by a policy. It
+-- will never get the messages in them that it did not get before. With `back`, it was moved back
+-- instead and may get them again. A later move back shortens older rows.
+-- The names are copied, so that the report outlives the subscription. keep() deletes rows that are
+-- older than the setting `jump_keep`.
 create table mqpg.jump (
     jump_id bigint generated always as identity primary key,
     at timestamptz not null default clock_timestamp(),
@@ -11,11 +12,21 @@ create table mqpg.jump (
     member text not null,
     topic text not null,
     queue_id smallint not null,
-    from_offset bigint not null,    -- inclusive
-    to_offset bigint not null,      -- exclusive
+    from_offset bigint not null,
+    to_offset bigint not null,
     why text not null check (why in ('seek', 'purge', 'expired', 'age', 'size')),
     back boolean not null default false,
     by text not null default session_user
 );
-comment on table mqpg.jump is 'Offsets that a subscription was moved over by seek, purge_topic, expiry or policy';
+comment on table mqpg.jump is
+    'Ranges of offsets that a subscription was moved over by seek, purge_topic, expiry or policy';
+comment on column mqpg.jump.consumer_group is 'Name of the consumer group, as it was';
+comment on column mqpg.jump.member is 'Mode broadcast: name of the consumer; else empty';
+comment on column mqpg.jump.topic is 'Name of the topic, as it was';
+comment on column mqpg.jump.queue_id is '-1: the retry lane';
+comment on column mqpg.jump.from_offset is 'First offset of the range';
+comment on column mqpg.jump.to_offset is 'Offset after the last one of the range';
+comment on column mqpg.jump.why is
+    'seek | purge | expired (message_ttl) | age (lose_after) | size (lose_over); the last two are losses';
+comment on column mqpg.jump.back is 'true: moved back, so the messages may come again';
 create index jump_subscription on mqpg.jump (subscription_id, queue_id, to_offset);

@@ -1,8 +1,12 @@
--- The producer's ledger when its business tables live in this database: one row per local transaction,
--- written first in it. entry 'fence' is the check-back's: under the same key, so one of the two loses.
+-- The ledger of producers whose business tables are in this database: one row per local
+-- transaction, which writes it first. A check-back inserts a fence under the same key, so that only
+-- one of the two can succeed.
 create table mqpg.ledger (
     handle text primary key,
     entry text not null default 'local' check (entry in ('local', 'fence')),
     at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.ledger is 'Handles of local transactions in this database, and the fences of check-backs';
+comment on table mqpg.ledger is
+    'Handles of local transactions in this database, and the fences of check-backs';
+comment on column mqpg.ledger.entry is
+    'local: the local transaction committed | fence: a check-back came first, so it can no longer commit';

@@ -1,21 +1,30 @@
--- Decisions, append-only; the primary key makes the first writer win (I3).
--- stage 0: op c (commit) or b (rollback) of a half; stage 1: op d (due) or r (recall) of a delayed message.
+-- Decisions about half messages and delayed messages, append-only. The first writer of a primary
+-- key wins (I3).
 create table mqpg.op_log (
     message_id bigint not null,
-    order_no bigint not null,       -- from the batch id sequence, one a call: when the decision was made
+    order_no bigint not null,
     xid xid8 not null,
-    deliver_id bigint,              -- the body's message id where a commit carried a final payload; relay
-                                    -- topics: the message that the decision travels as
+    deliver_id bigint,
     at timestamptz not null,
-    visible_at timestamptz,         -- a commit with a delay: its row in delayed brings it; infinity: the
-                                    -- commit of a relay topic's half, which a message of its own brings
+    visible_at timestamptz,
     topic_id int not null,
     queue_id smallint not null,
     stage smallint not null,
     op "char" not null,
-    decided_by text not null,       -- producer | checker | admin | appender
+    decided_by text not null,
     reason text,
     primary key (message_id, stage)
 ) partition by range (message_id);
-comment on table mqpg.op_log is 'Op log: append-only decisions over half and delayed messages; first decision stands';
+comment on table mqpg.op_log is
+    'Op log: decisions about half and delayed messages, append-only; the first decision stands';
+comment on column mqpg.op_log.order_no is
+    'From the sequence batch_id, one number a call: says when the decision was made';
+comment on column mqpg.op_log.deliver_id is
+    'Id of the body where a commit brought a final payload, or of the message a relay topic sends';
+comment on column mqpg.op_log.visible_at is
+    'Commit with a delay: due by its row in delayed. infinity: relay topic, due by a message of its own';
+comment on column mqpg.op_log.stage is
+    '0: decision about a half message; 1: decision about a delayed message';
+comment on column mqpg.op_log.op is 'Stage 0: c commit | b rollback. Stage 1: d due | r recalled';
+comment on column mqpg.op_log.decided_by is 'producer | checker | admin | appender';
 create index op_log_commit_xid on mqpg.op_log (xid) where op = 'c' and visible_at is null;

@@ -1,13 +1,24 @@
--- Producer groups say how halves of theirs are checked back (protocol T3).
+-- Producer groups, which say when and how undecided half messages are checked back (protocol T3).
 create table mqpg.producer_group (
     producer_group_id int generated always as identity primary key,
     name text not null unique,
     check_after interval not null,
     max_checks int not null,
-    on_exhausted text not null,     -- park | rollback
-    checker text not null,          -- due_checks | ledger | function | url
+    on_exhausted text not null,
+    checker text not null,
     checker_target text,
-    ledger_since bigint not null default 0, -- batch id: halves up to it were prepared under another ledger
+    ledger_since bigint not null default 0,
     created_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.producer_group is 'Producer groups: when and by whom undecided half messages are checked';
+comment on table mqpg.producer_group is
+    'Producer groups: when and by whom undecided half messages are checked';
+comment on column mqpg.producer_group.check_after is
+    'How long after prepare() an undecided half is overdue';
+comment on column mqpg.producer_group.max_checks is
+    'Checks without an answer until on_exhausted applies';
+comment on column mqpg.producer_group.on_exhausted is 'park | rollback';
+comment on column mqpg.producer_group.checker is 'due_checks | ledger | function | url';
+comment on column mqpg.producer_group.checker_target is
+    'Checker function: its name; checker url: a name in the compensator''s configuration';
+comment on column mqpg.producer_group.ledger_since is
+    'Half messages with a batch id up to this were prepared under another ledger and are parked';

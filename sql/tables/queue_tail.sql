@@ -1,13 +1,17 @@
--- Ends of queues as keep() left them; nobody else writes here. next_offset: of queues whose consume_queue rows are all
--- gone, noted before a partition is dropped, so that a tail never goes back. oldest_offset: what lies before it is
--- past its retention and needed by nobody, though its rows may be there still, since another queue's reader pins the
--- segment; so its bodies may go.
+-- The first and last offsets of queues, which keep() notes before it drops rows of consume_queue.
+-- Only keep() writes here.
 create table mqpg.queue_tail (
     topic_id int not null,
-    queue_id smallint not null,     -- -1: the retry lane of subscription_id
-    subscription_id int not null,   -- 0: the topic's own queue
+    queue_id smallint not null,
+    subscription_id int not null,
     next_offset bigint not null default 0,
     oldest_offset bigint not null default 0,
     primary key (topic_id, queue_id, subscription_id)
 );
 comment on table mqpg.queue_tail is 'Oldest and next offsets of queues, noted by keep()';
+comment on column mqpg.queue_tail.queue_id is '-1: the retry lane of subscription_id';
+comment on column mqpg.queue_tail.subscription_id is '0: a queue of the topic';
+comment on column mqpg.queue_tail.next_offset is
+    'Noted before a partition is dropped, so that the queue''s next offset never goes back';
+comment on column mqpg.queue_tail.oldest_offset is
+    'Messages before it are past retention and no longer needed, though their rows may still exist';

@@ -1,17 +1,28 @@
--- The partitions of the append-only tables, made ahead, closed and dropped by keep().
--- family: log (commit_log, op_log, check_log by batch id), tick (consume_queue, tick, half_tick by tick id),
--- cursor (by slot), delayed (by written_at), dedup (by slot).
+-- The partitions of the append-only tables and their life cycle. keep() makes them ahead of time,
+-- closes them and drops them.
 create table mqpg.segment (
     family text not null,
     segment_no bigint not null,
-    lower_bound text not null,      -- inclusive, as in the partition's bound
-    upper_bound text not null,      -- exclusive
+    lower_bound text not null,
+    upper_bound text not null,
     made_at timestamptz not null default clock_timestamp(),
-    opened_at timestamptz,          -- first row may be younger, never older
-    opened_xid xid8,                -- log: whoever wrote into the segment before it has an older xid
-    closed_at timestamptz,          -- nothing is written into it any more
-    body_dropped_at timestamptz,    -- log: commit_log's part is gone, decisions may remain
+    opened_at timestamptz,
+    opened_xid xid8,
+    closed_at timestamptz,
+    body_dropped_at timestamptz,
     dropped_at timestamptz,
     primary key (family, segment_no)
 );
 comment on table mqpg.segment is 'Partitions of the append-only tables and their life cycle';
+comment on column mqpg.segment.family is
+    'log (commit_log, op_log, check_log) | tick (consume_queue, tick, half_tick) | cursor | delayed | dedup';
+comment on column mqpg.segment.lower_bound is 'Inclusive, as in the partition''s bound';
+comment on column mqpg.segment.upper_bound is 'Exclusive, as in the partition''s bound';
+comment on column mqpg.segment.opened_at is
+    'When writing into it began; the first row may be younger, never older';
+comment on column mqpg.segment.opened_xid is
+    'Family log: every transaction that wrote into the segment before has an older xid';
+comment on column mqpg.segment.closed_at is 'From this time on no transaction writes into it';
+comment on column mqpg.segment.body_dropped_at is
+    'When its first table was dropped; decisions and ticks may remain';
+comment on column mqpg.segment.dropped_at is 'When its last table was dropped';

@@ -1,25 +1,42 @@
--- A consumer group reading a topic. A member of a broadcast group is a row of its own (`member` its consumer
--- name, `member_of` the group's row), so that its positions, retry lane, locks and what keep() must leave are
--- those of any subscription; settings are the same in all rows of a group. The group's own row keeps the
--- positions that a new member starts from and is never read by: nothing is kept for it.
+-- Subscriptions: a consumer group that reads a topic.
+-- A broadcast group has one row of its own and one row for each member. Each member row has its own
+-- positions, retry lane and locks, like any subscription, and all rows of the group have the same
+-- settings. The group's own row only holds the positions that a new member starts from. It reads
+-- nothing, so no message is stored for it.
 create table mqpg.subscription (
     subscription_id int generated always as identity primary key,
     consumer_group text not null,
     topic_id int not null references mqpg.topic on delete cascade,
     member text not null default '',
     member_of int references mqpg.subscription on delete cascade,
-    mode text not null,             -- exclusive | shared | pinned | broadcast
-    start text not null,            -- as given: earliest | latest | a time
+    mode text not null,
+    start text not null,
     filter jsonpath,
-    tags text [],                   -- null: any
+    tags text [],
     max_attempts int not null,
     retry_delay interval not null,
-    on_failure text not null default 'skip',    -- skip | block_key | block_queue
+    on_failure text not null default 'skip',
     paused boolean not null default false,
-    retries_from timestamptz not null default '-infinity',  -- retries written before were purged
+    retries_from timestamptz not null default '-infinity',
     created_at timestamptz not null default clock_timestamp(),
     unique (topic_id, consumer_group, member)
 );
-comment on table mqpg.subscription is 'Subscriptions: consumer group and topic, mode, filter and retry policy';
+comment on table mqpg.subscription is
+    'Subscriptions: consumer group and topic, mode, filter and retry policy';
+comment on column mqpg.subscription.member is
+    'Mode broadcast: the consumer''s name; empty in the group''s own row and in other modes';
+comment on column mqpg.subscription.member_of is
+    'Mode broadcast: the group''s own row; null in that row and in other modes';
+comment on column mqpg.subscription.mode is 'exclusive | shared | pinned | broadcast';
+comment on column mqpg.subscription.start is 'As given to subscribe(): earliest | latest | a time';
+comment on column mqpg.subscription.filter is 'jsonpath that chooses messages; null: all';
+comment on column mqpg.subscription.tags is 'Tags that choose messages; null: all';
+comment on column mqpg.subscription.max_attempts is
+    'Deliveries until a message becomes a dead letter';
+comment on column mqpg.subscription.retry_delay is
+    'Time until the second attempt; doubles with each further one';
+comment on column mqpg.subscription.on_failure is 'skip | block_key | block_queue';
+comment on column mqpg.subscription.retries_from is
+    'Retries that were written before this time are purged';
 create index subscription_consumer_group on mqpg.subscription (consumer_group);
 create index subscription_member_of on mqpg.subscription (member_of) where member_of is not null;

@@ -1,16 +1,29 @@
--- Topics are rows. A name used again after drop_topic gets a new id and so starts at offset 0.
+-- Topics. A name that is used again after drop_topic() gets a new id, and so its queues start at
+-- offset 0.
 create table mqpg.topic (
     topic_id int generated always as identity primary key,
     name text not null unique,
     queues int not null,
     retention interval not null,
-    kind text not null default 'normal',    -- normal | relay
+    kind text not null default 'normal',
     max_payload int not null default 1048576,
-    paused boolean not null default false,     -- delivers nothing to anybody
-    message_ttl interval,           -- null: never; else what nobody got so long after it became visible expires
-    on_expired text not null default 'skip',    -- skip | dead_letter
-    lose_after interval,            -- policies: what a group left unread so long, or more than so many bytes of
-    lose_over bigint,               -- it, may be dropped; null: never
+    paused boolean not null default false,
+    message_ttl interval,
+    on_expired text not null default 'skip',
+    lose_after interval,
+    lose_over bigint,
     created_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.topic is 'Topics: number of ordered queues, retention, payload limit in bytes';
+comment on table mqpg.topic is
+    'Topics: number of ordered queues, retention, payload limit and policies';
+comment on column mqpg.topic.queues is 'Number of ordered queues, fixed';
+comment on column mqpg.topic.kind is 'normal | relay';
+comment on column mqpg.topic.max_payload is 'Greatest size of a payload, in bytes';
+comment on column mqpg.topic.paused is 'true: receive() returns nothing to any group';
+comment on column mqpg.topic.message_ttl is
+    'A message that a group did not get within this time after it became visible expires; null: never';
+comment on column mqpg.topic.on_expired is 'skip (counts as consumed) | dead_letter';
+comment on column mqpg.topic.lose_after is
+    'Unread messages may be dropped this long after their segment was closed; null: never';
+comment on column mqpg.topic.lose_over is
+    'Unread messages of a group may be dropped beyond this many bytes; null: never';

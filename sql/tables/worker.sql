@@ -1,12 +1,16 @@
--- Heartbeats of worker processes.
+-- The heartbeats of worker processes. The view worker_status says which of them are alive.
 create table mqpg.worker (
     worker_id text primary key,
-    role text not null,             -- appender | compensator | keeper | consumer
+    role text not null,
     host text not null,
     pid int not null,
-    state text not null,            -- active | standby | stopped
+    state text not null,
     detail jsonb not null default '{}',
     started_at timestamptz not null default clock_timestamp(),
     seen_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.worker is 'Heartbeats of worker processes; see the view worker_status';
+comment on column mqpg.worker.role is 'appender | compensator | keeper | consumer';
+comment on column mqpg.worker.state is 'active | standby | stopped';
+comment on column mqpg.worker.detail is 'What the worker reports about its work';
+comment on column mqpg.worker.seen_at is 'Time of the last heartbeat';

@@ -1,17 +1,22 @@
--- One delivery in flight on one queue of one subscription; lives inside cursor.claims only.
--- epoch is version * 2^20 + xid modulo 2^20 of the hand-out: a later one always has a greater epoch, and
--- one that was rolled back differs from the one that takes its version. Negative: nobody holds it, no receipt fits.
--- Not every offset of the range need be in it: `settled` ones left it, or `picked` names the ones it has (what a
--- filter chose, what waits behind a failed message); at most one of the two is set.
+-- One delivery in flight: a range of offsets that a consumer received and has not acknowledged yet.
+-- Values of this type exist only in cursor.claims.
+-- An epoch is computed as version * 2^20 + (xid modulo 2^20) when the messages are delivered. A
+-- later delivery always has a greater epoch. A delivery that was rolled back has another epoch than
+-- the one that reuses its version, because the xid differs. A negative epoch marks a range that no
+-- consumer holds, so no receipt matches it.
+-- A claim need not hold every offset of its range. `settled` lists offsets that left it; `picked`
+-- lists the only offsets that it has, because a filter chose them or because they wait behind a
+-- failed message. At most one of the two is set.
 create type mqpg.claim as (
     epoch bigint,
     from_offset bigint,     -- inclusive
     to_offset bigint,       -- exclusive
-    attempt int,            -- deliveries of this range so far, this one included
-    lease_until timestamptz,-- of a negative epoch: not to be handed out before; '-infinity': free at once
+    attempt int,            -- how often this range was delivered, this delivery included
+    lease_until timestamptz,-- negative epoch: not delivered before this time; '-infinity': may be delivered at once
     consumer text,
-    settled bigint[],       -- offsets inside the range that left the claim (nacked)
-    picked bigint[],        -- null: all of the range; else ascending, the first is from_offset, the last to_offset - 1
-    key text                -- block_key: what waits for that key's failed message, or is it; all of this key
+    settled bigint[],       -- offsets inside the range that were nacked and so left the claim
+    picked bigint[],        -- null: the whole range; else ascending, from from_offset to to_offset - 1
+    key text                -- on_failure block_key: the failed message's key, which all messages of the claim share
 );
-comment on type mqpg.claim is 'A delivery in flight: offset range, fencing epoch, attempt, lease';
+comment on type mqpg.claim is
+    'A delivery in flight: offset range, fencing epoch, attempt and lease';

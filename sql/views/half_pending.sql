@@ -1,6 +1,7 @@
--- Halves that are neither decided nor parked. check_at is when the next check is due. They are in the op-log queue,
--- or newer than the last pass that fed it, so the log is not searched.
--- Cost: a few lookups for each entry of the op-log queue and each half of about the last second.
+-- Half messages that are neither decided nor parked. Each of them has an entry in the op-log queue
+-- or is newer than the last time the queue was filled, so the view need not search the whole log.
+-- Cost: a few index lookups for each entry of the op-log queue and for each half message of about
+-- the last second.
 create view mqpg.half_pending as
 with newest as materialized (
     select h.snapshot from mqpg.half_tick as h
@@ -48,4 +49,8 @@ left join mqpg.producer_group as g on m.producer_group_id = g.producer_group_id
 cross join lateral mqpg._checks(c.message_id) as k
 cross join lateral mqpg._last_reason(c.message_id) as r (reason)
 where not mqpg._is_decided_half(c.message_id);
-comment on view mqpg.half_pending is 'Undecided half messages that are not parked';
+comment on view mqpg.half_pending is 'Half messages that are neither decided nor parked';
+comment on column mqpg.half_pending.prepared_at is 'When prepare() stored it';
+comment on column mqpg.half_pending.check_at is 'When its next check is due';
+comment on column mqpg.half_pending.checks is 'Number of checks so far';
+comment on column mqpg.half_pending.reason is 'The last reason that a check-back gave';

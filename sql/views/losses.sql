@@ -1,6 +1,6 @@
--- What consumer groups lost by a policy of the topic (lose_after, lose_over), newest first. The offsets that a group
--- got by itself or skipped on purpose are not losses: see the table jump.
--- Cost: reads the table jump.
+-- Messages that consumer groups lost by a policy of the topic (lose_after, lose_over), newest
+-- first. Offsets that a group was moved over by seek() or purge_topic() are no losses.
+-- Cost: reads the table of skipped offsets once.
 create view mqpg.losses as
 select
     j.at,
@@ -16,4 +16,11 @@ select
 from mqpg.jump as j
 where j.why in ('age', 'size') and not j.back
 order by j.jump_id desc;
-comment on view mqpg.losses is 'Messages that consumer groups lost by policy';
+comment on view mqpg.losses is
+    'Messages that consumer groups lost by a policy of the topic, newest first';
+comment on column mqpg.losses.consumer is 'Mode broadcast: the consumer that lost them; else null';
+comment on column mqpg.losses.queue_id is '-1: the retry lane';
+comment on column mqpg.losses.from_offset is 'First offset that was lost';
+comment on column mqpg.losses.to_offset is 'Offset after the last one that was lost';
+comment on column mqpg.losses.messages is 'Number of offsets in between';
+comment on column mqpg.losses.why is 'age (lose_after) | size (lose_over)';

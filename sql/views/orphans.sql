@@ -1,7 +1,6 @@
--- Messages that nobody will get, since their topic was dropped while their transaction was open: send() and commit()
--- take no lock on the topic. Those that became visible after the drop, and halves of a dropped topic that can still
--- be decided.
--- Cost: for each dropped topic the rows of its queues, and the undecided halves.
+-- Messages that no group will get, because their topic was dropped while their transaction was
+-- open. send() and commit() take no lock on the topic, so this can happen.
+-- Cost: for each dropped topic, its rows in the consume queues and the undecided half messages.
 create view mqpg.orphans as
 select
     d.name as topic,
@@ -23,3 +22,6 @@ select
     ) as undecided
 from mqpg.dropped_topic as d;
 comment on view mqpg.orphans is 'Messages of dropped topics that arrived after the drop';
+comment on column mqpg.orphans.forced is 'Whether drop_topic() was called with force';
+comment on column mqpg.orphans.messages is 'Number of messages that became visible after the drop';
+comment on column mqpg.orphans.undecided is 'Number of its half messages that can still be decided';

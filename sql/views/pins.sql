@@ -1,6 +1,7 @@
--- What keeps closed segments from being dropped: the offsets that a consumer group (or a member of a broadcast group)
--- has not read in them, since when the segment is closed, and about how many bytes that is.
--- Cost: see _pins(): a few lookups for each queue of each subscription and closed segment.
+-- Unread messages that keep closed segments from being dropped: for each group (or member of a
+-- broadcast group) and queue, which offsets of the segment it has not read, and about how many
+-- bytes these are.
+-- Cost: a few index lookups for each closed segment and each queue of each subscription.
 create view mqpg.pins as
 select
     p.consumer_group,
@@ -16,3 +17,11 @@ select
     p.bytes
 from mqpg._pins() as p;
 comment on view mqpg.pins is 'Unread messages that keep closed segments from being dropped';
+comment on column mqpg.pins.consumer is 'Mode broadcast: the consumer; else null';
+comment on column mqpg.pins.queue_id is '-1: the retry lane';
+comment on column mqpg.pins.segment_no is 'The closed tick segment that cannot be dropped';
+comment on column mqpg.pins.age is 'Time since the segment was closed';
+comment on column mqpg.pins.from_offset is 'First unread offset in the segment';
+comment on column mqpg.pins.to_offset is 'Offset after the last one in the segment';
+comment on column mqpg.pins.messages is 'Number of offsets in between';
+comment on column mqpg.pins.bytes is 'About how many bytes the messages take';

@@ -1,7 +1,5 @@
--- How far each subscription is on each queue; queue -1 is its retry lane. lag counts what is not acknowledged, in
--- flight or not; claims are deliveries that were not given back; owner is the consumer of a pinned queue, or the member
--- of a broadcast group whose position it is.
--- Cost: two index lookups a partition for each queue of each subscription.
+-- How far each subscription has come on each queue.
+-- Cost: two index lookups per partition for each queue of each subscription.
 create view mqpg.subscription_lag as
 select
     s.consumer_group,
@@ -35,3 +33,12 @@ cross join lateral mqpg._tail(
 ) as n (next_offset)
 where s.mode <> 'broadcast' or s.member <> '';
 comment on view mqpg.subscription_lag is 'Position and lag of each subscription on each queue';
+comment on column mqpg.subscription_lag.queue_id is '-1: the subscription''s retry lane';
+comment on column mqpg.subscription_lag.committed is 'All messages below this offset are done';
+comment on column mqpg.subscription_lag.next_offset is
+    'The offset that the next appended message gets';
+comment on column mqpg.subscription_lag.lag is
+    'Number of messages that are not acknowledged, in flight or not';
+comment on column mqpg.subscription_lag.claims is 'Number of open deliveries';
+comment on column mqpg.subscription_lag.owner is
+    'Mode pinned: the consumer that owns the queue; mode broadcast: the member; else null';

@@ -1,5 +1,5 @@
--- Topics and their settings. paused: it delivers nothing to anybody.
--- Cost: one row a topic.
+-- Topics and their settings.
+-- Cost: one row per topic.
 create view mqpg.topics as
 select
     t.name as topic,
@@ -15,3 +15,14 @@ select
     t.created_at
 from mqpg.topic as t;
 comment on view mqpg.topics is 'Topics and their settings';
+comment on column mqpg.topics.kind is 'normal | relay';
+comment on column mqpg.topics.queues is 'Number of ordered queues';
+comment on column mqpg.topics.paused is 'true: receive() returns nothing to any group';
+comment on column mqpg.topics.max_payload is 'Greatest size of a payload, in bytes';
+comment on column mqpg.topics.message_ttl is
+    'A message that a group did not get within this time after it became visible expires; null: never';
+comment on column mqpg.topics.on_expired is 'skip (counts as consumed) | dead_letter';
+comment on column mqpg.topics.lose_after is
+    'Unread messages may be dropped this long after their segment was closed; null: never';
+comment on column mqpg.topics.lose_over is
+    'Unread messages of a group may be dropped beyond this many bytes; null: never';

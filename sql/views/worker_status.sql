@@ -1,5 +1,5 @@
--- Worker processes; alive: heard of within 30 s and not stopped.
--- Cost: one row a worker.
+-- Worker processes, and whether they are alive.
+-- Cost: one row per worker.
 create view mqpg.worker_status as
 select
     w.worker_id,
@@ -13,3 +13,9 @@ select
     w.detail
 from mqpg.worker as w;
 comment on view mqpg.worker_status is 'Worker processes and whether they are alive';
+comment on column mqpg.worker_status.role is 'appender | compensator | keeper | consumer';
+comment on column mqpg.worker_status.state is 'active | standby | stopped';
+comment on column mqpg.worker_status.alive is
+    'Not stopped, and its last heartbeat is at most 30 s old';
+comment on column mqpg.worker_status.seen_at is 'Time of the last heartbeat';
+comment on column mqpg.worker_status.detail is 'What the worker reports about its work';

@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
-from mqpg.spark.report import Report
-from mqpg.spark.session import open_session
+from mqpg.spark.jobs.report import Report
+from mqpg.spark.read.session import open_session
 from tests.audit.story import Story, Trio, tell
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from mqpg.spark import frames
-from mqpg.spark.report import Report
-from mqpg.spark.verdict import Verdict
+from mqpg.spark.derive import stage
+from mqpg.spark.jobs.report import Report
+from mqpg.spark.jobs.verdict import Verdict
 from tests.audit.story import Story
 
 pytestmark = pytest.mark.spark
@@ -53,7 +53,7 @@ def test_running_system_is_valid_while_it_is_behind(audit: Callable[..., Report]
 def test_large_audits_take_the_same_road_with_shuffles(
     audit: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frames, "_SMALL", 0)
+    monkeypatch.setattr(stage, "_SMALL", 0)
     story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
     report = audit()
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}

@@ -13,8 +13,8 @@ from psycopg.rows import dict_row
 from pyspark.sql import SparkSession
 
 from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
-from mqpg.spark.report import Report
-from mqpg.spark.verdict import Verdict
+from mqpg.spark.jobs.report import Report
+from mqpg.spark.jobs.verdict import Verdict
 from tests.audit.story import Story, Trio
 
 pytestmark = pytest.mark.spark

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from mqpg.spark.audits import KINDS
-from mqpg.spark.report import Report
-from mqpg.spark.verdict import Verdict
+from mqpg.spark.anomalies import KINDS
+from mqpg.spark.jobs.report import Report
+from mqpg.spark.jobs.verdict import Verdict
 from tests.audit.faults import FAULTS, Fault
 from tests.audit.story import Story
 

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
-from mqpg.spark import audits, history, schemas
+from mqpg.spark import anomalies
+from mqpg.spark.derive import messages
+from mqpg.spark.read import schemas
+from tests.audit.small_frames import HALF, NOW, body, decision, delay, frame
 
 pytestmark = pytest.mark.spark
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-HALF = {"kind": "h", "nonce": "0" * 32, "producer_group_id": 1, "check_at": NOW}
-
-
-def frame(spark: SparkSession, schema: StructType, *rows: dict[str, Any]) -> DataFrame:
-    """Rows as dicts; what they leave out is null."""
-    return spark.createDataFrame([tuple(row.get(name) for name in schema.fieldNames()) for row in rows], schema)
-
-
-def body(batch: int, **columns: Any) -> dict[str, Any]:
-    common = {"first_id": batch * 1024, "n": 1, "xid": 700 + batch, "born_at": NOW, "topic_id": 1, "kind": "n"}
-    return common | {"settled": True, "forgotten": False, "decision_gone": False} | columns
-
-
-def decision(batch: int, op: str, stage: int = 0, **columns: Any) -> dict[str, Any]:
-    common = {"message_id": batch * 1024, "stage": stage, "op": op, "xid": 900 + batch, "at": NOW}
-    return common | {"decided_by": "producer", "settled": True, "forgotten": False} | columns
-
-
-def delay(batch: int, *, due: bool) -> dict[str, Any]:
-    return {"first_id": batch * 1024, "n": 1, "visible_at": NOW, "xid": 1, "topic_id": 1, "subscription_id": 0,
-            "attempt": 1, "due": due, "settled": True, "forgotten": False}  # fmt: skip
 
 
 def test_states_of_messages(spark: SparkSession) -> None:
@@ -57,7 +36,7 @@ def test_states_of_messages(spark: SparkSession) -> None:
     )  # fmt: skip
     found = {
         row["message_id"] // 1024: (row["state"], row["expected"], row["waiting"])
-        for row in history.messages(bodies, decisions, delayed).collect()
+        for row in messages.messages(bodies, decisions, delayed).collect()
     }
     assert found == {
         1: ("committed", True, False),
@@ -85,7 +64,7 @@ def queue_row(base: int, n: int, first_ids: list[int], starts: list[int], **colu
 
 def test_runs_become_offsets(spark: SparkSession) -> None:
     rows = frame(spark, schemas.QUEUE_ROWS, queue_row(10, 4, [1024, 5000], [0, 3]))
-    found = history.entries(rows).orderBy("queue_offset").select("queue_offset", "message_id", "attempt").collect()
+    found = messages.entries(rows).orderBy("queue_offset").select("queue_offset", "message_id", "attempt").collect()
     assert [tuple(row) for row in found] == [(10, 1024, 1), (11, 1025, 1), (12, 1026, 1), (13, 5000, 1)]
 
 
@@ -104,7 +83,7 @@ def test_runs_become_offsets(spark: SparkSession) -> None:
 def test_gaps(spark: SparkSession, rows: list[dict[str, Any]], complete: bool, told: list[str]) -> None:
     where = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 1L next_offset, 1L tail")
     topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
-    found = audits.gap(frame(spark, schemas.QUEUE_ROWS, *rows), where, topics, complete=complete)
+    found = anomalies.gap(frame(spark, schemas.QUEUE_ROWS, *rows), where, topics, complete=complete)
     evidence = sorted(row["evidence"] for row in found.collect())
     assert len(evidence) == len(told)
     assert all(line.startswith(start) for line, start in zip(evidence, told, strict=True))
@@ -113,7 +92,7 @@ def test_gaps(spark: SparkSession, rows: list[dict[str, Any]], complete: bool, t
 def test_anomalies_have_one_schema(spark: SparkSession) -> None:
     where = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 9L next_offset, 1L tail")
     topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
-    found = audits.gap(frame(spark, schemas.QUEUE_ROWS), where, topics, complete=True)
+    found = anomalies.gap(frame(spark, schemas.QUEUE_ROWS), where, topics, complete=True)
     assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in schemas.ANOMALY]
     (row,) = found.collect()
     assert (row["kind"], row["consumer_group"], row["queue_offset"]) == ("gap", "g", 1)
@@ -121,7 +100,7 @@ def test_anomalies_have_one_schema(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(("lead", "tolerance", "early"), [(1, 0, 1), (1, 5, 0), (-1, 0, 0)])
 def test_clocks_may_differ_by_the_tolerance(spark: SparkSession, lead: float, tolerance: float, early: int) -> None:
-    from mqpg.spark.audits.early import _before_the_commit, _seconds
+    from mqpg.spark.anomalies.early import _before_the_commit, _seconds
 
     applied = spark.createDataFrame(
         [("g", "t", "committed", NOW, None, NOW - timedelta(seconds=lead))],
@@ -133,9 +112,9 @@ def test_clocks_may_differ_by_the_tolerance(spark: SparkSession, lead: float, to
 
 def test_dropped_segments_explain_missing_messages(spark: SparkSession) -> None:
     found = spark.createDataFrame([(5000, 1), (9000, 1)], "message_id bigint, topic_id int")
-    known = history.messages(
+    known = messages.messages(
         frame(spark, schemas.BODIES), frame(spark, schemas.DECISIONS), frame(spark, schemas.DELAYED)
     )
     topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
-    states = history.with_state(found, known, topics, [(4096, 8191)]).orderBy("message_id").select("state").collect()
+    states = messages.with_state(found, known, topics, [(4096, 8191)]).orderBy("message_id").select("state").collect()
     assert [row["state"] for row in states] == ["expired", "missing"]

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from mqpg.spark.databases import parse_database
-from mqpg.spark.report import Report
-from mqpg.spark.snapshot import pinned
-from mqpg.spark.verdict import Verdict
+from mqpg.spark.jobs.report import Report
+from mqpg.spark.jobs.verdict import Verdict
+from mqpg.spark.read.database import parse_database
+from mqpg.spark.read.snapshot import pinned
 from tests.audit.story import Story, Trio
 
 pytestmark = pytest.mark.spark

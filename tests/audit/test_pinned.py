@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError
-from mqpg.spark.databases import jdbc_options, parse_database
-from mqpg.spark.readers import Reader, UnpinnedRead, check_pinned
-from mqpg.spark.snapshot import Snapshot, pinned
-from mqpg.spark.sources import Source
+from mqpg.spark.read.database import jdbc_options, parse_database
+from mqpg.spark.read.jdbc import Reader, UnpinnedRead, check_pinned
+from mqpg.spark.read.queries import Source
+from mqpg.spark.read.snapshot import Snapshot, pinned
 
 NUMBERS = Source("numbers", "x.id, x.n", "numbers x", StructType([StructField("n", IntegerType())]), "x.id")
 

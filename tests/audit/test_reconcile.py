@@ -21,11 +21,12 @@ from sqlalchemy import create_engine
 
 import mqpg
 from mqpg import errors, protocols
-from mqpg.spark import schemas
 from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in, unsettled
-from tests.audit.test_functions import HALF, body, decision, frame
-from tests.integration.cutting import proxy
-from tests.protocols.helpers import delivered, wait_until
+from mqpg.spark.read import schemas
+from tests.audit.small_frames import HALF, body, decision, frame
+from tests.support.business import delivered
+from tests.support.proxy import proxy
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
@@ -164,7 +165,7 @@ def test_the_command_waits_for_a_broker_that_is_away(
             assert process.stderr is not None
             assert "cannot connect" in _line(process.stderr, "cannot connect")
             between.down = False
-            wait_until(lambda: delivered(mq, "orders") == [{"final": 1}], 300)
+            eventually(lambda: delivered(mq, "orders") == [{"final": 1}], 300)
         finally:
             process.terminate()
         out, _ = process.communicate(timeout=60)

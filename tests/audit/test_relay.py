@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, text
 
 import mqpg
 from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
-from mqpg.spark.verdict import Verdict
+from mqpg.spark.jobs.verdict import Verdict
 
 pytestmark = pytest.mark.spark
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from mqpg.spark.report import Report
-from mqpg.spark.verdict import Verdict
+from mqpg.spark.jobs.report import Report
+from mqpg.spark.jobs.verdict import Verdict
 from tests.audit.story import Story
 
 pytestmark = pytest.mark.spark

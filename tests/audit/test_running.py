@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from mqpg.spark.report import Report
-from mqpg.spark.verdict import Verdict
+from mqpg.spark.jobs.report import Report
+from mqpg.spark.jobs.verdict import Verdict
 from tests.audit.story import Story, Trio
-from tests.sql.harness import eventually
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 

@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mqpg.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
-from mqpg.spark.inputs import foreign_offsets
 from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
-from mqpg.spark.report import Report
-from mqpg.spark.verdict import Verdict
+from mqpg.spark.jobs.report import Report
+from mqpg.spark.jobs.verdict import Verdict
+from mqpg.spark.read.inputs import foreign_offsets
 from tests.audit.story import Story, Trio
 
 pytestmark = pytest.mark.spark

@@ -32,7 +32,7 @@ PRINTED = {
         "mailed busy@example.org at attempt 2",
         "dead letter: bob because no address: bob",
     ],
-    "request_reply.py": ["reply: {'item': 'bolt', 'price': 40}", "nobody answers in time"],
+    "request_reply.py": ["reply: {'item': 'bolt', 'price': 40}", "no reply in time"],
     "consumer_local_database.py": ["stock: [('bolt', 70), ('nut', 80)]"],
     "relay_topic.py": ["shipped: [1]", "held back: 1", "shipped: [1, 3]"],
     "post_message.py": [

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import psycopg
 import pytest
 
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
-from tests.failures.stage import SHOP_TABLES, Stage
+from tests.failures.stage import SHOP_TABLES, CrashingStage, Stage
 from tests.failures.zygote import Zygote
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
@@ -58,19 +57,6 @@ def stage(stage_dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
         made.consistent()
     finally:
         made.close()
-
-
-@dataclass(frozen=True, slots=True)
-class CrashingStage:
-    """A stage on a server that can be crashed."""
-
-    stage: Stage
-    server: EmbeddedServer
-
-    def crash(self) -> None:
-        """Immediate shutdown (no checkpoint, like a loss of power to the process) and start."""
-        self.server.restart("immediate")
-        self.stage.reconnect()
 
 
 @pytest.fixture(scope="session")

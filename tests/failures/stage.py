@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -16,14 +17,16 @@ from sqlalchemy import NullPool, create_engine
 
 import mqpg
 from mqpg.dsn import to_sqlalchemy
+from mqpg.embedded import EmbeddedServer
 from mqpg.workers.compensator import Compensator
 from mqpg.workers.worker import Options
 from tests.failures.actors import SALE
 from tests.failures.zygote import Zygote
-from tests.integration.cutting import Proxy, proxy
-from tests.sql.harness import HOT_TABLES, Broker, Session, eventually, positions
+from tests.support.broker import HOT_TABLES, Broker, Session, positions
+from tests.support.proxy import Proxy, proxy
+from tests.support.waiting import eventually
 
-__all__ = ["SHOP_TABLES", "Stage"]
+__all__ = ["SHOP_TABLES", "CrashingStage", "Stage", "expire", "message_id"]
 
 SHOP_TABLES = "create table if not exists sale (id int primary key); create table if not exists effect (id int)"
 
@@ -288,3 +291,30 @@ where t.name = %s and (l.kind = 'd' or exists (
 def message_id(handle: str) -> int:
     """The message that a handle names."""
     return int(handle.split(".")[2])
+
+
+def expire(stage: Stage, handle: str) -> None:
+    """Drop the segment that the half is in: its topic's retention has passed."""
+    stage.sql.execute("update mqpg.settings set value = '0 s' where name in ('op_log_keep', 'segment_age')")
+    stage.sql.execute("update mqpg.topic set retention = '0 s'")
+    batch = int(handle.split(".")[2]) // 1024
+
+    def dropped() -> bool:
+        stage.sql.call("keep")
+        found = stage.sql.scalar("select count(*) from mqpg.commit_log where batch_id = %s", batch)
+        return bool(found == 0)
+
+    eventually(dropped, timeout=20, interval=0.05)
+
+
+@dataclass(frozen=True, slots=True)
+class CrashingStage:
+    """A stage on a server that can be crashed."""
+
+    stage: Stage
+    server: EmbeddedServer
+
+    def crash(self) -> None:
+        """Immediate shutdown (no checkpoint, like a loss of power to the process) and start."""
+        self.server.restart("immediate")
+        self.stage.reconnect()

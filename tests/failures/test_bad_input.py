@@ -14,7 +14,8 @@ import pytest
 import mqpg
 from mqpg import errors
 from tests.failures.stage import SALE, Stage
-from tests.sql.harness import eventually, positions, seconds
+from tests.support.broker import positions, seconds
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 import mqpg
 from mqpg import errors
 from tests.failures.actors import EFFECT
-from tests.failures.conftest import CrashingStage
-from tests.failures.stage import SALE, Stage, message_id
-from tests.sql.harness import eventually, positions, seconds
+from tests.failures.stage import SALE, CrashingStage, Stage, message_id
+from tests.support.broker import positions, seconds
+from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.transactional"
 

@@ -16,8 +16,9 @@ from psycopg.conninfo import make_conninfo
 import mqpg
 from mqpg import errors
 from tests.failures.stage import SALE, Stage
-from tests.integration.cutting import Proxy, proxy
-from tests.sql.harness import Broker, eventually
+from tests.support.broker import Broker
+from tests.support.proxy import Proxy, proxy
+from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.outbox"
 NOW = timedelta(0)

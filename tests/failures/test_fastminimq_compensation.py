@@ -13,7 +13,7 @@ import pytest
 
 import mqpg
 from tests.failures.stage import SALE, Stage
-from tests.sql.harness import eventually
+from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.outbox"
 NOW = timedelta(0)

@@ -16,9 +16,9 @@ import pytest
 
 import mqpg
 from mqpg import errors
-from tests.failures.conftest import CrashingStage
-from tests.failures.stage import SALE, Stage
-from tests.sql.harness import eventually, refused, seconds
+from tests.failures.stage import SALE, CrashingStage, Stage, expire
+from tests.support.broker import refused, seconds
+from tests.support.waiting import eventually
 
 EXECUTE = "psycopg:Connection.execute"  # sell_here: 1 prepare, 2 local_begin, 3 insert, 4 commit or rollback
 
@@ -96,7 +96,7 @@ def test_1_2_6_producer_dies_before_it_confirmed_the_op_log(here: Stage, fail: b
     ("when", "step"),
     [
         ("before", "mqpg.workers.checker:LedgerChecker._settle"),
-        ("after", "mqpg:Ledger.look"),
+        ("after", "mqpg:Ledger.look_up"),
         ("after", "mqpg.workers.checker:LedgerChecker._settle"),
     ],
     ids=["A read", "B asked", "C decided"],
@@ -333,17 +333,3 @@ def _sell_late(local: Any, handle: str) -> None:
     with local.transaction():
         local.call("local_begin", handle)
         local.execute("insert into sale values (1)")
-
-
-def expire(stage: Stage, handle: str) -> None:
-    """Drop the segment that the half is in: its topic's retention has passed."""
-    stage.sql.execute("update mqpg.settings set value = '0 s' where name in ('op_log_keep', 'segment_age')")
-    stage.sql.execute("update mqpg.topic set retention = '0 s'")
-    batch = int(handle.split(".")[2]) // 1024
-
-    def dropped() -> bool:
-        stage.sql.call("keep")
-        found = stage.sql.scalar("select count(*) from mqpg.commit_log where batch_id = %s", batch)
-        return bool(found == 0)
-
-    eventually(dropped, timeout=20, interval=0.05)

@@ -15,7 +15,7 @@ import mqpg
 from mqpg import errors
 from tests.failures.actors import do_business, look_up
 from tests.failures.stage import Stage
-from tests.sql.harness import eventually
+from tests.support.waiting import eventually
 
 POSTING = "mqpg._sync.producer.post_message"
 IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}

@@ -17,11 +17,10 @@ import pytest
 
 import mqpg
 from mqpg import errors
-from tests.failures.conftest import CrashingStage
-from tests.failures.stage import SALE, Stage
-from tests.failures.test_mns import expire
-from tests.integration.cutting import Proxy
-from tests.sql.harness import cut_off, eventually, refused, seconds
+from tests.failures.stage import SALE, CrashingStage, Stage, expire
+from tests.support.broker import cut_off, refused, seconds
+from tests.support.proxy import Proxy
+from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.transactional"
 IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}

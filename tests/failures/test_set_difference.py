@@ -15,9 +15,9 @@ import pytest
 
 import mqpg
 from mqpg import errors
-from tests.failures.conftest import CrashingStage
-from tests.failures.stage import SALE, Stage, message_id
-from tests.sql.harness import eventually, refused
+from tests.failures.stage import SALE, CrashingStage, Stage, message_id
+from tests.support.broker import refused
+from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.transactional"
 IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}

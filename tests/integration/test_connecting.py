@@ -13,7 +13,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import mqpg
 from mqpg import errors
 from tests.fixtures.databases import OwnServer
-from tests.integration.cutting import Proxy, proxy
+from tests.support.proxy import Proxy, proxy
 
 
 def lag(mq: mqpg.Client) -> int:

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, create_engine, event, text
 
 import mqpg
 from mqpg import errors
-from tests.integration.crash import crash_at
+from tests.support.crash import crash_at
 
 INSERT = text("insert into business (id) values (:id)")
 

@@ -13,7 +13,8 @@ import pytest
 import mqpg
 from mqpg import errors
 from tests.fixtures.databases import OwnServer
-from tests.integration.consuming import drain, eventually, ids_of, running, send
+from tests.support.consuming import drain, ids_of, running, send
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import mqpg
-from tests.integration.consuming import drain, send
+from tests.support.consuming import drain, send
 
 DELAYS: list[Any] = [-1, -0.01, timedelta(seconds=-1), "-1 s", "soon", float("nan"), 1e300, "200 years"]
 

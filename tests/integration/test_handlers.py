@@ -17,7 +17,8 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 import mqpg
 from mqpg import errors
-from tests.integration.consuming import drain, eventually, ids_of, running, send
+from tests.support.consuming import drain, ids_of, running, send
+from tests.support.waiting import eventually
 
 INSERT = text("insert into business (id) values (:id)")
 

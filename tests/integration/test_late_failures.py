@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import Session
 
 import mqpg
-from tests.integration.consuming import drain, send
+from tests.support.consuming import drain, send
 
 PARENT = "create table parent (id int primary key)"
 CHILD = "create table child (id int, parent_id int references parent deferrable initially deferred)"

@@ -12,7 +12,8 @@ from sqlalchemy import create_engine, text
 
 import mqpg
 from mqpg import errors
-from tests.integration.consuming import drain, eventually, running, send
+from tests.support.consuming import drain, running, send
+from tests.support.waiting import eventually
 
 INSERT = text("insert into business (id) values (:id)")
 

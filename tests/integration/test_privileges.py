@@ -17,7 +17,7 @@ from sqlalchemy import Engine, create_engine
 import mqpg
 from mqpg.dsn import to_sqlalchemy
 from mqpg.workers.heartbeat import Heartbeat
-from tests.sql.harness import eventually
+from tests.support.waiting import eventually
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 

@@ -19,7 +19,7 @@ import mqpg
 from mqpg import errors
 from mqpg._tables import ledger as ledger_table
 from mqpg.dsn import to_sqlalchemy
-from tests.integration.cutting import proxy
+from tests.support.proxy import proxy
 
 INSERT = text("insert into business (id) values (:id)")
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 import mqpg
-from tests.integration.crash import crash_at
+from tests.support.crash import crash_at
 
 STEPS = [
     ("before", "prepare_half", False),

@@ -12,8 +12,9 @@ import pytest
 
 import mqpg
 from mqpg import errors
-from tests.integration.consuming import drain, eventually, running
-from tests.integration.crash import crash_at
+from tests.support.consuming import drain, running
+from tests.support.crash import crash_at
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

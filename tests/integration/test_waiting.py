@@ -15,8 +15,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 import mqpg
 from mqpg import errors
 from tests.fixtures.databases import OwnServer
-from tests.integration.consuming import eventually, running
-from tests.integration.cutting import Proxy
+from tests.support.consuming import running
+from tests.support.proxy import Proxy
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

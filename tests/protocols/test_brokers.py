@@ -21,7 +21,8 @@ from sqlalchemy import Engine
 import mqpg
 from mqpg import errors, migrate, protocols
 from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
-from tests.protocols.helpers import INSERT, business, delivered, rows, wait_until
+from tests.support.business import INSERT, business, delivered, rows
+from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)
 QUICK = {"pool_timeout": 0.5, "retry_timeout": 0.5, "connect_timeout": 2}
@@ -121,7 +122,7 @@ def test_a_broken_broker_is_left_out_and_tried_again(
     assert 1 <= caplog.text.count("is left alone for") <= 3  # not each time
     sites[0].start()
     numbers = itertools.count(20)
-    wait_until(lambda: send(producer, next(numbers)).handle.startswith(sites[0].broker_id))
+    eventually(lambda: send(producer, next(numbers)).handle.startswith(sites[0].broker_id))
     first, second = (site.delivered() for site in sites)
     assert len([number for number in first if number >= 20]) == 1
     assert sorted(first + second) == [1, 2, *range(10, 16), *range(20, next(numbers))]
@@ -144,7 +145,7 @@ def test_after_the_local_commit_there_is_no_failover(
         assert mq.commit(tx.handle) is mqpg.Outcome.UNKNOWN
         assert mq.half_states([tx.handle])[0].state == "unknown"
     home.start()
-    wait_until(lambda: producer.recover(older_than=AT_ONCE) == 1)
+    eventually(lambda: producer.recover(older_than=AT_ONCE) == 1)
     assert (home.delivered(), other.delivered()) == ([1], [])
 
 
@@ -176,7 +177,7 @@ def test_failover_before_the_local_transaction_leaves_nothing_visible(
     broken.start()
     assert broken.undecided() == 1
     with mqpg.connect(broken.dsn) as mq:
-        wait_until(lambda: bool(due := mq.due_checks("shop")) and due[0].handle == first[0][1])
+        eventually(lambda: bool(due := mq.due_checks("shop")) and due[0].handle == first[0][1])
         assert producer.ledger.verdict(first[0][1]) is mqpg.Verdict.ROLLBACK
         assert mq.rollback(first[0][1]) is mqpg.Outcome.ROLLED_BACK
     assert (broken.delivered(), other.delivered()) == ([], [1])
@@ -212,20 +213,20 @@ def test_a_crash_in_the_middle_of_many_producers(
     threads = [threading.Thread(target=produce, args=(start,)) for start in (1000, 3000)]
     for thread in threads:
         thread.start()
-    wait_until(lambda: len(done) > 10)
+    eventually(lambda: len(done) > 10)
     sites[0].crash()
     reached = len(done)
-    wait_until(lambda: len(done) > reached + 10)
+    eventually(lambda: len(done) > reached + 10)
     sites[0].start()
     reached = len(done)
-    wait_until(lambda: len(done) > reached + 10)
+    eventually(lambda: len(done) > reached + 10)
     sites[1].crash()
-    wait_until(lambda: len(done) > reached + 20)
+    eventually(lambda: len(done) > reached + 20)
     sites[1].start()
     stop.set()
     for thread in threads:
         thread.join(30)
-    wait_until(lambda: producer.recover(older_than=AT_ONCE) == 0 and not producer.ledger.open_rows())
+    eventually(lambda: producer.recover(older_than=AT_ONCE) == 0 and not producer.ledger.open_rows())
     found = sites[0].delivered() + sites[1].delivered()
     assert sorted(found) == business(sqlite)
 
@@ -248,7 +249,7 @@ def test_the_outbox_stays_with_the_broker_of_its_row(
     assert producer.recover(older_than=AT_ONCE) == 0
     sites[0].start()
     time.sleep(0.6)
-    wait_until(lambda: producer.recover(older_than=AT_ONCE) > 0)
+    eventually(lambda: producer.recover(older_than=AT_ONCE) > 0)
     assert rows(sqlite, "mqpg_outbox") == 0
     found = sites[0].delivered() + sites[1].delivered()
     assert sorted(found) == [*range(4), *range(10, 14), 20]
@@ -260,7 +261,7 @@ def test_post_takes_a_broker_that_answers(brokers: protocols.Brokers, sites: lis
     for number in range(4):
         assert producer.post("orders", number, lambda handle: "success").outcome is mqpg.Outcome.COMMITTED
     producer.post("orders", 4, lambda handle: "wait")
-    wait_until(lambda: producer.answer() == 1)
+    eventually(lambda: producer.answer() == 1)
     sites[1].start()
     assert (sites[0].delivered(), sites[1].delivered()) == ([0, 1, 2, 3, 4], [])
 
@@ -281,7 +282,7 @@ def test_reconciliation_asks_each_handle_s_own_broker(
         hits.extend(reconciler.step())
         return bool(hits)
 
-    wait_until(resumed)
+    eventually(resumed)
     assert len(hits) == 2
     assert {hit.handle for hit in hits} < set(handles)
     assert sorted(sites[0].delivered() + sites[1].delivered()) == [0, 1, 2, 3]

@@ -14,7 +14,9 @@ from sqlalchemy import Engine
 
 import mqpg
 from mqpg import errors
-from tests.protocols.helpers import INSERT, business, delivered, die_at, killed, wait_until
+from tests.support.business import INSERT, business, delivered
+from tests.support.killing import die_at, killed
+from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)
 
@@ -74,7 +76,7 @@ def test_they_become_visible_together(producer: mqpg.TransactionalProducer, mq: 
         with producer.transaction("orders", number) as tx:
             tx.add("invoices", number)
             tx.add("mails", number)
-    wait_until(lambda: sum(map(int, seen)) == 90)  # type: ignore[arg-type]
+    eventually(lambda: sum(map(int, seen)) == 90)  # type: ignore[arg-type]
     stop.set()
     thread.join()
     assert all(found % 3 == 0 for found in seen)  # type: ignore[operator]
@@ -170,7 +172,7 @@ def test_killed_producer(
                 mq.rollback(due.handle)
             return conn.execute("select from mqpg.half_pending").fetchone() is None
 
-        wait_until(nothing_left)
+        eventually(nothing_left)
     assert business(sqlite) == ([1] if done else [])
     assert everything(mq, topics) == ([[1], [2], []] if done else [[], [], []])
 
@@ -183,7 +185,7 @@ def test_delayed_transactional_messages(
         tx.add("invoices", "at once")
         time.sleep(0.5)
     assert everything(mq, topics) == [[], ["at once"], []]
-    wait_until(lambda: delivered(mq, "orders") == ["late"])
+    eventually(lambda: delivered(mq, "orders") == ["late"])
 
 
 def test_order_of_a_key_with_transactions(

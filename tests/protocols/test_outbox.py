@@ -15,8 +15,10 @@ from sqlalchemy.orm import Session
 
 import mqpg
 from mqpg import errors, protocols
-from tests.integration.cutting import proxy
-from tests.protocols.helpers import INSERT, business, delivered, die_at, killed, rows, wait_until
+from tests.support.business import INSERT, business, delivered, rows
+from tests.support.killing import die_at, killed
+from tests.support.proxy import proxy
+from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)
 
@@ -318,7 +320,7 @@ def test_recoveries_at_once_double_nothing(mq: mqpg.Client, orders: str, engine:
         thread.start()
     for thread in threads:
         thread.join(30)
-    wait_until(lambda: producer.recover(older_than=AT_ONCE) == 0 and not rows(engine, "mqpg_outbox"))
+    eventually(lambda: producer.recover(older_than=AT_ONCE) == 0 and not rows(engine, "mqpg_outbox"))
     assert sorted(delivered(mq, orders)) == list(range(30))
 
 

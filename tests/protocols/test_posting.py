@@ -13,8 +13,10 @@ from sqlalchemy import Engine
 
 import mqpg
 from mqpg import errors, protocols
-from tests.integration.cutting import proxy
-from tests.protocols.helpers import INSERT, business, delivered, die_at, killed, wait_until
+from tests.support.business import INSERT, business, delivered
+from tests.support.killing import die_at, killed
+from tests.support.proxy import proxy
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_wait_is_asked_again_until_it_is_known(mq: mqpg.Client, dsn: str, orders
     posted = producer.post(orders, 1, lambda handle: "wait")
     assert (posted.result, posted.outcome) == ("wait", None)
     assert delivered(mq, orders) == []
-    wait_until(lambda: bool(producer.answer()) and not results)
+    eventually(lambda: bool(producer.answer()) and not results)
     assert asked == [1, 1, 1]  # waiting counts no check
     assert (delivered(mq, orders), pending(mq, dsn)) == ([1], 0)
 
@@ -100,7 +102,7 @@ def test_stored_but_the_answer_is_lost(mq: mqpg.Client, dsn: str, orders: str, s
         protocols.PostProducer(cut, group="shop").post(orders, 1, booking(sqlite, 1))
     assert pending(mq, dsn) == 1
     producer = protocols.PostProducer(mq, group="shop", check=booked(sqlite))
-    wait_until(lambda: bool(producer.answer()))
+    eventually(lambda: bool(producer.answer()))
     assert (business(sqlite), delivered(mq, orders), pending(mq, dsn)) == ([], [], 0)
 
 
@@ -133,7 +135,7 @@ def test_killed_application(
         producer.answer()
         return pending(mq, dsn) == 0
 
-    wait_until(settled)
+    eventually(settled)
     assert (business(sqlite), delivered(mq, orders)) == (done, sent)
 
 
@@ -152,7 +154,7 @@ def test_a_callback_that_raises_or_says_nothing_leaves_it_open(
     with pytest.raises(errors.InvalidArgument, match="success, failure or wait, not None"):
         producer.post(orders, 2, lambda handle: None)
     assert pending(mq, dsn) == 2
-    wait_until(lambda: producer.answer() == 0 and pending(mq, dsn) == 0)
+    eventually(lambda: producer.answer() == 0 and pending(mq, dsn) == 0)
     assert delivered(mq, orders) == [1]
 
 
@@ -174,7 +176,7 @@ def test_a_check_that_raises_is_asked_again(
         producer.answer(lease="10 ms")
         return not answers
 
-    wait_until(answered)
+    eventually(answered)
     assert delivered(mq, orders) == [1]
     assert caplog.text.count("it is asked again") == 2
 
@@ -208,7 +210,7 @@ def test_a_check_reaches_the_group_that_sent(mq: mqpg.Client, orders: str) -> No
             producer.answer()
         return sum(map(len, asked.values())) == 4
 
-    wait_until(all_asked)
+    eventually(all_asked)
     assert sorted(map(str, asked["left"])) == ["{'left': 1}", "{'left': 3}"]
     assert sorted(map(str, asked["right"])) == ["{'right': 0}", "{'right': 2}"]
 
@@ -219,7 +221,7 @@ def test_the_loop_answers_until_it_is_stopped(mq: mqpg.Client, dsn: str, orders:
     thread = threading.Thread(target=producer.run_answers, args=(stop, 0.02))
     thread.start()
     producer.post(orders, 1, lambda handle: "wait")
-    wait_until(lambda: pending(mq, dsn) == 0)
+    eventually(lambda: pending(mq, dsn) == 0)
     stop.set()
     thread.join(10)
     assert delivered(mq, orders) == [1]

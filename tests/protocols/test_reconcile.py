@@ -14,8 +14,9 @@ from sqlalchemy import Engine, create_engine, make_url, text
 
 import mqpg
 from mqpg import errors, protocols
-from tests.integration.cutting import proxy
-from tests.protocols.helpers import INSERT, business, delivered, wait_until
+from tests.support.business import INSERT, business, delivered
+from tests.support.proxy import proxy
+from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)
 
@@ -88,7 +89,7 @@ def test_parked_halves_are_settled_too(mq: mqpg.Client, dsn: str, db: psycopg.Co
         mq.due_checks("hasty", lease="10 ms")
         return bool(mq.half_states([handle])[0].parked)
 
-    wait_until(parked)
+    eventually(parked)
     assert [hit.outcome for hit in mq.reconcile(0)] == [mqpg.Outcome.COMMITTED]
     assert delivered(mq, orders) == [1]
 
@@ -211,7 +212,7 @@ def test_suspended_while_the_broker_is_away_and_resumed(
             time.sleep(0.3)
             assert delivered(mq, "orders") == []
             between.down = False
-            wait_until(lambda: delivered(mq, "orders") == [{"final": 1}])
+            eventually(lambda: delivered(mq, "orders") == [{"final": 1}])
             stop.set()
             thread.join(10)
 
@@ -240,7 +241,7 @@ def test_suspended_while_the_ledger_is_away_and_resumed(
         assert thread.is_alive()
         assert delivered(mq, orders) == []
         between.down = False
-        wait_until(lambda: delivered(mq, orders) == [{"final": 1}])
+        eventually(lambda: delivered(mq, orders) == [{"final": 1}])
         stop.set()
         thread.join(10)
         assert business(ledger) == [1]

@@ -13,7 +13,9 @@ from sqlalchemy import Engine, text
 
 import mqpg
 from mqpg import errors
-from tests.protocols.helpers import INSERT, business, die_at, killed, rows, wait_until
+from tests.support.business import INSERT, business, rows
+from tests.support.killing import die_at, killed
+from tests.support.waiting import eventually
 
 PHASES = "select headers ->> 'mqpg-phase', payload from mqpg.fetch('relayed', 0, 0, 1000)"
 
@@ -109,7 +111,7 @@ def test_final_payload_delay_and_batches(mq: mqpg.Client, db: psycopg.Connection
     expected = [("prepare", "a"), ("prepare", "b"), ("prepare", "c"), ("commit", "a"), ("commit", "B"), ("commit", "c")]
     assert phases(db, mq) == [*expected, ("prepare", "late")]
     assert db.execute("select payload from mqpg.fetch('normal', 0, 0, 10)").fetchall() == [("N",)]
-    wait_until(lambda: len(phases(db, mq)) == 8)
+    eventually(lambda: len(phases(db, mq)) == 8)
     assert phases(db, mq)[-1] == ("commit", "LATE")
 
 
@@ -120,7 +122,7 @@ def test_check_back_decides_relayed_halves_too(mq: mqpg.Client, dsn: str, db: ps
     with psycopg.connect(dsn) as conn:
         mq.local_begin(done, conn=conn)
     time.sleep(0.05)
-    wait_until(lambda: mq.compensate() == 0 and db.execute("select from mqpg.half_pending").fetchone() is None)
+    eventually(lambda: mq.compensate() == 0 and db.execute("select from mqpg.half_pending").fetchone() is None)
     assert sorted(phases(db, mq), key=str) == [
         ("commit", "done"), ("prepare", "done"), ("prepare", "never"), ("rollback", None),
     ]  # fmt: skip
@@ -195,7 +197,7 @@ def test_a_commit_whose_effect_fails_comes_again(mq: mqpg.Client, relayed: str, 
         drain(consumer, mq)
         return business(engine) == [1, 2]
 
-    wait_until(applied)
+    eventually(applied)
     assert rows(engine, "mqpg_prepared") == 0
     consumer.close()
 
@@ -346,7 +348,7 @@ def test_producers_and_a_consumer_at_once(mq: mqpg.Client, engine: Engine) -> No
         drain(consumer, mq)
         return business(engine) == wanted
 
-    wait_until(all_there)
+    eventually(all_there)
     for thread in threads:
         thread.join()
     consumer.close()

@@ -13,7 +13,7 @@ import pytest
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.fixtures.server import Server
-from tests.sql.harness import Broker, Session
+from tests.support.broker import Broker, Session
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,8 @@ import pytest
 
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
-from tests.sql.harness import Broker, Session, eventually, positions, refused, seconds
+from tests.support.broker import Broker, Session, positions, refused, seconds
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

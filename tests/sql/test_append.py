@@ -5,7 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, messages_by_queue, positions, refused, seconds
+from tests.support.broker import Broker, Session, messages_by_queue, positions, refused, seconds
+from tests.support.waiting import eventually
 
 
 def ticks(mq: Session) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
-from tests.sql.harness import Broker, Session, refused
+from tests.support.broker import Broker, Session, refused
 
 BAD_NAMES = ["", " ", "a b", "é", "-a", ".a", "_a", "a" * 128, "a\n", "a;drop", "a/b", "a'"]
 GOOD_NAMES = ["a", "9", "A.b_c-D", "a" * 127, "select", "null", "a--b", "x.y.z"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Session, refused, seconds
+from tests.support.broker import Session, refused, seconds
 
 
 def subscribe(mq: Session, policy: str, **settings: Any) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.waiting import eventually
 
 LEASE = seconds(0.1)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tests.sql.harness import Broker, Session, eventually, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.waiting import eventually
 
 
 def orphans(mq: Session) -> list[tuple[str, int, int]]:

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, refused, seconds
-from tests.sql.mutation import mutate
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.mutation import mutate
+from tests.support.waiting import eventually
 
 
 def send(mq: Session, payload: Any, topic: str = "one", **named: Any) -> int:

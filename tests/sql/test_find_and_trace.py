@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, positions, refused, seconds
+from tests.support.broker import Broker, Session, positions, refused, seconds
+from tests.support.waiting import eventually
 
 
 def found(mq: Session, key: str = "k", topic: str = "one") -> list[tuple[Any, ...]]:

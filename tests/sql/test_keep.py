@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, positions, refused, seconds
+from tests.support.broker import Broker, Session, positions, refused, seconds
+from tests.support.retention import aged, dropped, gone, keep, partitions, payloads, retain, roll
+from tests.support.waiting import eventually
 
 
 @pytest.fixture
@@ -23,75 +25,6 @@ def brisk(mq: Session) -> Session:
     mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
     retain(mq, "0 s")
     return mq
-
-
-def retain(mq: Session, retention: str, topic: str | None = None) -> None:
-    mq.execute("update mqpg.topic set retention = %s::interval where name = coalesce(%s, name)", retention, topic)
-    # or a half may not be prepared
-    mq.execute("update mqpg.producer_group set check_after = least('60 s', %s::interval)", retention)
-
-
-def age(mq: Session, value: str) -> None:
-    """The age at which segments and cursor slots are closed."""
-    mq.execute("update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", value)
-
-
-def keep(mq: Session, passes: int = 30) -> list[tuple[str, str, int | None, str]]:
-    """Passes until one does nothing new; all that was reported."""
-    reported: list[tuple[str, str, int | None, str]] = []
-    for _ in range(passes):
-        rows = [tuple(row) for row in mq.call("keep")]
-        reported += rows
-        if all(row[0] in ("pinned", "blocked") for row in rows):
-            return reported
-    return reported
-
-
-def aged(mq: Session) -> list[tuple[str, str, int | None, str]]:
-    """One pass for which everything in use is old enough to be closed."""
-    age(mq, "0 s")
-    reported = [tuple(row) for row in mq.call("keep")]
-    age(mq, "6 hours")
-    return reported
-
-
-def roll(mq: Session, *, closes: bool = True) -> list[tuple[str, str, int | None, str]]:
-    """Close what is in use now, and drop what may go. What is closed waits for every transaction of the server."""
-    reported = aged(mq) + keep(mq)
-    while closes and any(row[:2] == ("opened", "log") for row in reported):
-        opened = max(row[2] or 0 for row in reported if row[:2] == ("opened", "log"))
-        if any(row[:3] == ("closed", "log", opened - 1) for row in reported):
-            break
-        time.sleep(0.05)
-        reported += keep(mq)
-    return reported
-
-
-def dropped(reported: list[Any]) -> set[str]:
-    return {row[3].split(",")[0] for row in reported if row[0] == "dropped"}
-
-
-def gone(mq: Session, tables: set[str], reported: list[Any]) -> None:
-    """These were dropped, or are by further passes: a pass gives up after 100 ms where somebody is in the way."""
-    left = tables - dropped(reported)
-
-    def done() -> bool:
-        left.difference_update(dropped(keep(mq)))
-        return not left
-
-    eventually(lambda: not left or done(), timeout=30, interval=0.05)
-
-
-def partitions(mq: Session, parent: str) -> set[str]:
-    rows = mq.rows(
-        "select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid where i.inhparent = %s::regclass",
-        f"mqpg.{parent}",
-    )
-    return {row.relname for row in rows}
-
-
-def payloads(rows: list[Any]) -> list[Any]:
-    return [row.payload for row in rows]
 
 
 # making

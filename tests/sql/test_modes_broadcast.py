@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.waiting import eventually
 
 # what is done to all members of a group
 CHANGES: dict[str, tuple[object, ...]] = {

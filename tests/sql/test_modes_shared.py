@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.waiting import eventually
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sql.harness import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
 
 
 def test_a_paused_subscription_gets_nothing_and_others_do(mq: Session) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sql.harness import Session
+from tests.support.broker import Session
 
 
 def test_functions_that_do_without_sequential_scans_do_without_jit(mq: Session) -> None:

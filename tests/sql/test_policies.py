@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.sql.harness import Broker, Session, refused, seconds
-from tests.sql.test_keep import dropped, gone, keep, payloads, retain, roll
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.retention import dropped, gone, keep, payloads, retain, roll
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.sql.harness import Session
+from tests.support.broker import Session
 
 LEVELS = ("jobs.high", "jobs.normal", "jobs.low")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.sql.harness import Session, refused, seconds
+from tests.support.broker import Session, refused, seconds
 
 
 def ready(mq: Session, *args: Any, group: str = "g") -> dict[str, int]:

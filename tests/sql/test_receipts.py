@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
 
 Action = Callable[[Session, str, int], object]
 

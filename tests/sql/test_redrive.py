@@ -8,7 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.waiting import eventually
 
 
 def bury(mq: Session, payloads: list[str], *, group: str = "strict", topic: str = "one", **named: object) -> list[int]:

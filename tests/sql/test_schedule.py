@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from tests.sql.harness import Session, eventually, refused, seconds
+from tests.support.broker import Session, refused, seconds
+from tests.support.waiting import eventually
 
 
 def reads(mq: Session, call: str) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
 
 
 def fill(mq: Session, n: int, *, topic: str = "one", pause: float = 0.0) -> list[Any]:

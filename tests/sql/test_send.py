@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tests.sql.harness import (
-    Broker,
-    Session,
-    eventually,
-    messages_by_queue,
-    positions,
-    refused,
-    seconds,
-)
+from tests.support.broker import Broker, Session, messages_by_queue, positions, refused, seconds
+from tests.support.waiting import eventually
 
 KIB = 1024
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.waiting import eventually
 
 
 def delivered(mq: Session, topic: str = "one") -> list[Any]:

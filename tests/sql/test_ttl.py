@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.sql.harness import Session, eventually, seconds
+from tests.support.broker import Session, seconds
+from tests.support.waiting import eventually
 
 
 def age(mq: Session) -> None:

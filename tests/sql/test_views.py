@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, seconds
+from tests.support.broker import Broker, Session, seconds
 
 COLUMNS = {
     "topics": "topic kind queues retention paused",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from tests.sql.harness import Session, eventually, seconds
+from tests.support.broker import Session, seconds
+from tests.support.waiting import eventually
 
 
 def story(mq: Session, message_id: int) -> list[str]:

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
-from tests.sql.harness import Session
 from tests.stateful.machine import LOCKED, PARTIES, Base
 from tests.stateful.model import Item, Message, Span, Tx
+from tests.support.broker import Session
 
 __all__ = ["Appender"]
 

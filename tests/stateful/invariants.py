@@ -9,10 +9,11 @@ from typing import Any
 
 from hypothesis.stateful import invariant
 
-from tests.sql.harness import HOT_TABLES, eventually, tolerating
 from tests.stateful.appender import Appender, appended
 from tests.stateful.machine import Base
 from tests.stateful.model import Lane, Sub
+from tests.support.broker import HOT_TABLES, tolerating
+from tests.support.waiting import eventually
 
 __all__ = ["Invariants"]
 

@@ -14,9 +14,9 @@ import hypothesis.errors
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine
 
-from tests.sql.harness import Broker, Session, seconds
 from tests.stateful.model import Model, Tx
 from tests.stateful.parties import Party, Refused
+from tests.support.broker import Broker, Session, seconds
 
 __all__ = ["Base", "DELAYS", "KEYS", "PARTIES", "QUEUES", "delayed", "handles", "receipts"]
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import psycopg
 
-from tests.sql.harness import Broker, Session, eventually
 from tests.stateful.model import Tx
+from tests.support.broker import Broker, Session
+from tests.support.waiting import eventually
 
 __all__ = ["Party", "Refused", "serve"]
 

@@ -17,12 +17,12 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.fixtures.databases import Databases, OwnServer
 from tests.fixtures.server import Server
-from tests.sql.harness import Broker, seconds
 from tests.stateful.admin import Admin
 from tests.stateful.checks import MAX_CHECKS, Checks
 from tests.stateful.crashes import Crashes, ServerCrashes
 from tests.stateful.invariants import rewritten
 from tests.stateful.machine import Base
+from tests.support.broker import Broker, seconds
 
 EXAMPLES = int(os.environ.get("MQPG_STATEFUL_EXAMPLES", "80"))
 STEPS = int(os.environ.get("MQPG_STATEFUL_STEPS", "50"))

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from benchmarks.cells import CELLS, Kind, choose, quick
-from benchmarks.page import Outcome
-from benchmarks.payload import documents
-from benchmarks.report import Run, check_ranges, collect, ratio, reached, spread
-from benchmarks.sides.base import runs
-from benchmarks.targets import TARGETS, Target
+from mqpg.bench.cells import CELLS, Kind, choose, quick
+from mqpg.bench.page import Outcome
+from mqpg.bench.payload import documents
+from mqpg.bench.report import Run, check_ranges, collect, ratio, reached, spread
+from mqpg.bench.sides.base import runs
+from mqpg.bench.targets import TARGETS, Target
 
 
 def run(cell: str, side: str, rate: float, round_no: int = 1, problems: tuple[str, ...] = ()) -> Run:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (".", "docs", "docs/protocols", "examples", "examples/demo", "proof", "benchmarks", "spark", "sql", "workers")
+FOLDERS = (".", "docs", "docs/protocols", "examples", "proof", "spark", "sql", "workers")
 PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
 
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.processes import Processes
+from tests.support.processes import Processes
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ import psutil
 import psycopg
 import pytest
 
-from tests.workers.processes import Processes, eventually, workers
+from tests.support.processes import Processes, workers
+from tests.support.waiting import eventually
 
 Connection = psycopg.Connection[Any]
 

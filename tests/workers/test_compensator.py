@@ -10,8 +10,9 @@ import psycopg
 import pytest
 
 import mqpg
-from tests.workers.ledgers import Outside, mariadb_ledger, postgresql_ledger, sqlite_ledger
-from tests.workers.processes import Process, Processes, eventually, workers
+from tests.support.ledgers import Outside, mariadb_ledger, postgresql_ledger, sqlite_ledger
+from tests.support.processes import Process, Processes, workers
+from tests.support.waiting import eventually
 
 Connection = psycopg.Connection[Any]
 

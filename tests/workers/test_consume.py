@@ -14,7 +14,8 @@ import pytest
 
 from mqpg.errors import ConfigurationError
 from mqpg.workers.consume import load, parse_queues
-from tests.workers.processes import Process, Processes, eventually, workers
+from tests.support.processes import Process, Processes, workers
+from tests.support.waiting import eventually
 
 Connection = psycopg.Connection[Any]
 

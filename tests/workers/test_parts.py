@@ -11,16 +11,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from mqpg._append_pace import AppendPace
+from mqpg._stop_signals import stop_on_eof, stop_on_signals
 from mqpg.errors import ConfigurationError
-from mqpg.workers.appender import Pace
 from mqpg.workers.logs import LogFormat, configure
 from mqpg.workers.session import Backoff
-from mqpg.workers.signals import stop_on_eof, stop_on_signals
 from mqpg.workers.targets import find_url, parse_ledgers, to_environment
 
 
 def test_pace_is_none_with_work_and_grows_to_the_limit_without() -> None:
-    pace = Pace(least=0.001, most=0.05)
+    pace = AppendPace(least=0.001, most=0.05)
     pauses = [pace.after(0) for _ in range(20)]
     assert pauses[0] == 0.001
     assert pauses == sorted(pauses)
@@ -29,7 +29,7 @@ def test_pace_is_none_with_work_and_grows_to_the_limit_without() -> None:
 
 
 def test_pace_shares_the_cost_of_a_pass_among_many_messages() -> None:
-    pace = Pace(busy=0.05)
+    pace = AppendPace(busy=0.05)
     assert pace.after(99, 0.002) == 0.004
     assert pace.after(100, 0.002) == 0.016
     assert pace.after(5000, 1.0) == 0.05

@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from tests.fixtures.databases import OwnServer
-from tests.workers.processes import Process, Processes, eventually
+from tests.support.processes import Process, Processes
+from tests.support.waiting import eventually
 
 Connection = psycopg.Connection[Any]
 

@@ -1,6 +1,12 @@
--- Acknowledges a delivery, or its messages up to the offset `through` (inclusive); the rest stays claimed.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
--- Errors: MQ001 (through outside the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+-- Acknowledges a delivery, or its first part.
+-- Arguments:
+--   receipt: the receipt of the delivery.
+--   through: acknowledge only the messages up to and including this offset, and keep the rest; null
+--       (default): all.
+-- Locks: the queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version.
+-- Errors: MQ001 (through is outside the delivery), MQ007 (malformed receipt), MQ008 (spent), MQ009
+-- (stale), 55P03, 40001.
 create function mqpg.ack(receipt text, through bigint default null) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -15,12 +21,12 @@ begin
         v_receipt := mqpg._parse_receipt(ack.receipt);
         if ack.through not between v_receipt.from_offset and v_receipt.to_offset - 1 then
             raise exception using errcode = 'MQ001', message = format(
-                'through must lie in the delivery, %s to %s, not %s', v_receipt.from_offset, v_receipt.to_offset - 1,
-                ack.through);
+                'through must be an offset of the delivery, %s to %s, not %s', v_receipt.from_offset,
+                v_receipt.to_offset - 1, ack.through);
         end if;
         v_claim := v.claim;
         if ack.through < v_claim.from_offset then
-            return;    -- acknowledged before
+            return;    -- already acknowledged
         end if;
         v_claim.from_offset := ack.through + 1;
         v_left := mqpg._shrink_claim(v_claim, '{}');

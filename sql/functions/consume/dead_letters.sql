@@ -1,10 +1,21 @@
--- Dead letters of a subscription, the latest first, with the last reason and all attempts (history: attempt,
--- delivered_at, consumer, failed_at, reason, as far as known). Those of message_ids, or those that a jsonpath chooses
--- (as a subscription's filter does). after_id goes on behind the last one of the page before, also where that is gone
--- meanwhile. Looking changes nothing. Of a broadcast group all members' letters are shown, one a member: after_consumer
--- is the consumer of that last one, needed where several members have a letter of its message.
--- Locks: none. Cost: one row of the commit log a letter looked at.
--- Errors: MQ001, MQ002, MQ003, MQ005, MQ014 (a body is missing), MQ020.
+-- Lists the dead letters of a subscription, the latest first. Of a broadcast group it lists those
+-- of all members.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   max_messages: length of a page, 1 to 100000; default 100.
+--   after_id: message id of the last row of the previous page, which may be gone meanwhile; null
+--       (default): the first page.
+--   message_ids: list only these; null (default): all.
+--   filter: a jsonpath that chooses dead letters, as a subscription's filter does; null (default):
+--       all.
+--   after_consumer: consumer of the last row of the previous page; needed for a broadcast group
+--       where several members have a dead letter of that message; default null.
+-- Returns: attempts is the number of deliveries, reason that of the last one, and history all that
+-- is known of each (attempt, delivered_at, consumer, failed_at, reason).
+-- Locks: none.
+-- Cost: one row of the commit log for each dead letter that is examined.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
+-- MQ014 (a body is missing), MQ020 (filter).
 create function mqpg.dead_letters(
     consumer_group text, topic text, max_messages int default 100, after_id bigint default null,
     message_ids bigint [] default null, filter jsonpath default null, after_consumer text default null
@@ -23,7 +34,7 @@ begin
     perform mqpg._require_range('max_messages', dead_letters.max_messages, 1, 100000);
     perform mqpg._require_dead_letter_choice(dead_letters.message_ids, dead_letters.filter);
     if dead_letters.after_id is null and dead_letters.after_consumer is not null then
-        raise exception using errcode = 'MQ001', message = 'after_consumer needs after_id';
+        raise exception using errcode = 'MQ001', message = 'after_consumer is allowed only together with after_id';
     end if;
     v_page := mqpg._died_at(v_group.subscription_id, dead_letters.after_id, dead_letters.after_consumer);
     for v_dead in
@@ -38,7 +49,7 @@ begin
         select m.key, m.tag, m.headers, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;
         if not found then
             raise exception using errcode = 'MQ014', message = format(
-                'the body of dead letter %s of %L on topic %L is missing', v_dead.message_id,
+                'the body of dead letter %s of consumer group %L on topic %L is missing', v_dead.message_id,
                 dead_letters.consumer_group, dead_letters.topic);
         end if;
         continue when dead_letters.filter is not null and not mqpg._matches_filter(

@@ -1,7 +1,15 @@
--- Takes dead letters away for good, chosen as by redrive(); returns how many. trace() still knows them until the
--- setting `jump_keep` is over.
--- Locks: the letters' rows. Cost: one row deleted and one written a letter. Errors: MQ001, MQ002, MQ003, MQ005,
--- MQ020.
+-- Discards dead letters for good. trace() still knows them until the setting `jump_keep` is over.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   message_ids: discard only these; null (default): all.
+--   filter: a jsonpath that chooses dead letters, as a subscription's filter does; null (default):
+--       all.
+--   max_messages: discard at most so many; null (default): no limit.
+-- Returns: how many were discarded.
+-- Locks: the dead letters' rows.
+-- Cost: one row deleted and one written for each dead letter.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
+-- MQ020 (filter).
 create function mqpg.discard_dead_letters(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null
@@ -12,4 +20,4 @@ language sql as $$
         discard_dead_letters.filter, discard_dead_letters.max_messages, 'discarded')
 $$;
 comment on function mqpg.discard_dead_letters(text, text, bigint [], jsonpath, int) is
-    'Take dead letters away for good; returns how many';
+    'Discard dead letters for good; returns how many';

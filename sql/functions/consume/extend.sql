@@ -1,6 +1,10 @@
--- Makes a delivery's lease end `lease` from now.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
--- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+-- Extends the lease of a delivery (a heartbeat).
+-- Arguments:
+--   receipt: the receipt of the delivery.
+--   lease: how long from now the lease lasts, at least 10 ms.
+-- Locks: the queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version.
+-- Errors: MQ001 (lease), MQ007 (malformed receipt), MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.extend(receipt text, lease interval) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -15,4 +19,4 @@ begin
         v.last_version, 'e', v_claim.epoch, (v.last_version).claimed, (v.last_version).owner, v_claim || v.rest);
 end
 $$;
-comment on function mqpg.extend(text, interval) is 'Extend a delivery''s lease';
+comment on function mqpg.extend(text, interval) is 'Extend the lease of a delivery';

@@ -1,7 +1,16 @@
--- Reads a queue from an offset without claiming anything: for consumers that keep their offset in their own
--- database (C2). Nothing at the tail; receipt is null and attempt 1.
--- Locks: none. Cost: one index lookup a run. Errors: MQ001, MQ003, MQ013 (below the oldest offset or beyond
--- the tail), MQ014 (missing body), 40001 (a segment was dropped since the caller's snapshot).
+-- Reads a queue from an offset without claiming anything, for consumers that store their offset in
+-- their own database (C2). At the end of the queue it returns nothing. In its rows receipt is null
+-- and attempt is 1.
+-- Arguments:
+--   topic: name of the topic.
+--   queue_id: the queue, 0 to the topic's queues - 1.
+--   from_offset: the first offset to read, from the queue's oldest one to its next one.
+--   max_messages: return at most so many, 1 to 10000; default 100.
+-- Locks: none.
+-- Cost: one index lookup for each run of messages.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ013 (from_offset is below the oldest offset or
+-- beyond the next one), MQ014 (a body is missing), 40001 (a segment was dropped since the caller's
+-- snapshot).
 create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
 returns setof mqpg.delivery
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -20,7 +29,7 @@ begin
     v_oldest := mqpg._oldest(v_topic.topic_id, "fetch".queue_id, 0);
     if "fetch".from_offset not between v_oldest and v_tail then
         raise exception using errcode = 'MQ013', message = format(
-            'from_offset must lie between the oldest offset %s and the next one %s of queue %s, not %s', v_oldest,
+            'from_offset must be between the oldest offset %s and the next offset %s of queue %s, not %s', v_oldest,
             v_tail, "fetch".queue_id, "fetch".from_offset);
     end if;
     v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
@@ -45,4 +54,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.fetch(text, int, bigint, int) is 'Read a queue from an offset without claiming';
+comment on function mqpg.fetch(text, int, bigint, int) is
+    'Read a queue from an offset without claiming anything';

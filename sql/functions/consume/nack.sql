@@ -1,11 +1,21 @@
--- Gives messages of a delivery up. on_failure skip, and always in the retry lane: each goes to the subscription's retry
--- lane, due after `delay` (else the back-off: retry_delay doubled an attempt, up to the setting retry_delay_cap), or to
--- the dead letters when its attempts are used up. block_key, block_queue: it waits at its place, see _block_failed.
--- With `final` each becomes a dead letter at once, whatever attempts are left, and holds nothing back.
--- The receipt stays open for the rest.
--- Locks: the queue's cursor lock, and before dead letters the subscription's row (see _lock_subscription_of_receipt), waiting up
--- to the setting lock_timeout. Cost: one row a message and one cursor version.
--- Errors: MQ001 (ids not in the delivery), MQ007, MQ008, MQ009, 55P03, 40001.
+-- Returns messages of a delivery as failed. Each is delivered again later, or becomes a dead letter
+-- when its attempts are used up. The receipt stays open for the rest.
+-- With on_failure `skip`, and always in the retry lane, a message goes to the subscription's retry
+-- lane. With `block_key` and `block_queue` it is retried at its place, and the messages behind it
+-- wait.
+-- Arguments:
+--   receipt: the receipt of the delivery.
+--   message_ids: the messages that failed; an empty array does nothing.
+--   reason: why, for the dead letter and trace(); default null.
+--   delay: how long until the next attempt; null (default): the subscription's retry_delay, doubled
+--       with each attempt, up to the setting retry_delay_cap.
+--   final: true makes each a dead letter at once, however many attempts are left, and nothing waits
+--       for it; default false.
+-- Locks: the queue's cursor lock, and for dead letters the subscription's row, each waited for up
+-- to the setting lock_timeout.
+-- Cost: one row per message and one cursor version.
+-- Errors: MQ001 (argument, or a message that is not in the delivery), MQ007 (malformed receipt),
+-- MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.nack(
     receipt text, message_ids bigint [], reason text default null, delay interval default null,
     final boolean default false
@@ -24,7 +34,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'message_ids must be a one-dimensional array';
     end if;
     if nack.message_ids is null or array_position(nack.message_ids, null) is not null then
-        raise exception using errcode = 'MQ001', message = 'message_ids must not be null, nor any of them';
+        raise exception using errcode = 'MQ001', message = 'message_ids must not be null or contain null';
     end if;
     if nack.delay is not null then
         perform mqpg._require_interval('delay', nack.delay, '0');
@@ -45,13 +55,13 @@ begin
     limit 1;
     if found then
         raise exception using errcode = 'MQ001',
-            message = format('message_ids: %s is not in the delivery, or left it before', v_unknown);
+            message = format('message_ids must be in the delivery; %s is not, or no longer', v_unknown);
     end if;
     if nack.message_ids = '{}' then
         return;
     end if;
     if v_lane <> 0 or (v.claim).attempt >= v_subscription.max_attempts then
-        -- there may be dead letters, and they end with the subscription
+        -- Dead letters may be written, and they must not outlive the subscription.
         perform mqpg._lock_subscription_of_receipt(nack.receipt, v_subscription.subscription_id);
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
@@ -77,5 +87,5 @@ begin
         v_held.failed, case when v_held.failed is not null then nack.reason end);
 end
 $$;
-comment on function mqpg.nack(text, bigint [], text, interval, boolean)
-    is 'Send messages of a delivery to retry, or to the dead letters';
+comment on function mqpg.nack(text, bigint [], text, interval, boolean) is
+    'Return failed messages of a delivery: to retry, or to the dead letters';

@@ -1,10 +1,17 @@
--- The topics that a consumer group is subscribed to and that got something after a tick, each with its newest tick:
--- for clients with many topics, which call it with the greatest tick they know (0 at first) and receive from what
--- it names. What comes back without a tick is not seen by it: leases that ran out, released and unpinned messages.
--- A topic may be named for a retry of another group. Paused ones are named, too.
--- Locks: none. Cost: two index lookups where nothing is new; reads the ticks since, and where they are more than
--- 10000, looks at each queue of each topic instead. (No sequential scans: a plan made for a few subscriptions stays.)
--- Errors: MQ001, MQ002, MQ005 (the group has no subscription).
+-- The topics of a consumer group that got something after a tick, each with its newest tick. It is
+-- for clients with many topics: they call it with the greatest tick that they know and receive only
+-- from the topics that it names.
+-- It does not report what comes back without a tick, such as leases that ran out and released or
+-- unpinned messages. It may name a topic that only got a retry of another group, and it names
+-- paused topics too.
+-- Arguments:
+--   consumer_group: name of the group.
+--   after_tick: the greatest tick that the caller knows; default 0.
+-- Locks: none.
+-- Cost: two index lookups when nothing is new; else the ticks since after_tick, or, where there are
+-- more than 10000, each queue of each topic. It never scans sequentially, even with a plan that was
+-- made for few subscriptions.
+-- Errors: MQ001 (argument), MQ002 (name), MQ005 (the group has no subscription).
 create function mqpg.ready(consumer_group text, after_tick bigint default 0) returns table (topic text, tick bigint)
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -15,7 +22,7 @@ begin
     if not exists (select from mqpg.subscription s where s.consumer_group = ready.consumer_group) then
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription', ready.consumer_group),
-            hint = 'subscribe() makes one.';
+            hint = 'Call subscribe() first.';
     end if;
     if v_newest <= ready.after_tick then
         return;
@@ -49,4 +56,5 @@ begin
     order by k.tick_id, t.name;
 end
 $$;
-comment on function mqpg.ready(text, bigint) is 'Topics of a consumer group that got something after a tick';
+comment on function mqpg.ready(text, bigint) is
+    'Topics of a consumer group that got something after a tick';

@@ -1,16 +1,33 @@
--- Claims up to max_messages messages of one queue, or of the subscription's retry lane, for a lease and
--- returns them; nothing when there is nothing to be had, or the topic or subscription is paused. Takes the queue that
--- waited longest, first what a lease that ran out left behind. Never waits: a queue that is locked by another call is
--- passed over; in mode shared, where many share a queue, it waits up to 20 ms for one, if there is nothing else.
--- In one transaction with ack() the claim is the transaction's (C1); a rollback gives it back at once.
--- Modes: exclusive, a queue with an open claim gives nothing to anyone; shared, up to 64 claims of a queue are
--- open; pinned, a queue stays with the consumer that first received from it until unpin(), whatever the lease;
--- broadcast, each consumer name has its own position, from its first receive on.
--- What the subscription's filter does not choose is passed over and done with.
+-- Claims messages of one queue, or of the subscription's retry lane, for a lease and returns them.
+-- It returns nothing when there is nothing to deliver, or when the topic or subscription is paused.
+-- It picks the queue that waited longest, and there first what a lease that ran out left behind. It
+-- never waits: it skips a queue that another call has locked. Only in mode shared, where many
+-- consumers share a queue, it waits up to 20 ms for one when all others are empty. Messages that
+-- the subscription's filter does not choose are skipped and count as consumed.
+-- In one transaction with ack() the claim belongs to the transaction (C1), and a rollback returns
+-- it at once.
+-- Modes: exclusive: a queue with an open claim gives nothing to any consumer. shared: up to 64
+-- claims of a queue are open at once. pinned: a queue stays with the consumer that first received
+-- from it until unpin(), whatever the lease. broadcast: each consumer name has its own position,
+-- from its first receive on.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   max_messages: return at most so many, 1 to 10000; default 100.
+--   lease: how long the messages stay with this consumer, 10 ms to 1 day; default 30 s.
+--   consumer: name of the consumer; required in the modes pinned and broadcast; default null.
+--   queue_id: receive from this queue only, -1 being the retry lane; null (default): any.
 -- Locks: the queue's advisory lock, until the end of the transaction.
--- Cost: a look at each queue's cursor and tail, one cursor version, and the messages; with a filter also those that it
--- does not choose.
--- Errors: MQ001, MQ003, MQ005, MQ014 (missing body), 40001 (REPEATABLE READ callers).
+-- Cost: a look at each queue's cursor and end, one cursor version, and the messages; with a filter
+-- also the messages that it does not choose.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ014 (a body is
+-- missing), 40001 (REPEATABLE READ callers).
+--
+-- Example:
+--     begin;
+--     select message_id, payload, receipt from mqpg.receive('billing', 'orders', max_messages => 10);
+--     -- use the messages
+--     select mqpg.ack('<receipt>');
+--     commit;
 create function mqpg.receive(
     consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
     consumer text default null, queue_id int default null
@@ -34,7 +51,7 @@ begin
     if not found then
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
-    -- most calls need no more than this to be checked
+    -- This quick validation suffices for most calls and saves a function call.
     if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds' and interval '1 day'
         and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
         is not true then
@@ -62,7 +79,7 @@ begin
             where c.owner is null or c.owner = receive.consumer
             order by c.at
         loop
-            -- look before taking the lock: it is held to the end of the transaction
+            -- Look before taking the lock, because it is held until the end of the transaction.
             if v_waiting.claims = '{}' then
                 v_tail := mqpg._tail(v_topic.topic_id, v_waiting.queue_id, v_waiting.lane);
                 continue when v_waiting.claimed >= v_tail;
@@ -82,7 +99,7 @@ begin
                 end if;
                 exit when not mqpg._try_lock_cursor(v_subscription.subscription_id, v_waiting.queue_id);
             end if;
-            -- a new statement: the cursor as the last holder of the lock left it
+            -- A new statement, so that it sees the cursor as the last holder of the lock left it.
             v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
             if v_topic.message_ttl is not null and v_waiting.lane = 0 then
                 v_cursor := mqpg._expire(v_topic, v_subscription, v_cursor);
@@ -97,7 +114,7 @@ begin
                     v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
                     v_runs.lowest, v_runs.highest);
             end if;
-            -- a variable: once _deliveries() is inlined, an expression would be computed again for each row
+            -- A variable, because in the inlined query below an expression would be computed for each row.
             v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
                 v_claim.from_offset, v_claim.to_offset);
             if exists (
@@ -128,5 +145,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.receive(text, text, int, interval, text, int)
-    is 'Claim messages of one queue for a lease and return them';
+comment on function mqpg.receive(text, text, int, interval, text, int) is
+    'Claim messages of one queue for a lease and return them';

@@ -1,9 +1,17 @@
--- Sends dead letters back to the subscription that they died in, and to no other: into its retry lane, with attempts
--- from 1, visible with the next append(). All of them, those of message_ids, or those that a jsonpath chooses (as a
--- subscription's filter does), up to max_messages, the oldest ids first. Returns how many; an id that is no dead
--- letter counts none, so that a repetition does nothing.
--- Locks: the letters' rows: two redrives at once send each letter once. Cost: one row deleted and two written a
--- letter. Errors: MQ001, MQ002, MQ003, MQ005, MQ020.
+-- Sends dead letters back to the subscription that they belong to, and to no other. They go into
+-- its retry lane, count their attempts from 1, and are visible with the next append().
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   message_ids: redrive only these; an id that is not a dead letter counts as none, so that a
+--       repeated call does nothing; null (default): all.
+--   filter: a jsonpath that chooses dead letters, as a subscription's filter does; null (default):
+--       all.
+--   max_messages: redrive at most so many, the smallest ids first; null (default): no limit.
+-- Returns: how many were redriven.
+-- Locks: the dead letters' rows, so that two calls at once send each dead letter once.
+-- Cost: one row deleted and two written for each dead letter.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
+-- MQ020 (filter).
 create function mqpg.redrive(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null

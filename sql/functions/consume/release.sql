@@ -1,6 +1,10 @@
--- Gives a delivery back: anyone may receive it at once, and the attempt does not count. The receipt is spent.
--- Locks: the queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version.
--- Errors: MQ001, MQ007, MQ008, MQ009, 55P03, 40001.
+-- Returns a delivery unprocessed: any consumer may receive it at once, and the attempt does not
+-- count. The receipt is spent.
+-- Arguments:
+--   receipt: the receipt of the delivery.
+-- Locks: the queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version.
+-- Errors: MQ001, MQ007 (malformed receipt), MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.release(receipt text) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -12,4 +16,4 @@ begin
         mqpg._free_claim(v.claim, v.last_version, (v.claim).attempt - 1) || v.rest);
 end
 $$;
-comment on function mqpg.release(text) is 'Give a delivery back without counting the attempt';
+comment on function mqpg.release(text) is 'Return a delivery without counting the attempt';

@@ -1,12 +1,24 @@
--- Moves a consumer group to another place: 'earliest', 'latest', a time (the first message that became visible then
--- or later), or an offset, which needs queue_id and lies in 0 .. the queue's next one (MQ013); one below the oldest
--- that is left means the oldest. Without queue_id all of the topic's queues move; the retry lane only where queue_id
--- says -1. Receipts that were open there become stale. Of a broadcast group all members move and those to come
--- begin there, or the one named. What a seek leaves out or repeats is noted in the table jump. A consumer that keeps
--- its offset in its own database (C2) goes by that one: move it, too.
--- Locks: the topic's keeping (see _lock_topic); a broadcast group's row (see _lock_group); each queue's cursor lock,
--- waiting up to the setting lock_timeout.
--- Cost: one cursor version a queue. Errors: MQ001, MQ003, MQ005, MQ013, 55P03, 40001.
+-- Moves the position of a consumer group. Receipts that were open on the moved queues become stale.
+-- Offsets that this skips or repeats are reported by trace() and the audit. A consumer that stores
+-- its offset in its own database (C2) follows that one, so move it there too.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   target: 'earliest', 'latest', a time (the first message that became visible then or later), or
+--       an offset from 0 to the queue's next one, as text. An offset below the oldest one means the
+--       oldest one.
+--   queue_id: move only this queue, -1 being the retry lane; required when target is an offset;
+--       null (default): all of the topic's queues, without the retry lane.
+--   consumer: move only this member of a broadcast group; null (default): all members, and those
+--       that join later start there.
+-- Locks: the topic against keep(), the broadcast group's rows, and each queue's cursor lock, each
+-- waited for up to the setting lock_timeout.
+-- Cost: one cursor version per queue.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ013 (offset
+-- beyond the next one), 55P03, 40001.
+--
+-- Example:
+--     select mqpg.seek('billing', 'orders', '2026-01-31 12:00+00');
+--     select mqpg.seek('billing', 'orders', '1000', queue_id => 3);
 create function mqpg.seek(
     consumer_group text, topic text, target text, queue_id int default null, consumer text default null
 ) returns void
@@ -21,15 +33,15 @@ begin
     if seek.queue_id is not null then
         perform mqpg._require_range('queue_id', seek.queue_id, -1, v_topic.queues - 1);
     elsif v_is_offset then
-        raise exception using errcode = 'MQ001', message = 'an offset as target needs queue_id';
+        raise exception using errcode = 'MQ001', message = 'queue_id must not be null when target is an offset';
     end if;
     if not v_is_offset then
         perform mqpg._require_target('target', seek.target);
     end if;
     if seek.consumer is not null and v_group.mode <> 'broadcast' then
         raise exception using errcode = 'MQ001', message = format(
-            'consumer is for mode broadcast; consumer group %L reads topic %L in mode %s', seek.consumer_group,
-            seek.topic, v_group.mode);
+            'consumer is allowed only in mode broadcast; consumer group %L reads topic %L in mode %s',
+            seek.consumer_group, seek.topic, v_group.mode);
     end if;
     perform mqpg._lock_topic(v_topic.topic_id);
     if seek.consumer is null then
@@ -48,7 +60,7 @@ begin
     end loop;
     if not found then
         raise exception using errcode = 'MQ001', message = format(
-            'consumer %L is no member of broadcast group %L on topic %L', seek.consumer, seek.consumer_group,
+            'consumer %L is not a member of broadcast group %L on topic %L', seek.consumer, seek.consumer_group,
             seek.topic);
     end if;
 end

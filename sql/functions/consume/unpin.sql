@@ -1,8 +1,14 @@
--- Ends a consumer's ownership of pinned queues: of one queue, of one consumer, or all. Do it only when the
--- consumer's local database is known to hold all it applied, for the queue's next owner begins where the
--- cursor stands. What was claimed may be received at once; open receipts become stale.
--- Locks: each queue's cursor lock, waiting up to the setting lock_timeout. Cost: one cursor version a queue.
--- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
+-- Ends the ownership of pinned queues. Call it only when the owner's local database is known to
+-- hold all that the owner applied, because the next owner begins where the cursor is. What was
+-- claimed may be received at once, and open receipts become stale.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   queue_id: unpin only this queue, -1 being the retry lane; null (default): all.
+--   consumer: unpin only the queues of this consumer; null (default): of any.
+-- Locks: each queue's cursor lock, waited for up to the setting lock_timeout.
+-- Cost: one cursor version per queue.
+-- Errors: MQ001 (argument, or another mode than pinned), MQ002 (name), MQ003 (unknown topic), MQ005
+-- (unknown subscription), 55P03, 40001.
 create function mqpg.unpin(consumer_group text, topic text, queue_id int default null, consumer text default null)
 returns void
 language plpgsql as $$
@@ -16,8 +22,8 @@ declare
 begin
     if v_subscription.mode <> 'pinned' then
         raise exception using errcode = 'MQ001', message = format(
-            'unpin is for mode pinned; consumer group %L reads topic %L in mode %s', unpin.consumer_group,
-            unpin.topic, v_subscription.mode);
+            'unpin() is allowed only in mode pinned; consumer group %L reads topic %L in mode %s',
+            unpin.consumer_group, unpin.topic, v_subscription.mode);
     end if;
     if unpin.queue_id is not null then
         perform mqpg._require_range('queue_id', unpin.queue_id, -1, v_topic.queues - 1);
@@ -37,4 +43,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg.unpin(text, text, int, text) is 'End a consumer''s ownership of pinned queues';
+comment on function mqpg.unpin(text, text, int, text) is
+    'End a consumer''s ownership of pinned queues';

@@ -1,8 +1,13 @@
--- Takes back a delayed message (a delayed send, or a half committed with a delay) before it is due. True when
--- it will not be delivered, also when asked again; false when it is too late.
--- Locks: 1836150839, 0 (shared) and the message's own, to the end of the transaction, by which the appender
--- sees what it must leave alone for now; the decision's key. Cost: one row read, one written.
--- Errors: MQ001 (null, or no delayed message), 40001 (REPEATABLE READ callers).
+-- Takes back a delayed message (a delayed send, or a half message committed with a delay) before it
+-- is due.
+-- Arguments:
+--   message_id: id of the message.
+-- Returns: true when the message will not be delivered, also when the call is repeated; false when
+-- it is too late.
+-- Locks: 1836150839, 0 (shared) and one of the message's own, until the end of the transaction. The
+-- appender sees by them which messages it must leave for later. Also the decision's key.
+-- Cost: one row read, one row written.
+-- Errors: MQ001 (null, or not a delayed message), 40001 (REPEATABLE READ callers).
 create function mqpg.recall(message_id bigint) returns boolean
 language plpgsql as $$
 declare
@@ -15,7 +20,8 @@ begin
     limit 1;
     if not found then
         raise exception using errcode = 'MQ001',
-            message = format('message_id %s is no delayed message', coalesce(recall.message_id::text, 'null'));
+            message = format('message_id must be the id of a delayed message, not %s',
+                coalesce(recall.message_id::text, 'null'));
     end if;
     perform mqpg._force_sync();
     perform pg_advisory_xact_lock_shared(1836150839, 0);

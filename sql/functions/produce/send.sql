@@ -1,8 +1,28 @@
--- Sends one message in the caller's transaction (protocol T1) and returns its id. It becomes visible with
--- the first append() after the commit, or when the delay is over. A dedup id seen within the window stores
--- nothing and returns the first message's id.
--- Locks: none beyond the new row (with a dedup id: waits for a running send of the same id).
--- Cost: one row of the commit log. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
+-- Sends one message in the caller's transaction (protocol T1). The message becomes visible with the
+-- first append() after the commit, or when its delay is over.
+-- Arguments:
+--   topic: name of the topic.
+--   payload: the body, JSON as text, json or jsonb; at most the topic's max_payload bytes.
+--   key: messages with equal keys go to the same queue, in order; null (default) picks any queue.
+--       At most 512 bytes.
+--   tag: a word that subscriptions can choose by; at most 512 bytes; default null.
+--   headers: a JSON object beside the payload; default null.
+--   delay: how long after now the message becomes visible, at most the topic's retention; null
+--       (default): at once.
+--   dedup_id: an id seen before within the setting dedup_window stores nothing and returns the
+--       first message's id; default null.
+--   deliver_at: the time when the message becomes visible, instead of delay, at most the topic's
+--       retention from now; default null.
+-- Returns: the message id.
+-- Locks: only the new row. With a dedup_id it waits for a running send of the same id.
+-- Cost: one row of the commit log.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), 22P02 (not JSON).
+--
+-- Example:
+--     begin;
+--     insert into orders (id, total) values (7, 100);
+--     select mqpg.send('orders', '{"id": 7}', key => '7');
+--     commit;    -- both or neither
 create function mqpg.send(
     topic text, payload text, key text default null, tag text default null, headers jsonb default null,
     delay interval default null, dedup_id text default null, deliver_at timestamptz default null
@@ -36,7 +56,7 @@ begin
             v_topic, v_kind, array[send.payload], array[send.key],
             array[send.tag], array[send.headers], array[send.dedup_id], v_visible_at))[1];
     end if;
-    v_xid := pg_current_xact_id();    -- before the batch id is drawn
+    v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
@@ -54,8 +74,8 @@ begin
     return v_batch * 1024;
 end
 $$;
-comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz)
-    is 'Send a message in the caller''s transaction; returns its id';
+comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz) is
+    'Send a message in the caller''s transaction; returns its id';
 
 create function mqpg.send(
     topic text, payload json, key text default null, tag text default null, headers jsonb default null,
@@ -65,8 +85,8 @@ language sql as $$
     select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
         send.deliver_at)
 $$;
-comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz)
-    is 'Send a message in the caller''s transaction; returns its id';
+comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz) is
+    'Send a message in the caller''s transaction; returns its id';
 
 create function mqpg.send(
     topic text, payload jsonb, key text default null, tag text default null, headers jsonb default null,
@@ -76,5 +96,5 @@ language sql as $$
     select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
         send.deliver_at)
 $$;
-comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz)
-    is 'Send a message in the caller''s transaction; returns its id';
+comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz) is
+    'Send a message in the caller''s transaction; returns its id';

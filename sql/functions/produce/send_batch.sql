@@ -1,8 +1,20 @@
--- Sends many messages of one topic in the caller's transaction; returns their ids in argument order. The
--- arrays are of one length or null; a batch with a fault in it is refused whole; an empty one returns nothing.
--- Locks: none beyond the new rows (with dedup ids: waits for running sends of the same ids).
--- Cost: one row of the commit log for up to 1024 messages (or about 256 KiB), one for each queue touched
--- where there are keys. Errors: MQ001, MQ003, MQ010, 22P02 (not JSON).
+-- Sends many messages of one topic in the caller's transaction. An empty batch returns nothing, and
+-- a batch with an invalid element is refused as a whole.
+-- Arguments:
+--   topic: name of the topic.
+--   payloads: the bodies, JSON as text, json or jsonb; none may be null.
+--   keys, tags, headers, dedup_ids: null (default), or arrays as long as payloads; an element may
+--       be null. Each means what it means in send().
+--   delay: how long after now the messages become visible, at most the topic's retention; null
+--       (default): at once.
+-- Returns: the message ids, in argument order.
+-- Locks: only the new rows. With dedup_ids it waits for running sends of the same ids.
+-- Cost: one row of the commit log for up to 1024 messages or about 256 KiB; with keys, one row for
+-- each queue.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ010 (payload too large), 22P02 (not JSON).
+--
+-- Example:
+--     select mqpg.send_batch('orders', array['{"id": 7}', '{"id": 8}'], keys => array['7', '8']);
 create function mqpg.send_batch(
     topic text, payloads text [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
@@ -40,7 +52,7 @@ begin
             v_topic, v_kind, send_batch.payloads, send_batch.keys,
             send_batch.tags, send_batch.headers, v_visible_at));
     else
-        v_xid := pg_current_xact_id();    -- before the batch id is drawn
+        v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
         v_batch := nextval('mqpg.batch_id');
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads)
@@ -53,8 +65,8 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text [])
-    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text []) is
+    'Send many messages in the caller''s transaction; returns their ids in argument order';
 
 create function mqpg.send_batch(
     topic text, payloads json [], keys text [] default null, tags text [] default null,
@@ -64,8 +76,8 @@ language sql as $$
     select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
         send_batch.headers, send_batch.delay, send_batch.dedup_ids)
 $$;
-comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text [])
-    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text []) is
+    'Send many messages in the caller''s transaction; returns their ids in argument order';
 
 create function mqpg.send_batch(
     topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
@@ -75,5 +87,5 @@ language sql as $$
     select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
         send_batch.headers, send_batch.delay, send_batch.dedup_ids)
 $$;
-comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text [])
-    is 'Send many messages in the caller''s transaction; returns their ids in argument order';
+comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text []) is
+    'Send many messages in the caller''s transaction; returns their ids in argument order';

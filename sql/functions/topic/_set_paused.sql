@@ -1,5 +1,8 @@
--- Pauses a topic or one subscription (with a broadcast group all its members), or lets it go on.
--- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
+-- Pauses or resumes a topic or one subscription. For a broadcast group it does so for all members.
+-- Locks: the topic's row, or the subscription's rows; for a broadcast group, so that no member
+-- joins meanwhile.
+-- Cost: one update.
+-- Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
 create function mqpg._set_paused(topic text, consumer_group text, paused boolean) returns void
 language plpgsql as $$
 declare
@@ -16,4 +19,5 @@ begin
     where v_group.subscription_id in (s.subscription_id, s.member_of);
 end
 $$;
-comment on function mqpg._set_paused(text, text, boolean) is 'Internal: pause a topic or subscription, or let it go on';
+comment on function mqpg._set_paused(text, text, boolean) is
+    'Internal: pause or resume a topic or subscription';

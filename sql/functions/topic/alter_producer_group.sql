@@ -1,10 +1,21 @@
--- Changes a producer group; null leaves a value as it is. A new check_after holds for halves prepared
--- from now on. A ledger (checker ledger or url) takes what it does not know for rolled back, so a group does not
--- get another one while halves are undecided (MQ018), and those whose prepare() is still open then are parked when
--- their time has come; a function or an app must know itself what it knows.
--- Locks: the group's row, see _lock_producer_group. Cost: one update; with another ledger, a look at the undecided
--- halves.
--- Errors: MQ001, MQ004, MQ018, 55P03, 40001.
+-- Changes a producer group. An argument that is null leaves its value unchanged.
+-- With checker `ledger` or `url`, a handle that the ledger does not contain means rollback. A group
+-- therefore cannot get another ledger while half messages are undecided. Half messages whose
+-- prepare() was still open then are parked when they are overdue. With checker `function` or
+-- `due_checks` this is not restricted, because a function or an app itself knows what it can answer
+-- for.
+-- Arguments:
+--   producer_group: name of the group.
+--   check_after: how long after prepare() an undecided half message is checked; applies to half
+--       messages prepared from now on.
+--   max_checks: checks without an answer until on_exhausted applies, 1 to 1000.
+--   on_exhausted: 'park' (wait for an administrator) or 'rollback'.
+--   checker: 'due_checks', 'ledger', 'function' or 'url'; see create_producer_group().
+--   checker_target: what the checker needs; null keeps it with 'function' and 'url' and removes it
+--       otherwise.
+-- Locks: the group's row, exclusively.
+-- Cost: one update; with another ledger also the undecided half messages.
+-- Errors: MQ001 (argument), MQ004 (unknown group), MQ018 (undecided half messages), 55P03, 40001.
 create function mqpg.alter_producer_group(
     producer_group text, check_after interval default null, max_checks int default null,
     on_exhausted text default null, checker text default null, checker_target text default null
@@ -33,10 +44,11 @@ begin
         if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
             or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
             raise exception using errcode = 'MQ018',
-                message = format('producer group %L has undecided half messages, and another ledger would take those '
-                    'that it does not know for rolled back', v_group.name),
-                hint = 'Let them be decided first (views half_pending and half_parked), or have new ones in another '
-                    'group.';
+                message = format('the ledger of producer group %L cannot change while half messages are undecided',
+                    v_group.name),
+                detail = 'A handle that the other ledger does not contain would be rolled back.',
+                hint = 'Wait until they are decided (views half_pending and half_parked), or use another producer '
+                    'group for new ones.';
         end if;
     end if;
     update mqpg.producer_group g set
@@ -49,4 +61,5 @@ begin
     where g.producer_group_id = v_group.producer_group_id;
 end
 $$;
-comment on function mqpg.alter_producer_group(text, interval, int, text, text, text) is 'Change a producer group';
+comment on function mqpg.alter_producer_group(text, interval, int, text, text, text) is
+    'Change a producer group; null leaves a value unchanged';

@@ -1,8 +1,20 @@
--- Changes a subscription, all members of a broadcast group at once; null leaves a value as it is. The filter
--- true and empty tags take them away. What was handed out, or is in retry, was chosen by the old ones. Mode changes
--- between exclusive and shared only: positions and claims of the others mean something else.
--- Locks: the subscription's rows, see _lock_subscription: of two at once the second goes by what the first left.
--- Cost: one update a row. Errors: MQ001, MQ003, MQ005, MQ020, MQ024, 55P03, 40001.
+-- Changes a subscription; for a broadcast group, all members at once. An argument that is null
+-- leaves its value unchanged. Messages that were already delivered, or that are in retry, were
+-- chosen by the old filter and tags.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   max_attempts: deliveries until a message becomes a dead letter.
+--   retry_delay: time until the second attempt; it doubles with each further one.
+--   filter: a jsonpath that chooses messages; 'true' removes the filter.
+--   tags: tags that choose messages; an empty array removes them.
+--   on_failure: 'skip', 'block_key' or 'block_queue'; see subscribe().
+--   mode: may change between 'exclusive' and 'shared' only, because positions and claims mean
+--       something else in the other modes.
+-- Locks: the subscription's rows, exclusively, so that of two calls the second one starts from the
+-- first one's result.
+-- Cost: one update per row.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ020 (filter),
+-- MQ024 (relay topic), 55P03, 40001.
 create function mqpg.alter_subscription(
     consumer_group text, topic text, max_attempts int default null, retry_delay interval default null,
     filter jsonpath default null, tags text [] default null, on_failure text default null, mode text default null
@@ -22,8 +34,8 @@ begin
     perform mqpg._require_subscription_options(v_new);
     if v_new.mode <> v_mode and array[v_mode, v_new.mode] <@ array['exclusive', 'shared'] is not true then
         raise exception using errcode = 'MQ001', message = format(
-            'mode may change between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
-            hint = 'unsubscribe() and subscribe() begin anew.';
+            'mode may change only between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
+            hint = 'Call unsubscribe() and subscribe() to start over in another mode.';
     end if;
     update mqpg.subscription s set
         max_attempts = v_new.max_attempts,
@@ -35,5 +47,5 @@ begin
     where v_new.subscription_id in (s.subscription_id, s.member_of);
 end
 $$;
-comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath, text [], text, text)
-    is 'Change a subscription';
+comment on function mqpg.alter_subscription(text, text, int, interval, jsonpath, text [], text, text) is
+    'Change a subscription; null leaves a value unchanged';

@@ -1,10 +1,23 @@
--- Changes a topic; null leaves a value as it is, and an interval or number of 0 takes a limit or policy away. The
--- number of queues is fixed: another one would send a key to another queue while its older messages still wait in the
--- first. message_ttl: a message that nobody of a group got within that time after it became visible expires for the
--- group; on_expired: skip (it counts as consumed) or dead_letter. Policies for groups that do not read, once the
--- retention is over: lose_after drops what was left unread so long after its segment was closed, lose_over what is
--- over so many bytes of a group's unread messages; keep() reports what was lost.
--- Locks: the topic's row. Cost: one update. Errors: MQ001, MQ003.
+-- Changes a topic. An argument that is null leaves its value unchanged. The number of queues cannot
+-- change: a key would move to another queue while its older messages still wait in the first one.
+-- Arguments:
+--   topic: name of the topic.
+--   retention: how long messages stay readable, at least 1 minute.
+--   max_payload: greatest size of a payload, in bytes, 1 to 268435456.
+--   message_ttl: a message that a group did not get within this time after it became visible
+--       expires for that group; 0 means never.
+--   on_expired: 'skip' (an expired message counts as consumed) or 'dead_letter'.
+--   lose_after: drop messages that a group left unread for this long after their segment was
+--       closed, once retention is over; 0 means never.
+--   lose_over: drop a group's unread messages beyond this many bytes, once retention is over; 0
+--       means never.
+-- keep() applies lose_after and lose_over, and reports each loss (view losses).
+-- Locks: the topic's row.
+-- Cost: one update.
+-- Errors: MQ001 (argument), MQ003 (unknown topic).
+--
+-- Example:
+--     select mqpg.alter_topic('orders', retention => '30 days', message_ttl => '1 day');
 create function mqpg.alter_topic(
     topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
     on_expired text default null, lose_after interval default null, lose_over bigint default null
@@ -42,4 +55,4 @@ begin
 end
 $$;
 comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint) is
-    'Change a topic: retention, limits, expiry, policies';
+    'Change a topic: retention, limits, expiry and policies; null leaves a value unchanged';

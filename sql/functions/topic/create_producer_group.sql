@@ -1,6 +1,22 @@
--- Makes a producer group: how halves of its producers are checked back (protocol T3). Repeated with equal
--- arguments it changes nothing, with others it raises MQ011.
--- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
+-- Creates a producer group, which says how undecided half messages of its producers are checked
+-- back (protocol T3). Repeated with equal arguments it changes nothing.
+-- Arguments:
+--   producer_group: name of the group.
+--   check_after: how long after prepare() an undecided half message is checked, at least 10 ms;
+--       default 60 s.
+--   max_checks: checks without an answer until on_exhausted applies, 1 to 1000; default 15.
+--   on_exhausted: 'park' (default; wait for an administrator) or 'rollback'.
+--   checker: who is asked: 'due_checks' (default; the app polls due_checks()), 'ledger' (the ledger
+--       in this database), 'function' (a SQL function) or 'url' (the ledger in another database,
+--       which the compensator knows).
+--   checker_target: with 'function', the function's name; with 'url', a name in the compensator's
+--       configuration; otherwise null (default).
+-- Locks: the new row.
+-- Cost: one insert.
+-- Errors: MQ001 (argument), MQ002 (name), MQ011 (the group exists with other arguments).
+--
+-- Example:
+--     select mqpg.create_producer_group('shop', checker => 'ledger', check_after => '30 s');
 create function mqpg.create_producer_group(
     producer_group text, check_after interval default '60 s', max_checks int default 15,
     on_exhausted text default 'park', checker text default 'due_checks', checker_target text default null
@@ -27,9 +43,9 @@ begin
     then
         raise exception using errcode = 'MQ011',
             message = format('producer group %L exists with other arguments', v_group.name),
-            hint = 'alter_producer_group() changes a group.';
+            hint = 'Call alter_producer_group() to change it.';
     end if;
 end
 $$;
-comment on function mqpg.create_producer_group(text, interval, int, text, text, text)
-    is 'Make a producer group and say how its undecided halves are checked; idempotent';
+comment on function mqpg.create_producer_group(text, interval, int, text, text, text) is
+    'Create a producer group and say how its undecided half messages are checked; idempotent';

@@ -1,7 +1,18 @@
--- Makes a topic. In one of kind 'relay' PREPARE, COMMIT and ROLLBACK of a half travel to the consumers as messages,
--- and their inboxes hold back what is undecided (protocol T4). Repeated with equal arguments it changes nothing,
--- with others it raises MQ011.
--- Locks: the new row. Cost: one insert. Errors: MQ001, MQ002, MQ011.
+-- Creates a topic. Repeated with equal arguments it changes nothing.
+-- Arguments:
+--   topic: name of the topic.
+--   queues: number of ordered queues, 1 to 1000, fixed for good; default 8. Messages with equal
+--       keys go to the same queue.
+--   retention: how long messages stay readable, at least 1 minute; default 7 days.
+--   kind: 'normal' (default), or 'relay': PREPARE, COMMIT and ROLLBACK of a half message travel to
+--       the consumers as messages, and each consumer's inbox holds back what is undecided (protocol
+--       T4).
+-- Locks: the new row.
+-- Cost: one insert.
+-- Errors: MQ001 (argument), MQ002 (name), MQ011 (the topic exists with other arguments).
+--
+-- Example:
+--     select mqpg.create_topic('orders', queues => 16);
 create function mqpg.create_topic(
     topic text, queues int default 8, retention interval default '7 days', kind text default 'normal'
 ) returns void
@@ -24,8 +35,9 @@ begin
         is distinct from (create_topic.queues, create_topic.retention, create_topic.kind) then
         raise exception using errcode = 'MQ011', message = format(
             'topic %L exists with queues = %s, retention = %s, kind = %s', v_topic.name, v_topic.queues,
-            v_topic.retention, v_topic.kind), hint = 'alter_topic() changes a topic.';
+            v_topic.retention, v_topic.kind), hint = 'Call alter_topic() to change it.';
     end if;
 end
 $$;
-comment on function mqpg.create_topic(text, int, interval, text) is 'Make a topic with ordered queues; idempotent';
+comment on function mqpg.create_topic(text, int, interval, text) is
+    'Create a topic with ordered queues; idempotent';

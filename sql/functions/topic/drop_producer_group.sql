@@ -1,7 +1,13 @@
--- Drops a producer group; refuses (MQ018) while one of its halves is undecided, since nobody could be asked. prepare()
--- takes no lock on the group: a half whose transaction is open meanwhile stays undecided, in the view half_pending
--- without a group, until its producer decides or settle() does.
--- Locks: the group's row. Cost: a look at the undecided halves. Errors: MQ004, MQ018.
+-- Drops a producer group. It refuses while one of the group's half messages is undecided, because
+-- no checker could be asked about it any more.
+-- prepare() takes no lock on the group. A half message whose transaction is open during the drop
+-- stays undecided, and the view half_pending shows it without a group, until its producer or
+-- settle() decides it.
+-- Arguments:
+--   producer_group: name of the group.
+-- Locks: the group's row.
+-- Cost: the undecided half messages.
+-- Errors: MQ004 (unknown group), MQ018 (undecided half messages).
 create function mqpg.drop_producer_group(producer_group text) returns void
 language plpgsql as $$
 declare
@@ -12,9 +18,10 @@ begin
         or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
         raise exception using errcode = 'MQ018',
             message = format('producer group %L has undecided half messages', v_group.name),
-            hint = 'Commit, roll back or settle them first; the views half_pending and half_parked list them.';
+            hint = 'Call commit(), rollback() or settle() for them first; see the views half_pending and half_parked.';
     end if;
     delete from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id;
 end
 $$;
-comment on function mqpg.drop_producer_group(text) is 'Drop a producer group without undecided halves';
+comment on function mqpg.drop_producer_group(text) is
+    'Drop a producer group that has no undecided half messages';

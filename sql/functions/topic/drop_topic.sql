@@ -1,8 +1,14 @@
--- Drops a topic with its subscriptions. Without force it refuses (MQ012) while a message is undelivered or
--- a half undecided. What is stored goes with its segments; the name used again starts at offset 0.
--- Senders take no lock on the topic, so a message whose transaction is open meanwhile is stored for nothing: the view
--- orphans shows it.
--- Locks: the topic's row. Cost: a look at each queue, at undecided halves and what is delayed. Errors: MQ003, MQ012.
+-- Drops a topic and its subscriptions. The stored messages disappear with their segments. A topic
+-- created later under the same name starts at offset 0.
+-- Senders take no lock on the topic. A message whose transaction is open during the drop is stored
+-- but never delivered, and the view orphans shows it.
+-- Arguments:
+--   topic: name of the topic.
+--   force: true drops the topic even while a message is undelivered or a half message undecided;
+--       default false.
+-- Locks: the topic's row.
+-- Cost: one look at each queue, at the undecided half messages and at delayed messages.
+-- Errors: MQ003 (unknown topic), MQ012 (messages would be lost).
 create function mqpg.drop_topic(topic text, force boolean default false) returns void
 language plpgsql as $$
 declare
@@ -14,13 +20,13 @@ begin
         if exists (select from mqpg.subscription_lag l where l.topic = v_topic.name and l.lag > 0) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has undelivered messages', v_topic.name),
-                hint = 'force => true drops them.';
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
         if exists (select from mqpg.half_pending h where h.topic = v_topic.name)
             or exists (select from mqpg.half_parked h where h.topic = v_topic.name) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has undecided half messages', v_topic.name),
-                hint = 'force => true drops them.';
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
         select k.* into v_tick from mqpg.tick k order by k.tick_id desc limit 1;
         if exists (
@@ -39,8 +45,8 @@ begin
                     select from mqpg.subscription s where s.subscription_id = d.subscription_id))
         ) then
             raise exception using errcode = 'MQ012',
-                message = format('topic %L has messages that are not appended or not due yet', v_topic.name),
-                hint = 'force => true drops them.';
+                message = format('topic %L has messages that are delayed or not visible yet', v_topic.name),
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
     end if;
     delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
@@ -49,4 +55,4 @@ begin
 end
 $$;
 comment on function mqpg.drop_topic(text, boolean) is
-    'Drop a topic; refuses while something is undelivered or undecided unless forced';
+    'Drop a topic; without force it refuses while a message is undelivered or undecided';

@@ -1,9 +1,16 @@
--- Stops delivery of a topic, or of one subscription to it: receive() returns nothing until resume(). Sends go on, what
--- was handed out can be settled, fetch() (a pure read) goes on. A topic and its subscriptions are paused each for
--- themselves. Repeated it changes nothing.
--- Locks: the row, a broadcast group's as _lock_group. Cost: one update. Errors: MQ001, MQ002, MQ003, MQ005, 55P03.
+-- Stops the delivery of a topic, or of one subscription to it: receive() returns nothing until
+-- resume(). Producers can still send, consumers can still acknowledge what they received, and
+-- fetch() still reads. A topic and its subscriptions are paused independently of each other.
+-- Repeating the call changes nothing.
+-- Arguments:
+--   topic: name of the topic.
+--   consumer_group: name of the group whose subscription is paused; null (default) pauses the topic
+--       for all groups.
+-- Locks: the topic's row, or the subscription's rows.
+-- Cost: one update.
+-- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription), 55P03.
 create function mqpg.pause(topic text, consumer_group text default null) returns void
 language sql as $$
     select mqpg._set_paused(pause.topic, pause.consumer_group, true)
 $$;
-comment on function mqpg.pause(text, text) is 'Stop delivery of a topic or of one subscription';
+comment on function mqpg.pause(text, text) is 'Stop the delivery of a topic or of one subscription';

@@ -1,11 +1,16 @@
--- Counts everything that a topic's queues and retry lanes hold as consumed, for all its subscriptions: cursors go to
--- the end, open receipts become stale, failed messages that wait for their next attempt will not come again. Returns
--- how many deliveries that leaves out; the table jump has the offsets. What is not in a queue yet stays: undecided
--- halves, delayed messages, and what was sent and not appended. Dead letters stay (discard_dead_letters()), and bodies
--- until their retention is over.
--- Locks: each broadcast group's row (see _lock_group) and each queue's cursor lock, waiting up to the setting
--- lock_timeout.
--- Cost: one cursor version a queue of each subscription. Errors: MQ001, MQ002, MQ003, 55P03, 40001.
+-- Counts everything that is in a topic's queues and retry lanes as consumed, for all its
+-- subscriptions. All positions move to the end, open receipts become stale, and messages that wait
+-- for their next attempt are not delivered again.
+-- Messages that are not in a queue yet remain: undecided half messages, delayed messages, and
+-- messages that were sent but not appended. Dead letters remain too (see discard_dead_letters()),
+-- and bodies stay stored until retention is over.
+-- Arguments:
+--   topic: name of the topic.
+-- Returns: how many deliveries were skipped.
+-- Locks: the rows of broadcast groups and each queue's cursor lock, each waited for up to the
+-- setting lock_timeout.
+-- Cost: one cursor version for each queue of each subscription.
+-- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), 55P03, 40001.
 create function mqpg.purge_topic(topic text) returns bigint
 language plpgsql as $$
 declare
@@ -30,4 +35,5 @@ begin
     return v_left_out;
 end
 $$;
-comment on function mqpg.purge_topic(text) is 'Count all that a topic''s queues hold as consumed';
+comment on function mqpg.purge_topic(text) is
+    'Count everything in a topic''s queues as consumed; returns how many deliveries were skipped';

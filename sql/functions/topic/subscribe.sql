@@ -1,8 +1,26 @@
--- Subscribes a consumer group to a topic; repeated with equal arguments it changes nothing, with others it
--- raises MQ011. start 'earliest' is the queue's oldest offset, 'latest' its next one, a time the first
--- message that became visible then or later. filter and tags choose
--- messages, both must hold; the filter true and no tags choose all.
--- Locks: the new row. Cost: one cursor row a queue. Errors: MQ001, MQ002, MQ003, MQ011, MQ020, MQ024.
+-- Subscribes a consumer group to a topic. Repeated with equal arguments it changes nothing.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   mode: 'exclusive' (default): one consumer at a time reads a queue. 'shared': several ranges of
+--       a queue are in flight at once. 'pinned': a queue stays with one named consumer until
+--       unpin(). 'broadcast': every named consumer gets every message.
+--   start: where to begin: 'earliest' (default; the queue's oldest offset), 'latest' (only messages
+--       that come from now on), or a time (the first message that became visible then or later).
+--   filter: a jsonpath that chooses messages by payload, headers, key and tag; null (default) or
+--       'true' chooses all.
+--   tags: tags that choose messages; null (default) or an empty array chooses all. With a filter,
+--       both must match.
+--   max_attempts: deliveries until a message becomes a dead letter, 1 to 10000; default 16.
+--   retry_delay: time until the second attempt, doubled with each further one; default 10 s.
+--   on_failure: 'skip' (default; the failed message is retried later and the queue continues),
+--       'block_key' or 'block_queue' (messages behind it, of the same key or all, wait for it).
+-- Locks: the new row.
+-- Cost: one cursor row per queue.
+-- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ011 (subscribed with other
+-- arguments), MQ020 (filter), MQ024 (not for a relay topic).
+--
+-- Example:
+--     select mqpg.subscribe('billing', 'orders', mode => 'shared', max_attempts => 5);
 create function mqpg.subscribe(
     consumer_group text, topic text, mode text default 'exclusive', start text default 'earliest',
     filter jsonpath default null, tags text [] default null, max_attempts int default 16,
@@ -27,7 +45,7 @@ begin
     perform mqpg._require_target('start', subscribe.start);
     perform mqpg._require_subscription_options(v_new);
     perform mqpg._lock_topic(v_topic.topic_id);
-    -- A look first: a conflict would use up an id, and those that fit into a cursor lock's key are two million.
+    -- A look first, because a conflict would use up an id, and only two million ids fit into a cursor lock's key.
     insert into mqpg.subscription (
         consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
     select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
@@ -54,9 +72,9 @@ begin
             v_new.retry_delay, v_new.on_failure) then
         raise exception using errcode = 'MQ011', message = format(
             'consumer group %L is subscribed to %L with other arguments', subscribe.consumer_group, subscribe.topic),
-            hint = 'alter_subscription() changes one.';
+            hint = 'Call alter_subscription() to change it.';
     end if;
 end
 $$;
-comment on function mqpg.subscribe(text, text, text, text, jsonpath, text [], int, interval, text)
-    is 'Subscribe a consumer group to a topic; idempotent';
+comment on function mqpg.subscribe(text, text, text, text, jsonpath, text [], int, interval, text) is
+    'Subscribe a consumer group to a topic; idempotent';

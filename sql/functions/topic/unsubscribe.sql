@@ -1,7 +1,15 @@
--- Ends a subscription, of a broadcast group with all its members; with `consumer` only that member of it. Positions,
--- claims, retries and dead letters are gone, nothing is kept for it any more, and its open receipts are refused.
--- What it had in flight goes on where it is, but cannot be acknowledged. The name subscribed again begins anew.
--- Locks: the subscription's rows. Cost: one delete a row. Errors: MQ001 (consumer in another mode), MQ003, MQ005.
+-- Ends a subscription, or one member of a broadcast group. Its positions, claims, retries and dead
+-- letters are deleted, and no message is stored for it any longer. What is in flight cannot be
+-- acknowledged any more, because its receipts are refused. A group that subscribes again starts as
+-- a new one.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+--   consumer: name of the member of a broadcast group to remove; null (default) ends the whole
+--       subscription.
+-- Locks: the subscription's rows.
+-- Cost: one delete per row.
+-- Errors: MQ001 (consumer in another mode than broadcast), MQ003 (unknown topic), MQ005 (unknown
+-- subscription or member).
 create function mqpg.unsubscribe(consumer_group text, topic text, consumer text default null) returns void
 language plpgsql as $$
 declare
@@ -13,16 +21,17 @@ begin
     end if;
     if v_subscription.mode <> 'broadcast' then
         raise exception using errcode = 'MQ001', message = format(
-            'consumer is for mode broadcast; consumer group %L reads topic %L in mode %s',
+            'consumer is allowed only in mode broadcast; consumer group %L reads topic %L in mode %s',
             unsubscribe.consumer_group, unsubscribe.topic, v_subscription.mode);
     end if;
     delete from mqpg.subscription s
     where s.member_of = v_subscription.subscription_id and s.member = unsubscribe.consumer;
     if not found then
         raise exception using errcode = 'MQ005', message = format(
-            'consumer %L is no member of broadcast group %L on topic %L', unsubscribe.consumer,
+            'consumer %L is not a member of broadcast group %L on topic %L', unsubscribe.consumer,
             unsubscribe.consumer_group, unsubscribe.topic);
     end if;
 end
 $$;
-comment on function mqpg.unsubscribe(text, text, text) is 'End a subscription, or one member of a broadcast group';
+comment on function mqpg.unsubscribe(text, text, text) is
+    'End a subscription, or one member of a broadcast group';

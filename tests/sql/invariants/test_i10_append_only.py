@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tests.sql.harness import HOT_TABLES, Broker, Session, eventually, seconds
-from tests.sql.history import run_history
+from tests.support.broker import HOT_TABLES, Broker, Session, seconds
+from tests.support.history import run_history
+from tests.support.waiting import eventually
 
 _STATISTICS = """
 select t.relname, coalesce(sum(s.n_tup_ins), 0)::bigint as ins, coalesce(sum(s.n_tup_upd), 0)::bigint as upd,

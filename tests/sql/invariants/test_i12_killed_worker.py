@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.databases import OwnServer
-from tests.sql.harness import Broker, Session, cut_off, eventually, positions, seconds
+from tests.support.broker import Broker, Session, cut_off, positions, seconds
+from tests.support.waiting import eventually
 
-CLIENT = Path(__file__).parents[1] / "crash_client.py"
+CLIENT = Path(__file__).parents[2] / "support" / "crash_client.py"
 ROLES = ["producer", "producer", "appender", "appender", "consumer", "consumer", "compensator"]
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, cut_off, refused
-from tests.sql.history import run_history
+from tests.support.broker import Broker, Session, cut_off, refused
+from tests.support.history import run_history
 
 
 def delivered(mq: Session, topic: str = "one") -> list[int]:

@@ -6,7 +6,8 @@ import random
 import time
 from threading import Event
 
-from tests.sql.harness import Broker, Session, eventually, seconds
+from tests.support.broker import Broker, Session, seconds
+from tests.support.waiting import eventually
 
 
 def seen(mq: Session, topic: str = "one") -> list[int]:

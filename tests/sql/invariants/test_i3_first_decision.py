@@ -8,7 +8,7 @@ from threading import Barrier
 
 import pytest
 
-from tests.sql.harness import Broker, Session, tolerating
+from tests.support.broker import Broker, Session, tolerating
 
 STANDING = {"committed": "already_committed", "rolled_back": "already_rolled_back"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 
-from tests.sql.harness import Broker, Session, positions, seconds
-from tests.sql.history import run_history
+from tests.support.broker import Broker, Session, positions, seconds
+from tests.support.history import run_history
 
 
 def assert_dense(mq: Session, topic: str) -> None:

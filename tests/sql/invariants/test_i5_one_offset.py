@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from tests.sql.harness import Broker, Session, eventually, positions, seconds
-from tests.sql.history import run_history
+from tests.support.broker import Broker, Session, positions, seconds
+from tests.support.history import run_history
+from tests.support.waiting import eventually
 
 
 def test_I5_one_offset_each_after_a_random_history(mq: Session, broker: Broker, rng: random.Random) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from itertools import pairwise
 
-from tests.sql.harness import Broker, Session, messages_by_queue, positions
-from tests.sql.history import History, run_history
+from tests.support.broker import Broker, Session, messages_by_queue, positions
+from tests.support.history import History, run_history
 
 
 def violations(history: History, place: dict[int, tuple[int, int]]) -> list[str]:

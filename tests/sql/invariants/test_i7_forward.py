@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, seconds, tolerating
+from tests.support.broker import Broker, Session, seconds, tolerating
 
 
 def assert_forward(mq: Session) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.sql.harness import Broker, Session, refused, seconds
+from tests.support.broker import Broker, Session, refused, seconds
 
 ACTIONS: dict[str, Callable[[Session, str, list[int]], object]] = {
     "ack": lambda mq, receipt, ids: mq.ack(receipt),

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, seconds, tolerating
+from tests.support.broker import Broker, Session, seconds, tolerating
+from tests.support.waiting import eventually
 
 
 def test_I9_nothing_comes_again_before_the_lease_ends(mq: Session, broker: Broker) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sql.harness import Broker
+from tests.support.broker import Broker
 
 
 @pytest.fixture

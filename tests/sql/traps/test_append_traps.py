@@ -7,8 +7,9 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually, messages_by_queue, positions, refused, seconds
-from tests.sql.mutation import PAUSE, Gate, mutate
+from tests.support.broker import Broker, Session, messages_by_queue, positions, refused, seconds
+from tests.support.mutation import PAUSE, Gate, mutate
+from tests.support.waiting import eventually
 
 
 def message_id(handle: str) -> int:
@@ -69,7 +70,7 @@ def racing_sender_and_floor(mq: Session, broker: Broker, until: int | None = Non
     return pending.result(5), appended(mq)
 
 
-XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id is drawn
+XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');"""
 ID_FIRST = f"v_batch := nextval('mqpg.batch_id'); {PAUSE} v_xid := pg_current_xact_id();"
 XID_FIRST_PAUSED = f"v_xid := pg_current_xact_id(); {PAUSE} v_batch := nextval('mqpg.batch_id');"

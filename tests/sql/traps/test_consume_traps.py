@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.sql.harness import Broker, Session, refused, seconds
-from tests.sql.mutation import PAUSE, Gate, mutate
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.mutation import PAUSE, Gate, mutate
 
 # a lost race of cursors
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psycopg
 import pytest
 
-from tests.sql.harness import Broker, Session, messages_by_queue, refused, seconds
-from tests.sql.mutation import mutate
+from tests.support.broker import Broker, Session, messages_by_queue, refused, seconds
+from tests.support.mutation import mutate
 
 # the first decision stands: insert, then look, in two statements
 

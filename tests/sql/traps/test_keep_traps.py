@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sql.harness import Broker, Session, eventually
-from tests.sql.mutation import PAUSE, Gate, mutate
+from tests.support.broker import Broker, Session
+from tests.support.mutation import PAUSE, Gate, mutate
+from tests.support.waiting import eventually
 
 CLOSED = ("closed", "log", 1)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.sql.harness import Broker, Session, refused, seconds
-from tests.sql.mutation import mutate
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.mutation import mutate
 
 
 def fill(mq: Session, keys: str, topic: str = "k") -> list[int]:

@@ -1,6 +1,0 @@
-"""`python -m benchmarks`."""
-
-from .cli import app
-
-if __name__ == "__main__":
-    app()

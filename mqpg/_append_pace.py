@@ -1,0 +1,34 @@
+"""How long the appender pauses between two calls of `mqpg.append`."""
+
+from __future__ import annotations
+
+__all__ = ["AppendPace"]
+
+_MANY = 100  # messages of one call from which on its fixed cost (half a millisecond) is worth sharing
+
+
+class AppendPace:
+    """Pauses between calls of `mqpg.append`, in seconds.
+
+    After a call that moved messages, the pause is twice as long as the call took, or eight times as long if the call
+    moved a hundred messages or more, but at most `busy`. Calls back to back would take the processor from producers
+    and consumers. While there is no work, the pause grows from `least` to `most`.
+
+    Args:
+        least: First pause after the last message, in seconds.
+        most: Longest pause while there is no work, in seconds; at least `least`.
+        growth: Factor between one idle pause and the next.
+        busy: Longest pause while there is work, in seconds.
+    """
+
+    def __init__(self, least: float = 0.001, most: float = 0.05, growth: float = 1.5, busy: float = 0.05) -> None:
+        self._least, self._most, self._growth, self._busy = least, max(least, most), growth, busy
+        self._next = least
+
+    def after(self, moved: int, took: float = 0.0) -> float:
+        """The pause after a call that moved `moved` messages in `took` seconds."""
+        if moved:
+            self._next = self._least
+            return min(self._busy, (8 if moved >= _MANY else 2) * took)
+        pause, self._next = self._next, min(self._most, self._next * self._growth)
+        return pause

@@ -1,0 +1,6 @@
+"""`python -m mqpg.bench`."""
+
+from .cli import app
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,101 @@
+"""The command: `mqpg bench`, `python -m mqpg.bench`."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from .cells import CELLS, Cell, choose, quick
+from .machine import describe
+from .page import Outcome
+from .report import Run
+from .run import run_all
+from .server import Server
+from .sides import SIDES
+
+__all__ = ["app", "bench"]
+
+app = typer.Typer(add_completion=False)
+
+_ROUNDS, _QUICK_ROUNDS = 3, 2
+_LIMIT, _QUICK_LIMIT = 900.0, 120.0  # seconds
+
+
+@app.command()
+def bench(
+    dsn: Annotated[str | None, typer.Option(help="An existing server (a role that may create databases).")] = None,
+    cells: Annotated[
+        str, typer.Option(help="Comma-separated names; default all: " + " ".join(c.name for c in CELLS))
+    ] = "",
+    sides: Annotated[str, typer.Option(help="Comma-separated sides to run.")] = ",".join(SIDES),
+    rounds: Annotated[int | None, typer.Option(min=1, help="Interleaved rounds (3; with --quick 2).")] = None,
+    quick_run: Annotated[bool, typer.Option("--quick", help="Short cells, at most two minutes.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    page: Annotated[Path | None, typer.Option(help="Write the result as a markdown page.")] = None,
+) -> None:
+    """Measure mqpg beside pgmq and a bare INSERT/SELECT on one server; print rates and ratios."""
+    chosen = _chosen(cells, sides)
+    measured = [quick(cell) if quick_run else cell for cell in chosen[0]]
+    wanted = rounds or (_QUICK_ROUNDS if quick_run else _ROUNDS)
+    log = Console(stderr=True)
+    with _server(dsn or os.environ.get("MQPG_DATABASE_URL"), chosen[1]) as server:
+        machine = describe(server)
+        began = time.monotonic()
+        runs = run_all(
+            server,
+            measured,
+            chosen[1],
+            wanted,
+            _QUICK_LIMIT if quick_run else _LIMIT,
+            lambda run: log.print(_line(run), highlight=False),
+        )
+        if len(runs) < sum(len(set(cell.sides) & set(chosen[1])) for cell in measured) * wanted:
+            log.print("time is up: the last round is not complete", style="yellow")
+        outcome = Outcome(machine, measured, runs, time.monotonic() - began, quick_run)
+    if page is not None:
+        page.write_text(outcome.markdown(), encoding="utf-8")
+    if as_json:
+        print(json.dumps(outcome.as_dict(), ensure_ascii=False))
+    else:
+        outcome.show(Console())
+    raise typer.Exit(1 if outcome.problems else 0)
+
+
+def _chosen(cells: str, sides: str) -> tuple[list[Cell], list[str]]:
+    try:
+        found = choose(name.strip() for name in cells.split(",") if name.strip())
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--cells") from None
+    names = [name.strip() for name in sides.split(",")]
+    if not set(names) <= set(SIDES):
+        raise typer.BadParameter(f"there are: {', '.join(SIDES)}", param_hint="--sides")
+    return list(found), names
+
+
+@contextmanager
+def _server(dsn: str | None, sides: list[str]) -> Iterator[Server]:
+    if dsn:
+        with Server(dsn, sides) as server:
+            yield server
+        return
+    from mqpg.embedded import EmbeddedServer
+
+    with EmbeddedServer(settings=_SETTINGS) as embedded, Server(embedded.dsn(), sides) as server:
+        yield server
+
+
+# As a server is set for load; all else, above all fsync and synchronous_commit, stays at PostgreSQL's default.
+_SETTINGS = {"max_wal_size": "8GB", "checkpoint_timeout": "30min", "autovacuum_naptime": "5s", "shared_buffers": "1GB"}
+
+
+def _line(run: Run) -> str:
+    problems = "".join(f"; {problem}" for problem in run.problems)
+    return f"round {run.round_no}  {run.cell:<13} {run.side:<5} {run.rate:>12,.0f} /s  ({run.seconds:.1f} s){problems}"

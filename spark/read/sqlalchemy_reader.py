@@ -1,0 +1,135 @@
+"""Ledgers and journals in databases other than PostgreSQL: read through SQLAlchemy, in one transaction each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+from sqlalchemy import Connection, create_engine, inspect, select, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._tables import clock
+from mqpg.dsn import describe, to_sqlalchemy
+from mqpg.errors import ConnectionFailed, LedgerError
+from mqpg.spark.read import schemas
+
+__all__ = ["LocalDatabase"]
+
+_HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})$")
+
+
+@dataclass
+class LocalDatabase:
+    """One transaction of a database without JDBC reads; its rows are fetched at once, so they are one snapshot.
+
+    Isolation is the database's: SQLite's transactions are snapshots by themselves, others are asked for
+    REPEATABLE READ.
+    """
+
+    url: str
+    connection: Connection
+    taken_at: datetime
+
+    @classmethod
+    def open(cls, url: str) -> LocalDatabase:
+        """Connects and begins. Raises ConnectionFailed."""
+        address = to_sqlalchemy(url)
+        try:
+            if address.get_backend_name() == "sqlite":
+                # The driver begins no transaction before a SELECT by itself.
+                connection = create_engine(address).connect()
+                connection.exec_driver_sql("BEGIN")
+            else:
+                connection = create_engine(address, isolation_level="REPEATABLE READ").connect()
+            connection.execute(text("select 1"))
+            # A deferred transaction takes its snapshot with its first read of a table.
+            inspect(connection).get_table_names()
+        except SQLAlchemyError as error:
+            raise ConnectionFailed(f"no connection to {describe(address)}: {' '.join(str(error).split())}") from error
+        return cls(url, connection, datetime.now(UTC))
+
+    def has_table(self, name: str) -> bool:
+        """Whether the default schema has a table of that name."""
+        return inspect(self.connection).has_table(name)
+
+    def ledger(self, spark: SparkSession, label: str, broker_id: str) -> DataFrame:
+        """The rows of mqpg_ledger that belong to one broker."""
+        rows = self._rows("select handle, entry, created_at, done_at from mqpg_ledger")
+        found = (
+            (label, int(match[2]), match[3], entry, _utc(created), _utc(done))
+            for handle, entry, created, done in rows
+            if (match := _HANDLE.match(handle)) and match[1] == broker_id
+        )
+        return _frame(spark, found, schemas.LEDGER)
+
+    def promises(self, spark: SparkSession, label: str, broker_id: str, older_than: timedelta) -> DataFrame:
+        """The committed rows of mqpg_ledger that belong to one broker and are older than that."""
+        before = self.now() - older_than
+        rows = self._rows("select handle, entry, created_at from mqpg_ledger")
+        found = (
+            (label, handle, int(match[2]), match[3])
+            for handle, entry, created in rows
+            if entry == "local"
+            and (match := _HANDLE.match(handle))
+            and match[1] == broker_id
+            and (_utc(created) or before) <= before
+        )
+        return _frame(spark, found, schemas.PROMISES)
+
+    def now(self) -> datetime:
+        """The database's clock."""
+        found = _utc(self.connection.execute(select(clock())).scalar_one())
+        assert found is not None
+        return found
+
+    def applied(self, spark: SparkSession, groups: list[str], topics: list[str] | None) -> DataFrame:
+        """The journal rows of some consumer groups."""
+        rows = self._rows(
+            "select consumer_group, topic, queue_id, queue_offset, message_id, applied_at from mqpg_applied"
+        )
+        found = ((*row[:5], _utc(row[5])) for row in rows if _wanted(row, groups, topics))
+        return _frame(spark, found, schemas.APPLIED)
+
+    def deferred(self, spark: SparkSession, groups: list[str], topics: list[str] | None) -> DataFrame:
+        """The messages that some consumer groups have set aside."""
+        rows = self._rows("select consumer_group, topic, message_id from mqpg_inbox where state = 'deferred'")
+        return _frame(spark, (row for row in rows if _wanted(row, groups, topics)), schemas.DEFERRED)
+
+    def offsets(self, groups: list[str], topics: list[str] | None) -> list[dict[str, Any]]:
+        """The rows of mqpg_offsets of some consumer groups, all brokers."""
+        rows = self._rows("select consumer_group, topic, queue_id, next_offset, broker, incarnation from mqpg_offsets")
+        names = ("consumer_group", "topic", "queue_id", "next_offset", "broker", "incarnation")
+        return [dict(zip(names, row, strict=True)) for row in rows if _wanted(row, groups, topics)]
+
+    def close(self) -> None:
+        """Ends the transaction and the connection."""
+        self.connection.close()
+        self.connection.engine.dispose()
+
+    def _rows(self, query: str) -> Iterator[tuple[Any, ...]]:
+        try:
+            yield from (tuple(row) for row in self.connection.execute(text(query)))
+        except SQLAlchemyError as error:
+            raise LedgerError(f"{describe(to_sqlalchemy(self.url))}: {' '.join(str(error).split())}") from error
+
+
+def _wanted(row: tuple[Any, ...], groups: list[str], topics: list[str] | None) -> bool:
+    return row[0] in groups and (topics is None or row[1] in topics)
+
+
+def _utc(value: datetime | str | None) -> datetime | None:
+    """Times as databases give them: without a zone they are UTC, SQLite's come as text."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    if value is None or value.tzinfo is not None:
+        return value
+    return value.replace(tzinfo=UTC)
+
+
+def _frame(spark: SparkSession, rows: Iterator[tuple[Any, ...]], schema: StructType) -> DataFrame:
+    return spark.createDataFrame(list(rows), schema)

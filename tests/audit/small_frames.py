@@ -1,0 +1,34 @@
+"""Rows and small frames for the tests of the audit's pure functions."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+__all__ = ["HALF", "NOW", "body", "decision", "delay", "frame"]
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HALF = {"kind": "h", "nonce": "0" * 32, "producer_group_id": 1, "check_at": NOW}
+
+
+def frame(spark: SparkSession, schema: StructType, *rows: dict[str, Any]) -> DataFrame:
+    """Rows as dicts; what they leave out is null."""
+    return spark.createDataFrame([tuple(row.get(name) for name in schema.fieldNames()) for row in rows], schema)
+
+
+def body(batch: int, **columns: Any) -> dict[str, Any]:
+    common = {"first_id": batch * 1024, "n": 1, "xid": 700 + batch, "born_at": NOW, "topic_id": 1, "kind": "n"}
+    return common | {"settled": True, "forgotten": False, "decision_gone": False} | columns
+
+
+def decision(batch: int, op: str, stage: int = 0, **columns: Any) -> dict[str, Any]:
+    common = {"message_id": batch * 1024, "stage": stage, "op": op, "xid": 900 + batch, "at": NOW}
+    return common | {"decided_by": "producer", "settled": True, "forgotten": False} | columns
+
+
+def delay(batch: int, *, due: bool) -> dict[str, Any]:
+    return {"first_id": batch * 1024, "n": 1, "visible_at": NOW, "xid": 1, "topic_id": 1, "subscription_id": 0,
+            "attempt": 1, "due": due, "settled": True, "forgotten": False}  # fmt: skip

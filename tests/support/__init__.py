@@ -1,0 +1,1 @@
+"""What tests of several folders share. Test modules import from here, never from another test module."""

@@ -1,0 +1,213 @@
+"""A broker for SQL tests: its sessions, calls of its functions, races between sessions, and reading the log back."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import namedtuple_row
+
+from tests.support.waiting import eventually
+
+__all__ = [
+    "HOT_TABLES",
+    "Broker",
+    "Session",
+    "cut_off",
+    "messages_by_queue",
+    "positions",
+    "refused",
+    "seconds",
+    "tolerating",
+]
+
+HOT_TABLES = (
+    "commit_log",
+    "op_log",
+    "consume_queue",
+    "delayed",
+    "tick",
+    "half_tick",
+    "cursor",
+    "check_log",
+    "dedup",
+)
+
+
+def seconds(value: float) -> timedelta:
+    return timedelta(seconds=value)
+
+
+def _placeholder(value: object) -> str:
+    """Arrays of text must be cast: an untyped one fits three overloads."""
+    if isinstance(value, (list, tuple)):
+        given = [v for v in value if v is not None]
+        return "%s::bigint[]" if given and all(isinstance(v, int) for v in given) else "%s::text[]"
+    return "%s"
+
+
+class Session:
+    """One autocommit connection; a call is a transaction of its own unless inside `transaction()`."""
+
+    def __init__(self, conn: psycopg.Connection[Any]) -> None:
+        self.conn = conn
+
+    @property
+    def pid(self) -> int:
+        return self.conn.info.backend_pid
+
+    def transaction(self) -> Any:
+        return self.conn.transaction()
+
+    def execute(self, sql: str, *params: object) -> psycopg.Cursor[Any]:
+        return self.conn.execute(sql, params or None)  # type: ignore[arg-type]
+
+    def rows(self, sql: str, *params: object) -> list[Any]:
+        return self.execute(sql, *params).fetchall()
+
+    def scalar(self, sql: str, *params: object) -> Any:
+        row = self.execute(sql, *params).fetchone()
+        assert row is not None
+        return row[0]
+
+    def call(self, function: str, *args: object, **named: object) -> list[Any]:
+        places = [_placeholder(a) for a in args]
+        places += [f"{name} => {_placeholder(a)}" for name, a in named.items()]
+        sql = f"select * from mqpg.{function}({', '.join(places)})"
+        return self.rows(sql, *args, *named.values())
+
+    def value(self, function: str, *args: object, **named: object) -> Any:
+        return self.call(function, *args, **named)[0][0]
+
+    # the calls that nearly every test makes
+
+    def send(self, topic: str, payload: str = "{}", **named: object) -> int:
+        return int(self.value("send", topic, payload, **named))
+
+    def send_batch(self, topic: str, payloads: list[str], **named: object) -> list[int]:
+        return [row[0] for row in self.call("send_batch", topic, payloads, **named)]
+
+    def prepare(self, topic: str, payload: str = "{}", group: str = "pg", **named: object) -> str:
+        return str(self.value("prepare", topic, payload, group, **named))
+
+    def commit(self, handle: str, *payload: str) -> str:
+        return str(self.value("commit", handle, *payload))
+
+    def rollback(self, handle: str) -> str:
+        return str(self.value("rollback", handle))
+
+    def append(self, *max_messages: int) -> int:
+        return int(self.value("append", *max_messages))
+
+    def receive(self, topic: str, *, group: str = "g", **named: object) -> list[Any]:
+        return self.call("receive", group, topic, **named)
+
+    def ack(self, receipt: str, **named: object) -> None:
+        self.call("ack", receipt, **named)
+
+    def nack(self, receipt: str, ids: list[int], **named: object) -> None:
+        self.call("nack", receipt, ids, **named)
+
+    def drain(self, topic: str, *, group: str = "g", **named: object) -> list[Any]:
+        """Receive and acknowledge until a call returns nothing."""
+        taken: list[Any] = []
+        while got := self.receive(topic, group=group, **named):
+            taken += got
+            self.ack(got[0].receipt)
+        return taken
+
+
+class Broker:
+    """One test's own database, its sessions and its background calls."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dsn = dsn
+        self._open: list[psycopg.Connection[Any]] = []
+        self._pool: ThreadPoolExecutor | None = None
+
+    def session(self, options: str = "") -> Session:
+        conn = psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row)
+        self._open.append(conn)
+        if options:
+            conn.execute(options)  # type: ignore[call-overload]
+        return Session(conn)
+
+    def background(self, work: Callable[..., Any], *args: object, **named: object) -> Future[Any]:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(32)
+        return self._pool.submit(work, *args, **named)
+
+    def wait_blocked(self, session: Session, timeout: float = 5.0) -> None:
+        """Return once that session's statement waits for a lock."""
+        watcher = self.session()
+        sql = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+        eventually(lambda: watcher.scalar(sql, session.pid), timeout)
+
+    def close(self) -> None:
+        for conn in self._open:
+            conn.close()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True)
+
+
+@contextmanager
+def cut_off() -> Iterator[None]:
+    """The block ends by the loss of its connection."""
+    try:
+        yield
+    except psycopg.OperationalError:
+        return
+    raise AssertionError("the connection held")
+
+
+@contextmanager
+def tolerating(*sqlstates: str) -> Iterator[None]:
+    """The block may fail, but with these SQLSTATEs only."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if error.sqlstate not in sqlstates:
+            raise
+
+
+@contextmanager
+def refused(sqlstate: str, mention: str | None = None) -> Iterator[None]:
+    """The block must fail with that SQLSTATE, its message (or hint) naming `mention`."""
+    with pytest.raises(psycopg.Error) as caught:
+        yield
+    assert caught.value.sqlstate == sqlstate, f"{caught.value.sqlstate}: {caught.value}"
+    if mention is not None:
+        assert mention in f"{caught.value.diag.message_primary} {caught.value.diag.message_hint}", str(caught.value)
+
+
+_POSITIONS = """
+select cq.queue_id, cq.base_offset + run.start + step.i as queue_offset, run.first_id + step.i as message_id
+from mqpg.consume_queue as cq
+join mqpg.topic as t on t.topic_id = cq.topic_id
+cross join lateral (
+    select u.first_id, u.start, coalesce(lead(u.start) over (order by u.start), cq.n) - u.start as n
+    from unnest(cq.first_ids, cq.starts) as u(first_id, start)
+) as run
+cross join lateral generate_series(0, run.n - 1) as step(i)
+where t.name = %s and cq.subscription_id = 0
+order by cq.queue_id, queue_offset
+"""
+
+
+def positions(session: Session, topic: str) -> list[tuple[int, int, int]]:
+    """(queue_id, queue_offset, message_id) of everything appended, read from the table itself."""
+    return [tuple(row) for row in session.rows(_POSITIONS, topic)]
+
+
+def messages_by_queue(session: Session, topic: str) -> dict[int, list[int]]:
+    """Message ids of each queue in offset order."""
+    queues: dict[int, list[int]] = defaultdict(list)
+    for queue_id, _, message_id in positions(session, topic):
+        queues[queue_id].append(message_id)
+    return dict(queues)

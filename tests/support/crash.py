@@ -1,0 +1,74 @@
+"""A process that kills itself at a named step: `crash.py producer|here|there|replier DSN LOCAL_URL before|after STEP`."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+import mqpg
+from tests.support.killing import die_at, killed
+
+INSERT = "insert into business (id) values ({})"
+
+
+def crash_at(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
+    """Run this file until it is dead by its own SIGKILL."""
+    killed("tests.support.crash", role, dsn, local_url, when, step)
+
+
+def _producer(mq: mqpg.Client, local_url: str) -> None:
+    with mqpg.TransactionalProducer(mq, group="shop", ledger=local_url).transaction("orders", {"id": 1}) as tx:
+        tx.execute(text(INSERT.format(1)))
+
+
+def _here(mq: mqpg.Client, local_url: str) -> None:
+    @mqpg.consumer("orders", group="readers", journal=True)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT.format(message.payload["id"]))
+
+    handle.step(mq)
+
+
+def _there(mq: mqpg.Client, local_url: str) -> None:
+    @mqpg.consumer("orders", group="readers", database=local_url, consumer="one", journal=True)
+    def handle(message: mqpg.Message, conn: Connection) -> None:
+        if message.payload["id"] == 13 and message.attempt == 1:
+            raise ValueError("not at the first time")
+        conn.execute(text(INSERT.format(message.payload["id"])))
+
+    handle.step(mq)
+
+
+def _replier(mq: mqpg.Client, local_url: str) -> None:
+    @mqpg.consumer("sums", group="readers")
+    def add(message: mqpg.Message, conn: Any) -> Any:
+        return {"sum": sum(message.payload)}
+
+    while not add.step(mq):
+        pass
+
+
+_OWNERS = {
+    "prepare_half": "mqpg._sync.producer.transactional",
+    "begin_local": "mqpg._sync.producer.transactional",
+    "commit_local": "mqpg._sync.producer.transactional",
+    "decide": "mqpg._sync.producer.transactional",
+    "mark_done": "mqpg._sync.producer.transactional",
+}
+
+
+def main(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
+    module, _, name = step.rpartition(".")
+    owner: Any = import_module(_OWNERS.get(step, "mqpg"))
+    for part in filter(None, module.split(".")):
+        owner = getattr(owner, part) if hasattr(owner, part) else import_module(f"{owner.__name__}.{part}")
+    with mqpg.connect(dsn) as mq:
+        die_at(owner, name, when)
+        {"producer": _producer, "here": _here, "there": _there, "replier": _replier}[role](mq, local_url)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

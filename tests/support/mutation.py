@@ -1,0 +1,67 @@
+"""Taking a rule out of a function, in one test's own database, to show that its test would notice.
+
+A trap test runs its scenario twice: against the function as it is, where all is well, and against a copy
+whose text lacks the rule, where the scenario must show the damage. A pause can be put into a function, so
+that a race is a sequence of steps and not luck.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.support.broker import Broker, Session
+
+__all__ = ["PAUSE", "Gate", "mutate"]
+
+_PAUSE_KEY = 7_777_777
+# Waits for the gate where the session asked for it; put between two statements of a function.
+PAUSE = f"""
+    if current_setting('mqpg_test.pause', true) = 'on' then
+        perform pg_advisory_lock_shared({_PAUSE_KEY});
+        perform pg_advisory_unlock_shared({_PAUSE_KEY});
+    end if;
+"""
+
+
+def mutate(mq: Session, function: str, old: str, new: str, *, count: int = 1) -> None:
+    """Replace `old` by `new` in mqpg.`function`; spaces match any spaces. Fails unless it applies `count` times."""
+    pattern = re.compile(r"\s+".join(map(re.escape, old.split())))
+    oids = mq.rows(
+        "select oid from pg_proc where pronamespace = 'mqpg'::regnamespace and proname = %s order by oid", function
+    )
+    assert oids, f"there is no function {function}"
+    applied = 0
+    for (oid,) in oids:
+        text = mq.scalar("select pg_get_functiondef(%s)", oid)
+        changed, n = pattern.subn(lambda _: new, text)
+        if n:
+            mq.conn.execute(changed)
+            assert mq.scalar("select pg_get_functiondef(%s)", oid) != text
+            applied += n
+    assert applied == count, f"{old!r} is {applied} times in {function}, not {count}"
+
+
+class Gate:
+    """Holds sessions that asked for it at the PAUSE of a function."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._keeper = broker.session()
+
+    def stopping(self) -> Session:
+        """A session that stops at a PAUSE while the gate is closed."""
+        return self._broker.session("set mqpg_test.pause = 'on'")
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        self._keeper.execute(f"select pg_advisory_lock({_PAUSE_KEY})")
+        try:
+            yield
+        finally:
+            self._keeper.execute(f"select pg_advisory_unlock({_PAUSE_KEY})")
+
+    def wait_for(self, session: Session) -> None:
+        """Return once that session stands at the gate."""
+        self._broker.wait_blocked(session)

@@ -1,0 +1,69 @@
+"""No test module imports another one: what tests share is in tests/support (or tests/fixtures)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "tests").rglob("*.py"))
+SHARED = {"support", "fixtures"}
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Full names of the modules of `tests` that a file imports, at its top or in a function."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            folder = ".".join(path.relative_to(ROOT).parts[: -node.level or None]) if node.level else ""
+            module = ".".join(filter(None, (folder, node.module)))
+            # an imported name may be a module
+            names = [module, *(f"{module}.{alias.name}" for alias in node.names)]
+        yield from (name for name in names if name.split(".")[0] == "tests")
+
+
+def wrong(path: Path) -> list[str]:
+    """The imports of one file that the rule forbids."""
+    own = path.relative_to(ROOT / "tests").parts[0]
+    found = []
+    for name in imported(path):
+        parts = name.split(".")[1:]
+        to_a_test = any(part.startswith("test_") or part == "conftest" for part in parts)
+        elsewhere = bool(parts) and parts[0] not in SHARED and parts[0] != own and (ROOT / "tests" / parts[0]).is_dir()
+        if to_a_test or elsewhere:
+            found.append(name)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_no_test_and_no_folder_of_other_tests(path: Path) -> None:
+    assert wrong(path) == []
+
+
+def test_support_needs_no_folder_of_tests() -> None:
+    others = {name.split(".")[1] for path in FILES if path.parts[-2] == "support" for name in imported(path)}
+    assert others <= SHARED
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from tests.sql.test_keep import roll",
+        "from tests.sql import test_keep",
+        "import tests.failures.stage",
+        "from tests.failures.conftest import Stage",
+        "def f():\n    from tests.audit.faults import FAULTS",
+    ],
+)
+def test_the_rule_finds_what_it_forbids(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    for folder in ("sql", "failures", "audit", "unit"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+    path = tmp_path / "tests" / "unit" / "test_some.py"
+    path.write_text(line)
+    assert wrong(path)
