@@ -60,7 +60,7 @@ _NOT_TO_APPLY = (
     "select l.subscription_id, l.message_id, l.attempts from mqpg.dead_letter l "
     "union all select f.subscription_id, f.message_id, f.attempts from mqpg.former_letter f where f.fate = 'discarded' "
     f"union all select j.subscription_id, j.message_id, 0 from {_JUMPED_OVER} j where not j.back "
-    "union all select u.subscription_id, u.message_id, 0 from mqpg._unchosen() u) d group by 1, 2)"
+    "union all select u.subscription_id, u.message_id, 0 from mqpg._unmatched_messages() u) d group by 1, 2)"
 )
 
 DROPPED_SEGMENTS = """

@@ -129,7 +129,7 @@ def test_finding_a_time_does_not_read_the_log(mq: Session) -> None:
 
     def buffers() -> int:
         plan = mq.scalar(
-            "explain (analyze, buffers, format json) select mqpg._offset_at(t.topic_id, 0, 0, %s)"
+            "explain (analyze, buffers, format json) select mqpg._offset_at_time(t.topic_id, 0, 0, %s)"
             " from mqpg.topic t where t.name = 'one'",
             middle,
         )

@@ -44,7 +44,7 @@ _WANTED = statement("""
     select o.queue_offset
     from mqpg.subscription s
     join mqpg.topic t using (topic_id)
-    cross join lateral (select case when s.filter is not null or s.tags is not null then (mqpg._chosen(
+    cross join lateral (select case when s.filter is not null or s.tags is not null then (mqpg._matching_offsets(
         s, cast(%(queue_id)s as int), cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))).offsets end
     ) as c (offsets)
     cross join lateral generate_series(

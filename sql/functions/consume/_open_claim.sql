@@ -37,7 +37,7 @@ begin
     -- bounds that are not the claim's: it is gone, settled in part, or the receipt was changed
     if ((_open_claim.claim).from_offset = v_receipt.from_offset
         and (_open_claim.claim).to_offset = v_receipt.to_offset) is not true then
-        perform mqpg._check_issued(
+        perform mqpg._require_issued_receipt(
             _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
             v_receipt.to_offset);
         if (_open_claim.claim).epoch is null then

@@ -15,7 +15,7 @@ create function mqpg.discard_dead_letters(
     max_messages int default null
 ) returns bigint
 language sql as $$
-    select count(*) from mqpg._take_letters(
+    select count(*) from mqpg._take_dead_letters(
         discard_dead_letters.consumer_group, discard_dead_letters.topic, discard_dead_letters.message_ids,
         discard_dead_letters.filter, discard_dead_letters.max_messages, 'discarded')
 $$;

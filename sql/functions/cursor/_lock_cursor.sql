@@ -10,7 +10,7 @@ begin
     if pg_try_advisory_xact_lock(1836150833, v_key) then
         return false;
     end if;
-    v_timeout := mqpg._wait_as_set();
+    v_timeout := mqpg._apply_lock_timeout();
     perform pg_advisory_xact_lock(1836150833, v_key);
     perform set_config('lock_timeout', v_timeout, true);
     return true;

@@ -23,7 +23,7 @@ begin
         foreach v_claim in array v_cursor.claims loop
             v_claim.from_offset := greatest(v_claim.from_offset, _move_cursor.to_offset);
             if v_claim.from_offset < v_claim.to_offset then
-                v_claim := mqpg._settle_offsets(v_claim, '{}');
+                v_claim := mqpg._shrink_claim(v_claim, '{}');
                 v_kept := v_kept || case when v_claim.epoch is not null then array[v_claim] else '{}' end;
             end if;
         end loop;
@@ -51,7 +51,7 @@ begin
         where r.from_offset < _move_cursor.to_offset
     loop
         v_left_out := v_left_out + v_part.n;
-        perform mqpg._note_jump(
+        perform mqpg._note_position_jump(
             _move_cursor.subscription, _move_cursor.queue_id, v_part.from_offset, v_part.to_offset,
             _move_cursor.why);
     end loop;
@@ -62,7 +62,7 @@ begin
         update mqpg.jump j set to_offset = _move_cursor.to_offset
         where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
             and j.to_offset > _move_cursor.to_offset;
-        perform mqpg._note_jump(
+        perform mqpg._note_position_jump(
             _move_cursor.subscription, _move_cursor.queue_id, _move_cursor.to_offset, v_cursor.claimed,
             _move_cursor.why, true);
     end if;

@@ -35,7 +35,7 @@ begin
     select h.message_id, h.queue_id::int, p.queue_offset, p.state, h.born_at,
         case when p.body_id = h.message_id then h.payload else (select m.payload from mqpg._message(p.body_id) m) end
     from hit h
-    cross join lateral mqpg._place(h.message_id, h.topic_id, h.queue_id, h.kind, h.xid) p
+    cross join lateral mqpg._message_state(h.message_id, h.topic_id, h.queue_id, h.kind, h.xid) p
     order by h.message_id;
 end
 $$;

@@ -69,7 +69,7 @@ begin
         return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
     end if;
     if _decide.payload is not null then
-        perform mqpg._check_final('payload', v_half.topic_id, _decide.payload);
+        perform mqpg._require_final_payload('payload', v_half.topic_id, _decide.payload);
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
         values (

@@ -18,13 +18,13 @@ begin
                 mqpg._handle(f.incarnation, u.id, f.nonce)) as headers,
             case when _relay_decisions.op = 'c' then coalesce(p.payload::json, f.payload) else 'null' end as payload
         from unnest(_relay_decisions.halves, _relay_decisions.batches) as u(id, batch)
-        cross join lateral mqpg._relay_half(u.id) as f
+        cross join lateral mqpg._half_for_relay(u.id) as f
         left join lateral (
             select g.payload
             from unnest(_relay_decisions.ids, _relay_decisions.payloads) with ordinality as g(id, payload, o)
             where g.id = u.id order by g.o limit 1
         ) as p on true
-        join lateral mqpg._check_final('payload', f.topic_id, p.payload) as checked on true
+        join lateral mqpg._require_final_payload('payload', f.topic_id, p.payload) as checked on true
         where u.id = any(_relay_decisions.decided)
         order by u.id
     ),

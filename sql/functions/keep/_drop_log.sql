@@ -43,7 +43,7 @@ begin
         return;
     end if;
     begin
-        v_held := mqpg._hold(v_ids);
+        v_held := mqpg._copy_survivors(v_ids);
         if not mqpg._lock_partition('commit_log', v_segment.segment_no) then
             raise lock_not_available;
         end if;

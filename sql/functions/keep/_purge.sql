@@ -42,7 +42,7 @@ begin
     where l.handle in (
         select o.handle
         from (select g.handle from mqpg.ledger g where g.at < clock_timestamp() - interval '30 days' limit 10000) o
-        where not mqpg._is_open(o.handle));
+        where not mqpg._is_open_half(o.handle));
     get diagnostics v_rows = row_count;
     if v_rows > 0 then
         return query select 'purged', 'ledger', null::bigint, format('%s rows', v_rows);
@@ -51,7 +51,7 @@ begin
     where a.msg_id in (
         select o.msg_id
         from pgmq.a_mqpg_oplog o
-        where o.archived_at < clock_timestamp() - interval '30 days' and not mqpg._is_open(o.message ->> 'handle')
+        where o.archived_at < clock_timestamp() - interval '30 days' and not mqpg._is_open_half(o.message ->> 'handle')
         limit 10000);
     get diagnostics v_rows = row_count;
     if v_rows > 0 then

@@ -9,7 +9,7 @@ begin
     if _lock_group.consumer_group.mode <> 'broadcast' or _lock_group.consumer_group.member <> '' then
         return;
     end if;
-    v_timeout := mqpg._wait_as_set();
+    v_timeout := mqpg._apply_lock_timeout();
     perform from mqpg.subscription s
     where s.subscription_id = _lock_group.consumer_group.subscription_id
     for update;

@@ -7,7 +7,7 @@ declare
     v_timeout text;
 begin
     if not pg_try_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id) then
-        v_timeout := mqpg._wait_as_set();
+        v_timeout := mqpg._apply_lock_timeout();
         perform pg_advisory_xact_lock_shared(1836150838, _lock_topic.topic_id);
         perform set_config('lock_timeout', v_timeout, true);
     end if;

@@ -7,7 +7,7 @@ declare
 begin
     select g.* into v_group from mqpg.producer_group g where g.name = _producer_group.producer_group;
     if not found then
-        perform mqpg._check_name('producer_group', _producer_group.producer_group);
+        perform mqpg._require_name('producer_group', _producer_group.producer_group);
         raise exception using errcode = 'MQ004',
             message = format('producer group %L does not exist', _producer_group.producer_group),
             hint = 'create_producer_group() makes one.';

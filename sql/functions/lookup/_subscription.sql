@@ -11,7 +11,7 @@ begin
     where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group
         and s.member = '';
     if not found then
-        perform mqpg._check_name('consumer_group', _subscription.consumer_group);
+        perform mqpg._require_name('consumer_group', _subscription.consumer_group);
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription to topic %L', _subscription.consumer_group, _subscription.topic),
             hint = 'subscribe() makes one.';

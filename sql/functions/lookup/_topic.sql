@@ -7,7 +7,7 @@ declare
 begin
     select t.* into v_topic from mqpg.topic t where t.name = _topic.topic;
     if not found then
-        perform mqpg._check_name('topic', _topic.topic);
+        perform mqpg._require_name('topic', _topic.topic);
         raise exception using errcode = 'MQ003', message = format('topic %L does not exist', _topic.topic),
             hint = 'create_topic() makes one.';
     end if;

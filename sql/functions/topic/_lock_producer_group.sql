@@ -8,7 +8,7 @@ declare
     v_group mqpg.producer_group := mqpg._producer_group(_lock_producer_group.producer_group);
     v_timeout text;
 begin
-    v_timeout := mqpg._wait_as_set();
+    v_timeout := mqpg._apply_lock_timeout();
     select g.* into v_group from mqpg.producer_group g
     where g.producer_group_id = v_group.producer_group_id
     for no key update;

@@ -9,7 +9,7 @@ declare
     v_timeout text;
 begin
     perform mqpg._lock_group(v_subscription);
-    v_timeout := mqpg._wait_as_set();
+    v_timeout := mqpg._apply_lock_timeout();
     select s.* into v_subscription from mqpg.subscription s
     where s.subscription_id = v_subscription.subscription_id
     for no key update;

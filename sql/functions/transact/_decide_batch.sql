@@ -28,7 +28,7 @@ begin
     if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
         raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
     end if;
-    perform mqpg._check_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
+    perform mqpg._require_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
     if cardinality(_decide_batch.handles) = 0 then
         return;
     end if;

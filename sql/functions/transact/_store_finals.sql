@@ -15,12 +15,12 @@ begin
         case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
         case when f.headers is not null then array[f.headers] end, array[p.payload::json]
     from unnest(_store_finals.halves, _store_finals.finals) as h(id, final)
-    join lateral mqpg._half_facts(h.id) as f on true
+    join lateral mqpg._half_envelope(h.id) as f on true
     join lateral (
         select u.payload from unnest(_store_finals.ids, _store_finals.payloads) with ordinality as u(id, payload, o)
         where u.id = h.id order by u.o limit 1
     ) as p on true
-    join lateral mqpg._check_final('payloads', f.topic_id, p.payload) as checked on true
+    join lateral mqpg._require_final_payload('payloads', f.topic_id, p.payload) as checked on true
     where h.id = any(_store_finals.decided) and h.final is not null;
 end
 $$;

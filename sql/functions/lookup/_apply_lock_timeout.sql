@@ -1,0 +1,13 @@
+-- From here on the transaction waits for locks no longer than the setting lock_timeout; returns how long it waited
+-- before, to be put back.
+-- Locks: none. Cost: one index lookup in a tiny table.
+create function mqpg._apply_lock_timeout() returns text
+language plpgsql as $$
+declare
+    v_before text := current_setting('lock_timeout');
+begin
+    perform set_config('lock_timeout', mqpg._setting('lock_timeout'), true);
+    return v_before;
+end
+$$;
+comment on function mqpg._apply_lock_timeout() is 'Internal: wait for locks as the setting lock_timeout says';
