@@ -1,6 +1,6 @@
 -- The messages of runs (see _runs), in the order of the runs. Each run's record batch is read once, sliced and
 -- unnested. Fewer rows than offsets mean a missing body: callers check the count. Two ways, and callers that
--- find ids between lowest and highest in held take the slower one: where a segment is gone it reads the
+-- find ids between lowest and highest in survivor take the slower one: where a segment is gone it reads the
 -- survivors there. Meant to be inlined: arguments must be variables. Runs come in order out of unnest, and a
 -- lateral subquery behind OFFSET 0 can only be joined by a nested loop, so nothing needs to be sorted.
 -- Locks: none. Cost: one index lookup and one detoasting a run.

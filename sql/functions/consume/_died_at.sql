@@ -17,7 +17,7 @@ begin
     from (
         select d.subscription_id, d.died_at from mqpg.dead_letter d where d.message_id = _died_at.message_id
         union all
-        select f.subscription_id, f.died_at from mqpg.former_letter f where f.message_id = _died_at.message_id
+        select f.subscription_id, f.died_at from mqpg.former_dead_letter f where f.message_id = _died_at.message_id
     ) as l
     join mqpg.subscription s on s.subscription_id = l.subscription_id
     where _died_at.subscription_id in (s.subscription_id, s.member_of)

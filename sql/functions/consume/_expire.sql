@@ -1,5 +1,5 @@
 -- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the
--- topic's message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has
+-- topic's message_ttl. They count as consumed, or become dead letters where the topic says so,
 -- their offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
 -- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else
 -- see _offset_at_time(), one cursor version, and one row a dead letter.

@@ -1,5 +1,5 @@
 -- Takes dead letters out: all of a consumer group, those of message_ids, or those that a jsonpath chooses; the oldest
--- ids first, up to max_messages. They go to former_letter with their fate, and are returned. Each is taken by one
+-- ids first, up to max_messages. They go to former_dead_letter with their fate, and are returned. Each is taken by one
 -- caller: a second one waits for the first and finds it gone.
 -- Locks: the letters' rows, in the order of their ids. Cost: one delete and one insert a letter; with a filter one row
 -- of the commit log for each letter looked at. Errors: MQ001, MQ003, MQ005, MQ020.
@@ -35,7 +35,7 @@ begin
         returning d.*
     ),
     noted as (
-        insert into mqpg.former_letter (subscription_id, message_id, attempts, reason, history, died_at, fate)
+        insert into mqpg.former_dead_letter (subscription_id, message_id, attempts, reason, history, died_at, fate)
         select t.subscription_id, t.message_id, t.attempts, t.reason, t.history, t.died_at, _take_dead_letters.fate
         from taken t
     )

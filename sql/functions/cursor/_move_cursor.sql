@@ -1,4 +1,4 @@
--- Moves one queue of a subscription to an offset, and the table jump says what was left out. A seek goes forward or
+-- Moves one queue of a subscription to an offset, and the table position_jump says what was left out. A seek goes forward or
 -- back, and all claims end. Everything else (purge, age, size) only goes forward: claims keep what lies behind, with
 -- their receipts. Returns how many messages are left out: what was not handed out yet, and what was and is not settled.
 -- Locks: none (the caller holds the queue's). Cost: one cursor version, one row a stretch left out.
@@ -56,10 +56,10 @@ begin
             _move_cursor.why);
     end loop;
     if v_seek and _move_cursor.to_offset < v_cursor.claimed then
-        delete from mqpg.jump j
+        delete from mqpg.position_jump j
         where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
             and j.from_offset >= _move_cursor.to_offset;
-        update mqpg.jump j set to_offset = _move_cursor.to_offset
+        update mqpg.position_jump j set to_offset = _move_cursor.to_offset
         where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
             and j.to_offset > _move_cursor.to_offset;
         perform mqpg._note_position_jump(

@@ -1,4 +1,4 @@
--- What the views show of a half message, without its body; from held where its segment is gone.
+-- What the views show of a half message, without its body; from survivor where its segment is gone.
 -- Locks: none. Cost: one index lookup.
 create function mqpg._half_by_id(message_id bigint) returns table (
     topic_id int, producer_group_id int, incarnation int, nonce uuid, born_at timestamptz, check_at timestamptz
@@ -8,7 +8,7 @@ language sql stable as $$
     from mqpg.commit_log l where l.batch_id = _half_by_id.message_id / 1024
     union all
     select h.topic_id, h.producer_group_id, h.incarnation, h.nonce, h.born_at, h.check_at
-    from mqpg.held h where h.message_id = _half_by_id.message_id and h.kind = 'h'
+    from mqpg.survivor h where h.message_id = _half_by_id.message_id and h.kind = 'h'
     limit 1
 $$;
 comment on function mqpg._half_by_id(bigint) is 'Internal: a half message without its body';

@@ -1,4 +1,4 @@
--- What a phase of a relay topic's half is made of; from held where its segment is gone.
+-- What a phase of a relay topic's half is made of; from survivor where its segment is gone.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_for_relay(message_id bigint) returns table (
     topic_id int, queue_id smallint, incarnation int, nonce uuid, delay interval, key text, tag text, headers jsonb,
@@ -11,7 +11,7 @@ language sql stable as $$
     join mqpg.commit_log l on l.batch_id = _half_for_relay.message_id / 1024
     union all
     select h.topic_id, h.queue_id, h.incarnation, h.nonce, h.delay, h.key, h.tag, h.headers, h.payload
-    from mqpg.held h
+    from mqpg.survivor h
     where h.message_id = _half_for_relay.message_id
         and not exists (select from mqpg.commit_log l where l.batch_id = _half_for_relay.message_id / 1024)
 $$;

@@ -1,11 +1,11 @@
--- Copies messages out of commit_log into held, one row each; those already there are left as they are.
+-- Copies messages out of commit_log into survivor, one row each; those already there are left as they are.
 -- Locks: the new rows. Cost: each record batch concerned is read and unnested once.
 create function mqpg._copy_survivors(message_ids bigint []) returns bigint
 language plpgsql as $$
 declare
     v_rows bigint;
 begin
-    insert into mqpg.held (
+    insert into mqpg.survivor (
         message_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, kind, nonce, check_at, delay, key, tag,
         headers, payload, relay)
     select (l.batch_id << 10) + u.place - 1, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.incarnation, l.queue_id, l.kind,
@@ -25,4 +25,4 @@ begin
     return v_rows;
 end
 $$;
-comment on function mqpg._copy_survivors(bigint []) is 'Internal: copy survivors into held';
+comment on function mqpg._copy_survivors(bigint []) is 'Internal: copy survivors into survivor';

@@ -1,8 +1,8 @@
 -- Drops what a log segment leaves behind when its bodies are gone: op_log, then check_log, one a call. They stay
 -- `op_log_keep` longer, and as long as a decision over one of their ids may still be written: an undecided
--- message in held, a delayed one that is not due yet (the appender writes op `due` even where the topic is
+-- message in survivor, a delayed one that is not due yet (the appender writes op `due` even where the topic is
 -- gone), or a commit that is not appended.
--- With op_log nobody knows any more what became of the halves that are still in held: rolled back ones go, and
+-- With op_log nobody knows any more what became of the halves that are still in survivor: rolled back ones go, and
 -- committed ones (dead letters, say) stay as messages, so that a repeated decision is answered with unknown.
 -- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: a few index ranges.
 create function mqpg._drop_decisions(no bigint)
@@ -21,7 +21,7 @@ begin
     v_to := v_segment.upper_bound::bigint * 1024;
     select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
     if exists (
-        select from mqpg.held h
+        select from mqpg.survivor h
         where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h' and not exists (
             select from mqpg.op_log o
             where o.message_id = h.message_id and o.stage = 0 and o.message_id >= v_from and o.message_id < v_to)
@@ -43,12 +43,12 @@ begin
     end;
     begin
         if v_parent = 'op_log' then
-            delete from mqpg.held h using mqpg.op_log o
+            delete from mqpg.survivor h using mqpg.op_log o
             where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
                 and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to
                 and o.stage = 0 and (o.op = 'b' or h.relay);
-            update mqpg.held h set kind = 'n', nonce = null,
-                payload = coalesce((select f.payload from mqpg.held f where f.message_id = o.deliver_id), h.payload)
+            update mqpg.survivor h set kind = 'n', nonce = null,
+                payload = coalesce((select f.payload from mqpg.survivor f where f.message_id = o.deliver_id), h.payload)
             from mqpg.op_log o
             where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
                 and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to and o.stage = 0;

@@ -1,5 +1,5 @@
--- Drops one expired log segment's bodies: what must stay readable (I11) is copied into held first, all in one
--- subtransaction, so that nothing is copied where the drop has to wait. More survivors than `held_limit` pin
+-- Drops one expired log segment's bodies: what must stay readable (I11) is copied into survivor first, all in one
+-- subtransaction, so that nothing is copied where the drop has to wait. More survivors than `survivor_limit` pin
 -- the segment, and the report says which. Under the partition's lock the rule is looked at again in a new
 -- statement; of consume_queue only what is younger than the first look, for the rest cannot have changed.
 -- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each tried for 100 ms. Cost: see _survivors().
@@ -8,13 +8,13 @@ returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
     v_segment mqpg.segment;
-    v_limit bigint := mqpg._setting('held_limit');
+    v_limit bigint := mqpg._setting('survivor_limit');
     v_from bigint;
     v_to bigint;
     v_tick_id bigint;
     v_ids bigint [];
     v_why text;
-    v_held bigint;
+    v_copied bigint;
     v_most bigint := v_limit * 4 + 1;   -- a look at so many rows shows most messages that are too many
     v_rows bigint;
 begin
@@ -37,17 +37,17 @@ begin
     end loop;
     if cardinality(v_ids) > v_limit then
         return query select 'pinned', 'log', v_segment.segment_no, format(
-            'more than held_limit = %s messages must stay readable: %s', v_limit, v_why);
+            'more than survivor_limit = %s messages must stay readable: %s', v_limit, v_why);
         return;
     end if;
     begin
-        v_held := mqpg._copy_survivors(v_ids);
+        v_copied := mqpg._copy_survivors(v_ids);
         if not mqpg._lock_partition('commit_log', v_segment.segment_no) then
             raise lock_not_available;
         end if;
         if exists (
             select from mqpg._survivors(v_from, v_to, v_tick_id, null) v
-            where not exists (select from mqpg.held h where h.message_id = v.message_id)
+            where not exists (select from mqpg.survivor h where h.message_id = v.message_id)
         ) then
             raise lock_not_available;
         end if;
@@ -63,7 +63,7 @@ begin
         return;
     end;
     return query select 'dropped', 'log', v_segment.segment_no, format(
-        'commit_log_%s%s', v_segment.segment_no, coalesce(format(', %s messages held: %s', v_held, v_why), ''));
+        'commit_log_%s%s', v_segment.segment_no, coalesce(format(', %s survivors copied: %s', v_copied, v_why), ''));
 end
 $$;
 comment on function mqpg._drop_log(bigint) is 'Internal: drop the bodies of an expired segment under rule I11';

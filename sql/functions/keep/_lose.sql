@@ -1,6 +1,6 @@
 -- The policies of topics, where a group pins a closed tick segment: lose_after, what a group left unread so long after
 -- the segment was closed; lose_over, where the group's unread part of closed segments is over so many bytes. The
--- group's position moves to the end of its part of the segment. Nobody loses silently: the table jump (and the view
+-- group's position moves to the end of its part of the segment. Nobody loses silently: the table position_jump (and the view
 -- losses) has the offsets, a row of keep() and a warning say it, and channel mqpg_loss is notified. A queue in use is
 -- left for the next pass.
 -- Locks: each queue's cursor lock, tried only. Cost: see _undelivered(); with lose_over _stored_bytes() for each closed

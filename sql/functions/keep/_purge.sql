@@ -1,40 +1,42 @@
--- Deletes what the small tables need no more: rows of held that are no survivors any longer (after a tick
+-- Deletes what the small tables need no more: rows of survivor that are no survivors any longer (after a tick
 -- segment was dropped, for that is when offsets go), ledger rows over 30 days old whose half is decided or gone
 -- (one of an undecided half is what its verdict hangs on) and parked entries likewise, and what was left out or taken
--- from the dead letters longer ago than `jump_keep`. At most 10000 of each.
--- Locks: the rows. Cost: reads the ledger once, and consume_queue once where held has rows.
+-- from the dead letters longer ago than `position_jump_keep`. At most 10000 of each.
+-- Locks: the rows. Cost: reads the ledger once, and consume_queue once where survivor has rows.
 create function mqpg._purge()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
     v_rows bigint;
 begin
-    if exists (select from mqpg.held) then
+    if exists (select from mqpg.survivor) then
         with survivor as materialized (
             select v.message_id
-            from (select min(h.message_id) as least, max(h.message_id) as most from mqpg.held h) r,
+            from (select min(h.message_id) as least, max(h.message_id) as most from mqpg.survivor h) r,
                 mqpg._survivors(r.least, r.most + 1, -1, null) v
         )
-        delete from mqpg.held h where not exists (select from survivor s where s.message_id = h.message_id);
+        delete from mqpg.survivor h where not exists (select from survivor s where s.message_id = h.message_id);
         get diagnostics v_rows = row_count;
         if v_rows > 0 then
-            return query select 'purged', 'held', null::bigint, format('%s messages', v_rows);
+            return query select 'purged', 'survivor', null::bigint, format('%s messages', v_rows);
         end if;
     end if;
-    with jump as (
-        delete from mqpg.jump j where j.at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+    with position_jump as (
+        delete from mqpg.position_jump j
+        where j.at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     ),
     letter as (
-        delete from mqpg.former_letter f
-        where f.left_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+        delete from mqpg.former_dead_letter f
+        where f.left_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     ),
     topic as (
         delete from mqpg.dropped_topic t
-        where t.dropped_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+        where t.dropped_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     )
-    select (select count(*) from jump) + (select count(*) from letter) + (select count(*) from topic) into v_rows;
+    select (select count(*) from position_jump) + (select count(*) from letter) + (select count(*) from topic)
+    into v_rows;
     if v_rows > 0 then
-        return query select 'purged', 'jump', null::bigint, format('%s rows', v_rows);
+        return query select 'purged', 'position_jump', null::bigint, format('%s rows', v_rows);
     end if;
     delete from mqpg.ledger l
     where l.handle in (
