@@ -45,13 +45,15 @@ test-node: setup ## The example in JavaScript: its packages by npm, then run aga
 lint: setup ## ruff, mypy, sqlfluff, generated files up to date
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
-	$(BIN)/python tools/typecheck.py
+	$(BIN)/python -m mypy
 	$(BIN)/python tools/check_manifest.py
 	$(BIN)/python tools/async_to_sync.py --check
+	$(BIN)/python tools/results.py --check
 	$(BIN)/python -m sqlfluff lint --processes 0 sql
 
 format: setup ## Format Python, rebuild generated files
 	$(BIN)/python tools/async_to_sync.py
+	$(BIN)/python tools/results.py
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 

@@ -7,8 +7,8 @@
     mq = mqpg.connect()
     mq.send("orders", {"id": 7}, key="7")
 
-Several brokers, postMessage, the outbox and reconciliation are in `mqpg.protocols`. All exceptions are in
-`mqpg.errors`; those that programs catch most are here too.
+Several brokers, postMessage, the outbox and reconciliation are in `mqpg.protocols`. All exceptions
+are in `mqpg.errors`, and those that programs catch most are here too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a connection to the broker is made and looked after; the same for both libraries."""
+"""Options of connections to the broker, the same for both libraries."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from mqpg.settings import Settings
 
 __all__ = ["SESSION", "has_news", "options"]
 
-# Passes (append, keep, …) refuse anything else, whatever the server's default is.
+# append, keep and others refuse any other level, and the server's default may be another one.
 SESSION = "set session characteristics as transaction isolation level read committed"
 
-# A host that vanished without a word is noticed within half a minute.
+# A host that vanished is noticed within half a minute.
 _KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
 
 
 def options(dsn: str, settings: Settings) -> dict[str, Any]:
-    """Keyword arguments for psycopg.connect; what the DSN says itself wins."""
+    """Keyword arguments for psycopg.connect. What the DSN itself says takes precedence."""
     given = conninfo_to_dict(dsn)
     wanted: dict[str, Any] = {
         "application_name": settings.application_name,
@@ -31,9 +31,9 @@ def options(dsn: str, settings: Settings) -> dict[str, Any]:
 
 
 def has_news(fd: int) -> bool:
-    """Whether an idle connection has something to read: its end, a farewell, or a mere notice.
+    """Whether an idle connection has something to read: its end, an error or a notice.
 
-    That costs no round trip, so every connection can be looked at before it is used.
+    Looking costs no round trip, so every connection is looked at before it is used.
     """
     if not hasattr(select, "poll"):
         return True

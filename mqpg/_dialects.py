@@ -1,4 +1,7 @@
-"""What differs between the databases of users: looking at their tables, reading their drivers' errors and states."""
+"""What differs between the databases of users.
+
+It looks at their tables, and reads the errors and states of their drivers.
+"""
 
 from __future__ import annotations
 
@@ -38,25 +41,30 @@ _PREFIXED = text(
 
 # MySQL: no right to the database, table, column, or statement.
 _DENIED = (1044, 1045, 1142, 1143, 1227, 1370)
-# MySQL: started with read_only, transaction is read only, server is in read only mode. PostgreSQL: 25006.
+# MySQL: started with read_only, transaction is read only, server is in read only mode.
+# PostgreSQL: 25006.
 _READ_ONLY = (1290, 1792, 1836)
 # MySQL: lock wait timeout, deadlock, lock not available. PostgreSQL: lock not available, deadlock.
 _LOCKED, _LOCKED_STATES = (1205, 1213, 3572), ("55P03", "40P01")
-# MySQL: a deadlock's victim is rolled back whole.
+# MySQL: the victim of a deadlock is rolled back as a whole.
 _ROLLED_BACK = (1213,)
 
 
 def has(conn: Connection, table: Table) -> bool:
-    """Whether a table of this name is there."""
+    """Whether a table of this name exists."""
     return inspect(conn).has_table(table.name)
 
 
 def verify(conn: Connection, table: Table) -> None:
-    """Raise LedgerError unless the table is there with all columns and exactly its primary key.
+    """Raise LedgerError unless the table exists with all columns and exactly its primary key.
 
-    Without the key two processes would both win; with a deferrable one they would not meet in time; a key on
-    the first letters only would take two handles for one; an engine without transactions would keep everything;
-    an unlogged table loses in a crash what was committed.
+    Each of these would break the protocols:
+
+    - Without the key both of two processes could insert their row.
+    - A deferrable key would refuse the second row only at the commit.
+    - A key on the first letters would confuse two handles.
+    - An engine without transactions would not undo a row.
+    - An unlogged table loses in a crash what was committed.
     """
     name, catalog = table.name, inspect(conn)
     where = f"table {name} in {_where(conn)}"
@@ -66,12 +74,12 @@ def verify(conn: Connection, table: Table) -> None:
         raise LedgerError(f"no {where}: create it first") from None
     missing = sorted({column.name for column in table.columns} - set(found))
     if missing:
-        raise LedgerError(f"{where} lacks {', '.join(missing)}")
+        raise LedgerError(f"{where} lacks the columns {', '.join(missing)}")
     wanted = {column.name for column in table.primary_key}
     key = set(catalog.get_pk_constraint(name)["constrained_columns"])
     if key != wanted:
         has = f"({', '.join(sorted(key))})" if key else "none"
-        raise LedgerError(f"{where} must have the primary key ({', '.join(sorted(wanted))}), has {has}")
+        raise LedgerError(f"{where} must have the primary key ({', '.join(sorted(wanted))}), but has {has}")
     for column in table.columns:
         length, least = (getattr(kind, "length", None) for kind in (found[column.name], column.type))
         if length is not None and least is not None and length < least:
@@ -106,7 +114,10 @@ def _where(conn: Connection) -> str:
 
 
 def is_answer(error: BaseException) -> bool:
-    """Whether the server itself refused, so that nothing was done; else it may or may not have happened."""
+    """Whether the server itself refused, so that nothing was done.
+
+    Otherwise it may or may not have happened.
+    """
     if not isinstance(error, DBAPIError) or error.connection_invalidated:
         return False
     sqlstate = _sqlstate(error)
@@ -114,25 +125,28 @@ def is_answer(error: BaseException) -> bool:
         return not sqlstate.startswith(("08", "57P", "40003"))
     if _number(error) is not None:
         return _number(error) in _ROLLED_BACK
-    # SQLite: after these the transaction is still open; an I/O error may have done anything.
+    # SQLite: after these errors the transaction is still open. An I/O error may have done anything.
     message = str(error.orig)
     return "database is locked" in message or "constraint failed" in message
 
 
 def is_denied(error: BaseException) -> bool:
-    """Whether a right is missing, where the driver calls it an operational error like a lost connection."""
+    """Whether a right is missing.
+
+    MySQL's drivers report that as an operational error, like a lost connection.
+    """
     return _number(error) in _DENIED
 
 
 def is_locked(error: BaseException) -> bool:
-    """Whether somebody else holds the lock: as a rule the local transaction that is asked about."""
+    """Whether another transaction holds the lock, as a rule the local one that is asked about."""
     if _sqlstate(error) in _LOCKED_STATES or _number(error) in _LOCKED:
         return True
     return "database is locked" in str(getattr(error, "orig", ""))
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Whether this is a standby: until the URL leads to the primary again there is no verdict."""
+    """Whether this is a standby. It gives no verdict until the URL leads to the primary again."""
     return _sqlstate(error) == "25006" or _number(error) in _READ_ONLY
 
 
@@ -149,10 +163,11 @@ def _number(error: BaseException) -> int | None:
 
 
 def in_transaction(driver: Any) -> bool | None:
-    """Whether a driver's connection is in a transaction that can still commit; None: the driver cannot tell.
+    """Whether a driver's connection is in a transaction that can still commit.
 
-    COMMIT of a failed transaction is no error in PostgreSQL: it rolls back and says so in passing. MySQL's
-    drivers do not notice that the server rolled back after a deadlock.
+    None: the driver does not know. PostgreSQL answers the COMMIT of a failed transaction with a
+    rollback and no error. MySQL's drivers do not notice that the server rolled back after a
+    deadlock.
     """
     status = getattr(getattr(driver, "info", None), "transaction_status", None)
     if status is not None:  # psycopg
@@ -164,13 +179,16 @@ def in_transaction(driver: Any) -> bool | None:
 
 
 def has_failed(driver: Any) -> bool:
-    """Whether a driver's connection is in a transaction that can only be rolled back (psycopg; others have none)."""
+    """Whether a driver's connection is in a transaction that can only be rolled back.
+
+    Only PostgreSQL has such transactions.
+    """
     return int(getattr(getattr(driver, "info", None), "transaction_status", 0)) == 3
 
 
 def is_autocommit(driver: Any) -> bool:
-    """Whether the statement that was just executed is committed already: the engine is in autocommit mode."""
+    """Whether the engine is in autocommit mode: the last statement is committed already."""
     flags = getattr(driver, "server_status", None)
-    if isinstance(flags, int):  # pymysql, aiomysql: the status of the last answer; 1 is "in a transaction"
+    if isinstance(flags, int):  # pymysql, aiomysql: the last answer's; 1 is "in a transaction"
         return not flags & 1
     return in_transaction(driver) is False

@@ -1,4 +1,4 @@
-"""A message as its producer described it, before any broker has it."""
+"""A message as its producer describes it, before a broker has it."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Learning of new ticks: one listener for each process and broker wakes whoever waits for a topic.
+"""Noticing new ticks: one listener for each process and broker wakes all who wait for a topic.
 
-The appender sends one notification a pass. The listener receives it on its own connection, which
-all clients and consumers of the process share, synchronous or not.
+The appender sends one notification whenever it appended something. The listener receives it on its
+own connection, which all clients and consumers of the process share, synchronous or not.
 
 A program cannot ask whether notifications arrive: behind a pooler in transaction mode LISTEN
 succeeds, and no notification ever comes. The listener therefore trusts notifications from the first
-one that came, and stops to trust them when it sees a tick that none announced. Without trust it
+one that came, and stops trusting them when it sees a tick that none announced. Without trust it
 looks up the newest tick, in pauses that grow while nothing happens. That is one small query for the
 whole process, however many topics are waited for.
 """
@@ -77,7 +77,7 @@ class TickListener:
     def add(self, topic: str, wake: Callable[[], None]) -> Interest:
         """Call `wake` whenever the topic has new messages, until `remove`.
 
-        Now and then there are none after all.
+        It is sometimes called where there are none.
         """
         interest = Interest(topic, wake)
         with self._lock:
@@ -88,7 +88,7 @@ class TickListener:
         return interest
 
     def remove(self, interest: Interest) -> None:
-        """Stop to wake a waiter. An unknown one is ignored."""
+        """Stop waking a waiter. An unknown one is ignored."""
         with self._lock:
             mine = self._interests.get(interest.topic, set())
             mine.discard(interest)
@@ -122,7 +122,8 @@ class TickListener:
         listening = self._listen(conn)
         self._seen = self._newest(conn)
         self._wake(None)
-        unannounced: float | None = None  # since when a tick is known that no notification announced
+        # Since when a tick is known that no notification announced.
+        unannounced: float | None = None
         pause = _FIRST_LOOK
         while not self._gone.is_set():
             trusting = self.trusted and unannounced is None
@@ -205,7 +206,7 @@ _shared_lock = threading.Lock()
 
 
 def share(dsn: str, settings: Settings) -> TickListener:
-    """The listener of this process for a broker; give it back with `release`.
+    """The listener of this process for a broker. Give it back with `release`.
 
     A forked child has its own.
     """

@@ -1,7 +1,7 @@
 """The calls of the SQL API as statements, built from their signatures.
 
-Every value is cast to the declared type on the server, so that drivers, overloads and nulls need no
-thought, and values cross the wire as text: any SQLAlchemy driver can carry them.
+Every value is cast to the declared type on the server. Therefore any driver of SQLAlchemy can send
+it as text, and overloads and nulls cause no ambiguity.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DELIVERY = (
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement; parameters are written `%(name)s`."""
+    """One statement, with parameters written as `%(name)s`."""
 
     text: str
 
@@ -39,12 +39,16 @@ class Statement:
 
 
 def statement(sql: str) -> Statement:
-    """A statement written out."""
+    """The statement that `sql` says, on one line."""
     return Statement(" ".join(sql.split()))
 
 
 def function(name: str, arguments: str = "", columns: str | None = None) -> Statement:
-    """A call of mqpg.`name`: `arguments` as in the contract ("topic text, queues int"), `columns` for row sets."""
+    """A call of mqpg.`name`.
+
+    `arguments` are names and types, such as "topic text, queues int". `columns` are those to select
+    from a function that returns rows.
+    """
     pairs = [argument.strip().split(" ", 1) for argument in arguments.split(",")] if arguments else []
     passed = ", ".join(f"{argument} => cast(%({argument})s as {kind})" for argument, kind in pairs)
     call = f"mqpg.{name}({passed})"

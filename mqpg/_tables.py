@@ -1,8 +1,8 @@
-"""The tables that mqpg keeps in its users' databases; the library's `create` methods make them.
+"""The tables that mqpg has in its users' databases. The library's `create` methods make them.
 
-A producer has a ledger (protocols T2 and T3) or an outbox (FastMiniMQ's protocols). A consumer has offsets, an inbox
-and a journal (protocol C2), and an inbox of prepared messages where it reads a relay topic (protocol T4). Everything
-else that differs between those databases is in `mqpg._dialects`.
+A producer has a ledger (protocols T2 and T3) or an outbox (FastMiniMQ's protocols). A consumer has
+offsets, an inbox and a journal (protocol C2), and an inbox of prepared messages where it reads a
+relay topic (protocol T4). `mqpg._dialects` has everything else that differs between databases.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ prepared_metadata = MetaData()
 
 
 class clock(FunctionElement[datetime]):
-    """The database's clock, not the transaction's begin where both exist."""
+    """The database's clock, which may differ from the time at which the transaction began."""
 
     type = DateTime(timezone=True)
     inherit_cache = True
@@ -65,7 +65,7 @@ def _clock_postgresql(element: clock, compiler: Any, **kw: Any) -> str:
 
 @compiles(clock, "sqlite")
 def _clock_sqlite(element: clock, compiler: Any, **kw: Any) -> str:
-    # Microseconds, as SQLAlchemy writes them: times are compared as text there.
+    # Times are compared as text there, so they need the microseconds that SQLAlchemy writes.
     return "strftime('%Y-%m-%d %H:%M:%f000', 'now')"
 
 
@@ -75,7 +75,7 @@ def _clock_mysql(element: clock, compiler: Any, **kw: Any) -> str:
 
 
 def _word(length: int) -> String:
-    """Text compared byte by byte: MySQL's default collations take 'A' and 'a' for the same key."""
+    """Text that is compared byte by byte. In MySQL's default collations 'A' and 'a' are one key."""
     exact = mysql.VARCHAR(length, charset="ascii", collation="ascii_bin")
     return String(length).with_variant(exact, "mysql", "mariadb")
 
@@ -84,10 +84,10 @@ def _word(length: int) -> String:
 _MYSQL: Any = ("mysql", "mariadb")
 _PARTIAL: Any = ("postgresql", "sqlite")
 _name = _word(127)
-# Without a precision MySQL rounds to the second, without LONGTEXT it ends at 64 KiB.
+# Without a precision MySQL rounds to the second. A TEXT ends at 64 KiB.
 _time = DateTime(timezone=True).with_variant(mysql.DATETIME(fsp=6), *_MYSQL)
 _long = Text().with_variant(mysql.LONGTEXT(charset="utf8mb4"), *_MYSQL)
-# The other engines know no transactions.
+# The other engines have no transactions.
 _transactional: dict[str, Any] = {"mysql_engine": "InnoDB", "mariadb_engine": "InnoDB"}
 
 ledger = Table(
@@ -96,7 +96,7 @@ ledger = Table(
     Column("handle", _word(200), primary_key=True),
     Column("entry", _word(8), nullable=False),  # local, or the fence of a check-back
     Column("topic", _name),
-    Column("payload", _long),  # JSON: the final payload, where the commit is to carry one
+    Column("payload", _long),  # JSON: the final payload, where there is one
     Column("created_at", _time, nullable=False),
     Column("done_at", _time),  # the broker has the decision
     CheckConstraint("entry in ('local', 'fence')", name="mqpg_ledger_entry"),
@@ -116,14 +116,15 @@ offsets = Table(
     Column("topic", _name, primary_key=True),
     Column("queue_id", Integer, primary_key=True, autoincrement=False),
     Column("next_offset", BigInteger, nullable=False),
-    Column("last_message_id", BigInteger),  # at next_offset - 1: tells a log that lost its end from one that did not
+    # At next_offset - 1. It shows whether the log has lost its end.
+    Column("last_message_id", BigInteger),
     Column("broker", _word(40), nullable=False),
     Column("incarnation", Integer, nullable=False),
     Column("updated_at", _time),
     **_transactional,
 )
 
-# Messages that did not go the way of the offset: failed, and applied later if at all.
+# Messages that the offset skipped because they failed. They are applied later, if at all.
 inbox = Table(
     "mqpg_inbox",
     consumer_metadata,
@@ -137,7 +138,7 @@ inbox = Table(
     **_transactional,
 )
 
-# One row per effect, in its transaction. No unique key: an audit must be able to see a duplicate.
+# One row for each effect, in its transaction. Without a unique key an audit can see duplicates.
 applied = Table(
     "mqpg_applied",
     consumer_metadata,
@@ -151,12 +152,14 @@ applied = Table(
     **_transactional,
 )
 
-# One row per message that its broker may not have for good yet (P1); deleted when it has (P7, or P4 of QoS 1).
+# One row for each message that its broker may not have permanently yet (P1). It is deleted when the
+# broker has it (P7, or P4 of QoS 1).
 outbox = Table(
     "mqpg_outbox",
     outbox_metadata,
-    Column("id", _word(64), primary_key=True),  # the message's own id, and its dedup id at the broker
-    # send (QoS 1); stored (PREPARE may be on its way), commit, rollback (decided here, to be told)
+    Column("id", _word(64), primary_key=True),  # also the dedup id at the broker
+    # send (QoS 1); stored (PREPARE may be under way); commit, rollback (decided here, while the
+    # broker may not know yet)
     Column("state", _word(8), nullable=False),
     Column("broker", _word(40), nullable=False),
     Column("producer_group", _name),
@@ -173,7 +176,8 @@ outbox = Table(
     **_transactional,
 )
 
-# The inbox of a relay topic (protocol T4, S3): the last PREPARE of each half that is not decided yet.
+# The inbox of a relay topic (protocol T4, S3): the last PREPARE of each half message that is not
+# decided yet.
 prepared = Table(
     "mqpg_prepared",
     prepared_metadata,

@@ -1,4 +1,4 @@
-"""The closed sets of words that calls take, as types that editors and type checkers know."""
+"""The closed sets of words that calls take and return, as types for editors and type checkers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ __all__ = [
     "AckTiming",
     "Checker",
     "Effect",
+    "FoundState",
+    "HalfStateName",
     "Mode",
     "OnExhausted",
     "OnExpired",
     "OnFailure",
     "TopicKind",
+    "UnsettledState",
 ]
 
 TopicKind = Literal["normal", "relay"]
@@ -29,7 +32,9 @@ queue.
 """
 
 OnExpired = Literal["skip", "dead_letter"]
-"""What becomes of a message that no consumer of a group received within the topic's `message_ttl`."""
+"""What becomes of a message that expired: no consumer of a group received it within the topic's
+`message_ttl`.
+"""
 
 Checker = Literal["due_checks", "ledger", "function", "url"]
 """Who answers for a producer group's undecided half messages (protocol T3)."""
@@ -44,3 +49,12 @@ AckTiming = Literal["each", "delivery", "receive"]
 """When a C3 consumer acknowledges: after each message, after the delivery, or before its handler
 runs.
 """
+
+HalfStateName = Literal["undecided", "committed", "rolled_back", "forgotten", "unknown"]
+"""What became of a half message."""
+
+UnsettledState = Literal["undecided", "rolled_back", "absent"]
+"""What the broker knows of a half message whose local transaction has committed (protocol T6)."""
+
+FoundState = Literal["prepared", "rolled_back", "committed", "delayed", "recalled", "pending", "appended"]
+"""How far a message that `find_by_key` finds has come."""

@@ -1,8 +1,8 @@
-"""Where the broker is: resolution order, and conversions between libpq and SQLAlchemy notation.
+"""Where the broker is: the order of the sources, and the notations of libpq and SQLAlchemy.
 
-Accepted everywhere: libpq URLs (``postgresql://``, ``postgres://``), libpq conninfo strings
-(``host=… dbname=…``) and SQLAlchemy URLs (``postgresql+psycopg://``). Passwords never appear in
-what `describe` returns, which is what messages and logs show.
+Three notations are accepted everywhere: libpq URLs (``postgresql://``, ``postgres://``), libpq
+conninfo strings (``host=… dbname=…``) and SQLAlchemy URLs (``postgresql+psycopg://``). Messages and
+logs show what `describe` returns, in which no password appears.
 """
 
 from __future__ import annotations
@@ -31,10 +31,21 @@ _SYNC_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "
 
 
 def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
-    """The broker's DSN in libpq notation.
+    """Find the broker's DSN.
 
-    Order: the argument, MQPG_DATABASE_URL, DATABASE_URL, libpq's own PG* variables (an empty
-    conninfo string), else the embedded server, which is started if need be.
+    The sources are, in this order: the argument, MQPG_DATABASE_URL, DATABASE_URL, libpq's own PG*
+    variables, and the embedded server, which is started where it does not run yet.
+
+    Args:
+        dsn: The DSN in any accepted notation. None: the next source.
+        settings: Where the variables were read. None: they are read now.
+
+    Returns:
+        The DSN in libpq notation. It is empty where libpq reads its own variables.
+
+    Raises:
+        ConfigurationError: The DSN cannot be read, or no source names a database and the embedded
+            server cannot be started.
     """
     chosen = dsn or (settings or Settings()).database_dsn()
     if chosen:
@@ -45,22 +56,43 @@ def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
 
 
 def to_libpq(dsn: str | URL) -> str:
-    """Any accepted notation to a libpq URL or conninfo string."""
+    """Convert a DSN to libpq notation.
+
+    Args:
+        dsn: The DSN in any accepted notation.
+
+    Returns:
+        A libpq URL or conninfo string.
+
+    Raises:
+        ConfigurationError: It cannot be read, or is of another database than PostgreSQL.
+    """
     if isinstance(dsn, URL):
         if dsn.get_backend_name() != "postgresql":
-            raise ConfigurationError(f"not a PostgreSQL URL: {dsn.drivername}://… (want postgresql://…)")
+            raise ConfigurationError(f"the URL must begin with postgresql://, not {dsn.drivername}://")
         return _conninfo(dsn)
     text = _text(dsn)
     if _SQLALCHEMY.match(text):
         return _conninfo(_parse_url(text))
     if _ANY_URL.match(text) and not _LIBPQ_URL.match(text):
-        raise ConfigurationError(f"not a PostgreSQL DSN: {text.split(':', 1)[0]}://… (want postgresql://…)")
+        raise ConfigurationError(f"the DSN must begin with postgresql://, not {text.split(':', 1)[0]}://")
     _parameters(text)
     return text
 
 
 def to_sqlalchemy(dsn: str | URL, *, asynchronous: bool = False) -> URL:
-    """Any accepted notation, or any other SQLAlchemy URL, to a SQLAlchemy URL with a usable driver."""
+    """Convert a DSN to a SQLAlchemy URL with a driver that the library can use.
+
+    Args:
+        dsn: The DSN in any accepted notation, or the SQLAlchemy URL of any database.
+        asynchronous: Whether the driver must be an asynchronous one.
+
+    Returns:
+        The URL.
+
+    Raises:
+        ConfigurationError: The DSN cannot be read.
+    """
     if isinstance(dsn, URL):
         url = dsn
     elif _ANY_URL.match(text := _text(dsn)) and not _LIBPQ_URL.match(text):
@@ -76,7 +108,14 @@ def to_sqlalchemy(dsn: str | URL, *, asynchronous: bool = False) -> URL:
 
 
 def describe(dsn: str | URL) -> str:
-    """Host, port and database of a DSN, for messages; never its password."""
+    """Describe a database in messages and logs, without a password.
+
+    Args:
+        dsn: The DSN in any accepted notation, or the SQLAlchemy URL of any database.
+
+    Returns:
+        Host, port and database. Of another database than PostgreSQL, the URL.
+    """
     if isinstance(dsn, URL) and dsn.get_backend_name() != "postgresql":
         return dsn.render_as_string(hide_password=True)
     try:
@@ -93,7 +132,7 @@ def describe(dsn: str | URL) -> str:
 
 def _text(dsn: str) -> str:
     if not isinstance(dsn, str):
-        raise ConfigurationError(f"a DSN is text or a SQLAlchemy URL, not {type(dsn).__name__}")
+        raise ConfigurationError(f"a DSN must be text or a SQLAlchemy URL, not {type(dsn).__name__}")
     return dsn.strip()
 
 
@@ -103,7 +142,7 @@ def _parameters(text: str) -> dict[str, Any]:
     except psycopg.Error:
         # libpq's own message may quote the string, password and all.
         raise ConfigurationError(
-            "unreadable DSN: want a URL postgresql://user@host:port/database or host=… dbname=…"
+            "cannot read the DSN: it must be postgresql://user@host:port/database or host=… dbname=…"
         ) from None
 
 
@@ -111,11 +150,14 @@ def _parse_url(text: str) -> URL:
     try:
         return make_url(text)
     except (ArgumentError, ValueError):
-        raise ConfigurationError("unreadable database URL: want driver://user@host:port/database") from None
+        raise ConfigurationError("cannot read the database URL: it must be driver://user@host:port/database") from None
 
 
 def _conninfo(url: URL) -> str:
-    """SQLAlchemy URL to conninfo; several hosts are `?host=a:1&host=b:2` there, `host=a,b port=1,2` here."""
+    """Convert a SQLAlchemy URL to a conninfo string.
+
+    Several hosts are `?host=a:1&host=b:2` in the one and `host=a,b port=1,2` in the other.
+    """
     query: dict[str, Any] = {name: value for name, value in url.query.items() if name != "host"}
     host, port = url.host, query.pop("port", None) or (str(url.port) if url.port else None)
     asked = url.query.get("host")
@@ -129,7 +171,7 @@ def _conninfo(url: URL) -> str:
             host=host, port=port, user=url.username, password=url.password, dbname=url.database, **query
         )
     except psycopg.Error as error:
-        raise ConfigurationError(f"database URL has a parameter that libpq does not know: {error}") from None
+        raise ConfigurationError(f"the database URL has a parameter that libpq does not know: {error}") from None
 
 
 def _from_parameters(found: Mapping[str, Any]) -> URL:
@@ -158,7 +200,7 @@ def _from_parameters(found: Mapping[str, Any]) -> URL:
 
 
 def _embedded() -> str:
-    """The server of `mqpg up`; started, with its workers, where it does not run yet."""
+    """The DSN of the server of `mqpg up`, which is started where it does not run."""
     from mqpg.embedded import Home, running_dsn
 
     running = running_dsn()
@@ -167,4 +209,6 @@ def _embedded() -> str:
     try:
         return Home().up()
     except ConfigurationError as error:
-        raise ConfigurationError(f"no database named (give a DSN or set MQPG_DATABASE_URL), and: {error}") from None
+        raise ConfigurationError(
+            f"no database is named: give a DSN or set MQPG_DATABASE_URL; the embedded server does not start: {error}"
+        ) from None

@@ -1,4 +1,6 @@
-"""Exceptions of mqpg: one tree, one class per cause, one SQLSTATE each where SQL can raise it.
+"""The exceptions of mqpg: one tree, and one class for each cause.
+
+A class has an SQLSTATE where SQL can raise it.
 
 ::
 
@@ -10,8 +12,8 @@
      │    ├── SchemaMissing        mqpg is not installed in this database
      │    ├── SchemaTooOld         installed by an older release: run `mqpg migrate`
      │    └── SchemaTooNew         installed by a newer release: upgrade this one
-     ├── DatabaseError             any other error of the server, SQLSTATE kept
-     │    ├── LockTimeout          55P03  somebody else holds the lock
+     ├── DatabaseError             any other error of the server, with its SQLSTATE
+     │    ├── LockTimeout          55P03  another session holds the lock
      │    └── SerializationFailure 40001  lost a race: repeat the transaction
      ├── InvalidArgument           MQ001  null, negative, out of range, not an option
      │    ├── InvalidName          MQ002  name of a topic or group
@@ -26,22 +28,22 @@
      ├── ReceiptError
      │    ├── MalformedReceipt     MQ007
      │    ├── SpentReceipt         MQ008  nothing is left of its delivery
-     │    └── StaleReceipt         MQ009  the delivery was given to somebody else
+     │    └── StaleReceipt         MQ009  another consumer has received it since
      ├── AlreadyDefined            MQ011  created again with other arguments
      ├── TopicInUse                MQ012  drop_topic without force
-     ├── MissingBody               MQ014  a message whose body is gone: never skipped
-     ├── WrongTransaction          MQ015  a pass called after the transaction wrote, or not READ COMMITTED
+     ├── MissingBody               MQ014  the body of a message is gone; it is never skipped
+     ├── WrongTransaction          MQ015  the transaction wrote before, or is not READ COMMITTED
      ├── RestoredCluster           MQ016  the data come from another cluster
-     ├── Fenced                    MQ017  a check-back has already ruled that this transaction rolls back
+     ├── Fenced                    MQ017  a check-back has already ruled a rollback
      ├── WrongState                MQ018  not possible for this half message now
      ├── WrongTopicKind            MQ024  a relay topic cannot be read like that
      ├── LedgerError               the ledger (or offsets) table is not what it must be
      ├── OffsetBeyondLog           the consumer's own offset lies beyond the broker's log
      ├── HandlerTimeout            a handler took longer than its consumer's `timeout`
      ├── HandlerStuck              too many handlers never returned: the process has to be restarted
-     └── NoReply                   nobody replied to a request in time
+     └── NoReply                   no reply to a request came in time
 
-Messages are one line: what was wrong, and what is allowed.
+A message is one line that says what was wrong and what is allowed.
 """
 
 from __future__ import annotations
@@ -93,7 +95,13 @@ __all__ = [
 
 
 class Error(Exception):
-    """Base of everything that mqpg raises on purpose."""
+    """The base of every exception of mqpg.
+
+    Attributes:
+        sqlstate: The SQLSTATE of the server's error. None where the error came from no server.
+        detail: The server's DETAIL. None where it sent none.
+        hint: The server's HINT. None where it sent none.
+    """
 
     sqlstate: str | None = None
     detail: str | None = None
@@ -105,15 +113,18 @@ class ConfigurationError(Error):
 
 
 class ConnectionFailed(Error):
-    """The server does not answer, refuses the connection, or the connection was lost."""
+    """The server does not answer or refuses the connection, or the connection was lost."""
 
 
 class OutcomeUnknown(ConnectionFailed):
-    """The connection was lost after the request was sent: it may or may not have happened."""
+    """The connection was lost after the request was sent.
+
+    What was requested may or may not have happened.
+    """
 
 
 class SchemaError(Error):
-    """The schema in the database and this release do not fit."""
+    """The schema in the database is missing, or its version is not that of this release."""
 
 
 class SchemaMissing(SchemaError):
@@ -129,63 +140,63 @@ class SchemaTooNew(SchemaError):
 
 
 class DatabaseError(Error):
-    """An error of the server that is not mqpg's own; `sqlstate` tells which."""
+    """An error of the server that is not one of mqpg. `sqlstate` says which one it is."""
 
 
 class LockTimeout(DatabaseError):
-    """Somebody else holds the lock; nothing was done."""
+    """Another session holds the lock. Nothing was done."""
 
     sqlstate = "55P03"
 
 
 class SerializationFailure(DatabaseError):
-    """Lost a race; repeat the transaction."""
+    """The transaction lost a race. Repeat it."""
 
     sqlstate = "40001"
 
 
 class InvalidArgument(Error, ValueError):
-    """Null, negative, out of range, not one of the options, or not JSON."""
+    """An argument is null, out of range, not one of the options, or not JSON."""
 
     sqlstate = "MQ001"
 
 
 class InvalidName(InvalidArgument):
-    """Names match ``^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$``."""
+    """The name is not allowed: names match ``^[A-Za-z0-9][A-Za-z0-9_.-]{0,126}$``."""
 
     sqlstate = "MQ002"
 
 
 class InvalidFilter(InvalidArgument):
-    """The filter names a variable other than ``$headers``, ``$key`` and ``$tag``."""
+    """The filter is no jsonpath, or uses a variable other than $headers, $key and $tag."""
 
     sqlstate = "MQ020"
 
 
 class PayloadTooLarge(InvalidArgument):
-    """The payload is over the topic's limit."""
+    """The payload is larger than the topic allows."""
 
     sqlstate = "MQ010"
 
 
 class NotFound(Error, LookupError):
-    """Something named by the caller does not exist."""
+    """Something that the caller named does not exist."""
 
 
 class UnknownTopic(NotFound):
-    """No such topic."""
+    """There is no topic of this name."""
 
     sqlstate = "MQ003"
 
 
 class UnknownProducerGroup(NotFound):
-    """No such producer group."""
+    """There is no producer group of this name."""
 
     sqlstate = "MQ004"
 
 
 class UnknownSubscription(NotFound):
-    """This consumer group has not subscribed to this topic."""
+    """The consumer group is not subscribed to the topic."""
 
     sqlstate = "MQ005"
 
@@ -197,65 +208,78 @@ class UnknownHandle(NotFound):
 
 
 class OffsetOutOfRange(NotFound):
-    """The offset is below the queue's oldest one or beyond its tail."""
+    """The offset is below the oldest one that is kept, or beyond the queue's next one."""
 
     sqlstate = "MQ013"
 
 
 class ReceiptError(Error):
-    """The receipt settles nothing."""
+    """The receipt cannot be used to acknowledge, return or extend a delivery."""
 
 
 class MalformedReceipt(ReceiptError):
-    """The text is not a receipt."""
+    """The text is no receipt of this broker."""
 
     sqlstate = "MQ007"
 
 
 class SpentReceipt(ReceiptError):
-    """Everything of this delivery is settled already."""
+    """Nothing of the delivery is left: all of it was acknowledged or returned before."""
 
     sqlstate = "MQ008"
 
 
 class StaleReceipt(ReceiptError):
-    """The lease ended and the delivery was given to somebody else; nothing was changed."""
+    """The lease ended, and another consumer has received the messages since.
+
+    Nothing was changed.
+    """
 
     sqlstate = "MQ009"
 
 
 class AlreadyDefined(Error):
-    """Created before with other arguments."""
+    """The topic, group or subscription exists with other arguments."""
 
     sqlstate = "MQ011"
 
 
 class TopicInUse(Error):
-    """Something in the topic is undelivered or undecided."""
+    """The topic has messages that are undelivered, delayed or undecided."""
 
     sqlstate = "MQ012"
 
 
 class MissingBody(Error):
-    """The body of a message that must still be there is gone."""
+    """The body of a message is gone from the log, although it must still be there."""
 
     sqlstate = "MQ014"
 
 
 class WrongTransaction(Error):
-    """append, compensate, due_checks and keep want a READ COMMITTED transaction that wrote nothing before."""
+    """The transaction wrote something before the call, or is not READ COMMITTED.
+
+    append, compensate, due_checks and keep must be the first statement of a READ COMMITTED
+    transaction.
+    """
 
     sqlstate = "MQ015"
 
 
 class RestoredCluster(Error):
-    """The data come from another cluster (dump, promotion, restore): run the restore step first."""
+    """The data come from another cluster, by a dump, a restore or a promotion.
+
+    Run `mqpg migrate adopt` before the broker is used.
+    """
 
     sqlstate = "MQ016"
 
 
 class Fenced(Error):
-    """A check-back has ruled this half message rolled back; the local transaction must not commit."""
+    """A check-back has already ruled that the half message rolls back.
+
+    The local transaction must not commit.
+    """
 
     sqlstate = "MQ017"
 
@@ -267,21 +291,32 @@ class WrongState(Error):
 
 
 class WrongTopicKind(Error):
-    """A relay topic is read in mode exclusive or pinned, without a filter."""
+    """The topic is a relay topic, which cannot be read like that.
+
+    It needs mode "exclusive" or "pinned" and no filter.
+    """
 
     sqlstate = "MQ024"
 
 
 class LedgerError(Error):
-    """A ledger or offsets table lacks its primary key or a column."""
+    """A table of mqpg in a user's database is missing or not as it must be."""
 
 
 class OffsetBeyondLog(Error):
-    """The consumer's own offset lies beyond the broker's log: the broker lost messages. Hard stop."""
+    """The consumer's own offset is beyond the broker's log, so the broker has lost messages.
+
+    The consumer stops.
+    """
 
 
 class HandlerTimeout(Error):
-    """A handler took longer than its consumer's `timeout`; `abandoned`: its thread could not be ended."""
+    """A handler took longer than its consumer's `timeout`.
+
+    Args:
+        message: One line that says how long that is.
+        abandoned: Whether the handler still runs, in a thread that could not be ended.
+    """
 
     def __init__(self, message: str, *, abandoned: bool = False) -> None:
         super().__init__(message)
@@ -290,11 +325,19 @@ class HandlerTimeout(Error):
 
 
 class HandlerStuck(Error):
-    """So many handlers never returned that the process has to be restarted to be rid of their threads."""
+    """Too many calls of a handler never returned.
+
+    Only a restart of the process ends their threads.
+    """
 
 
 class NoReply(Error, TimeoutError):
-    """Nobody replied to a request in time. `correlation_id` names it, for a later look."""
+    """No reply to a request came in time.
+
+    Args:
+        message: One line that says how long the call waited.
+        correlation_id: The request's correlation id, to look for the reply later.
+    """
 
     def __init__(self, message: str, *, correlation_id: str) -> None:
         super().__init__(message)
@@ -311,12 +354,21 @@ _BY_SQLSTATE: dict[str, type[Error]] = {
 # 40P01 deadlock: the loser may repeat, as after 40001. 3F000: "schema mqpg does not exist".
 _BY_SQLSTATE |= {"40P01": SerializationFailure, "3F000": SchemaMissing}
 
-# Classes of SQLSTATE that mean "no server": connection exceptions, bad login, shutdown, too many clients.
+# Classes of SQLSTATE that mean "no server": connection exceptions, bad login, shutdown, too many
+# clients.
 _CONNECTION_STATES = ("08", "28", "3D000", "57P", "53300")
 
 
 def by_sqlstate(sqlstate: str | None) -> type[Error]:
-    """The class for a SQLSTATE; None (libpq's own errors) is a lost or refused connection."""
+    """Find the class for an SQLSTATE.
+
+    Args:
+        sqlstate: Five characters. None: an error of libpq itself, which is a lost or refused
+            connection.
+
+    Returns:
+        The class. It is DatabaseError where mqpg has none of its own.
+    """
     if sqlstate is None or sqlstate.startswith(_CONNECTION_STATES):
         return ConnectionFailed
     if sqlstate.startswith("22"):  # data exceptions: not JSON, not a number, ...
@@ -325,7 +377,14 @@ def by_sqlstate(sqlstate: str | None) -> type[Error]:
 
 
 def translate(error: BaseException) -> Error:
-    """Turn a psycopg error (or a SQLAlchemy error around one) into mqpg's, as one clear line."""
+    """Make the exception of mqpg for an error of a driver.
+
+    Args:
+        error: An error of psycopg or another driver, or a SQLAlchemy error that contains one.
+
+    Returns:
+        The exception, with a message of one line. An exception of mqpg is returned unchanged.
+    """
     origin: BaseException = getattr(error, "orig", None) or error
     if isinstance(origin, Error):
         return origin
@@ -345,7 +404,7 @@ def translate(error: BaseException) -> Error:
 
 
 def _foreign(error: BaseException) -> Error:
-    """Errors of SQLAlchemy itself, and of other drivers, which name the SQLSTATE differently if at all."""
+    """The exception for errors of SQLAlchemy itself and of other drivers."""
     sqlstate = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     cls = by_sqlstate(sqlstate) if isinstance(sqlstate, str) else DatabaseError
     translated = cls(_one_line(str(error)))

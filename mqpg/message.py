@@ -1,4 +1,4 @@
-"""Values that calls take and return: messages, outcomes, verdicts, JSON."""
+"""The values that calls take and return: messages, outcomes, verdicts, JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any
 
+from mqpg.choices import FoundState, HalfStateName, UnsettledState
 from mqpg.errors import InvalidArgument
 
 __all__ = [
@@ -29,15 +30,23 @@ __all__ = [
     "Verdict",
 ]
 
-# A time span: a timedelta, a number of seconds, or PostgreSQL's own notation ("30 s", "7 days").
 Interval = timedelta | float | str
+"""A time span: a timedelta, a number of seconds, or text that PostgreSQL reads, such as "30 s"."""
 
-# The queue id of messages that come from the subscription's retry lane.
 RETRY_LANE = -1
+"""The queue id of messages that come from the subscription's retry lane."""
 
 
 class Outcome(StrEnum):
-    """What a decision about a half message came to; the first decision stands."""
+    """What a decision over a half message came to. The first decision stands.
+
+    Attributes:
+        COMMITTED: This call committed the half message.
+        ALREADY_COMMITTED: It was committed before.
+        ROLLED_BACK: This call rolled it back.
+        ALREADY_ROLLED_BACK: It was rolled back before.
+        UNKNOWN: The handle names no half message of this broker.
+    """
 
     COMMITTED = "committed"
     ALREADY_COMMITTED = "already_committed"
@@ -47,7 +56,13 @@ class Outcome(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a check-back found out about a local transaction; `WAIT` is no answer (protocol T3)."""
+    """What a check-back found out about a local transaction (protocol T3).
+
+    Attributes:
+        COMMIT: The local transaction has committed.
+        ROLLBACK: It has not committed, and no longer can.
+        WAIT: It is still open, or cannot be looked up now. This is no answer.
+    """
 
     COMMIT = "commit"
     ROLLBACK = "rollback"
@@ -55,7 +70,13 @@ class Verdict(StrEnum):
 
 
 class Result(StrEnum):
-    """What a business action came to (postMessage); `WAIT`: it is not over, or nobody can tell yet."""
+    """What a business action came to (postMessage).
+
+    Attributes:
+        SUCCESS: It was done, so its message is delivered.
+        FAILURE: It was not done and never will be, so its message is dropped.
+        WAIT: It is not over, or its result is not known yet. The reverse flow asks again.
+    """
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -64,7 +85,11 @@ class Result(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Json:
-    """JSON text to be sent byte for byte, instead of an object to be encoded."""
+    """JSON text that is sent byte for byte, instead of an object that is encoded.
+
+    Args:
+        raw: The text, or its bytes in UTF-8.
+    """
 
     raw: str
 
@@ -74,9 +99,21 @@ class Json:
 
 @dataclass(frozen=True)
 class Message:
-    """One delivered message. `receipt` is the same for all messages of one delivery, None from fetch.
+    """One delivered message.
 
-    A retry has `queue_id` -1 and the offset of the subscription's retry lane.
+    Attributes:
+        message_id: The id that `send` returned.
+        topic: The topic's name.
+        queue_id: The queue, from 0. -1 is the subscription's retry lane.
+        queue_offset: The offset in that queue, or in the retry lane.
+        key: The message's key. None: it has no key.
+        tag: The message's tag. None: it has no tag.
+        headers: The decoded headers. None: it has no headers.
+        raw: The payload as JSON text, byte for byte as it was sent.
+        born_at: When the message was sent.
+        attempt: The number of this delivery, 1 at first.
+        receipt: What `ack`, `nack`, `extend` and `release` need; the same for all messages of one
+            delivery. None: the message was read by `fetch`.
     """
 
     message_id: int
@@ -93,11 +130,19 @@ class Message:
 
     @cached_property
     def payload(self) -> Any:
-        """The decoded JSON body; `raw` is its text, byte for byte as sent."""
+        """The decoded payload."""
         return json.loads(self.raw)
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> Message:
+        """Make a message from a row of mqpg.delivery.
+
+        Args:
+            row: The columns in their order, with headers and payload as text.
+
+        Returns:
+            The message.
+        """
         message_id, topic, queue_id, queue_offset, key, tag, headers, raw, born_at, attempt, receipt = row
         headers = decode(headers)
         return cls(message_id, topic, queue_id, queue_offset, key, tag, headers, raw, born_at, attempt, receipt)
@@ -105,7 +150,16 @@ class Message:
 
 @dataclass(frozen=True)
 class HalfCheck:
-    """An overdue half message that an application has to answer for (protocol T3)."""
+    """An overdue half message that an application has to answer for (protocol T3).
+
+    Attributes:
+        handle: The half message's handle.
+        topic: The topic's name.
+        key: The message's key. None: it has no key.
+        headers: The decoded headers. None: it has no headers.
+        raw: The prepared payload as JSON text.
+        attempt: The number of this check-back, 1 at first.
+    """
 
     handle: str
     topic: str
@@ -116,21 +170,40 @@ class HalfCheck:
 
     @cached_property
     def payload(self) -> Any:
-        """The decoded JSON body as prepared."""
+        """The decoded payload, as it was prepared."""
         return json.loads(self.raw)
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> HalfCheck:
+        """Make a half message from a row of mqpg.due_checks.
+
+        Args:
+            row: The columns in their order, with headers and payload as text.
+
+        Returns:
+            The half message.
+        """
         handle, topic, key, headers, raw, attempt = row
         return cls(handle, topic, key, decode(headers), raw, attempt)
 
 
 @dataclass(frozen=True)
 class HalfState:
-    """What became of a half message: undecided (maybe parked), committed, rolled_back, forgotten or unknown."""
+    """What became of a half message.
+
+    Attributes:
+        handle: The half message's handle.
+        state: "undecided", "committed", "rolled_back", "forgotten" (it was decided so long ago that
+            the broker has dropped the decision) or "unknown" (the handle names no half message of
+            this broker).
+        parked: Whether it is undecided and waits for an administrator.
+        message_id: The message's id. None: the state is "unknown".
+        topic: The topic's name. None: the message is gone.
+        key: The message's key. None: it has no key, or the message is gone.
+    """
 
     handle: str
-    state: str
+    state: HalfStateName
     parked: bool
     message_id: int | None
     topic: str | None
@@ -139,26 +212,44 @@ class HalfState:
 
 @dataclass(frozen=True)
 class Unsettled:
-    """A local transaction that committed and whose message no commit decided (protocol T6).
+    """A local transaction that committed, while no commit decided its message (protocol T6).
 
-    `state`: undecided, rolled_back (the ledger is contradicted), absent (the broker has lost it); `outcome` what
-    the commit came to, None where none was tried.
+    Attributes:
+        handle: The half message's handle.
+        message_id: The message's id. None: the broker has lost it.
+        topic: The topic's name. None: it is not known.
+        key: The message's key. None: it has no key, or the message is gone.
+        state: "undecided", "rolled_back" (which contradicts the ledger) or "absent" (the broker has
+            lost it).
+        outcome: What the commit came to. None: no commit was tried.
     """
 
     handle: str
     message_id: int | None
     topic: str | None
     key: str | None
-    state: str
+    state: UnsettledState
     outcome: Outcome | None
 
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A message whose attempts are used up, or that was rejected.
+    """A message whose attempts are used up, or that a handler rejected.
 
-    `history` has what is known of each attempt: attempt, delivered_at, consumer, failed_at, reason. `consumer` is
-    the member whose letter it is, of a broadcast group.
+    Attributes:
+        message_id: The message's id.
+        queue_id: The queue of the topic that the message was in.
+        key: The message's key. None: it has no key.
+        payload: The decoded payload.
+        attempts: How many deliveries it had.
+        reason: Why the last attempt failed. None: no reason was given.
+        died_at: When it became a dead letter.
+        headers: The decoded headers. None: it has no headers.
+        tag: The message's tag. None: it has no tag.
+        history: What is known of each attempt: a list of objects with attempt, delivered_at,
+            consumer, failed_at and reason. None: nothing is known.
+        consumer: In a broadcast group the member whose dead letter it is. None: the group is no
+            broadcast group.
     """
 
     message_id: int
@@ -176,19 +267,35 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class FoundMessage:
-    """One answer of find_by_key; queue_offset is None while the message is in no queue."""
+    """A message that `find_by_key` found.
+
+    Attributes:
+        message_id: The message's id.
+        queue_id: The queue, from 0.
+        queue_offset: The offset in that queue. None: the message is in no queue yet.
+        state: "prepared", "rolled_back", "committed" (decided, not appended yet), "delayed",
+            "recalled", "pending" (sent, not appended yet) or "appended".
+        born_at: When it was sent or prepared.
+        payload: The decoded payload that is delivered.
+    """
 
     message_id: int
     queue_id: int
     queue_offset: int | None
-    state: str
+    state: FoundState
     born_at: datetime
     payload: Any
 
 
 @dataclass(frozen=True)
 class TraceEvent:
-    """One thing that happened to a message."""
+    """One thing that happened to a message.
+
+    Attributes:
+        at: When it happened.
+        event: Its name, such as "born", "decided", "appended", "delivered" or "done".
+        detail: What is known about it, decoded. None: nothing more is known.
+    """
 
     at: datetime
     event: str
@@ -197,15 +304,21 @@ class TraceEvent:
 
 @dataclass(frozen=True)
 class BrokerInfo:
-    """Who the broker is: a handle names it, `incarnation` counts its lives."""
+    """The identity of a broker.
+
+    Attributes:
+        broker_id: The broker's id, with which every handle of its half messages begins.
+        incarnation: A number that is raised whenever the broker was restored or promoted.
+        schema_version: The version of the installed schema. None: it was not asked for.
+    """
 
     broker_id: str
     incarnation: int
     schema_version: str | None = field(default=None, compare=False)
 
 
-def encode(payload: Any) -> str | None:
-    """Payload to JSON text; None stays None (SQL null, which the server refuses)."""
+def encode(payload: Any, name: str = "payload") -> str | None:
+    """The JSON text of the argument called `name`. None stays None, which is an SQL null."""
     if payload is None:
         return None
     if isinstance(payload, Json):
@@ -213,11 +326,11 @@ def encode(payload: Any) -> str | None:
     try:
         return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        raise InvalidArgument(f"payload is not JSON: {error}") from None
+        raise InvalidArgument(f"{name} must be an object that JSON can hold: {error}") from None
 
 
-def encode_all(payloads: Iterable[Any] | None) -> list[str | None] | None:
-    return None if payloads is None else [encode(payload) for payload in payloads]
+def encode_all(payloads: Iterable[Any] | None, name: str = "payload") -> list[str | None] | None:
+    return None if payloads is None else [encode(payload, name) for payload in payloads]
 
 
 def decode(text: str | None) -> Any:
@@ -225,10 +338,12 @@ def decode(text: str | None) -> Any:
 
 
 def interval(value: Interval | None) -> timedelta | str | None:
-    """Numbers are seconds; everything else goes to the server as it is."""
+    """A time span as the server takes it. Numbers are seconds, and text is the server's to read."""
     if value is None or isinstance(value, (timedelta, str)):
         return value
     try:
         return timedelta(seconds=value)
     except (OverflowError, TypeError, ValueError):
-        raise InvalidArgument(f"not a time span: {value!r} (want a timedelta, seconds, or text as '30 s')") from None
+        raise InvalidArgument(
+            f"a time span must be a timedelta, a number of seconds, or text such as '30 s', not {value!r}"
+        ) from None

@@ -1,7 +1,7 @@
-"""Install and upgrade the schema: `upgrade`, `status`, `script`, `check`.
+"""Installing and upgrading the schema: `upgrade`, `status`, `script`, `check`.
 
-The schema is defined by the SQL files of `mqpg.sql`. An alembic revision is a thin wrapper around a numbered migration,
-so that people with their own migration tool can use `script()` and nothing else.
+The schema is in the numbered SQL files of `mqpg.sql`, and each alembic revision only runs one of
+them. With a migration tool of your own you need nothing but the text that `script()` returns.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
     "verify",
 ]
 
-# Concurrent migrators wait for each other on this transaction-level lock.
+# Migrators that run at the same time wait for each other on this transaction-level lock.
 LOCK = "select pg_advisory_xact_lock(1836150836, 0)"
 _FIRST = "0001"
 VERSION_TABLE = "mqpg.alembic_version"
@@ -49,23 +49,40 @@ _BUNDLED_QUOTE = "$mqpg_pgmq_bundled$"
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`current` is None where mqpg is not installed; `head` is what this release brings."""
+    """The version of an installed schema, beside the one that this release needs.
+
+    Attributes:
+        current: The installed version. None: mqpg is not installed.
+        head: The version that this release needs.
+    """
 
     current: str | None
     head: str
 
     @property
     def up_to_date(self) -> bool:
-        """Whether the database has exactly this release's schema."""
+        """Whether the installed version is the one that this release needs."""
         return self.current == self.head
 
 
 def upgrade(dsn: str) -> Status:
-    """Bring the database to this release's schema, in one transaction; waits for a concurrent migrator.
+    """Install the schema, or upgrade it to this release, in one transaction.
 
-    Raises ConnectionFailed, SchemaTooNew (nothing is changed), or the server's error, translated.
+    Another migrator that runs at the same time is waited for.
+
+    Args:
+        dsn: The database in libpq notation.
+
+    Returns:
+        What is installed afterwards.
+
+    Raises:
+        ConnectionFailed: The server does not answer.
+        SchemaTooNew: The schema is of a newer release. Nothing was changed.
+        DatabaseError: The server refused a statement. Nothing was changed.
     """
-    # Every start of a client or a command passes through this module; only this step needs alembic, which is slow.
+    # Every start of a client or a command imports this module. Only this function needs alembic,
+    # which is slow to import.
     import alembic.command
 
     engine = _engine(dsn)
@@ -89,10 +106,22 @@ def upgrade(dsn: str) -> Status:
 
 
 def adopt(dsn: str, *, same_xids: bool = False) -> str:
-    """Make a restored, promoted or recovered copy a broker again, before anybody writes; returns what was done.
+    """Make a restored, promoted or recovered copy of a broker a broker again.
 
-    same_xids: the transaction ids came along (pg_upgrade). Raises ConnectionFailed, SchemaError, RestoredCluster
-    (they did not), LockTimeout (somebody is at work).
+    Call it before anything else writes to the copy.
+
+    Args:
+        dsn: The database in libpq notation.
+        same_xids: Whether the copy has the transaction ids of the original, as after pg_upgrade.
+
+    Returns:
+        One line that says what was done.
+
+    Raises:
+        ConnectionFailed: The server does not answer.
+        SchemaError: The schema is missing or of another version.
+        RestoredCluster: `same_xids` is True, and the transaction ids are not those of the original.
+        LockTimeout: Another session writes to the copy.
     """
     check(dsn)
     try:
@@ -104,7 +133,18 @@ def adopt(dsn: str, *, same_xids: bool = False) -> str:
 
 
 def status(dsn: str) -> Status:
-    """What is installed and what this release brings. Raises ConnectionFailed."""
+    """Read the version of the installed schema.
+
+    Args:
+        dsn: The database in libpq notation.
+
+    Returns:
+        The version, beside the one that this release needs.
+
+    Raises:
+        ConnectionFailed: The server does not answer.
+        DatabaseError: The version cannot be read.
+    """
     try:
         with psycopg.connect(dsn, autocommit=True) as connection:
             return Status(_current(connection), head())
@@ -113,17 +153,45 @@ def status(dsn: str) -> Status:
 
 
 def check(dsn: str) -> None:
-    """Raise SchemaMissing, SchemaTooOld or SchemaTooNew unless database and release fit."""
+    """Require that the installed schema is of this release. The versions must match exactly.
+
+    Args:
+        dsn: The database in libpq notation.
+
+    Raises:
+        SchemaMissing: mqpg is not installed.
+        SchemaTooOld: The schema is of an older release.
+        SchemaTooNew: The schema is of a newer release.
+        ConnectionFailed: The server does not answer.
+    """
     verify(status(dsn).current)
 
 
 def check_connection(connection: psycopg.Connection[Any]) -> None:
-    """`check` on an open connection."""
+    """Require, as `check` does, that the schema of a connection's database is of this release.
+
+    Args:
+        connection: An open connection to the database.
+
+    Raises:
+        SchemaMissing: mqpg is not installed.
+        SchemaTooOld: The schema is of an older release.
+        SchemaTooNew: The schema is of a newer release.
+    """
     verify(_current(connection))
 
 
 def verify(current: str | None) -> None:
-    """`check` for a version number read elsewhere (None: no version table)."""
+    """Require that a version that was read elsewhere is the one of this release.
+
+    Args:
+        current: The installed version. None: mqpg is not installed.
+
+    Raises:
+        SchemaMissing: mqpg is not installed.
+        SchemaTooOld: The schema is of an older release.
+        SchemaTooNew: The schema is of a newer release.
+    """
     if current is None:
         raise errors.SchemaMissing("mqpg is not installed in this database: run mqpg migrate")
     if current not in revisions():
@@ -135,7 +203,14 @@ def verify(current: str | None) -> None:
 
 
 def script() -> str:
-    """One script for psql that installs everything from nothing, in one transaction."""
+    """Build the script that installs the schema with psql, in one transaction.
+
+    Returns:
+        The script.
+
+    Raises:
+        ConfigurationError: The package pgmq cannot be built in.
+    """
     parts = [_SCRIPT_HEAD]
     for revision in revisions():
         parts.append(f"\n-- migration {revision}\n{migration(revision).strip()}\n")
@@ -145,24 +220,42 @@ def script() -> str:
 
 @cache
 def revisions() -> tuple[str, ...]:
-    """The numbers of this release's migrations, ascending."""
+    """List this release's migrations.
+
+    Returns:
+        Their numbers, ascending.
+    """
     return tuple(sorted({_FIRST, *_files()}))
 
 
 def head() -> str:
-    """The newest of `revisions`."""
+    """Name the version that this release needs.
+
+    Returns:
+        The last of `revisions`.
+    """
     return revisions()[-1]
 
 
 def migration(revision: str) -> str:
-    """The SQL of one migration, complete: the SQL of PGMQ put in where the file has its marker."""
+    """Read the SQL of one migration, with that of PGMQ in the place of its marker.
+
+    Args:
+        revision: One of `revisions`.
+
+    Returns:
+        The SQL.
+
+    Raises:
+        ConfigurationError: The package pgmq cannot be built in.
+    """
     text = _text(revision)
     if _BUNDLED_MARKER not in text:
         return text
     bundled = (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
     if _BUNDLED_QUOTE in bundled:
         raise errors.ConfigurationError(
-            f"the SQL of the package pgmq contains {_BUNDLED_QUOTE}: use another release of it"
+            f"the SQL of the package pgmq must not contain {_BUNDLED_QUOTE}: install another release of it"
         )
     return text.replace(_BUNDLED_MARKER, bundled)
 
@@ -212,8 +305,9 @@ def _too_new(current: str) -> str:
 
 
 def _engine(dsn: str) -> sqlalchemy.Engine:
-    # The DSN may be anything libpq takes, so psycopg reads it, not SQLAlchemy. READ COMMITTED, whatever the
-    # server's default: after waiting for the lock the next statement must see what the other migrator did.
+    # The DSN may be anything that libpq takes, so psycopg reads it, not SQLAlchemy. The transaction
+    # is READ COMMITTED whatever the server's default is: after waiting for the lock the next
+    # statement must see what the other migrator did.
     def connect() -> psycopg.Connection[Any]:
         connection = psycopg.connect(dsn)
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
@@ -233,6 +327,6 @@ def _config() -> alembic.config.Config:
     import alembic.config
 
     config = alembic.config.Config()
-    # ConfigParser would read a percent sign in the path as interpolation.
+    # ConfigParser would take a percent sign in the path for interpolation.
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     return config

@@ -1,11 +1,13 @@
-"""Beyond the transactional producer: several brokers, postMessage, FastMiniMQ's outbox, reconciliation.
+"""Further protocols: several brokers, postMessage, FastMiniMQ's outbox, reconciliation.
 
 ::
 
     from mqpg import protocols
 
     brokers = protocols.Brokers(["postgresql://one/mq", "postgresql://two/mq"])
-    with mqpg.TransactionalProducer(brokers, group="orders", ledger=url).transaction("orders", {"id": 7}) as tx: ...
+    orders = mqpg.TransactionalProducer(brokers, group="orders", ledger=url)
+    with orders.transaction("orders", {"id": 7}) as tx:
+        ...
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings from the environment, prefix MQPG_; every one has a default."""
+"""Settings from the environment, with the prefix MQPG_. Each of them has a default."""
 
 from __future__ import annotations
 
@@ -15,13 +15,34 @@ __all__ = ["Settings", "ledger_url", "ledger_variable"]
 
 
 class Settings(BaseSettings):
-    """How a client connects. Times are seconds."""
+    """How a client connects. All times are seconds.
+
+    The variable of a setting is its name in capitals behind MQPG_, such as MQPG_POOL_MAX_SIZE.
+
+    Attributes:
+        database_url: The broker's DSN, from MQPG_DATABASE_URL or else DATABASE_URL. None: another
+            source, see `mqpg.dsn.resolve`.
+        application_name: The name that pg_stat_activity shows.
+        pool_min_size: How many connections the pool keeps open, 0 or more.
+        pool_max_size: How many connections the pool opens at most, 1 or more.
+        pool_timeout: How long a call waits for a connection of the pool.
+        connect_timeout: How long one attempt to connect may take, 1 or more.
+        retry_timeout: How long a call that may safely be repeated is repeated while the server is
+            away. 0: it is repeated once.
+        prepare_threshold: After how many executions psycopg prepares a statement. None: never, as a
+            pooler in transaction mode needs it (MQPG_PREPARE_THRESHOLD=none).
+        listen: Whether the appender's notifications wake waiting calls. False: the client only
+            polls. A pooler in transaction mode loses notifications, and the client notices that by
+            itself.
+        poll_interval: The longest pause between two looks for new ticks while no notifications are
+            known to arrive, 0.01 or more.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="MQPG_", extra="ignore", populate_by_name=True, env_parse_none_str="none"
     )
 
-    # SecretStr: a printed Settings shows no password.
+    # A printed Settings shows no password.
     database_url: SecretStr | None = Field(
         default=None, validation_alias=AliasChoices("MQPG_DATABASE_URL", "DATABASE_URL")
     )
@@ -30,19 +51,24 @@ class Settings(BaseSettings):
     pool_max_size: int = Field(default=10, ge=1)
     pool_timeout: float = Field(default=30.0, gt=0)
     connect_timeout: int = Field(default=10, ge=1)
-    # How long calls that may be repeated are repeated while the server is away.
     retry_timeout: float = Field(default=15.0, ge=0)
-    # None behind a pooler in transaction mode (MQPG_PREPARE_THRESHOLD=none).
     prepare_threshold: int | None = 5
-    # Be woken by the appender's notifications. False: only poll (they get lost behind a pooler in transaction
-    # mode, which is noticed without this setting too).
     listen: bool = True
-    # Longest pause between two looks for new ticks where no notification is known to arrive.
     poll_interval: float = Field(default=1.0, ge=0.01)
 
     @classmethod
     def read(cls, **given: Any) -> Settings:
-        """What is given, else the environment. Raises ConfigurationError, which names the variable."""
+        """Read the settings.
+
+        Args:
+            **given: Settings that do not come from the environment.
+
+        Returns:
+            The settings.
+
+        Raises:
+            ConfigurationError: A setting is unknown or not allowed. The message names it.
+        """
         unknown = given.keys() - cls.model_fields.keys()
         if unknown:
             raise ConfigurationError(f"unknown settings: {', '.join(sorted(unknown))}")
@@ -53,15 +79,33 @@ class Settings(BaseSettings):
             raise ConfigurationError(f"settings (MQPG_…): {'; '.join(wrong)}") from None
 
     def database_dsn(self) -> str | None:
-        """MQPG_DATABASE_URL, else DATABASE_URL, else None."""
+        """Reveal the broker's DSN, password included.
+
+        Returns:
+            MQPG_DATABASE_URL, or else DATABASE_URL. None where neither is set.
+        """
         return self.database_url.get_secret_value() if self.database_url else None
 
 
 def ledger_variable(name: str) -> str:
-    """The variable that holds the SQLAlchemy URL of ledger `name`: MQPG_LEDGER_<NAME>, [-.] become _."""
+    """Name the variable that holds the SQLAlchemy URL of a ledger.
+
+    Args:
+        name: The ledger's name, such as "shop.eu".
+
+    Returns:
+        The variable's name, such as "MQPG_LEDGER_SHOP_EU".
+    """
     return "MQPG_LEDGER_" + re.sub(r"[-.]", "_", name).upper()
 
 
 def ledger_url(name: str) -> str | None:
-    """The ledger URL of a producer group's `checker_target`, or None where none is configured."""
+    """Look up the SQLAlchemy URL of a ledger in the environment.
+
+    Args:
+        name: The ledger's name, which is the `checker_target` of a producer group.
+
+    Returns:
+        The URL, or None where the variable is not set.
+    """
     return os.environ.get(ledger_variable(name))

@@ -40,18 +40,18 @@ class Case:
 _ALL = ("P_ATOMIC", "P_EARLY", "P_FIRST", "P_FINAL")
 
 _SAFE = [
-    Case("all", "atomicity, no early sight, first decision, finality; ledger elsewhere", _ALL, (2, 2)),
+    Case("all", "atomicity, no early sight, first decision, finality; ledger in another database", _ALL, (2, 2)),
     Case("all-here", "the same; ledger in the broker's database", (*_ALL, "HERE"), (2, 2)),
     Case("recoveries", "the same; two recoveries at once", (*_ALL, "R=2")),
-    Case("admin", "first decision stands while an administrator settles anything", ("P_FIRST", "ADMIN")),
+    Case("admin", "the first decision remains while an administrator decides anything", ("P_FIRST", "ADMIN")),
     Case("admin-here", "the same; ledger in the broker's database", ("P_FIRST", "ADMIN", "HERE")),
 ]
 
 _LIVE = [
-    Case("decided", "every half is decided some day", ("P_FIRST",), claim="decided"),
+    Case("decided", "every half is decided in the end", ("P_FIRST",), claim="decided"),
     Case("decided-two", "the same with two producers", ("P_FIRST",), (2, 1), "decided"),
     Case("decided-here", "the same; ledger in the broker's database", ("P_FIRST", "HERE"), claim="decided"),
-    Case("delivered", "what committed locally is delivered some day", ("P_FIRST",), claim="delivered"),
+    Case("delivered", "what committed locally is delivered in the end", ("P_FIRST",), claim="delivered"),
     Case("delivered-two", "the same with two producers", ("P_FIRST",), (2, 1), "delivered"),
     Case("delivered-here", "the same; ledger in the broker's database", ("P_FIRST", "HERE"), claim="delivered"),
     Case("no-checker", "delivered by recovery alone, without a compensator", ("P_FIRST",), (1, 0), "delivered"),
@@ -64,11 +64,11 @@ _REACHED = [
 ]
 
 _MUTANTS = [
-    Case("no-fence", "the checker looks and leaves no fence", ("P_ATOMIC", "NO_FENCE"), fails=True),
+    Case("no-fence", "the checker reads the ledger and leaves no fence", ("P_ATOMIC", "NO_FENCE"), fails=True),
     Case("time-out", "a time-out instead of the fence", ("P_ATOMIC", "TIMEOUT"), fails=True),
     Case("last-writer", "the last decision wins", ("P_FIRST", "ADMIN", "LAST_WRITER"), fails=True),
     Case("commit-first", "commit() before the local commit", ("P_EARLY", "COMMIT_FIRST"), fails=True),
-    Case("guess", "a lost answer to the local COMMIT is taken for a rollback", ("P_ATOMIC", "GUESS"), fails=True),
+    Case("guess", "a lost answer to the local COMMIT counts as a rollback", ("P_ATOMIC", "GUESS"), fails=True),
     Case("no-check-back", "no compensator", ("P_FIRST",), (1, 0), "decided", fails=True),
     Case("async-prepare", "prepare() answers before it is on disk", ("P_ATOMIC", "PREPARE_ASYNC"), fails=True),
     Case("async-local", "the local commit answers before it is on disk", ("P_EARLY", "LOCAL_ASYNC"), fails=True),
@@ -81,8 +81,8 @@ _MUTANTS = [
 ]  # fmt: skip
 
 _BIG = [
-    Case("decided-four", "every half is decided some day; two of each", ("P_FIRST",), (2, 2), "decided", big=True),
-    Case("delivered-four", "what committed locally is delivered some day; two of each", ("P_FIRST",), (2, 2),
+    Case("decided-four", "every half is decided in the end; two of each", ("P_FIRST",), (2, 2), "decided", big=True),
+    Case("delivered-four", "what committed locally is delivered in the end; two of each", ("P_FIRST",), (2, 2),
          "delivered", big=True),
 ]  # fmt: skip
 

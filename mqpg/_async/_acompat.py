@@ -144,7 +144,7 @@ async def call_within(
 ) -> Any:
     """The result of `call`, which works on `conn`.
 
-    After `seconds` it is cancelled, and HandlerTimeout is raised.
+    After `seconds` it is cancelled, and HandlerTimeout is raised. None: there is no limit.
     """
     if seconds is None:
         return await call()

@@ -1,4 +1,4 @@
-"""What differs between the synchronous and the asynchronous library: see mqpg/_async/_acompat.py."""
+"""What differs between the two libraries, under one set of names: see mqpg/_async/_acompat.py."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def waker(event: Event) -> Callable[[], None]:
 
 
 def gather(calls: Sequence[Callable[[], None]]) -> None:
-    """Run all of them at the same time in threads until all have ended; then raise the first error."""
+    """Run all of them at the same time until all have ended, and then raise the first error."""
     if len(calls) == 1:
         calls[0]()
         return
@@ -148,10 +148,10 @@ def background(work: Callable[[Event], None]) -> Generator[None]:
 def call_within(seconds: float | None, call: Callable[[], Any], conn: PgConnection | Connection | None) -> Any:
     """The result of `call`, which runs in a thread where there is a time limit.
 
-    After it HandlerTimeout is raised.
+    After `seconds` HandlerTimeout is raised. None: there is no limit.
 
     A thread cannot be ended from outside. Cancelling the statement that runs on `conn` may make it
-    return. Otherwise its connection is closed and the thread is left alone, which the error says.
+    return. Otherwise its connection is closed, the thread continues, and the error says so.
     """
     if seconds is None:
         return call()

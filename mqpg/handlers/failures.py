@@ -1,4 +1,4 @@
-"""Messages that failed: why, what the broker is told, and which ones are tried alone."""
+"""Messages that failed: why, how they are nacked, and which ones are tried alone."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ __all__ = [
     "reason_of",
 ]
 
-# Errors that trying again cannot mend. They end a consumer.
+# Errors that another attempt cannot avoid. They end a consumer.
 PERMANENT_ERRORS = (
     ConfigurationError,
     HandlerStuck,
@@ -73,7 +73,7 @@ class Failure:
 
 
 class RecordedFailure(Exception):
-    """Stands for a failure that was logged and recorded before."""
+    """A failure that was logged and recorded before."""
 
 
 class IterationLost(Exception):
@@ -88,7 +88,7 @@ class InboxFailed(Exception):
 
 
 class Nack(NamedTuple):
-    """What the broker is told about failed messages."""
+    """The arguments of `nack` for failed messages."""
 
     reason: str
     delay: Interval | None
@@ -128,7 +128,7 @@ def is_transient(error: BaseException) -> bool:
 def is_commit_refusal(error: BaseException) -> bool:
     """Whether a database refused to commit what was written, as a deferred constraint does.
 
-    Else it is gone, or busy.
+    Otherwise the database is away or busy.
     """
     if is_transient(error) or is_locked(error):
         return False

@@ -56,13 +56,13 @@ class ConsumerOptions:
         _require_choice("ack", self.ack, get_args(AckTiming))
         _require_choice("on_failure", self.on_failure, get_args(OnFailure))
         if self.database is not None and self.mode not in (None, "pinned"):
-            raise ConfigurationError(f"a consumer with a database of its own has mode 'pinned', not {self.mode!r}")
+            raise ConfigurationError(f"mode must be 'pinned' where database is given, not {self.mode!r}")
         if (self.where == "database") != (self.database is not None):
             raise ConfigurationError(f"effect={self.where!r} and database={self.database!r} do not go together")
         if self.where != "external" and self.ack != "each":
-            raise ConfigurationError(f"ack={self.ack!r} is for effect='external'; else ack and effect are one")
+            raise ConfigurationError(f"ack={self.ack!r} needs effect='external', not {self.where!r}")
         if self.where == "external" and (self.journal or self.session):
-            raise ConfigurationError("effect='external' has no transaction for a journal or a session")
+            raise ConfigurationError("journal and session need a transaction, which effect='external' does not have")
         if self.concurrency < 1:
             raise ConfigurationError(f"concurrency must be 1 or more, not {self.concurrency}")
         if self.time_limit is not None and self.time_limit <= 0:
@@ -87,7 +87,7 @@ class ConsumerOptions:
     def name(self) -> str:
         """The consumer's name: the given one, or MQPG_CONSUMER, or the host's name.
 
-        In mode pinned queues stay with it.
+        In mode pinned the queues stay with this name.
 
         The default name of a consumer with its own database includes that database. Two processes
         of one host that keep their offsets in different databases must not take over each other's

@@ -1,4 +1,4 @@
-"""What a handler raises to say what becomes of its message. These are answers, not errors of mqpg."""
+"""What a handler raises to decide about its message. These are no errors of mqpg."""
 
 from __future__ import annotations
 

@@ -12,13 +12,11 @@ from mqpg.handlers.options import ConsumerOptions
 __all__ = ["SecondParameter", "second_parameter"]
 
 SecondParameter = Literal["driver", "sqlalchemy", "session", "nothing"]
-"""What a handler's second parameter takes: psycopg's connection, SQLAlchemy's, a session, or there
-is none.
-"""
+"""The second argument of a handler: psycopg's connection, SQLAlchemy's, a session, or none."""
 
 
 def second_parameter(handler: Callable[..., Any], options: ConsumerOptions) -> SecondParameter:
-    """Decide by `session=`, by the annotation, or by where the effect is.
+    """Choose by `session=`, by the annotation, or by where the effect is.
 
     Raises ConfigurationError for a handler that cannot be called with a message and a connection.
     """

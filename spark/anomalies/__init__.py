@@ -13,13 +13,13 @@ The kinds exclude one another where one fault could be told in two ways, so that
 
 from __future__ import annotations
 
-from mqpg.spark.anomalies.duplicated import duplicated
-from mqpg.spark.anomalies.early import early
-from mqpg.spark.anomalies.gap import gap
-from mqpg.spark.anomalies.lost import lost
-from mqpg.spark.anomalies.mismatch import mismatch
-from mqpg.spark.anomalies.phantom import phantom
-from mqpg.spark.anomalies.undecided import undecided
+from .duplicated import duplicated
+from .early import early
+from .gap import gap
+from .lost import lost
+from .mismatch import mismatch
+from .phantom import phantom
+from .undecided import undecided
 
 __all__ = ["KINDS", "duplicated", "early", "gap", "lost", "mismatch", "phantom", "undecided"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from mqpg.spark.anomalies.rows import anomaly, together
+from .rows import anomaly, together
 
 __all__ = ["gap"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mqpg.spark.anomalies.rows import anomaly, together
-from mqpg.spark.derive.messages import Segments, in_segments
+from ..derive.messages import Segments, in_segments
+from .rows import anomaly, together
 
 __all__ = ["mismatch"]
 

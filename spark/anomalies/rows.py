@@ -7,7 +7,7 @@ import functools
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from mqpg.spark.read.schemas import ANOMALY
+from ..read.schemas import ANOMALY
 
 __all__ = ["anomaly", "together"]
 

@@ -96,11 +96,11 @@ def _audit(
 
     from rich.console import Console
 
-    from mqpg.spark.cli.page import page
-    from mqpg.spark.jobs.audit import AuditOptions, run_audit
-    from mqpg.spark.jobs.report import as_json as to_json
-    from mqpg.spark.jobs.verdict import EXIT_STATUS
-    from mqpg.spark.read.session import default_threads
+    from ..jobs.audit import AuditOptions, run_audit
+    from ..jobs.report import as_json as to_json
+    from ..jobs.verdict import EXIT_STATUS
+    from ..read.session import default_threads
+    from .page import page
 
     threads = threads or default_threads()
     options = AuditOptions(

@@ -7,8 +7,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from mqpg.spark.jobs.report import Report
-from mqpg.spark.jobs.verdict import Verdict
+from ..jobs.report import Report
+from ..jobs.verdict import Verdict
 
 __all__ = ["page"]
 

@@ -16,7 +16,7 @@ from mqpg.errors import ConnectionFailed, Error, SchemaError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from mqpg.spark.jobs.reconcile import ReconcileOptions
+    from ..jobs.reconcile import ReconcileOptions
 
 __all__ = ["reconcile"]
 
@@ -58,9 +58,9 @@ def reconcile(
     """
     from datetime import timedelta
 
-    from mqpg.spark.jobs.reconcile import ReconcileOptions, probe
-    from mqpg.spark.read.jar import find_jdbc_jar
-    from mqpg.spark.read.session import default_threads, open_session
+    from ..jobs.reconcile import ReconcileOptions, probe
+    from ..read.jar import find_jdbc_jar
+    from ..read.session import default_threads, open_session
 
     threads = local_threads or default_threads()
     options = ReconcileOptions(
@@ -84,7 +84,7 @@ def reconcile(
 
 
 def _once(spark: SparkSession, options: ReconcileOptions, *, as_json: bool) -> int:
-    from mqpg.spark.jobs.reconcile import reconcile_in
+    from ..jobs.reconcile import reconcile_in
 
     hits = reconcile_in(spark, options)
     if hits or as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mqpg.spark.derive.messages import expand
+from .messages import expand
 
 __all__ = ["deliveries", "positions", "retries"]
 

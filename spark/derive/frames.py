@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from mqpg.spark.derive import deliveries, messages
-from mqpg.spark.derive.stage import Stage
-from mqpg.spark.read.inputs import Inputs
-from mqpg.spark.read.session import together
+from ..read.inputs import Inputs
+from ..read.session import together
+from . import deliveries, messages
+from .stage import Stage
 
 __all__ = ["Frames", "derive"]
 

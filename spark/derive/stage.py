@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mqpg.spark.read.session import INTERPRETED, settings
+from ..read.session import INTERPRETED, settings
 
 __all__ = ["Stage", "stage"]
 

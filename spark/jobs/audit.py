@@ -13,17 +13,17 @@ import pyspark
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from mqpg.spark import anomalies
-from mqpg.spark.derive import conservation
-from mqpg.spark.derive.frames import Frames, derive
-from mqpg.spark.derive.stage import stage
-from mqpg.spark.jobs.report import Report
-from mqpg.spark.jobs.verdict import Equation, Relation, rule
-from mqpg.spark.read.audit_reader import gather, probe
-from mqpg.spark.read.inputs import Inputs
-from mqpg.spark.read.jar import JdbcJar, find_jdbc_jar
-from mqpg.spark.read.options import AuditOptions
-from mqpg.spark.read.session import interpreted, open_session, together
+from .. import anomalies
+from ..derive import conservation
+from ..derive.frames import Frames, derive
+from ..derive.stage import stage
+from ..read.audit_reader import gather, probe
+from ..read.inputs import Inputs
+from ..read.jar import JdbcJar, find_jdbc_jar
+from ..read.options import AuditOptions
+from ..read.session import interpreted, open_session, together
+from .report import Report
+from .verdict import Equation, Relation, rule
 
 __all__ = ["AuditOptions", "run_audit", "run_audit_in"]
 

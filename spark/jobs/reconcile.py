@@ -19,14 +19,15 @@ import mqpg
 from mqpg.dsn import resolve
 from mqpg.errors import LedgerError
 from mqpg.message import Unsettled, Verdict
-from mqpg.spark.derive.messages import Segments, expand, in_segments
-from mqpg.spark.read import queries, schemas
-from mqpg.spark.read.database import is_postgresql, parse_database
-from mqpg.spark.read.jar import find_jdbc_jar
-from mqpg.spark.read.jdbc import Reader
-from mqpg.spark.read.session import interpreted, open_session
-from mqpg.spark.read.snapshot import Snapshot, pinned, table_named
-from mqpg.spark.read.sqlalchemy_reader import LocalDatabase
+
+from ..derive.messages import Segments, expand, in_segments
+from ..read import queries, schemas
+from ..read.database import is_postgresql, parse_database
+from ..read.jar import find_jdbc_jar
+from ..read.jdbc import Reader
+from ..read.session import interpreted, open_session
+from ..read.snapshot import Snapshot, pinned, table_named
+from ..read.sqlalchemy_reader import LocalDatabase
 
 __all__ = ["ReconcileOptions", "probe", "reconcile", "reconcile_in", "unsettled"]
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mqpg.spark.jobs.verdict import Equation, Relation, Verdict
+from .verdict import Equation, Relation, Verdict
 
 __all__ = ["Report", "as_json"]
 

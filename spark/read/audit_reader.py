@@ -24,14 +24,15 @@ from pyspark.sql import SparkSession
 from mqpg import migrate
 from mqpg.dsn import resolve
 from mqpg.errors import NotFound, UnknownProducerGroup, UnknownTopic
-from mqpg.spark.read import queries
-from mqpg.spark.read.database import is_postgresql, parse_database
-from mqpg.spark.read.inputs import Inputs
-from mqpg.spark.read.jdbc import Reader
-from mqpg.spark.read.options import AuditOptions
-from mqpg.spark.read.snapshot import Snapshot, pinned, table_named
-from mqpg.spark.read.sqlalchemy_reader import LocalDatabase
-from mqpg.spark.read.user_databases import Elsewhere, pin
+
+from . import queries
+from .database import is_postgresql, parse_database
+from .inputs import Inputs
+from .jdbc import Reader
+from .options import AuditOptions
+from .snapshot import Snapshot, pinned, table_named
+from .sqlalchemy_reader import LocalDatabase
+from .user_databases import Elsewhere, pin
 
 __all__ = ["gather", "probe"]
 

@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from mqpg.errors import DatabaseError, Error
-from mqpg.spark.read.queries import Source
-from mqpg.spark.read.schemas import conform
-from mqpg.spark.read.snapshot import Snapshot
+
+from .queries import Source
+from .schemas import conform
+from .snapshot import Snapshot
 
 __all__ = ["Reader", "UnpinnedRead"]
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from psycopg.sql import SQL, Composable, Identifier, Literal
 from pyspark.sql.types import StructType
 
-from mqpg.spark.read import schemas
+from . import schemas
 
 __all__ = [
     "DROPPED_SEGMENTS",

@@ -16,7 +16,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mqpg.errors import ConfigurationError
-from mqpg.spark.read.jar import JdbcJar, find_jdbc_jar
+
+from .jar import JdbcJar, find_jdbc_jar
 
 __all__ = ["INTERPRETED", "default_threads", "interpreted", "open_session", "settings", "together"]
 

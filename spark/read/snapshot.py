@@ -18,7 +18,8 @@ from psycopg.rows import dict_row
 from psycopg.sql import SQL, Composed, Identifier
 
 from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError
-from mqpg.spark.read.database import Database, jdbc_options
+
+from .database import Database, jdbc_options
 
 __all__ = ["Snapshot", "pinned", "table_named"]
 

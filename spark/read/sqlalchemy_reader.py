@@ -16,7 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._tables import clock
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import ConnectionFailed, LedgerError
-from mqpg.spark.read import schemas
+
+from . import schemas
 
 __all__ = ["LocalDatabase"]
 

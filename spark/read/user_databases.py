@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import LedgerError
-from mqpg.spark.read import queries, schemas
-from mqpg.spark.read.database import Database, is_postgresql, parse_database
-from mqpg.spark.read.inputs import Inputs, Read, foreign_offsets
-from mqpg.spark.read.jdbc import Reader
-from mqpg.spark.read.snapshot import Snapshot, pinned, table_named
-from mqpg.spark.read.sqlalchemy_reader import LocalDatabase
+
+from . import queries, schemas
+from .database import Database, is_postgresql, parse_database
+from .inputs import Inputs, Read, foreign_offsets
+from .jdbc import Reader
+from .snapshot import Snapshot, pinned, table_named
+from .sqlalchemy_reader import LocalDatabase
 
 __all__ = ["Elsewhere", "pin"]
 

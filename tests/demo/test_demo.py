@@ -125,7 +125,7 @@ def test_no_process_outlives_a_killed_demo(server: Server, tmp_path: Path) -> No
         (["--flights", "0"], 2, "--flights"),
         (["--flights", "336777"], 2, "--flights"),
         (["--dsn", "postgresql://nobody@127.0.0.1:1/none"], 3, "does not answer"),
-        (["--dsn", "mysql://root@localhost/x"], 2, "not a PostgreSQL DSN"),
+        (["--dsn", "mysql://root@localhost/x"], 2, "the DSN must begin with postgresql://"),
     ],
 )
 def test_bad_input_is_one_clear_line(arguments: list[str], status: int, words: str) -> None:

@@ -122,10 +122,10 @@ def test_a_missing_table_is_named(local_url: str) -> None:
     ("ddl", "complaint"),
     [
         ("handle varchar(200), entry varchar(8), topic text, payload text, created_at timestamp, done_at timestamp",
-         r"must have the primary key \(handle\), has none"),
-        ("handle varchar(200) primary key, entry varchar(8)", "lacks created_at, done_at, payload, topic"),
+         r"must have the primary key \(handle\), but has none"),
+        ("handle varchar(200) primary key, entry varchar(8)", "lacks the columns created_at, done_at, payload, topic"),
         ("handle varchar(200), entry varchar(8), topic text, payload text, created_at timestamp, done_at timestamp,"
-         " primary key (handle, entry)", r"must have the primary key \(handle\), has \(entry, handle\)"),
+         " primary key (handle, entry)", r"must have the primary key \(handle\), but has \(entry, handle\)"),
         ("handle varchar(60) primary key, entry varchar(8), topic text, payload text, created_at timestamp,"
          " done_at timestamp", "column handle of table mqpg_ledger in .* must hold 200 characters, not 60"),
     ],

@@ -101,8 +101,8 @@ def test_a_final_payload_of_a_megabyte_is_kept_whole(ledger: mqpg.Ledger) -> Non
         ("primary key", "", "MyISAM", "must be in the engine InnoDB, not MyISAM"),
         ("primary key", "", "Aria", "must be in the engine InnoDB, not Aria"),
         ("", ", primary key (handle(10))", "InnoDB", "whole columns, not on their first letters"),
-        ("", "", "InnoDB", r"must have the primary key \(handle\), has none"),
-        ("", ", unique key (handle)", "InnoDB", r"must have the primary key \(handle\), has none"),
+        ("", "", "InnoDB", r"must have the primary key \(handle\), but has none"),
+        ("", ", unique key (handle)", "InnoDB", r"must have the primary key \(handle\), but has none"),
     ],
 )
 def test_a_table_that_cannot_fence_is_refused(

@@ -281,7 +281,7 @@ def test_headers_that_are_no_object_are_refused(mq: mqpg.Client, relayed: str) -
 
 def test_a_dedup_id_of_a_send_is_no_half(mq: mqpg.Client, relayed: str) -> None:
     mq.send(relayed, 1, dedup_id="d")
-    with pytest.raises(errors.WrongState, match="no half message"):
+    with pytest.raises(errors.WrongState, match="not a half message"):
         mq.prepare(relayed, 1, "shop", dedup_id="d")
 
 

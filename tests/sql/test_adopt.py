@@ -217,7 +217,7 @@ def test_transaction_ids_that_did_not_come_along_are_not_believed(mq: Session) -
         "update mqpg.tick set snapshot_xmax = (snapshot_xmax::text::bigint + 1000000)::text::xid8"
         " where tick_id = (select max(tick_id) from mqpg.tick)"
     )
-    with refused("MQ016", "did not come along"):
+    with refused("MQ016", "same_xids must be false"):
         mq.value("adopt", True)
 
 

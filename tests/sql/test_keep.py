@@ -490,7 +490,7 @@ def test_op_log_stays_while_a_held_half_is_undecided(brisk: Session) -> None:
     brisk.drain("one")
     reported = roll(brisk)
     gone(brisk, {"commit_log_1"}, reported)
-    assert ("pinned", "log", 1, "op_log: a message of it may still be decided") in reported
+    assert ("pinned", "log", 1, "op_log: one of its messages may still be decided") in reported
     assert brisk.commit(handle) == "committed"
     assert brisk.commit(handle) == "already_committed"
     assert "op_log_1" not in dropped(keep(brisk))  # not appended yet
@@ -604,7 +604,7 @@ def test_a_busy_queue_is_carried_later(brisk: Session, broker: Broker) -> None:
     with consumer.transaction():
         (message,) = consumer.receive("one")
         reported = roll(brisk, closes=False)
-        assert any(row[3].endswith(", 1 busy") for row in reported)
+        assert any(row[3].endswith(", 1 in use") for row in reported)
         assert "cursor_1" not in dropped(reported)
         consumer.ack(message.receipt)
     gone(brisk, {"cursor_1"}, roll(brisk))

@@ -517,7 +517,7 @@ def test_compensate_asks_a_function(mq: Session) -> None:
 def test_local_begin_twice_is_one_row_per_handle(ledger: Session) -> None:
     handle = ledger.prepare("one", "1", "led")
     ledger.call("local_begin", handle)
-    with refused("MQ018", "begun before"):
+    with refused("MQ018", "already begun"):
         ledger.call("local_begin", handle)
     assert ledger.scalar("select count(*) from mqpg.ledger") == 1
 

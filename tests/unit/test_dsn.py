@@ -32,9 +32,9 @@ NOTATIONS = [
 ]
 
 
-def test_something_else_than_text_is_told() -> None:
+def test_something_else_than_text_is_refused() -> None:
     for convert in (dsn.resolve, dsn.to_sqlalchemy):
-        with pytest.raises(errors.ConfigurationError, match="a DSN is text or a SQLAlchemy URL, not int"):
+        with pytest.raises(errors.ConfigurationError, match="a DSN must be text or a SQLAlchemy URL, not int"):
             convert(5)  # type: ignore[arg-type]
 
 

@@ -20,7 +20,7 @@ def test_payloads_are_encoded_compactly_and_raw_json_is_kept() -> None:
 
 @pytest.mark.parametrize("payload", [float("nan"), object(), {1, 2}, {(1, 2): 3}])
 def test_what_is_not_json_is_refused(payload: object) -> None:
-    with pytest.raises(errors.InvalidArgument, match="payload is not JSON"):
+    with pytest.raises(errors.InvalidArgument, match="payload must be an object that JSON can hold"):
         encode(payload)
 
 
@@ -29,9 +29,9 @@ def test_time_spans() -> None:
     assert interval("30 s") == "30 s"
     assert interval(timedelta(days=1)) == timedelta(days=1)
     assert interval(None) is None
-    with pytest.raises(errors.InvalidArgument, match="not a time span"):
+    with pytest.raises(errors.InvalidArgument, match="a time span must be a timedelta"):
         interval(1e300)
-    with pytest.raises(errors.InvalidArgument, match="not a time span"):
+    with pytest.raises(errors.InvalidArgument, match="a time span must be a timedelta"):
         interval([])  # type: ignore[arg-type]
 
 

@@ -65,8 +65,8 @@ class HalfMessages(BaseClient):
             payload: Any object that JSON can hold, or mqpg.Json. `commit` may replace it.
             producer_group: The group that answers check-backs for this half message.
             key: Messages with the same key keep their order. None: no key.
-            tag: A word that subscriptions may choose messages by.
-            headers: Any object that JSON can hold.
+            tag: A word that subscriptions may choose messages by. None: no tag.
+            headers: Any object that JSON can hold. None: no headers.
             check_after: How long the half message may stay undecided before it is checked back.
                 None: as the producer group says.
             delay: How long after the commit the message becomes visible. None: at once.
@@ -84,8 +84,8 @@ class HalfMessages(BaseClient):
             UnknownProducerGroup: There is no such producer group.
             InvalidArgument: An argument is out of range, or the payload is not JSON.
             PayloadTooLarge: The payload is larger than the topic allows.
-            ConnectionFailed: The broker did not answer within `retry_timeout`. A half message that
-                was stored all the same has a handle that nobody knows, and the check-back rolls it
+            ConnectionFailed: The broker did not answer within `retry_timeout`. It may have stored
+                the half message. No producer knows its handle then, and the check-back rolls it
                 back.
         """
         values = {
@@ -94,13 +94,13 @@ class HalfMessages(BaseClient):
             "producer_group": producer_group,
             "key": key,
             "tag": tag,
-            "headers": encode(headers),
+            "headers": encode(headers, "headers"),
             "check_after": interval(check_after),
             "delay": interval(delay),
             "dedup_id": dedup_id,
         }
-        # At worst a repetition leaves a half message whose handle nobody has. The check-back rolls
-        # it back.
+        # At worst a repetition leaves a half message whose handle no producer has. The check-back
+        # rolls it back.
         return str(scalar(await self._rows(_PREPARE, values, conn, repeat=True)))
 
     async def prepare_batch(
@@ -147,7 +147,7 @@ class HalfMessages(BaseClient):
             "producer_group": producer_group,
             "keys": listed(keys, "keys"),
             "tags": listed(tags, "tags"),
-            "headers": encode_all(headers),
+            "headers": encode_all(headers, "headers"),
             "check_after": interval(check_after),
             "delay": interval(delay),
         }

@@ -36,7 +36,8 @@ class ProducerGroups(BaseClient):
 
         Args:
             producer_group: Its name, of the same form as a topic's.
-            check_after: How long a half message may stay undecided before it is checked back.
+            check_after: How long a half message may stay undecided before it is checked back; a
+                minute by default.
             max_checks: How many check-backs may go unanswered, 1 to 1000.
             on_exhausted: After that, "park" leaves the half message to an administrator and
                 "rollback" rolls it back.
@@ -91,8 +92,8 @@ class ProducerGroups(BaseClient):
             UnknownProducerGroup: There is no such producer group.
             InvalidArgument: An argument is out of range, or `checker_target` does not fit
                 `checker`.
-            WrongState: Another ledger is asked for while half messages are undecided. That ledger
-                would know nothing of them and have them rolled back.
+            WrongState: The change leads to another ledger while half messages are undecided. That
+                ledger does not have their handles, so they would be rolled back.
         """
         values = {
             "producer_group": producer_group,

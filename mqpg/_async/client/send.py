@@ -55,13 +55,15 @@ class Send(BaseClient):
                 byte. Not None.
             key: Messages with the same key go to the same queue and keep their order. None: any
                 queue.
-            tag: A word that subscriptions may choose messages by, up to 512 bytes.
-            headers: Any object that JSON can hold, delivered beside the payload.
-            delay: How long after the commit the message becomes visible. None: at once.
+            tag: A word that subscriptions may choose messages by, up to 512 bytes. None: no tag.
+            headers: Any object that JSON can hold, delivered beside the payload. None: no headers.
+            delay: How long after the commit the message becomes visible: seconds, a timedelta or
+                text such as "5 min". None: at once.
             dedup_id: A second message with this id is not stored while the setting `dedup_window`
                 (an hour) lasts; the call then returns the first message's id. 1 to 512 bytes. None:
                 no deduplication.
-            deliver_at: The time at which the message becomes visible, instead of `delay`.
+            deliver_at: The time at which the message becomes visible, instead of `delay`. None: as
+                `delay` says.
             conn: A psycopg or SQLAlchemy connection, or a Session, whose transaction the call
                 joins. None: the call commits at once, on a connection of the client's pool.
 
@@ -73,14 +75,14 @@ class Send(BaseClient):
             InvalidArgument: An argument is out of range, or the payload is not JSON.
             PayloadTooLarge: The payload is larger than the topic allows.
             OutcomeUnknown: The connection was lost, and the message may or may not have been sent.
-            ConnectionFailed: No connection could be had; nothing was sent.
+            ConnectionFailed: No connection could be made. Nothing was sent.
         """
         values = {
             "topic": topic,
             "payload": encode(payload),
             "key": key,
             "tag": tag,
-            "headers": encode(headers),
+            "headers": encode(headers, "headers"),
             "delay": interval(delay),
             "dedup_id": dedup_id,
             "deliver_at": deliver_at,
@@ -120,14 +122,14 @@ class Send(BaseClient):
                 sent.
             PayloadTooLarge: A payload is larger than the topic allows; nothing was sent.
             OutcomeUnknown: The connection was lost, and the messages may or may not have been sent.
-            ConnectionFailed: No connection could be had; nothing was sent.
+            ConnectionFailed: No connection could be made. Nothing was sent.
         """
         values = {
             "topic": topic,
             "payloads": encode_all(payloads),
             "keys": listed(keys, "keys"),
             "tags": listed(tags, "tags"),
-            "headers": encode_all(headers),
+            "headers": encode_all(headers, "headers"),
             "delay": interval(delay),
             "dedup_ids": listed(dedup_ids, "dedup_ids"),
         }
@@ -153,7 +155,7 @@ class Send(BaseClient):
 
 
 def listed(values: Sequence[Any] | None, name: str) -> list[Any] | None:
-    """The values of the argument called `name` as a list. Raises InvalidArgument for anything else."""
+    """The argument called `name` as a list. Raises InvalidArgument where it cannot be one."""
     if values is None:
         return None
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):

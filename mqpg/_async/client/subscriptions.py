@@ -65,8 +65,8 @@ class Subscriptions(BaseClient):
                 None: any tag.
             max_attempts: How many deliveries a message has before it becomes a dead letter, 1 to
                 10000.
-            retry_delay: The pause before the second attempt; it doubles with each further one, up
-                to the setting `retry_delay_cap`.
+            retry_delay: The pause before the second attempt, 10 seconds by default. It doubles with
+                each further one, up to the setting `retry_delay_cap`.
             on_failure: "skip" (a failed message goes to the retry lane and the queue continues),
                 "block_key" or "block_queue" (the messages of its key, or of its queue, wait for
                 it).
@@ -77,7 +77,7 @@ class Subscriptions(BaseClient):
             UnknownTopic: There is no such topic.
             InvalidName: The group's name is not allowed.
             InvalidArgument: An argument is out of range, or two do not go together.
-            InvalidFilter: The filter uses a variable that it is not given.
+            InvalidFilter: The filter is no jsonpath, or uses another variable.
             AlreadyDefined: The group is subscribed with other arguments; `alter_subscription`
                 changes them.
             WrongTopicKind: The topic is a relay topic, which needs mode "exclusive" or "pinned" and
@@ -129,7 +129,7 @@ class Subscriptions(BaseClient):
             UnknownTopic: There is no such topic.
             UnknownSubscription: The group is not subscribed to the topic.
             InvalidArgument: A setting is out of range, or two do not go together.
-            InvalidFilter: The filter uses a variable that it is not given.
+            InvalidFilter: The filter is no jsonpath, or uses another variable.
         """
         values = {
             "consumer_group": consumer_group,

@@ -40,7 +40,7 @@ class TopicWaiter:
     """Waits for ticks that touch one topic. Create it before the look that may find nothing."""
 
     def __init__(self, mq: BaseClient, topic: str, group: str | None = None, consumer: str | None = None) -> None:
-        """`group` makes it look for messages in flight at other consumers of that group too."""
+        """With `group` it also looks for messages in flight at other consumers of that group."""
         self._mq, self._topic, self._group, self._consumer = mq, topic, group, consumer
         self._woken = Event()
         self._failures = 0
@@ -69,7 +69,7 @@ class TopicWaiter:
         self._woken.clear()
 
     def failed(self) -> float:
-        """How many seconds to pause after an iteration that failed: longer after several in a row."""
+        """How many seconds to pause after a failed iteration. Each one in a row makes it longer."""
         self._failures += 1
         return float(min(5.0, 0.05 * 2.0 ** min(self._failures, 10)))
 

@@ -32,7 +32,7 @@ class QueueAssignment:
         self.mode: Mode = options.wanted_mode
 
     async def receive(self, mq: AsyncClient, worker: int = 0, *, conn: Caller | None = None) -> list[Message]:
-        """The next delivery, of the queue whose turn it is. Empty where no queue has any message."""
+        """The next delivery, of the queue whose turn it is; empty where no queue has a message."""
         options = self._options
         turn = self._turns[worker % len(self._turns)]
         for _ in range(len(turn)):

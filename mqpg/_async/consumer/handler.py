@@ -42,7 +42,7 @@ class HandlerInvoker:
     async def __call__(self, messages: Sequence[Message], conn: PgConnection | Connection | None = None) -> list[Reply]:
         """Handle messages one by one, or as a batch.
 
-        Returns what is to be replied. Raises HandlerTimeout.
+        Returns the replies to send. Raises HandlerTimeout.
         """
         if not messages:
             return []
@@ -91,7 +91,10 @@ class HandlerInvoker:
 
 
 def _with_session(handler: Callable[..., Returns[object]]) -> Call:
-    """Hand a session to the handler. Its commit ends a savepoint; the transaction is the consumer's."""
+    """Hand a session to the handler.
+
+    The session's commit ends a savepoint, because the transaction is the consumer's.
+    """
 
     async def step(given: Any, conn: Any) -> Any:
         outer = conn.get_nested_transaction()

@@ -11,7 +11,11 @@ __all__ = ["LogCheck"]
 
 
 class LogCheck:
-    """Compares when a queue is met first, after every new connection, and where offsets do not fit."""
+    """Compares a local offset with the log.
+
+    It does so for the first delivery of a queue, after every new connection, and where the offsets
+    do not fit.
+    """
 
     def __init__(self, topic: str, database: UserDatabase) -> None:
         self._topic = topic
@@ -50,7 +54,7 @@ class LogCheck:
             at_offset = await mq.fetch(self._topic, queue_id, position.next_offset - 1, 1)
         except OffsetOutOfRange as error:
             if position.next_offset - 1 > last:
-                raise OffsetBeyondLog(f"the offset of {where} lies beyond the log: {error}") from error
+                raise OffsetBeyondLog(f"the offset of {where} is beyond the log: {error}") from error
             return  # retention dropped that message, so there is nothing to compare with
         if not at_offset or at_offset[0].message_id != position.last_message_id:
             found = at_offset[0].message_id if at_offset else "nothing"

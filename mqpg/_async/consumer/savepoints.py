@@ -39,7 +39,7 @@ class DeliveryResult:
         applied: Messages whose effects took place.
         failures: Messages whose effects were undone.
         waiting: Messages that must wait behind a failed one.
-        replies: What is to be replied.
+        replies: The replies to send.
         on_failure: What the subscription does on a failure, as it was when this delivery failed.
     """
 
@@ -51,7 +51,7 @@ class DeliveryResult:
 
     @property
     def unacknowledged(self) -> int:
-        """How many messages are not to be acknowledged."""
+        """How many messages must not be acknowledged."""
         return len(self.failures) + len(self.waiting)
 
     @property

@@ -47,7 +47,7 @@ async def decide(mq: AsyncClient, handle: str, final_payload: Json | None) -> Ou
 async def decide_all(
     mq: AsyncClient, handles: Sequence[str], final_payloads: Mapping[str, Json]
 ) -> dict[str, Outcome] | None:
-    """Step 3 for all half messages of one local transaction: consumers receive all or none.
+    """Step 3 for all half messages of one local transaction. Consumers receive all or none.
 
     Returns None where the broker cannot be reached. Raises as `decide` does, after the others were
     committed.
@@ -83,7 +83,7 @@ async def rollback_half(mq: AsyncClient, handle: str) -> Outcome | None:
 
 
 async def rollback_halves(mq: AsyncClient, handles: Sequence[str]) -> None:
-    """Roll back, as `rollback_half` does, what a local transaction added to its first half message."""
+    """Roll back further half messages of a local transaction, as `rollback_half` does one."""
     try:
         await mq.rollback_batch(handles)
     except Error as error:

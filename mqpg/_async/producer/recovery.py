@@ -19,8 +19,8 @@ __all__ = ["DoneMarker", "Recovery"]
 
 logger = logging.getLogger("mqpg")
 
-# Outcomes that contradict a ledger row. Such a row stays open as evidence, and every pass reports
-# it.
+# Outcomes that contradict a ledger row. Such a row stays open as evidence, and recovery logs it
+# every time.
 _CONTRADICTIONS = {
     "local": (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK),
     "fence": (Outcome.ALREADY_COMMITTED,),
@@ -55,7 +55,7 @@ class DoneMarker:
     async def flush(self) -> None:
         """Mark what is collected.
 
-        A failure is only logged, because the recovery pass marks these rows later.
+        A failure is only logged, because recovery marks these rows later.
         """
         async with self._lock:
             handles, self._handles, self._flushed = self._handles, [], time.monotonic()
@@ -68,7 +68,7 @@ class DoneMarker:
 
 
 class Recovery:
-    """The recovery pass over one ledger, for one broker."""
+    """Recovery of one ledger, for one broker."""
 
     def __init__(self, mq: AsyncClient, ledger: AsyncLedger) -> None:
         self._mq = mq
@@ -77,8 +77,7 @@ class Recovery:
 
     async def run(self, max_rows: int, older_than: timedelta) -> int:
         """Send the decisions of some rows again. The next call continues behind the last one."""
-        # A handle belongs to one broker, so the decisions over other brokers' handles are not ours
-        # to send.
+        # A handle belongs to one broker, so other brokers' handles are left out.
         broker_id = (await self._mq.info()).broker_id
         while True:
             rows = await self._ledger.open_rows(max_rows, older_than, broker_id=broker_id, after=self._after)

@@ -1,8 +1,8 @@
 """The transactional producer (protocol T2): half message, local transaction, decision.
 
 Each step is a function: `prepare_half`, `begin_local`, `commit_local`, `decide`, `mark_done`. Where
-a producer dies between two steps, the recovery pass (mqpg._async.producer.recovery) or a check-back
-decides what it left open.
+a producer dies between two steps, recovery (mqpg._async.producer.recovery) or a check-back decides
+what it left open.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class AsyncTransactionalProducer(AsyncClosing):
         Raises:
             OutcomeUnknown: The connection was lost during the local COMMIT. The half message
                 follows what the ledger says.
-            Fenced: The transaction took longer than its check-back waits, so it was ruled to roll
-                back.
+            Fenced: The transaction took longer than its check-back waits, which has ruled that it
+                rolls back.
             WrongState: An administrator rolled the half message back, or the block lost the ledger
                 row.
             ConfigurationError: The group's checker is `ledger`, the broker's own, which is not this
@@ -135,7 +135,7 @@ class AsyncTransactionalProducer(AsyncClosing):
             draft=Draft(topic, payload, key, tag, headers, delay),
             checkers=_CHECKERS,
         )
-        # Where an answer is lost, the half message belongs to nobody: its handle is in no ledger.
+        # Where an answer is lost, no ledger has the handle of that half message. It is rolled back.
         visits = await self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
         mq, handle = visits.first()
         try:
@@ -179,7 +179,7 @@ class AsyncTransactionalProducer(AsyncClosing):
 
         Args:
             max_rows: How many rows to handle for each broker.
-            older_than: Younger rows are left to their own transactions.
+            older_than: Leave younger rows to their own transactions; 5 seconds by default.
 
         Returns:
             How many rows were marked done; 0 means that nothing is left to do.
@@ -200,13 +200,13 @@ class AsyncTransactionalProducer(AsyncClosing):
 
         Args:
             stop: An event that ends the loop when it is set.
-            interval: Seconds between two passes.
+            interval: Seconds between two runs.
         """
         await run_periodically(self.recover, stop, interval, f"recovery of producer group {self.group}")
 
 
 async def mark_done(marker: DoneMarker, handle: str) -> None:
-    """Step 4: recovery need not look at this ledger row again.
+    """Step 4: recovery does not have to look at this ledger row again.
 
     Rows are marked in batches, by one cheap transaction.
     """

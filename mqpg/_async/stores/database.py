@@ -178,7 +178,7 @@ _APART = {
 
 
 def _set_apart(conn: SyncConnection, dialect: str, milliseconds: int) -> None:
-    """Take a connection out of the pool permanently, and configure it before its first transaction."""
+    """Take a connection out of the pool, and configure it before its first transaction."""
     conn.detach()
     cursor = conn.connection.cursor()
     for statement in _APART.get(dialect, ()):

@@ -1,4 +1,4 @@
-"""Having a commit that a checker saw on disk before the verdict counts (protocol T3)."""
+"""Flushing a commit that a checker saw, before its verdict counts (protocol T3)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ async def wait_until_flushed(conn: Connection) -> bool:
     if wanted is None or int(every) > _PATIENCE:
         raise LedgerError(
             f"commits are not flushed (innodb_flush_log_at_trx_commit = {at_commit}): set it to 1, "
-            f"or innodb_flush_log_at_timeout to at most {_PATIENCE} (is {every}) on a server that reports how far it is"
+            f"or innodb_flush_log_at_timeout to at most {_PATIENCE} (it is {every}) "
+            "on a server that reports how far it has flushed"
         )
     deadline = time.monotonic() + _PATIENCE + 1
     while done is None or done < wanted:

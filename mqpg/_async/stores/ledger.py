@@ -1,4 +1,4 @@
-"""The producer's ledger of handles, in the database of its business tables (protocols T2 and T3)."""
+"""The producer's ledger of handles, beside its business tables (protocols T2 and T3)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OpenRow:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check-back found in the ledger. `reason` says why a verdict of WAIT must wait."""
+    """What a check-back found in the ledger. `reason` says why the verdict is WAIT."""
 
     verdict: Verdict
     reason: str | None = None
@@ -144,21 +144,24 @@ class AsyncLedger(AsyncClosing):
         await conn.execute(update(ledger).where(ledger.c.handle == handle).values(payload=payload))
 
     async def verdict(self, handle: str, lock_timeout: float = 1.0) -> Verdict:
-        """Rule what became of a local transaction; a fence makes it final (protocol T3).
+        """Rule what became of a local transaction (protocol T3). A fence makes a ROLLBACK final.
 
         Args:
             handle: The half message's handle.
             lock_timeout: How many seconds to wait for the end of an open local transaction.
 
         Returns:
-            COMMIT: the transaction committed, and that is on disk. ROLLBACK: it did not commit, and
-                no longer can.
-            WAIT: it is still open, or the database does not answer in time; ask again.
+            COMMIT where the transaction has committed, and that is on disk. ROLLBACK where it has
+            not committed and no longer can. WAIT where it is still open or the database does not
+            answer in time: ask again.
+
+        Raises:
+            LedgerError: The table is missing or not as it must be, or a right is missing.
         """
         return (await self.look_up(handle, lock_timeout)).verdict
 
     async def look_up(self, handle: str, lock_timeout: float = 1.0) -> Finding:
-        """Rule as `verdict` does, and say why a WAIT has to wait.
+        """Rule as `verdict` does, and say why it is WAIT.
 
         Args:
             handle: The half message's handle.
@@ -166,6 +169,9 @@ class AsyncLedger(AsyncClosing):
 
         Returns:
             The verdict and the reason.
+
+        Raises:
+            LedgerError: The table is missing or not as it must be, or a right is missing.
         """
         try:
             await self.verify()

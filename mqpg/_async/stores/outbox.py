@@ -62,7 +62,7 @@ class StoredMessage:
             payload=payload,
             message_key=draft.key,
             tag=draft.tag,
-            headers=encode(draft.headers),
+            headers=encode(draft.headers, "headers"),
             delay=_seconds(draft.delay),
             producer_group=group,
         )
@@ -111,7 +111,7 @@ class Outbox:
             await self.store(conn, row)
 
     async def commit_durably(self, conn: Connection) -> None:
-        """Make the transaction's commit wait for the disk, because the broker acts on what it says."""
+        """Make the transaction's commit wait for the disk, because the broker acts on it."""
         if self.database.dialect == "postgresql":
             await conn.execute(select(DURABLE_COMMIT))
 
@@ -136,7 +136,7 @@ class Outbox:
             async with self.database.short_transaction(lock_timeout) as conn:
                 moved = await self.move(conn, row, "rollback")
                 await conn.commit()
-                # A ruling that is not on disk yet counts in the next pass.
+                # A ruling that is not on disk yet counts when recovery runs again.
                 return moved and await wait_until_flushed(conn)
         except DBAPIError as error:
             if is_transient(error):

@@ -40,7 +40,7 @@ class CheckBack(BaseClient):
         Args:
             producer_group: The group whose half messages are asked about.
             max_messages: How many to take at most, 1 to 10000.
-            lease: How long the answers may take.
+            lease: How long the answers may take, 30 seconds by default.
             conn: A READ COMMITTED transaction in which this is the first statement. None: the call
                 commits at once.
 
@@ -73,7 +73,7 @@ class CheckBack(BaseClient):
         self._rows(_CHECK_WAIT, values, conn, repeat=True)
 
     def compensate(self, max_messages: int = 100, *, conn: Caller | None = None) -> int:
-        """Run one pass over overdue half messages that the broker itself can answer for (T3).
+        """Decide overdue half messages that the broker itself can answer for (protocol T3).
 
         These are the half messages of groups with the checker `ledger` or `function`.
 
@@ -98,7 +98,7 @@ class CheckBack(BaseClient):
         Args:
             handle: The handle of the half message.
             verdict: Verdict.COMMIT or Verdict.ROLLBACK, or their text.
-            reason: Why it was decided so; kept with the decision.
+            reason: Why it was decided so. The decision keeps it.
             conn: The caller's transaction. None: the call commits at once.
 
         Returns:

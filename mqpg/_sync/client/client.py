@@ -49,6 +49,10 @@ class Client(
     in the caller's transaction, which the caller commits. Without it the call commits at once, on a
     connection of the client's pool. A call that may safely be repeated survives a restart of the
     server. Errors are those of `mqpg.errors`.
+
+    Args:
+        dsn: The DSN in libpq notation.
+        settings: How the client connects.
     """
 
     @cached_property

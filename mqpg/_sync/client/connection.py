@@ -44,11 +44,9 @@ class BaseClient(Closing):
     def __init__(self, dsn: str, settings: Settings) -> None:
         self.dsn = dsn
         self.settings = settings
+        # How many connections were made so far. The broker may have been promoted or restored
+        # between two of them, so what was learnt before the last one may no longer be true.
         self.generation = 0
-        """How many connections were made so far. What was true of the broker may no longer be true
-        after another one,
-        because the broker may have been promoted or restored meanwhile.
-        """
         self._info: BrokerInfo | None = None
         self._info_generation = 0
         self._listener: TickListener | None = None
@@ -112,7 +110,7 @@ class BaseClient(Closing):
             The psycopg connection.
 
         Raises:
-            ConnectionFailed: No connection could be had, or it was lost.
+            ConnectionFailed: No connection could be made, or it was lost.
         """
         try:
             with self._connection() as conn, conn.transaction():
@@ -132,7 +130,7 @@ class BaseClient(Closing):
         self._pool.open()
 
     def _verify(self) -> BrokerInfo:
-        """Use one plain connection, whose failure carries its reason, unlike the pool's time-out."""
+        """Use one plain connection, whose error gives a reason. The pool's time-out does not."""
         try:
             conn = PgConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
             with conn:

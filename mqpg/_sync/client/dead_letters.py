@@ -52,6 +52,7 @@ class DeadLetters(BaseClient):
             message_ids: Only these messages. None: all.
             filter: Only messages that this jsonpath predicate chooses. None: all.
             after_consumer: In a broadcast group the consumer of the last letter of the page before.
+                None: from the latest.
             conn: The caller's transaction (psycopg or SQLAlchemy connection, or Session). None: the
                 call commits at once.
 

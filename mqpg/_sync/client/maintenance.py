@@ -1,5 +1,5 @@
 # Generated from mqpg/_async/client/maintenance.py by tools/async_to_sync.py: change that file.
-"""The passes that workers run, for programs that run them without a worker."""
+"""The work of the appender and the keeper, for programs that run without a worker."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _KEEP = function("keep", columns="*")
 
 
 class Maintenance(BaseClient):
-    """Passes of the appender and the keeper."""
+    """Calls that do the work of a worker once."""
 
     def append(self, max_messages: int | None = None, *, conn: Caller | None = None) -> int:
-        """Run one pass of the appender: messages whose transactions have committed become visible.
+        """Make messages visible whose transactions have committed, as the appender does.
 
         Args:
             max_messages: About how many messages to append. The messages of one transaction are
@@ -32,13 +32,13 @@ class Maintenance(BaseClient):
             InvalidArgument: `max_messages` is out of range.
             WrongTransaction: The transaction of `conn` has written before, or is not READ
                 COMMITTED.
-            RestoredCluster: The database was restored into another cluster; `mqpg.adopt()` has to
-                run first.
+            RestoredCluster: The database was restored into another cluster: run
+                `mqpg migrate adopt` first.
         """
         return int(scalar(self._rows(_APPEND, {"max_messages": max_messages}, conn, repeat=True)))
 
     def keep(self, *, conn: Caller | None = None) -> list[tuple[object, ...]]:
-        """Run one pass of the keeper, which makes, closes and drops segments.
+        """Make, close and drop segments, as the keeper does.
 
         Args:
             conn: A READ COMMITTED transaction in which this is the first statement. None: the call

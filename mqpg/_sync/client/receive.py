@@ -54,7 +54,8 @@ class Receive(BaseClient):
             consumer_group: The group's name.
             topic: The topic's name.
             max_messages: How many messages to claim at most, 1 to 10000.
-            lease: How long the messages stay with this consumer without an acknowledgement.
+            lease: How long the messages stay with this consumer without an acknowledgement, 30
+                seconds by default.
             consumer: The consumer's name. Modes "pinned" and "broadcast" need one. None: no name.
             queue_id: Only this queue; -1 is the retry lane. None: the queue that waited longest.
             wait: How many seconds to wait for messages where there are none. The appender wakes the
@@ -160,7 +161,7 @@ class Receive(BaseClient):
         Args:
             receipt: The receipt of the delivery.
             message_ids: The messages that failed.
-            reason: Why they failed; shown with the dead letter and by `trace`.
+            reason: Why they failed; shown with the dead letter and by `trace`. None: no reason.
             delay: How long until the next attempt. None: the subscription's back-off.
             final: Make them dead letters at once, whatever attempts are left.
             conn: The caller's transaction. None: the call commits at once.
@@ -185,7 +186,7 @@ class Receive(BaseClient):
 
         Args:
             receipt: The receipt of the delivery.
-            lease: How long the lease lasts from now.
+            lease: How long the lease lasts from now, in seconds where it is a number.
             conn: The caller's transaction. None: the call commits at once.
 
         Raises:

@@ -49,12 +49,12 @@ class Reconcile(BaseClient):
         *,
         conn: Caller | None = None,
     ) -> list[Unsettled]:
-        """Find and commit what the broker's own ledger has and no commit decided (protocol T6).
+        """Find and commit half messages that the broker's own ledger says are committed (T6).
 
         Reconciler does the same for ledgers in other databases.
 
         Args:
-            older_than: Younger rows are left to their producers.
+            older_than: Leave younger rows to their producers; a minute by default.
             max_messages: How many rows to report at most, 1 to 100000.
             settle: Commit what is undecided. False only reports it.
             conn: The caller's transaction. None: the call commits at once.

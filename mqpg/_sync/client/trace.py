@@ -51,7 +51,7 @@ class Trace(BaseClient):
             conn: The caller's transaction. None: the call commits at once.
 
         Returns:
-            The events, oldest first; an empty list where nothing is known of the id.
+            The events, oldest first; an empty list where nothing is known about the id.
 
         Raises:
             InvalidArgument: `message_id` is None.

@@ -33,7 +33,7 @@ class QueueAssignment:
         self.mode: Mode = options.wanted_mode
 
     def receive(self, mq: Client, worker: int = 0, *, conn: Caller | None = None) -> list[Message]:
-        """The next delivery, of the queue whose turn it is. Empty where no queue has any message."""
+        """The next delivery, of the queue whose turn it is; empty where no queue has a message."""
         options = self._options
         turn = self._turns[worker % len(self._turns)]
         for _ in range(len(turn)):

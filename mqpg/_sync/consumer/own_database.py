@@ -8,20 +8,23 @@ delivery begins behind the local offset, because the local database was restored
 on, the messages between are read from the log with `fetch`.
 
 A failed message must not be lost or applied twice, and it must not block its queue unless the
-subscription says so. (Where it says so, the local offset stops before the message, which comes
-again at its place.) In the local transaction its effect is undone and a row `deferred` is written
-to the inbox under its id, while the offset moves past it. After the local commit it is nacked.
-Where a crash loses the nack, the redelivery finds the row and nacks the message then. A message of
-the retry lane (queue -1) is applied only under a `deferred` row, which becomes `applied` in the
-same transaction: a second delivery finds that and is only acknowledged. A retry without a row was
-never deferred by this database, which may have been restored or replaced. Whether it was applied
-cannot be known, so it is not applied: it is nacked with that reason, and ends among the dead
-letters, where a person can look at it.
+subscription says so:
 
-The consumer stops where continuing would lose or repeat a message: OffsetBeyondLog for a local
-offset beyond the log, or a log with another message at the last applied offset; LedgerError for the
-offsets of another broker; OffsetOutOfRange for a log that no longer reaches back to the local
-offset.
+- In the local transaction its effect is undone, a row `deferred` is written to the inbox under its
+  id, and the offset moves past it. After the local commit it is nacked. Where a crash loses the
+  nack, the redelivery finds the row and nacks the message then.
+- A message of the retry lane (queue -1) is applied only under a `deferred` row, which becomes
+  `applied` in the same transaction. A second delivery finds that and is only acknowledged.
+- A retry without a row was never deferred by this database, which may have been restored or
+  replaced. Whether it was applied cannot be known, so it is not applied. It is nacked with that
+  reason and becomes a dead letter, which a person can look at.
+- Where the subscription blocks on a failure, the local offset stops before the message, which is
+  delivered again in its place.
+
+The consumer stops where continuing would lose or repeat a message. It raises OffsetBeyondLog for a
+local offset beyond the log, or for a log with another message at the last applied offset. It raises
+LedgerError for the offsets of another broker, and OffsetOutOfRange for a log that no longer reaches
+back to the local offset.
 """
 
 from __future__ import annotations
@@ -159,13 +162,13 @@ class OwnDatabase:
         found = mq.fetch(self._options.topic, queue_id, wanted[0], count)
         missing = [message for message in found if message.queue_offset in set(wanted)]
         logger.warning(
-            "%s/%s queue %d: applying offsets %d to %d from the log, because the broker took them for done",
+            "%s/%s queue %d: applying offsets %d to %d from the log, because the broker counts them as done",
             self._options.group, self._options.topic, queue_id, missing[0].queue_offset, missing[-1].queue_offset,
         )  # fmt: skip
         return missing
 
     def _apply(self, mq: Client, messages: Sequence[Message], *, claimed: bool) -> DeliveryResult:
-        """Apply what lies at or behind the local offset.
+        """Apply the messages at the local offset and behind it.
 
         The result has failures of earlier deliveries too.
         """
@@ -185,9 +188,9 @@ class OwnDatabase:
             for failure in result.failures:
                 if failure.message is not blocker:
                     self._offsets.defer(conn, failure.message, failure.reason)
-            passed = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
-            if passed and (position is None or passed[-1].queue_offset >= position.next_offset):
-                self._offsets.move(conn, passed[-1], position, info)
+            behind = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
+            if behind and (position is None or behind[-1].queue_offset >= position.next_offset):
+                self._offsets.move(conn, behind[-1], position, info)
             self._commit(conn, result.applied if claimed else [])
         result.failures = old + result.failures
         return result
@@ -238,8 +241,8 @@ class OwnDatabase:
             conn.commit()
         except SQLAlchemyError as error:
             if is_answer(error):
-                # SQLite's transaction is still open, but SQLAlchemy takes it for ended and would
-                # pool it like that.
+                # SQLite's transaction is still open. SQLAlchemy assumes that it has ended, and
+                # would put the connection back into the pool like that.
                 run_sync(conn, _roll_back)
             self._runner.blame(applied, error)
             raise

@@ -46,7 +46,7 @@ def decide(mq: Client, handle: str, final_payload: Json | None) -> Outcome | Non
 
 
 def decide_all(mq: Client, handles: Sequence[str], final_payloads: Mapping[str, Json]) -> dict[str, Outcome] | None:
-    """Step 3 for all half messages of one local transaction: consumers receive all or none.
+    """Step 3 for all half messages of one local transaction. Consumers receive all or none.
 
     Returns None where the broker cannot be reached. Raises as `decide` does, after the others were
     committed.
@@ -82,7 +82,7 @@ def rollback_half(mq: Client, handle: str) -> Outcome | None:
 
 
 def rollback_halves(mq: Client, handles: Sequence[str]) -> None:
-    """Roll back, as `rollback_half` does, what a local transaction added to its first half message."""
+    """Roll back further half messages of a local transaction, as `rollback_half` does one."""
     try:
         mq.rollback_batch(handles)
     except Error as error:

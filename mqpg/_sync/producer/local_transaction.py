@@ -36,7 +36,7 @@ LocalCaller = Connection | Session | ScopedSession[Any]
 
 
 class LocalLedger(Protocol):
-    """What records that a local transaction's messages are committed: a ledger, or an outbox row."""
+    """What records that a local transaction has committed: a ledger, or the row of an outbox."""
 
     database: UserDatabase
 
@@ -267,11 +267,11 @@ class LocalTransaction:
     def _require_ledger_row(self) -> None:
         """Make sure that the messages to send are those that the local COMMIT commits.
 
-        Raises WrongState where the transaction has no ledger row any more. A failed PostgreSQL
+        Raises WrongState where the transaction no longer has a ledger row. A failed PostgreSQL
         transaction whose error was swallowed turns COMMIT into a silent rollback, other databases
         may have rolled back by themselves, and savepoints take rows and payloads back: the ledger
-        shows all of that. A single row that was only inserted needs no look, where the driver knows
-        that its transaction continues.
+        shows all of that. A single row that was only inserted is not looked up where the driver
+        knows that its transaction continues.
         """
         if self._is_untouched():
             driver = driver_connection(self.connection)
@@ -294,7 +294,8 @@ class LocalTransaction:
         try:
             conn = self._current()
             driver = driver_connection(conn)
-            if in_transaction(driver):  # SQLite refused a COMMIT, and SQLAlchemy takes that for the transaction's end
+            # SQLite refused a COMMIT, and SQLAlchemy assumes that the transaction has ended.
+            if in_transaction(driver):
                 driver.rollback()
             surviving = self._ledger.surviving_rows(conn, [self.handle])
             self._owner.rollback()

@@ -125,7 +125,7 @@ class OutboxProducer(Closing):
             mq = self.brokers.pick(key)
             return mq.send(topic, payload, **draft.options())
         if qos != 1:
-            raise InvalidArgument("qos must be 0 or 1, and 1 with conn; transaction() is QoS 2")
+            raise InvalidArgument(f"qos must be 0 or 1, and 1 with conn, not {qos!r}; transaction() is QoS 2")
         self.outbox.verify()
         row = StoredMessage.new("send", self.brokers.pin(key), self.group, draft)
         if conn is not None:
@@ -216,13 +216,13 @@ class OutboxProducer(Closing):
             delete_message(self.outbox, row.id)
 
     def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
-        """Run one pass over the outbox, which finishes every message with its broker.
+        """Finish the messages in the outbox, each with its broker.
 
         A broker that is away keeps its rows.
 
         Args:
             max_rows: How many rows to handle for each broker.
-            older_than: Younger rows are left to their own transactions.
+            older_than: Leave younger rows to their own transactions; 5 seconds by default.
 
         Returns:
             How many messages were finished; 0 means that nothing is left to do.
@@ -239,7 +239,7 @@ class OutboxProducer(Closing):
 
         Args:
             stop: An event that ends the loop when it is set.
-            interval: Seconds between two passes.
+            interval: Seconds between two runs.
         """
         run_periodically(self.recover, stop, interval, "recovery of the outbox")
 
@@ -258,7 +258,7 @@ class OutboxProducer(Closing):
 
     def _prepare_at(self, mq: Client, draft: Draft, merged: bool) -> tuple[StoredMessage, str]:
         if self.group is None:
-            raise ConfigurationError("a producer group is needed: OutboxProducer(..., group=...)")
+            raise ConfigurationError("QoS 2 needs a producer group: OutboxProducer(…, group=…)")
         broker = (mq.info()).broker_id
         mq.queries.require_checker(self.group, *_CHECKERS)
         row = StoredMessage.new("stored", broker, self.group, draft)
@@ -320,7 +320,7 @@ class OutboxProducer(Closing):
             if row.state == "stored" and not self.outbox.rule_rollback(row):
                 return False
             # The same id gives the handle that was issued, or a new one that is rolled back before
-            # anybody uses it.
+            # it is used.
             outcome = mq.rollback(row.handle or prepare_message(mq, row))
             if outcome is Outcome.ALREADY_COMMITTED:
                 logger.error("outbox: message %s is to be rolled back, but its broker has committed it", row.id)

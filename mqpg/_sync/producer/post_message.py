@@ -1,11 +1,12 @@
 # Generated from mqpg/_async/producer/post_message.py by tools/async_to_sync.py: change that file.
 """postMessage: the message first, the business in a callback, and a reverse flow.
 
-Forward: 1-3 the message is stored and not delivered; 4 the callback does the business; 5-6 its
-result is sent, and the message is delivered or dropped. Reverse: the broker hands out messages
-whose result never came, and `check` answers what became of the business, again and again until it
-is known. The business may be anywhere, also behind an API. Where it is in a database of your own,
-TransactionalProducer needs no `check`.
+The forward flow has six steps. 1 to 3: the message is stored and not delivered. 4: the callback
+does the business. 5 and 6: its result is sent, and the message is delivered or dropped.
+
+In the reverse flow the broker hands out messages whose result never came, and `check` answers what
+became of the business, until that is known. The business may be anywhere, for example behind an
+API. Where it is in a database of your own, TransactionalProducer does not need `check`.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class PostProducer:
         mq: The broker, or several of them (Brokers).
         group: A producer group with the checker due_checks, or function, which then answers instead
             of `check`.
-        check: The reverse flow. `check(half)` returns the Result of the business that a message
-            stands for, and WAIT wherever it is not sure. None: `answer` is not used.
+        check: The reverse flow. `check(half)` returns the Result of the business that belongs to a
+            message, and WAIT where it is not sure. None: `answer` is not used.
     """
 
     def __init__(
@@ -124,13 +125,13 @@ class PostProducer:
         return Posted(handle, result, _send_result(mq, handle, result))
 
     def answer(self, max_messages: int = 100, lease: Interval = 30.0) -> int:
-        """Run one pass of the reverse flow: ask `check`, and send the results.
+        """Run the reverse flow once: ask `check`, and send the results.
 
         An answer that does not arrive is asked for again, and so is one where `check` raises.
 
         Args:
             max_messages: How many messages to ask about at each broker.
-            lease: How long the answers may take.
+            lease: How long the answers may take, 30 seconds by default.
 
         Returns:
             How many messages `check` was asked about.
@@ -140,7 +141,7 @@ class PostProducer:
             ConnectionFailed: No broker answers.
         """
         if self._check is None:
-            raise ConfigurationError(f"producer group {self.group}: no check was given to answer with")
+            raise ConfigurationError(f"producer group {self.group} has no check: PostProducer(…, check=…)")
         return self.brokers.each(lambda mq: self._answer_at(mq, max_messages, lease))
 
     def run_answers(self, stop: Event, interval: float = 5.0) -> None:
@@ -148,7 +149,7 @@ class PostProducer:
 
         Args:
             stop: An event that ends the loop when it is set.
-            interval: Seconds between two passes.
+            interval: Seconds between two runs.
 
         Raises:
             ConfigurationError: No `check` was given.
@@ -177,9 +178,8 @@ class PostProducer:
 def store(mq: Client, group: str, draft: Draft) -> str:
     """Steps 1 to 3.
 
-    The message is stored once, however often the call is repeated, and at one broker only.
-
-    A second broker would ask about its copy too, and find that the business was done.
+    The message is stored once, however often the call is repeated, and at one broker only. A second
+    broker would also ask about its copy, and find that the business was done.
     """
     return mq.prepare(draft.topic, draft.payload, group, dedup_id=uuid4().hex, **draft.options())
 
@@ -194,4 +194,4 @@ def _result(value: object) -> Result:
     try:
         return Result(str(value))
     except ValueError:
-        raise InvalidArgument(f"the result of a business is success, failure or wait, not {value!r}") from None
+        raise InvalidArgument(f"a result must be success, failure or wait, not {value!r}") from None

@@ -1,12 +1,11 @@
 # Generated from mqpg/_async/producer/reconciler.py by tools/async_to_sync.py: change that file.
 """The set-difference plan for ledgers in other databases (protocol T6), in Python.
 
-`mqpg reconcile` does it with Spark.
+`mqpg reconcile` does the same with Spark.
 
-Nothing is found by mistake, because no stream is compared with another one: an open local
-transaction's row is not visible, a young row is left to its producer, and each hit is looked up
-again before it is committed. Any number of reconcilers may run at the same time. A decision is made
-once, and its outcome says by which of them.
+The plan finds nothing by mistake. The row of an open local transaction is not visible, a young row
+is left to its producer, and each hit is looked up again before it is committed. Any number of
+reconcilers may run at the same time, because a decision is made only once.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Generator
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import URL, select
 from sqlalchemy.exc import SQLAlchemyError
@@ -26,6 +25,7 @@ from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.loop import run_periodically
 from mqpg._sync.stores.ledger import Ledger
 from mqpg._tables import clock, ledger
+from mqpg.choices import UnsettledState
 from mqpg.errors import ConnectionFailed, Error, LedgerError, SchemaError
 from mqpg.message import HalfState, Unsettled, Verdict
 
@@ -47,7 +47,7 @@ class Reconciler(Closing):
     Args:
         mq: The broker, or several of them (Brokers).
         ledger: The SQLAlchemy URL or engine of the ledger's database.
-        older_than: Younger rows are left to their producers.
+        older_than: Leave younger rows to their producers; a minute by default.
         page: How many rows are compared at a time.
     """
 
@@ -162,5 +162,5 @@ class Reconciler(Closing):
                 raise
             except Error as error:
                 logger.error("reconciliation: %s stays, because its broker refuses it: %s", half.handle, error)
-        state = "absent" if half.state == "unknown" else half.state
+        state = cast("UnsettledState", "absent" if half.state == "unknown" else half.state)
         return Unsettled(half.handle, half.message_id, half.topic or topic, half.key, state, outcome)

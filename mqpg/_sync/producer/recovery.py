@@ -20,8 +20,8 @@ __all__ = ["DoneMarker", "Recovery"]
 
 logger = logging.getLogger("mqpg")
 
-# Outcomes that contradict a ledger row. Such a row stays open as evidence, and every pass reports
-# it.
+# Outcomes that contradict a ledger row. Such a row stays open as evidence, and recovery logs it
+# every time.
 _CONTRADICTIONS = {
     "local": (Outcome.UNKNOWN, Outcome.ALREADY_ROLLED_BACK),
     "fence": (Outcome.ALREADY_COMMITTED,),
@@ -56,7 +56,7 @@ class DoneMarker:
     def flush(self) -> None:
         """Mark what is collected.
 
-        A failure is only logged, because the recovery pass marks these rows later.
+        A failure is only logged, because recovery marks these rows later.
         """
         with self._lock:
             handles, self._handles, self._flushed = self._handles, [], time.monotonic()
@@ -69,7 +69,7 @@ class DoneMarker:
 
 
 class Recovery:
-    """The recovery pass over one ledger, for one broker."""
+    """Recovery of one ledger, for one broker."""
 
     def __init__(self, mq: Client, ledger: Ledger) -> None:
         self._mq = mq
@@ -78,8 +78,7 @@ class Recovery:
 
     def run(self, max_rows: int, older_than: timedelta) -> int:
         """Send the decisions of some rows again. The next call continues behind the last one."""
-        # A handle belongs to one broker, so the decisions over other brokers' handles are not ours
-        # to send.
+        # A handle belongs to one broker, so other brokers' handles are left out.
         broker_id = (self._mq.info()).broker_id
         while True:
             rows = self._ledger.open_rows(max_rows, older_than, broker_id=broker_id, after=self._after)

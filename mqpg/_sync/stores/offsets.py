@@ -45,7 +45,7 @@ class Offsets:
         self._database.ensure(consumer_metadata)
 
     def position(self, conn: Connection, queue_id: int, *, lock: bool) -> Position | None:
-        """Where this queue stands.
+        """How far this queue is applied. None: nothing of it was applied yet.
 
         `lock` keeps other processes of the same name out until the transaction ends.
         """
@@ -82,7 +82,7 @@ class Offsets:
         return {row[0]: (row[1], row[2]) for row in conn.execute(query.with_for_update())}
 
     def defer(self, conn: Connection, message: Message, reason: str) -> None:
-        """Note that the offset skips this message. A retry may apply it later, under this row only."""
+        """Note that the offset skips this message. Only a retry may apply it, under this row."""
         values = {"message_id": message.message_id, "state": "deferred", "reason": reason, "updated_at": clock()}
         conn.execute(insert(inbox).values(**self._mine, **values))
 

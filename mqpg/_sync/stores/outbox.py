@@ -63,7 +63,7 @@ class StoredMessage:
             payload=payload,
             message_key=draft.key,
             tag=draft.tag,
-            headers=encode(draft.headers),
+            headers=encode(draft.headers, "headers"),
             delay=_seconds(draft.delay),
             producer_group=group,
         )
@@ -112,7 +112,7 @@ class Outbox:
             self.store(conn, row)
 
     def commit_durably(self, conn: Connection) -> None:
-        """Make the transaction's commit wait for the disk, because the broker acts on what it says."""
+        """Make the transaction's commit wait for the disk, because the broker acts on it."""
         if self.database.dialect == "postgresql":
             conn.execute(select(DURABLE_COMMIT))
 
@@ -137,7 +137,7 @@ class Outbox:
             with self.database.short_transaction(lock_timeout) as conn:
                 moved = self.move(conn, row, "rollback")
                 conn.commit()
-                # A ruling that is not on disk yet counts in the next pass.
+                # A ruling that is not on disk yet counts when recovery runs again.
                 return moved and wait_until_flushed(conn)
         except DBAPIError as error:
             if is_transient(error):

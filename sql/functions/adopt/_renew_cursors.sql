@@ -1,6 +1,8 @@
--- A new version of each cursor, 2^32 further, so that no receipt from behind the copy's time fits, in which nobody
--- holds a claim: what was in flight may be received at once, with its attempts. Pinned queues keep their owners.
--- Locks: the caller holds the table against writers. Cost: one row a cursor.
+-- Writes a new version of each cursor in which no consumer holds a claim. The version is 2^32
+-- greater, so that no receipt of a delivery that the copy does not know can match. What was in
+-- flight may be received at once, with its attempts counted. Pinned queues keep their owners.
+-- Locks: the caller has locked the table against writers.
+-- Cost: one row per cursor.
 create function mqpg._renew_cursors() returns void
 language sql as $$
     insert into mqpg.cursor (

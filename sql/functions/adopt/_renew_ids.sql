@@ -1,7 +1,8 @@
--- Batch ids and tick ids go on 1024 segments further, where nothing that happened behind the copy's time can have been;
--- there the newest tick is written again, after a restore with a snapshot in which the caller's own rows are all that
--- is new.
--- Locks: the caller's; DDL as _make_segment(). Cost: a few inserts; see _renew_xids().
+-- Moves batch ids and tick ids 1024 segments ahead, beyond every id that the original may have used
+-- after the copy was made. It writes the newest tick again under the new ids. After a restore into
+-- another cluster, that tick's snapshot is one in which only the caller's own rows are new.
+-- Locks: the caller's; those of making a segment.
+-- Cost: a few inserts; after a restore also every row of the hot tables.
 create function mqpg._renew_ids(last_tick mqpg.tick, foreign_xids boolean) returns void
 language plpgsql as $$
 declare
@@ -36,8 +37,9 @@ begin
     insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
     values (v_tick_id, v_half.xid, v_half.snapshot, pg_snapshot_xmax(v_half.snapshot), v_half.batch_seq,
         v_half.floor_id, 0, clock_timestamp());
-    -- those made ahead come next; a keeper would make them, too
+    -- The segments ahead of these; otherwise a keeper would make them.
     perform mqpg._make_segments();
 end
 $$;
-comment on function mqpg._renew_ids(mqpg.tick, boolean) is 'Internal: move ids beyond what a copy cannot know';
+comment on function mqpg._renew_ids(mqpg.tick, boolean) is
+    'Internal: move ids beyond what a copy cannot know';

@@ -1,8 +1,10 @@
--- Rewrites the transaction ids of all rows, which came from another cluster: '2', which every snapshot sees, where
--- the newest tick saw the row, so that it has what it needs; '1' where its offsets were dropped with their ticks,
--- which the audit tells apart; and the caller's own xid where it is still to be appended or, a half, to be put into
--- the op-log queue (also one whose entry did not come along), so that the next pass takes it.
--- Locks: ACCESS EXCLUSIVE on all hot tables. Cost: writes each row of them.
+-- Rewrites the transaction ids of all rows after a restore into another cluster.
+-- A row that the newest tick saw has its offset, so it gets '2', which every snapshot sees, or '1'
+-- if its offset was dropped with its tick, which the audit distinguishes. A row that is still to be
+-- appended gets the caller's own xid, so that the next append() finds it. So does a half message
+-- that still needs an entry in the op-log queue, even if its old entry was not restored.
+-- Locks: ACCESS EXCLUSIVE on all hot tables.
+-- Cost: writes each row of them.
 create function mqpg._renew_xids(last_tick mqpg.tick) returns void
 language plpgsql as $$
 declare
@@ -46,4 +48,5 @@ begin
     update mqpg.segment s set opened_xid = '2' where s.opened_xid is not null;
 end
 $$;
-comment on function mqpg._renew_xids(mqpg.tick) is 'Internal: rewrite transaction ids of another cluster';
+comment on function mqpg._renew_xids(mqpg.tick) is
+    'Internal: rewrite the transaction ids of another cluster';

@@ -1,12 +1,20 @@
--- Makes a copy of a broker a broker again: after a dump was restored into another cluster (append() refuses with
--- MQ016), after a promotion, or a recovery to a point in time; call it before anybody writes. It raises the
--- incarnation, moves message ids, tick ids and cursor versions far beyond what the copy cannot know of, and frees all
--- claims: receipts from before are stale, handles from before stay good. In another cluster the transaction ids of
--- all rows mean nothing: they are rewritten, and what had no offset yet is appended by the next append(). same_xids
--- says that they came along (pg_upgrade). Returns what was done.
--- Locks: the appender's, the keeper's; cursor against writers; after a restore all hot tables, ACCESS EXCLUSIVE; each
--- waited for up to the setting lock_timeout. Cost: one version a cursor; after a restore every row of the hot tables
--- is written anew, the one time that these see an UPDATE. Errors: MQ015, MQ016 (same_xids cannot be), 55P03.
+-- Turns a copy of a broker into a broker. Call it, before any other transaction writes, after a
+-- dump was restored into another cluster (append() refuses with MQ016 until then), after a
+-- promotion, or after a recovery to a point in time.
+-- It raises the incarnation, moves message ids, tick ids and cursor versions far beyond those that
+-- the original may have used meanwhile, and frees all claims. Older receipts are then stale, while
+-- older handles stay valid. In another cluster the transaction ids of all rows are meaningless, so
+-- they are rewritten, and what had no offset yet is appended by the next append().
+-- Arguments:
+--   same_xids: true says that the transaction ids are those of the original cluster (pg_upgrade);
+--       default false.
+-- Returns: a text that says what was done.
+-- Locks: the appender's and the keeper's; cursor, against writers; after a restore all hot tables,
+-- ACCESS EXCLUSIVE. Each is waited for up to the setting lock_timeout.
+-- Cost: one version per cursor; after a restore every row of the hot tables is rewritten, the only
+-- time that they see an UPDATE.
+-- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing), MQ016
+-- (same_xids cannot be true), 55P03.
 create function mqpg.adopt(same_xids boolean default false) returns text
 language plpgsql as $$
 declare
@@ -28,8 +36,8 @@ begin
     v_foreign := v_behind or (v_known <> v_actual and not coalesce(adopt.same_xids, false));
     if v_behind and adopt.same_xids then
         raise exception using errcode = 'MQ016',
-            message = 'the transaction ids of this cluster are behind those of the data: they did not come along',
-            hint = 'select mqpg.adopt() rewrites them.';
+            message = 'same_xids must be false: the transaction ids of this cluster are behind those of the data',
+            hint = 'Call mqpg.adopt() without arguments to rewrite the transaction ids.';
     end if;
     update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual
     returning b.incarnation into v_incarnation;
@@ -41,4 +49,5 @@ begin
     end);
 end
 $$;
-comment on function mqpg.adopt(boolean) is 'Make a restored, promoted or recovered copy a broker again';
+comment on function mqpg.adopt(boolean) is
+    'Turn a restored, promoted or recovered copy into a broker';

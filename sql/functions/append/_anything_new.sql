@@ -1,7 +1,8 @@
--- Whether a pass of the appender may have something to do: a look at each of its sources that stops at the
--- first row, for most passes of an idle broker find none and the whole INSERT costs ten times as much.
--- It may say yes where no row is visible in S1 yet, never no where one is.
--- Locks: none. Cost: a few index lookups.
+-- Whether append() may have something to do. It looks at each source of messages and stops at the
+-- first row. An idle broker mostly has none, and the whole INSERT would cost ten times as much. It
+-- may answer true when no row is visible in S1 yet, but never false when one is.
+-- Locks: none.
+-- Cost: a few index lookups.
 create function mqpg._anything_new(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
 language plpgsql volatile as $$
 declare
@@ -23,7 +24,7 @@ begin
     end if;
     if exists (
         select from mqpg.delayed d where d.visible_at > v_due_from and d.visible_at <= _anything_new.due_until)
-        -- whatever their time: the pass stores a tick that has seen them, else each pass would read all of them
+        -- Whatever their time, so that a tick is stored that has seen them. Otherwise each append() would read them.
         or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before) then
         return true;
     end if;
@@ -33,5 +34,5 @@ begin
         or exists (select from mqpg.delayed d where d.xid = any(v_late)));
 end
 $$;
-comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz)
-    is 'Internal: whether a pass of the appender may have something to do';
+comment on function mqpg._anything_new(mqpg.tick, pg_snapshot, timestamptz) is
+    'Internal: whether append() may have something to do';

@@ -1,8 +1,10 @@
--- The appender's one INSERT: collects what is new up to a snapshot and a due time, orders it, joins
--- neighbours into runs, and writes rows of at most 64 runs and 4096 messages behind each queue's tail.
--- Ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join; decisions join only
--- where ids ascend in decision order.
--- Locks: none beyond the new rows (append() serialises callers). Cost: linear in the new record batches.
+-- The appender's one INSERT. It collects what is new up to a snapshot and a due time, orders it,
+-- joins neighbours into runs, and writes rows of at most 64 runs and 4096 messages at the end of
+-- each queue.
+-- The ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join. Decisions
+-- join only where ids ascend in the order of the decisions.
+-- Locks: only the new rows, because append() runs one at a time.
+-- Cost: linear in the new record batches.
 create function mqpg._append_runs(
     last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz, out messages bigint, out topic_ids int [],
     out was_due boolean
@@ -60,8 +62,8 @@ begin
             select from mqpg.subscription b
             where b.subscription_id = d.subscription_id and b.retries_from > d.written_at)
         union all
-        -- message by message: a recalled one splits its run; only what this very pass decided, for a message
-        -- that was put off has a second row
+        -- Message by message, because a recalled one splits its run. Only messages that this transaction decided,
+        -- because a postponed message has a second row.
         select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
         from due d
         join lateral (
@@ -95,7 +97,7 @@ begin
         from runs r
     ),
     piece as (
-        -- a row begins inside one window of 3072 messages and its last run has at most 1024
+        -- A row begins inside one window of 3072 messages, and its last run has at most 1024.
         select p.topic_id, p.queue_id, p.subscription_id, min(p.begin_at) as begin_at, sum(p.n)::int as n,
             array_agg(p.first_id order by p.nth) as first_ids,
             array_agg(p.begin_at order by p.nth) as begins,
@@ -119,8 +121,8 @@ begin
         join tail t using (topic_id, queue_id, subscription_id)
         returning topic_id, n
     )
-    -- purged retries were due, too, and rows newly scheduled are seen now: without a tick the next pass would meet
-    -- them again
+    -- Purged retries were due, too, and newly scheduled rows are visible now. Without a tick the next append() would
+    -- read all of them again.
     select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
         _append_runs.was_due or exists (select from due)
             or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)
@@ -129,5 +131,5 @@ begin
     from appended a;
 end
 $$;
-comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz)
-    is 'Internal: append what is new to the consume queues';
+comment on function mqpg._append_runs(mqpg.tick, pg_snapshot, timestamptz) is
+    'Internal: append what is new to the consume queues';

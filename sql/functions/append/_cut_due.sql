@@ -1,5 +1,7 @@
--- Cuts what is due: the time up to which about max_messages rows become due in one pass.
--- Locks: none. Cost: an index scan of at most max_messages entries.
+-- Cuts a backlog of due messages: it returns the time up to which about max_messages rows become
+-- due.
+-- Locks: none.
+-- Cost: an index scan of at most max_messages entries.
 create function mqpg._cut_due(due_from timestamptz, due_until timestamptz, max_messages int) returns timestamptz
 language sql stable as $$
     select coalesce(
@@ -9,4 +11,4 @@ language sql stable as $$
         _cut_due.due_until)
 $$;
 comment on function mqpg._cut_due(timestamptz, timestamptz, int) is
-    'Internal: cut the appender''s due time at a backlog';
+    'Internal: cut the appender''s due time in a backlog';

@@ -1,12 +1,15 @@
--- Writes op due for each message that a pass of the appender delivers late or on time, unless it was recalled:
--- the key decides. A message whose recall is still open is put off by a second, so that nobody's transaction
--- holds the appender up. Retries cannot be recalled and are left alone. True where a message was due, recalled and
--- put off ones too: then the pass must store its tick, else the next one meets the same rows again, and with
--- them the rows of what was put off.
--- Open recalls are looked up, not tried one by one: a lock for each due message could exhaust the lock table.
--- One that comes between the look and the insert makes the insert wait for it; then it looks again.
--- Locks: 1836150839, 0, by trying; the decisions' keys, each waited for at most 200 ms.
--- Cost: one insert a due message; one index lookup where nothing is due; pg_locks where a recall is open.
+-- Writes the decision `due` for each delayed message that append() is about to deliver, unless it
+-- was recalled; the primary key decides between the two. Returns whether a message was due,
+-- including recalled and postponed ones. Then a tick must be stored, because otherwise the next
+-- append() would find the same rows again.
+-- A message whose recall is still open is postponed by a second, so that no open transaction blocks
+-- the appender. Retries cannot be recalled and are not touched here.
+-- Open recalls are looked up in pg_locks, because trying a lock for each due message could exhaust
+-- the lock table. A recall that begins between the lookup and the insert makes the insert wait for
+-- it; after the time-out the function looks again.
+-- Locks: 1836150839, 0, tried only; the decisions' keys, each waited for at most 200 ms.
+-- Cost: one insert for each due message; one index lookup when nothing is due; pg_locks while a
+-- recall is open.
 create function mqpg._decide_due(last_tick mqpg.tick, upto pg_snapshot, due_until timestamptz) returns boolean
 language plpgsql
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off
@@ -22,7 +25,7 @@ declare
     v_topics int [];
     v_queues smallint [];
     v_recalling boolean;
-    v_busy int [] := '{}';  -- hashes of the messages that open recalls are about
+    v_busy int [] := '{}';  -- hashes of the messages with an open recall
     v_order bigint;
 begin
     select array_agg(d.first_id + i order by d.first_id + i), array_agg(d.deliver_id order by d.first_id + i),
@@ -77,5 +80,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz)
-    is 'Internal: decide between due and recall for what a pass delivers';
+comment on function mqpg._decide_due(mqpg.tick, pg_snapshot, timestamptz) is
+    'Internal: decide between due and recalled for delayed messages';

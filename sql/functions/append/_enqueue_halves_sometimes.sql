@@ -1,6 +1,8 @@
--- Feeds the op-log queue about once a second: a half decided in milliseconds, as nearly all are, never gets
--- an entry, and none is forgotten, since an entry follows from the half.
--- Locks: as _enqueue_halves. Cost: one index lookup where it is too early.
+-- Puts undecided half messages into the op-log queue, about once a second. Most half messages are
+-- decided within milliseconds, so they never need an entry. None is forgotten, because an entry
+-- follows from the half message.
+-- Locks: 1836150834, 1, tried only.
+-- Cost: one index lookup when it is too early.
 create function mqpg._enqueue_halves_sometimes(snapshot pg_snapshot, batch_seq bigint) returns void
 language plpgsql as $$
 declare
@@ -11,5 +13,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint)
-    is 'Internal: feed the op-log queue about once a second';
+comment on function mqpg._enqueue_halves_sometimes(pg_snapshot, bigint) is
+    'Internal: put half messages into the op-log queue about once a second';

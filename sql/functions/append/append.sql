@@ -1,14 +1,20 @@
--- One pass of the appender: gives every message that became visible since the pass before its place in a
--- consume queue, and returns how many. With the snapshot S0 of the last tick and the current S1 these are
--- the normal sends and the undelayed commit decisions whose xid is visible in S1 and not in S0, ordered by
--- batch id / order number, and what is due: so nothing is skipped however late it commits, a long
--- transaction delays only its own messages, and offsets are dense. max_messages is a target: one
--- transaction is not split.
--- Locks: 1836150834, 0 until the end of its transaction, so passes are one after the other.
--- Cost: an index scan of what is new; an idle pass reads no table rows to speak of and writes nothing.
--- Errors: MQ001, MQ015 (caller has an xid or is not READ COMMITTED), MQ016 (restored into another cluster).
+-- Gives every message that became visible since the last call its place in a consume queue.
+-- With the snapshot S0 of the last tick and the current S1, these are the normal sends and the
+-- commits without delay whose xid is visible in S1 and not in S0, ordered by batch id and order
+-- number, and the delayed messages that are due. As a consequence, no message is skipped however
+-- late it commits, a long transaction delays only its own messages, and offsets are dense.
+-- A worker calls it continuously; pg_cron or an app may call it too.
+-- Arguments:
+--   max_messages: stop after about so many; null (default): no limit. It is a target, because the
+--       messages of one transaction are never split.
+-- Returns: how many messages were appended.
+-- Locks: 1836150834, 0 until the end of its transaction, so that calls run one after the other.
+-- Cost: an index scan of what is new; when nothing is new it reads almost no table rows and writes
+-- nothing.
+-- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
+-- nothing), MQ016 (restored into another cluster).
 create function mqpg.append(max_messages int default null) returns bigint
--- jit off: estimates of a generic plan over a large log would have every pass compiled
+-- jit off, because the estimates of a generic plan over a large log would compile the statements in every call
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_tick mqpg.tick;
@@ -18,23 +24,23 @@ declare
     v_due_until timestamptz;
     v_messages bigint;
     v_topic_ids int [];
-    v_was_due boolean;      -- something was due, be it that all of it was recalled or put off
+    v_was_due boolean;      -- something was due, even if all of it was recalled or postponed
 begin
     if append.max_messages is not null then
         perform mqpg._require_range('max_messages', append.max_messages, 1, 2147483647);
     end if;
     perform mqpg._require_own_transaction('append');
-    -- A pass redone after a crash may order messages otherwise; a consumer that keeps its offset elsewhere
-    -- would see one twice and another never.
+    -- Flush the commit: an append() repeated after a crash may order messages differently, and a consumer that
+    -- stores its offset in another database would see one message twice and another never.
     perform mqpg._force_sync();
     perform pg_advisory_xact_lock(1836150834, 0);
     select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
-    -- The sequence before this pass's own xid: whoever drew a batch id so far has a smaller xid.
+    -- Read the sequence before this transaction gets an xid, so that every writer of a lower batch id has a lower xid.
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
     perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);
     perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
-    -- so that a broker whose keeper is away, or which has only this pass in its cron, does not run out of segments
+    -- Now and then make a segment, so that a broker without a running keeper does not run out of them.
     if random() < 0.004 then
         perform mqpg._make_segments(1);
     end if;
@@ -66,4 +72,5 @@ begin
     return v_messages;
 end
 $$;
-comment on function mqpg.append(int) is 'One pass of the appender; returns the number of messages appended';
+comment on function mqpg.append(int) is
+    'Append newly visible messages to the consume queues; returns how many';

@@ -1,9 +1,11 @@
--- The answer of a compensator outside the database to a hand-out of _due_halves(): commit (with the final payload, if
--- it has one) and rollback decide and the outcome says what came of it; wait backs off (or for retry_after), counts no
--- check, and returns null. So does a decision that somebody else has under way: it is not waited for, or one forgotten
--- transaction would hold up the checks of everybody.
--- Locks: the decision's key, waited for at most 50 ms; the entry's row. Cost: one decision or one update.
--- Errors: MQ001, MQ006, MQ010, 22P02 (not JSON).
+-- Records the answer of a compensator outside the database about a half message that was handed out
+-- to it. The verdicts commit (perhaps with the final payload) and rollback decide. The verdict wait
+-- backs off, for retry_after if that is given, does not count as a check, and returns null.
+-- A decision that another transaction is making is not waited for and counts as wait. Otherwise one
+-- forgotten transaction would hold up the checks of all groups.
+-- Locks: the decision's key, waited for at most 50 ms; the entry's row.
+-- Cost: one decision or one update.
+-- Errors: MQ001 (null), MQ006 (unknown handle), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg._answer(
     handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null,
     payload text default null
@@ -26,7 +28,7 @@ begin
             perform mqpg._forget_entry(v_half.message_id);
             return v_outcome;
         exception when lock_not_available then
-            null;    -- wait
+            null;    -- counts as wait
         end;
     elsif v_half.decided then
         perform mqpg._forget_entry(v_half.message_id);
@@ -39,8 +41,8 @@ begin
     end if;
     return null;
 exception when lock_not_available then
-    return null;    -- whoever decides is taking the entry away, too
+    return null;    -- the transaction that decides removes the entry, too
 end
 $$;
-comment on function mqpg._answer(text, mqpg.verdict, text, text, interval, text)
-    is 'Internal: a compensator''s answer about a half';
+comment on function mqpg._answer(text, mqpg.verdict, text, text, interval, text) is
+    'Internal: record a compensator''s answer about a half message';

@@ -1,10 +1,12 @@
--- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb) returns
--- mqpg.verdict. Where it fails, answers null or is not such a function, verdict is null and problem says why: a
--- check without a result. A lock time-out inside it is a wait. One that hangs is ended by the session's
--- statement_timeout, which strikes once a statement: after it (timed_out) the caller must ask no other. A cancel
--- request is passed on (in the first half of that time; later it is taken for the time-out). The name is data: it
--- is looked up, never pasted.
--- Locks: the function's, each waited for at most 1 s. Cost: the function's.
+-- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb)
+-- returns mqpg.verdict. When the function fails, returns null or does not exist, verdict is null
+-- and problem says why: a check without an answer. A lock time-out inside it means wait.
+-- The session's statement_timeout ends a function that hangs. It works only once per statement, so
+-- after timed_out the caller must not ask another function. A cancel request is raised again if it
+-- comes in the first half of that time; later it cannot be distinguished from the time-out.
+-- The function's name is data: it is looked up, never pasted into SQL.
+-- Locks: the function's own, each waited for at most 1 s.
+-- Cost: the function's.
 create function mqpg._ask_function(
     target text, handle text, key text, headers jsonb, payload json,
     out verdict mqpg.verdict, out problem text, out timed_out boolean
@@ -39,14 +41,14 @@ exception
         problem := null;
     when query_canceled then
         v_limit := nullif(current_setting('statement_timeout'), '0')::interval;
-        -- Half of it, as the time-out runs from the statement's parsing on, which is not known here.
+        -- Half of it, because the time-out counts from the parsing of the statement, a time not known here.
         if v_limit is null or clock_timestamp() < statement_timestamp() + v_limit / 2 then
             raise;
         end if;
         verdict := null;
         problem := format('%s was cut off: it did not answer in time', _ask_function.target);
         timed_out := true;
-    when assert_failure then    -- others leaves it out
+    when assert_failure then    -- not included in others
         verdict := null;
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
     when others then
@@ -54,4 +56,5 @@ exception
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
 end
 $$;
-comment on function mqpg._ask_function(text, text, text, jsonb, json) is 'Internal: ask a group''s SQL function';
+comment on function mqpg._ask_function(text, text, text, jsonb, json) is
+    'Internal: ask a group''s SQL function about a half message';

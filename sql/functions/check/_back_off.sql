@@ -1,6 +1,7 @@
--- How long to leave a half alone that was asked about `asked` times: the group's check_after, doubled each time,
--- at most an hour (setting retry_delay_cap).
--- Locks: none. Cost: two lookups.
+-- The time until a half message is checked again after `asked` checks: the group's check_after,
+-- doubled with each check, at most the setting retry_delay_cap.
+-- Locks: none.
+-- Cost: two lookups.
 create function mqpg._back_off(producer_group_id int, asked int) returns interval
 language sql stable as $$
     select least(
@@ -9,4 +10,5 @@ language sql stable as $$
     from (values (1)) as one(one)
     left join mqpg.producer_group g on g.producer_group_id = _back_off.producer_group_id
 $$;
-comment on function mqpg._back_off(int, int) is 'Internal: pause before the next check of a half';
+comment on function mqpg._back_off(int, int) is
+    'Internal: time until the next check of a half message';

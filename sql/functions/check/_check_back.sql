@@ -1,11 +1,14 @@
--- Asks about one overdue half whose checker lives in this database, and acts on the answer, all in the caller's
--- transaction: the fence and the decision stand or fall together. An answer that is none counts as a check, with
--- the reason kept, and the next comes after the back-off. Returns whether there was something to ask; timed_out
--- means that the caller's statement has used up its statement_timeout.
--- A decision that somebody has under way is waited for no longer than a local transaction: the verdict is wait then,
--- and the fence goes.
--- Locks: the caller holds the entry's row; as _fence() or the function; the decision's key, waited for at most 50 ms.
--- Cost: a few lookups, an insert, a decision.
+-- Checks one overdue half message whose checker is in this database, and acts on the answer, all in
+-- the caller's transaction, so that the fence and the decision are committed or rolled back
+-- together. A check without an answer counts; its reason is recorded, and the next check comes
+-- after the back-off.
+-- Returns whether there was something to ask. timed_out means that the caller's statement has used
+-- up its statement_timeout.
+-- A local transaction or a decision that is still open means wait; then the fence is rolled back,
+-- too.
+-- Locks: the caller holds the entry's row; those of the fence or of the function; the decision's
+-- key, waited for at most 50 ms.
+-- Cost: a few lookups, an insert and a decision.
 create function mqpg._check_back(
     producer_group mqpg.producer_group, msg_id bigint, handle text, out asked boolean, out timed_out boolean
 )
@@ -63,4 +66,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._check_back(mqpg.producer_group, bigint, text) is 'Internal: check one overdue half in SQL';
+comment on function mqpg._check_back(mqpg.producer_group, bigint, text) is
+    'Internal: check one overdue half message in SQL';

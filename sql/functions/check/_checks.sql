@@ -1,6 +1,7 @@
--- How often a half was asked about without being told to wait, and how often at all, since it was last
--- re-armed. (PGMQ's read_ct would count waits, too.)
--- Locks: none. Cost: one index range of check_log.
+-- How often a half message was checked since it was last rearmed: checks leaves out those that were
+-- answered with wait, asked counts all. (PGMQ's read_ct counts waits, too.)
+-- Locks: none.
+-- Cost: one index range of check_log.
 create function mqpg._checks(message_id bigint, out checks int, out asked int)
 language sql stable as $$
     select count(*) filter (where c.event = 'asked') - count(*) filter (where c.event = 'waited'),
@@ -10,4 +11,4 @@ language sql stable as $$
         select max(r.at) from mqpg.check_log r
         where r.message_id = _checks.message_id and r.event = 'rearmed'), '-infinity')
 $$;
-comment on function mqpg._checks(bigint) is 'Internal: how often a half was asked about';
+comment on function mqpg._checks(bigint) is 'Internal: how often a half message was checked';

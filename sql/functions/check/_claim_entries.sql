@@ -1,8 +1,10 @@
--- Takes entries of one producer group that were overdue at `upto` out of the op-log queue, oldest first, and
--- hides them for the lease, as pgmq.read does; but that one's filter cannot use an index (it compares the whole
--- message inside a CASE), and so every entry of a dead group would be walked over for each of the others. It
--- also takes whole seconds only. last_read_at is left alone, for older PGMQ lack it; check_log knows better.
--- Locks: the rows, those of others are skipped. Cost: one index range, one update an entry.
+-- Leases entries of one producer group that were overdue at `upto` from the op-log queue, oldest
+-- first.
+-- It replaces pgmq.read(), whose filter cannot use an index, so that each read would go over all
+-- entries of a group whose checker fails; it also allows leases in fractions of a second. It leaves
+-- last_read_at unchanged, because older versions of PGMQ lack that column.
+-- Locks: the entries' rows; entries that others have locked are skipped.
+-- Cost: one index range, and one update for each entry.
 create function mqpg._claim_entries(producer_group text, most int, lease interval, upto timestamptz)
 returns table (msg_id bigint, handle text)
 language sql as $$
@@ -18,5 +20,5 @@ language sql as $$
     where q.msg_id = due.msg_id
     returning q.msg_id, q.message ->> 'handle'
 $$;
-comment on function mqpg._claim_entries(text, int, interval, timestamptz)
-    is 'Internal: lease overdue entries of a group';
+comment on function mqpg._claim_entries(text, int, interval, timestamptz) is
+    'Internal: lease overdue entries of a producer group';

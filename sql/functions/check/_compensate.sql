@@ -1,13 +1,17 @@
--- One pass over overdue halves of the groups that a checker in this database answers for: those with checker
--- `ledger`, or those with checker `function` and that target; null: all of both kinds. New halves get their entries
--- first, but in a pass for functions, which may take long. Returns how many were worked
--- on; those decided meanwhile are cleared away and not counted. Groups take turns of ten in random order, so that
--- one with nothing but open or failing transactions does not slow the others. After a function that hung until the
--- statement_timeout it ends: nothing would end the next one.
--- Locks: the entries' rows, those of others are skipped; the ledger keys and decisions' keys, each waited for at
--- most 50 ms.
--- Cost: an index probe a group; a few lookups, an insert and a decision a half.
--- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+-- Checks overdue half messages of the groups whose checker is in this database: those with checker
+-- `ledger`, or those with checker `function` and that target; null means both kinds. Half messages
+-- that were decided meanwhile are removed from the op-log queue and not counted. Returns how many
+-- it worked on.
+-- New half messages get their entries first, except when functions are asked, which may take long.
+-- Groups take turns of ten, in random order, so that a group with nothing but open or failing
+-- transactions does not slow the others. After a function that ran into the statement_timeout the
+-- call ends, because nothing would end the next one.
+-- Locks: the entries' rows, where those that others have locked are skipped; the ledger keys and
+-- the decisions' keys, each waited for at most 50 ms.
+-- Cost: an index probe for each group; a few lookups, an insert and a decision for each half
+-- message.
+-- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
+-- nothing).
 create function mqpg._compensate(max_messages int, checker text default null, checker_target text default null)
 returns bigint
 language plpgsql as $$
@@ -20,18 +24,18 @@ declare
     v_claimed boolean;
 begin
     perform mqpg._require_range('max_messages', _compensate.max_messages, 1, 10000);
-    if _compensate.checker = 'function' then    -- no new halves: its time would be that of the pass's lock
+    if _compensate.checker = 'function' then    -- no new entries: their lock would last as long as the functions
         perform mqpg._require_own_transaction('compensate');
     else
         perform mqpg._enqueue_halves_now('compensate');
     end if;
     perform mqpg._force_sync();
-    v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
+    v_now := clock_timestamp();    -- the same for all rounds, so that no entry is taken twice
     loop
         v_claimed := false;
         for v_group in
             select g.* from mqpg.producer_group g
-            -- a probe for each group: as a join it might read the whole queue
+            -- A probe for each group, because a join might read the whole queue.
             cross join lateral (
                 select from pgmq.q_mqpg_oplog q
                 where q.message ->> 'producer_group' = g.name and q.vt <= v_now
@@ -61,4 +65,5 @@ begin
     return v_done;
 end
 $$;
-comment on function mqpg._compensate(int, text, text) is 'Internal: one pass over overdue halves of some groups';
+comment on function mqpg._compensate(int, text, text) is
+    'Internal: check overdue half messages of some groups';

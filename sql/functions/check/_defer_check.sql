@@ -1,6 +1,7 @@
--- A half whose local transaction is not over: leave it alone for retry_after, or the back-off. The ask before
--- counts no longer as a check if it was answered within its lease.
--- Locks: the caller holds the entry's row. Cost: two lookups, an insert, an update.
+-- Leaves a half message whose local transaction is not over alone for retry_after, or for the
+-- back-off. The ask before no longer counts as a check if the answer came within its lease.
+-- Locks: the caller holds the entry's row.
+-- Cost: two lookups, an insert, an update.
 create function mqpg._defer_check(
     message_id bigint, producer_group_id int, msg_id bigint, retry_after interval, in_time boolean, by text,
     reason text
@@ -19,5 +20,5 @@ begin
         mqpg._back_off(_defer_check.producer_group_id, (select c.asked from mqpg._checks(_defer_check.message_id) c))));
 end
 $$;
-comment on function mqpg._defer_check(bigint, int, bigint, interval, boolean, text, text)
-    is 'Internal: back off from a half';
+comment on function mqpg._defer_check(bigint, int, bigint, interval, boolean, text, text) is
+    'Internal: back off from a half message';

@@ -1,8 +1,11 @@
--- Hands out overdue halves of one group, each for the length of the lease; each hand-out is noted and counts as one
--- check unless it is answered with wait in time. Entries of halves that were decided meanwhile, or are gone,
--- are deleted unasked; for those asked max_checks times the group's policy applies.
--- Locks: as _enqueue_halves(); the entries' rows, those of others are skipped. Cost: a few lookups, one update
--- and one insert a half.
+-- Hands out overdue half messages of one group, each for the duration of the lease. Each hand-out
+-- is logged and counts as one check, unless it is answered with wait in time. Half messages that
+-- were decided meanwhile, or are gone, are removed from the op-log queue. To those that were
+-- checked max_checks times the group's policy applies.
+-- Locks: the entries' rows; entries that others have locked are skipped.
+-- Cost: a few lookups, one update and one insert for each half message.
+-- Errors: MQ001 (argument), MQ004 (unknown group), MQ015 (must be called in a READ COMMITTED
+-- transaction that has written nothing).
 create function mqpg._due_halves(producer_group text, max_messages int, lease interval)
 returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
 language plpgsql as $$
@@ -19,7 +22,7 @@ begin
     perform mqpg._require_interval('lease', _due_halves.lease, '10 milliseconds');
     perform mqpg._enqueue_halves_now('due_checks');
     perform mqpg._force_sync();
-    v_now := clock_timestamp();    -- one for all rounds, so that no entry is taken twice
+    v_now := clock_timestamp();    -- the same for all rounds, so that no entry is taken twice
     loop
         v_claimed := false;
         for v_entry in
@@ -53,4 +56,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._due_halves(text, int, interval) is 'Internal: hand out overdue halves of a group';
+comment on function mqpg._due_halves(text, int, interval) is
+    'Internal: hand out overdue half messages of a group';

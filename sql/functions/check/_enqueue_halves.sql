@@ -1,11 +1,14 @@
--- Puts the halves that are newly visible and still undecided into the op-log queue, to become visible there when
--- they are overdue. The appender's rule with ticks of its own: rows of kind h whose xid is visible in the given
--- snapshot and not in that of the newest half tick. So none is forgotten and none gets two entries. check_at is
--- rounded up to a tenth of a second, for PGMQ takes one delay a batch. A half tick is stored only where there
--- were new halves. `batch_seq` is the batch id sequence's value, read before the snapshot was taken; the caller's
--- transaction had no xid when it took the snapshot.
--- Locks: 1836150834, 1, tried only: whoever has it does the same work. Cost: an index scan of the new halves, a
--- lookup for each; one row and one insert for each undecided one.
+-- Puts half messages that are newly visible and still undecided into the op-log queue, where they
+-- become visible when they are overdue. It uses the appender's rule, with ticks of its own: it
+-- takes the half messages whose xid is visible in the given snapshot and not in that of the newest
+-- half tick. As a consequence, none is forgotten and none gets two entries. It stores a half tick
+-- only when there were new half messages.
+-- `batch_seq` is the value of the batch id sequence, read before the snapshot was taken. The
+-- caller's transaction had no xid when it took the snapshot.
+-- check_at is rounded up to a tenth of a second, because PGMQ accepts one delay per batch.
+-- Locks: 1836150834, 1, tried only, because its holder does the same work.
+-- Cost: an index scan of the new half messages and a lookup for each; one row, and one insert for
+-- each undecided one.
 create function mqpg._enqueue_halves(snapshot pg_snapshot, batch_seq bigint) returns bigint
 language plpgsql as $$
 declare
@@ -80,5 +83,5 @@ begin
     return v_entries;
 end
 $$;
-comment on function mqpg._enqueue_halves(pg_snapshot, bigint)
-    is 'Internal: put newly visible undecided halves into the op-log queue';
+comment on function mqpg._enqueue_halves(pg_snapshot, bigint) is
+    'Internal: put newly visible undecided half messages into the op-log queue';

@@ -1,6 +1,8 @@
--- _enqueue_halves() up to this moment, for callers other than append(): the sequence first, then the snapshot,
--- once, into a variable, in a transaction that has no xid yet.
--- Locks: as _enqueue_halves(). Cost: its. Errors: MQ015.
+-- Puts half messages up to this moment into the op-log queue, for callers other than append(). It
+-- first reads the sequence and then takes the snapshot, once, in a transaction that has no xid yet.
+-- Locks: 1836150834, 1, tried only.
+-- Cost: an index scan of the new half messages.
+-- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing).
 create function mqpg._enqueue_halves_now(function_name text) returns void
 language plpgsql as $$
 declare
@@ -13,4 +15,5 @@ begin
     perform mqpg._enqueue_halves(v_snapshot, v_batch_seq);
 end
 $$;
-comment on function mqpg._enqueue_halves_now(text) is 'Internal: feed the op-log queue up to now';
+comment on function mqpg._enqueue_halves_now(text) is
+    'Internal: put half messages up to now into the op-log queue';

@@ -1,9 +1,12 @@
--- What is to be done with a half that was asked about max_checks times in vain: park it, or roll it back. Where a
--- ledger exists a rollback needs a fence: in this database anybody may have called local_begin(), whatever the
--- group's checker, so one is set here, and its answer counts, whatever it is; one in another database cannot be set
--- from SQL, so such a half is parked, never guessed.
--- Locks: the caller holds the entry's row; as _fence(); the decision's key, waited for as long.
--- Cost: one decision or one move to the archive.
+-- Applies the group's policy to a half message that was checked max_checks times without an answer:
+-- park it, or roll it back.
+-- Where a ledger exists, a rollback needs a fence. In this database any transaction may have called
+-- local_begin(), whatever the group's checker, so a fence is set here and its answer counts, even
+-- if it is commit. A ledger in another database cannot be fenced from SQL, so such a half message
+-- is parked.
+-- Locks: the caller holds the entry's row; the ledger key and the decision's key, each waited for
+-- at most 50 ms.
+-- Cost: one decision, or one move to the archive.
 create function mqpg._exhaust(
     handle text, message_id bigint, producer_group mqpg.producer_group, msg_id bigint, checks int
 ) returns void
@@ -34,11 +37,11 @@ begin
             return;
         end if;
     exception when lock_not_available then
-        null;    -- somebody's decision is under way; the fence went with this block
+        null;    -- another transaction is deciding; the fence was rolled back with this block
     end;
     perform mqpg._defer_check(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
         false, 'ledger', 'the local transaction or a decision is open');
 end
 $$;
-comment on function mqpg._exhaust(text, bigint, mqpg.producer_group, bigint, int)
-    is 'Internal: policy for a half that nobody answers for';
+comment on function mqpg._exhaust(text, bigint, mqpg.producer_group, bigint, int) is
+    'Internal: apply the policy for a half message without an answer';

@@ -1,8 +1,10 @@
--- Hides an entry of the op-log queue until a point in time: pgmq.set_vt(), which takes a point in time in newer
--- versions of PGMQ only, and whole seconds in others.
--- Locks: the row. Cost: one update.
+-- Hides an entry of the op-log queue until a point in time. It replaces pgmq.set_vt(), which in
+-- older versions of PGMQ accepts whole seconds only.
+-- Locks: the entry's row.
+-- Cost: one update.
 create function mqpg._hide_entry(msg_id bigint, until timestamptz) returns void
 language sql as $$
     update pgmq.q_mqpg_oplog q set vt = _hide_entry.until where q.msg_id = _hide_entry.msg_id
 $$;
-comment on function mqpg._hide_entry(bigint, timestamptz) is 'Internal: hide an op-log entry for a while';
+comment on function mqpg._hide_entry(bigint, timestamptz) is
+    'Internal: hide an op-log entry until a point in time';

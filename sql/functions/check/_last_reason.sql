@@ -1,9 +1,11 @@
--- The reason that was last given in the check-backs of a half message.
--- Locks: none. Cost: one index range of check_log.
+-- The last reason that a check-back of a half message gave.
+-- Locks: none.
+-- Cost: one index range of check_log.
 create function mqpg._last_reason(message_id bigint) returns text
 language sql stable as $$
     select c.reason from mqpg.check_log c
     where c.message_id = _last_reason.message_id and c.reason is not null
     order by c.at desc limit 1
 $$;
-comment on function mqpg._last_reason(bigint) is 'Internal: last reason of a half''s check-backs';
+comment on function mqpg._last_reason(bigint) is
+    'Internal: last reason that a half message''s check-backs gave';

@@ -1,8 +1,11 @@
--- Notes one event of a half's check-back: asked, waited, parked, rearmed, settled.
--- Locks: the new row. Cost: one insert.
+-- Records one event of a half message's check-back: asked, waited, waited late, parked, rearmed or
+-- settled.
+-- Locks: the new row.
+-- Cost: one insert.
 create function mqpg._log_check(message_id bigint, event text, by text, reason text default null) returns void
 language sql as $$
     insert into mqpg.check_log (message_id, at, event, by, reason)
     values (_log_check.message_id, clock_timestamp(), _log_check.event, _log_check.by, _log_check.reason)
 $$;
-comment on function mqpg._log_check(bigint, text, text, text) is 'Internal: note an event of a check-back';
+comment on function mqpg._log_check(bigint, text, text, text) is
+    'Internal: record an event of a check-back';

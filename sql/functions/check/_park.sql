@@ -1,5 +1,7 @@
--- Takes an undecided half out of the op-log queue for an administrator: view half_parked, rearm(), settle().
--- Locks: the caller holds the entry's row. Cost: an insert and the move to the archive.
+-- Moves an undecided half message out of the op-log queue, so that an administrator can look at it:
+-- view half_parked, rearm(), settle().
+-- Locks: the caller holds the entry's row.
+-- Cost: an insert, and the move to the archive.
 create function mqpg._park(message_id bigint, msg_id bigint, by text, reason text) returns void
 language plpgsql as $$
 begin
@@ -7,4 +9,5 @@ begin
     perform pgmq.archive('mqpg_oplog', _park.msg_id);
 end
 $$;
-comment on function mqpg._park(bigint, bigint, text, text) is 'Internal: leave a half to an administrator';
+comment on function mqpg._park(bigint, bigint, text, text) is
+    'Internal: leave a half message to an administrator';

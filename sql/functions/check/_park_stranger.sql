@@ -1,7 +1,8 @@
--- Parks a half that was prepared before its group got the ledger that would be asked: its prepare was open then, so
--- alter_producer_group() could not see it, and a ledger that never heard of it would rule rollback. Returns whether
--- it was one.
--- Locks: the caller holds the entry's row. Cost: none for others.
+-- Parks a half message that was prepared before its group got its present ledger, and returns
+-- whether it was one. Its prepare() was still open when alter_producer_group() looked, and the new
+-- ledger, which does not contain its handle, would mean rollback.
+-- Locks: the caller holds the entry's row.
+-- Cost: negligible for all others.
 create function mqpg._park_stranger(producer_group mqpg.producer_group, message_id bigint, msg_id bigint)
 returns boolean
 language plpgsql as $$
@@ -11,9 +12,9 @@ begin
         return false;
     end if;
     perform mqpg._park(_park_stranger.message_id, _park_stranger.msg_id, (_park_stranger.producer_group).checker,
-        'prepared before its group got this ledger, which knows nothing of it');
+        'prepared before its group got this ledger, which does not contain it');
     return true;
 end
 $$;
-comment on function mqpg._park_stranger(mqpg.producer_group, bigint, bigint)
-    is 'Internal: park a half that is older than its group''s ledger';
+comment on function mqpg._park_stranger(mqpg.producer_group, bigint, bigint) is
+    'Internal: park a half message that is older than its group''s ledger';

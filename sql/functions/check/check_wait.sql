@@ -1,8 +1,13 @@
--- Answers a check with "not yet": the half is handed out again after retry_after (null: the group's check_after,
--- doubled with each ask). Within the lease of due_checks() the ask then does not count; later it only puts the next
--- one off. For a half that was decided meanwhile it does nothing.
--- Locks: the entry's row. Cost: a few lookups, one update, one insert. Errors: MQ001, MQ006, MQ018 (not handed out,
--- or parked).
+-- Answers a check with "not known yet". Within the lease of due_checks() the check then does not
+-- count. Later it only postpones the next one. For a half message that was decided meanwhile it
+-- does nothing.
+-- Arguments:
+--   handle: the handle that due_checks() returned.
+--   retry_after: how long until it is handed out again; null (default): the group's check_after,
+--       doubled with each check.
+-- Locks: the entry's row.
+-- Cost: a few lookups, one update, one insert.
+-- Errors: MQ001 (argument), MQ006 (unknown handle), MQ018 (not handed out, or parked).
 create function mqpg.check_wait(handle text, retry_after interval default null) returns void
 language plpgsql as $$
 declare
@@ -20,11 +25,11 @@ begin
     select e.* into v_entry from mqpg._entry(v_half.message_id) e;
     if not found then
         raise exception using errcode = 'MQ018',
-            message = format('half message %s is not handed out by due_checks()', v_half.message_id),
-            hint = 'A parked half is checked again after rearm().';
+            message = format('half message %s was not handed out by due_checks()', v_half.message_id),
+            hint = 'If it is parked, rearm() has it checked again.';
     end if;
     perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, check_wait.retry_after,
         v_entry.vt > clock_timestamp(), 'due_checks', null);
 end
 $$;
-comment on function mqpg.check_wait(text, interval) is 'Answer a check-back with "not yet"';
+comment on function mqpg.check_wait(text, interval) is 'Answer a check with "not known yet"';

@@ -1,13 +1,21 @@
--- One pass over overdue halves whose producer group has its checker here: the ledger of this database, asked with
--- a fence, or a SQL function (protocol T3). Returns how many were worked on. compensate(1) is the short transaction
--- a handle that a worker wants; with more, fences are held until the end. Where groups have functions, set a
--- statement_timeout: one that hangs is then a check without an answer, and the pass ends with it; the others' turn
--- comes with the next call. New halves enter the op-log queue meanwhile only when the transaction is over.
--- Locks: the entries' rows, those of others are skipped; the ledger keys, each waited for at most 50 ms.
--- Cost: an index probe a group; a few lookups, an insert and a decision a half.
--- Errors: MQ001, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+-- Checks overdue half messages whose producer group has its checker in this database: the ledger,
+-- which is asked with a fence, or a SQL function (protocol T3). New half messages enter the op-log
+-- queue first.
+-- Each fence is held until the end of the transaction, so a worker calls compensate(1) repeatedly.
+-- If groups have functions, set a statement_timeout: a function that hangs is then a check without
+-- an answer, and the call ends with it. The others are checked by the next call.
+-- Arguments:
+--   max_messages: work on at most so many, 1 to 10000; default 100.
+-- Returns: how many half messages it worked on.
+-- Locks: the entries' rows, where those that others have locked are skipped; the ledger keys and
+-- the decisions' keys, each waited for at most 50 ms.
+-- Cost: an index probe for each group; a few lookups, an insert and a decision for each half
+-- message.
+-- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
+-- nothing).
 create function mqpg.compensate(max_messages int default 100) returns bigint
 language sql as $$
     select mqpg._compensate(compensate.max_messages)
 $$;
-comment on function mqpg.compensate(int) is 'One pass over overdue half messages that can be answered in SQL';
+comment on function mqpg.compensate(int) is
+    'Check overdue half messages that can be answered in SQL; returns how many';

@@ -1,9 +1,23 @@
--- Hands out overdue half messages of a producer group, to be answered by commit(), rollback() or check_wait()
--- within the lease (protocol T3; an app that polls this needs no other checker). Answer wait where you are not sure
--- that the local transaction is over: this call cannot fence. attempt counts the checks, waits apart. After the
--- group's max_checks the half is parked, or rolled back.
--- Locks: the entries' rows, those of others are skipped. Cost: a few lookups, an update and an insert a half.
--- Errors: MQ001, MQ002, MQ004, MQ015 (call it in a READ COMMITTED transaction that has written nothing).
+-- Hands out overdue half messages of a producer group. Answer each by commit(), rollback() or
+-- check_wait() within the lease (protocol T3). An app that polls this function needs no other
+-- checker.
+-- Answer with check_wait() unless you are sure that the local transaction is over, because this
+-- call cannot fence it. After the group's max_checks the half message is parked, or rolled back.
+-- Arguments:
+--   producer_group: name of the group.
+--   max_messages: hand out at most so many, 1 to 10000; default 100.
+--   lease: how long until each is handed out again if it is not answered, at least 10 ms; default
+--       30 s.
+-- Returns: attempt counts the checks, without those answered by check_wait().
+-- Locks: the entries' rows; entries that others have locked are skipped.
+-- Cost: a few lookups, an update and an insert for each half message.
+-- Errors: MQ001 (argument), MQ002 (name), MQ004 (unknown group), MQ015 (must be called in a READ
+-- COMMITTED transaction that has written nothing).
+--
+-- Example:
+--     select handle, payload from mqpg.due_checks('shop', lease => '1 minute');
+--     -- look for each handle in your own tables, then for each:
+--     select mqpg.commit('<handle>');
 create function mqpg.due_checks(
     producer_group text, max_messages int default 100, lease interval default '30 s'
 ) returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
@@ -11,4 +25,5 @@ language sql as $$
     select d.handle, d.topic, d.key, d.headers, d.payload, d.attempt
     from mqpg._due_halves(due_checks.producer_group, due_checks.max_messages, due_checks.lease) d
 $$;
-comment on function mqpg.due_checks(text, int, interval) is 'Overdue half messages of a producer group, to be answered';
+comment on function mqpg.due_checks(text, int, interval) is
+    'Overdue half messages of a producer group, to be answered';

@@ -1,5 +1,9 @@
--- Takes a parked half back into the op-log queue, due at once, with all its checks before it again.
--- Locks: the archived entry's row. Cost: a delete and two inserts. Errors: MQ001, MQ006, MQ018 (not parked).
+-- Has a parked half message checked again, at once, with its checks counted from zero.
+-- Arguments:
+--   handle: the handle of the half message, as the view half_parked shows it.
+-- Locks: the archived entry's row.
+-- Cost: a delete and two inserts.
+-- Errors: MQ001 (null), MQ006 (unknown handle), MQ018 (not parked).
 create function mqpg.rearm(handle text) returns void
 language plpgsql as $$
 declare
@@ -20,4 +24,4 @@ begin
     perform pgmq.send('mqpg_oplog', v_message);
 end
 $$;
-comment on function mqpg.rearm(text) is 'Check a parked half message again';
+comment on function mqpg.rearm(text) is 'Have a parked half message checked again';

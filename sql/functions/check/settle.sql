@@ -1,7 +1,13 @@
--- An administrator's verdict over a half, parked or open, with the reason kept: commit or rollback. Nothing is
--- asked and nothing fenced: make sure first that the local transaction is over. The outcome says whether it was
--- decided before.
--- Locks: the decision's key, the entry's row. Cost: one decision, one insert. Errors: MQ001 (null, verdict wait).
+-- Decides a half message by hand, whether it is parked or not, and records the reason. No checker
+-- is asked and no fence is set, so make sure first that the local transaction is over.
+-- Arguments:
+--   handle: the handle of the half message.
+--   verdict: 'commit' or 'rollback'.
+--   reason: why; trace() shows it.
+-- Returns: the outcome, which also says whether it was already decided.
+-- Locks: the decision's key, the entry's row.
+-- Cost: one decision, one insert.
+-- Errors: MQ001 (null, or verdict 'wait').
 create function mqpg.settle(handle text, verdict mqpg.verdict, reason text) returns mqpg.outcome
 language plpgsql as $$
 declare
@@ -31,4 +37,5 @@ begin
     return v_outcome;
 end
 $$;
-comment on function mqpg.settle(text, mqpg.verdict, text) is 'Decide a half message by hand, with the reason kept';
+comment on function mqpg.settle(text, mqpg.verdict, text) is
+    'Decide a half message by hand; the reason is recorded';

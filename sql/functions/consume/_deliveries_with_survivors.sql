@@ -1,5 +1,5 @@
--- As _deliveries, and where a segment is gone the survivors in survivor are read.
--- Locks: none. Cost: one index lookup and one detoasting a run, and a look into survivor.
+-- _deliveries() that also reads the table survivor where a segment is dropped.
+-- Locks: none. Cost: one index lookup and one detoasting for each run, and a look into survivor.
 create function mqpg._deliveries_with_survivors(
     topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
     bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
@@ -39,4 +39,5 @@ language sql stable as $$
 $$;
 comment on function mqpg._deliveries_with_survivors(
     text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is 'Internal: messages of runs, those of dropped segments out of survivor';
+) is
+    'Internal: messages of runs, including those of dropped segments';

@@ -1,7 +1,9 @@
--- Where a page of dead letters ended: when the letter died, one that was redriven or discarded since, too, and whose it
--- was (of a broadcast group the member, else ''). MQ001 where there was none, or where several members had one and
--- `consumer` does not say which. Nulls for a null message.
+-- The dead letter at which a page of dead_letters() ended: when it became one, and of which member
+-- of a broadcast group it is (else ''). A dead letter that was redriven or discarded since counts
+-- too.
+-- Returns nulls for a null message_id.
 -- Locks: none. Cost: a few index lookups.
+-- Errors: MQ001 (no such dead letter, or several members have one and `consumer` is null).
 create function mqpg._died_at(
     subscription_id int, message_id bigint, consumer text, out died_at timestamptz, out member text
 )
@@ -34,4 +36,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._died_at(int, bigint, text) is 'Internal: when a dead letter died, and whose it was';
+comment on function mqpg._died_at(int, bigint, text) is
+    'Internal: when a message became a dead letter, and of which member';

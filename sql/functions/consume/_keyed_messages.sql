@@ -1,4 +1,4 @@
--- As _claimed_messages of a topic's own queue, with each message's key.
+-- _claimed_messages() of a topic's own queue, with the key of each message.
 -- Locks: none. Cost: one look at each run, and one at each message's record batch.
 create function mqpg._keyed_messages(topic_id int, queue_id int, claim mqpg.claim)
 returns table (queue_offset bigint, message_id bigint, deliver_id bigint, attempt int, key text)
@@ -15,4 +15,5 @@ language sql stable as $$
     ) as k on true
     order by m.queue_offset
 $$;
-comment on function mqpg._keyed_messages(int, int, mqpg.claim) is 'Internal: messages of a claim with their keys';
+comment on function mqpg._keyed_messages(int, int, mqpg.claim) is
+    'Internal: messages of a claim with their keys';

@@ -1,7 +1,8 @@
--- What the filters of subscriptions, as they are now, do not choose of the messages in their topics' queues: such a
--- message counts as consumed without a delivery, as the audit must know.
--- Locks: none. Cost: reads the bodies of all topics that are filtered, once for each such subscription.
--- Errors: MQ014, 40001.
+-- Messages in the topics' queues that the present filters of subscriptions do not choose. Such a
+-- message counts as consumed without a delivery, which the audit must know.
+-- Locks: none.
+-- Cost: reads the bodies of all filtered topics, once for each such subscription.
+-- Errors: MQ014 (a body is missing), 40001.
 create function mqpg._unmatched_messages() returns table (subscription_id int, message_id bigint)
 language sql volatile as $$
     select s.subscription_id, u.first_id + o.o - u.start
@@ -13,4 +14,5 @@ language sql volatile as $$
     where (s.filter is not null or s.tags is not null) and (s.mode <> 'broadcast' or s.member <> '')
         and c.base_offset + o.o not in (select x from unnest(k.offsets) as x)
 $$;
-comment on function mqpg._unmatched_messages() is 'Internal: messages that subscriptions'' filters do not choose';
+comment on function mqpg._unmatched_messages() is
+    'Internal: messages that subscriptions'' filters do not choose';

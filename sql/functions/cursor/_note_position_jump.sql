@@ -1,5 +1,5 @@
--- Notes that a subscription leaves out offsets for good (see the table position_jump); an expiry goes on in the row of the
--- one before, since receive() makes many small ones.
+-- Notes in the table position_jump a range of offsets that a subscription skips, or with `back` may
+-- get again. Ranges that expire one after the other share a row, because receive() makes many.
 -- Locks: the row. Cost: one insert or update.
 create function mqpg._note_position_jump(
     subscription mqpg.subscription, queue_id int, from_offset bigint, to_offset bigint, why text,
@@ -27,4 +27,4 @@ begin
 end
 $$;
 comment on function mqpg._note_position_jump(mqpg.subscription, int, bigint, bigint, text, boolean) is
-    'Internal: note offsets that a subscription leaves out';
+    'Internal: note offsets that a subscription skips';

@@ -1,6 +1,8 @@
--- The first version of a cursor within an era (see _eras) whose `claimed` (or, with done, `committed`) is above an
--- offset; null if none. There both only ever grow with the version, so it is found by halving.
--- Locks: none. Cost: log2(versions) index lookups.
+-- The first version of a cursor within an era whose `claimed` (or, with done, `committed`) is above
+-- an offset; null if there is none. Within an era both only grow with the version, so a binary
+-- search finds it.
+-- Locks: none.
+-- Cost: log2(versions) index lookups.
 create function mqpg._cursor_from(
     subscription_id int, queue_id int, queue_offset bigint, done boolean, from_version bigint, to_version bigint
 ) returns bigint
@@ -32,4 +34,4 @@ begin
 end
 $$;
 comment on function mqpg._cursor_from(int, int, bigint, boolean, bigint, bigint) is
-    'Internal: cursor version that passed an offset';
+    'Internal: the cursor version that moved past an offset';

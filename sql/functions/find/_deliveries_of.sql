@@ -1,7 +1,9 @@
--- The deliveries of one offset of a queue to one subscription, as far as the cursor's history goes back; failed_at
--- and reason where it was nacked and stayed at its place (block_key, block_queue).
--- Locks: none. Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of the
--- last.
+-- The deliveries of one offset of a queue to one subscription, as far back as the cursor's history
+-- goes. failed_at and reason are set where it was nacked and retried at its place (block_key,
+-- block_queue).
+-- Locks: none.
+-- Cost: for each era a few lookups, and the cursor versions from the first delivery to the end of
+-- the last.
 create function mqpg._deliveries_of(subscription_id int, queue_id int, queue_offset bigint) returns table (
     at timestamptz, attempt int, consumer text, lease_until timestamptz, failed_at timestamptz, reason text
 )
@@ -29,4 +31,5 @@ language sql stable as $$
         and (k.picked is null or _deliveries_of.queue_offset = any(k.picked))
     order by c.version
 $$;
-comment on function mqpg._deliveries_of(int, int, bigint) is 'Internal: deliveries of an offset to a subscription';
+comment on function mqpg._deliveries_of(int, int, bigint) is
+    'Internal: deliveries of an offset to a subscription';

@@ -1,5 +1,7 @@
--- The stretches of a cursor's history, first and last version, in which positions only grow: a seek begins another.
--- Locks: none. Cost: one index lookup a slot, and one row a seek (or purge, or loss by policy).
+-- The eras of a cursor's history, each with its first and last version. Positions only grow within
+-- an era; a seek begins the next one.
+-- Locks: none.
+-- Cost: one index lookup per slot, and one row for each seek, purge or loss by policy.
 create function mqpg._eras(subscription_id int, queue_id int) returns table (from_version bigint, to_version bigint)
 language sql stable as $$
     with bound as (
@@ -14,4 +16,4 @@ language sql stable as $$
         where c.subscription_id = _eras.subscription_id and c.queue_id = _eras.queue_id))
     from bound b
 $$;
-comment on function mqpg._eras(int, int) is 'Internal: stretches of a cursor''s history between seeks';
+comment on function mqpg._eras(int, int) is 'Internal: parts of a cursor''s history between seeks';

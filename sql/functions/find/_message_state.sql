@@ -1,8 +1,12 @@
--- Where a message stands: state prepared, rolled_back, committed (decided, not appended yet), relayed (committed in a
--- relay topic: its phases are messages of their own), delayed, recalled, pending (sent, not appended yet) or
--- appended; and of an appended one the tick and the offset, null where those rows are gone. body_id is where its
--- body lies: a commit may have brought its own.
--- Locks: none. Cost: a few index lookups; see _tick_of_transaction().
+-- The state of a message, and for an appended one its tick and offset, which are null where those
+-- rows were dropped.
+-- state: prepared, rolled_back, committed (decided, not appended yet), relayed (committed in a
+-- relay topic, where its phases are messages of their own), delayed, recalled, pending (sent, not
+-- appended yet) or appended. body_id is the message id that the body lies under, because a commit
+-- may have brought another payload.
+-- Locks: none.
+-- Cost: a few index lookups; twice log2(ticks) more for a transaction that was open during a tick,
+-- or a delay.
 create function mqpg._message_state(
     message_id bigint, topic_id int, queue_id int, kind "char", xid xid8,
     out state text, out body_id bigint, out tick_id bigint, out queue_offset bigint
@@ -32,12 +36,12 @@ begin
             state := 'recalled';
             return;
         end if;
-        -- put off for an open recall it has several rows, and only the pass that decided knows which one counted
+        -- A message postponed by an open recall has several rows. Only the transaction that decided says which counted.
         select d.* into v_delayed from mqpg.delayed d
         where d.first_id between _message_state.message_id - 1023 and _message_state.message_id
             and d.first_id + d.n > _message_state.message_id and d.subscription_id = 0
         order by d.first_id desc, d.visible_at desc limit 1;
-        -- its row is dropped only when it is appended and past retention
+        -- Without a row it was appended: a row is dropped only after that, when its retention is over.
         tick_id := case
             when v_due.op = 'd' then (select min(t.tick_id) from mqpg.tick t where t.xid = v_due.xid)
             else mqpg._tick_of_transaction(v_delayed.xid, v_delayed.visible_at)
@@ -57,4 +61,5 @@ begin
     queue_offset := mqpg._offset_in_tick(tick_id, _message_state.topic_id, _message_state.queue_id, 0, _message_state.message_id);
 end
 $$;
-comment on function mqpg._message_state(bigint, int, int, "char", xid8) is 'Internal: state and offset of a message';
+comment on function mqpg._message_state(bigint, int, int, "char", xid8) is
+    'Internal: state and offset of a message';

@@ -1,6 +1,7 @@
--- The offset that a tick gave to a message in one queue (queue -1: the retry lane of subscription_id); null where
--- the tick's rows are gone.
--- Locks: none. Cost: the rows that the tick wrote for the queue.
+-- The offset that a tick gave to a message in one queue (-1: the retry lane of subscription_id);
+-- null where the tick's rows were dropped.
+-- Locks: none.
+-- Cost: the rows that the tick wrote for the queue.
 create function mqpg._offset_in_tick(tick_id bigint, topic_id int, queue_id int, subscription_id int, message_id bigint)
 returns bigint
 language sql stable as $$
@@ -13,4 +14,5 @@ language sql stable as $$
         and _offset_in_tick.message_id < u.first_id + coalesce(c.starts[u.i + 1], c.n) - u.start
     order by 1 limit 1
 $$;
-comment on function mqpg._offset_in_tick(bigint, int, int, int, bigint) is 'Internal: offset of a message in a tick';
+comment on function mqpg._offset_in_tick(bigint, int, int, int, bigint) is
+    'Internal: offset that a tick gave to a message';

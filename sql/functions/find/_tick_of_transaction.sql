@@ -1,7 +1,9 @@
--- The first tick that covers a transaction's rows: whose snapshot sees its xid and, for what was delayed, whose
--- due time has come. Both only ever turn from no to yes, so it is found by halving. Null: not appended yet (or, for
--- rows older than every tick that is left, the oldest one left).
--- Locks: none. Cost: one index lookup; twice log2(ticks) more for a transaction that outlived a tick, or a delay.
+-- The first tick that covers a transaction's rows: its snapshot sees the xid and, for delayed
+-- messages, its due time is reached. Both change only from no to yes, so a binary search finds it.
+-- Null: not appended yet. For rows older than every remaining tick it is the oldest remaining one.
+-- Locks: none.
+-- Cost: one index lookup; twice log2(ticks) more for a transaction that was open during a tick, or
+-- a delay.
 create function mqpg._tick_of_transaction(xid xid8, visible_at timestamptz default '-infinity') returns bigint
 language plpgsql stable as $$
 declare
@@ -44,5 +46,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._tick_of_transaction(xid8, timestamptz)
-    is 'Internal: the tick that appended a transaction''s rows';
+comment on function mqpg._tick_of_transaction(xid8, timestamptz) is
+    'Internal: the tick that appended a transaction''s rows';

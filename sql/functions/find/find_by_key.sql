@@ -1,8 +1,14 @@
--- Every message of a topic with that key that is still stored, oldest first, also undecided, delayed and not yet
--- appended ones. state: prepared, rolled_back, committed (decided, not appended yet), delayed, recalled, pending
--- (sent, not appended yet), appended. The payload is the one delivered, where a commit brought its own.
--- Locks: none. Cost: one index lookup a segment, and a few for each message found.
--- Errors: MQ001 (null key), MQ002, MQ003.
+-- Finds every stored message of a topic with a given key, oldest first, including undecided,
+-- delayed and not yet appended ones.
+-- Arguments:
+--   topic: name of the topic.
+--   key: the key.
+-- Returns: state is prepared, rolled_back, committed (decided, not appended yet), relayed, delayed,
+-- recalled, pending (sent, not appended yet) or appended. payload is the delivered one, also where
+-- a commit replaced it.
+-- Locks: none.
+-- Cost: one index lookup per segment, and a few for each message found.
+-- Errors: MQ001 (key is null), MQ002 (name), MQ003 (unknown topic).
 create function mqpg.find_by_key(topic text, key text) returns table (
     message_id bigint, queue_id int, queue_offset bigint, state text, born_at timestamptz, payload json
 )

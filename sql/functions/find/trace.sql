@@ -1,9 +1,18 @@
--- What happened to one message, in order of time: born or prepared; asked, waited, parked, rearmed, settled
--- (check-backs); decided; recalled; appended (tick, queue, offset); delivered and done, per subscription, as far as
--- the cursors' history goes back; filtered; left_out or moved_back (seek, purge, expiry, policy); retry (with the
--- reason) and its own appended and delivered; dead, redriven, discarded. No row where nothing is known of the id any
--- more.
--- Locks: none. Cost: a few index lookups for each event. Errors: MQ001 (null).
+-- The history of one message, in order of time. No row when nothing is stored of it any more.
+-- Arguments:
+--   message_id: id of the message.
+-- Returns: one row per event, as far back as the history goes:
+--   born or prepared: it was sent or prepared.
+--   asked, waited, parked, rearmed, settled: its check-back.
+--   decided, due, recalled: decisions about it.
+--   appended: it got its offset (tick, queue, offset), in its queue or in a retry lane.
+--   delivered, done, filtered: for each subscription.
+--   left_out, moved_back: a seek, purge, expiry or policy moved a subscription over it.
+--   retry: an attempt failed (with the reason), and the next one is due.
+--   dead, redriven, discarded: it became a dead letter, and what became of that.
+-- Locks: none.
+-- Cost: a few index lookups for each event.
+-- Errors: MQ001 (null).
 create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
 language plpgsql stable as $$
 declare
@@ -21,7 +30,7 @@ begin
     where v_message.kind is not null;
     return query
     with lane as (
-        -- what subscriptions took the message by: the topic's queue, or their retry lane
+        -- the lanes by which subscriptions get the message: the topic's queue, or their retry lane
         select s.subscription_id, s.consumer_group, s.member, v_message.queue_id::int as queue_id, v_place.queue_offset,
             1 as attempt
         from mqpg.subscription s
@@ -86,7 +95,7 @@ begin
                 l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
         where c.action not in ('s', 'k', 'q', 'x', 'i')
         union all
-        -- left out by a seek, a purge, expiry or a policy; or to be delivered again by a seek back
+        -- skipped by a seek, a purge, expiry or a policy, or to be delivered again after a seek back
         select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(
             'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
             'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5
@@ -118,4 +127,4 @@ begin
     select s.at, s.event, jsonb_strip_nulls(s.detail) from story s order by s.at, s.place;
 end
 $$;
-comment on function mqpg.trace(bigint) is 'What happened to one message, in order of time';
+comment on function mqpg.trace(bigint) is 'The history of one message, in order of time';

@@ -1,5 +1,7 @@
--- Takes a decided half's entry out of the op-log queue; a parked one stays in the archive as the record of it.
--- Locks: the entry's row; one that a check-back holds is left to it. Cost: one index lookup, one delete.
+-- Takes the entry of a decided half message out of the queue of overdue half messages. A parked one
+-- stays in the archive as the record of it.
+-- Locks: the entry's row; an entry that a check-back holds is left to it.
+-- Cost: one index lookup, one delete.
 create function mqpg._forget_entry(message_id bigint) returns void
 language plpgsql as $$
 declare
@@ -13,4 +15,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._forget_entry(bigint) is 'Internal: drop the op-log entry of a decided half';
+comment on function mqpg._forget_entry(bigint) is
+    'Internal: delete the queue entry of a decided half message';

@@ -1,6 +1,6 @@
--- What is stored of the half message that a handle names; known = false for anything else: another broker's
--- handle, a wrong nonce, a row that a restore lost, a topic that was dropped. Looks into survivor where the
--- segment is gone.
+-- What is stored of the half message that a handle names. `known` is false for a handle of another
+-- broker, a wrong nonce, a row that a restore lost and a topic that was dropped. If the segment is
+-- dropped, it reads the table survivor.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_by_handle(
     handle text, out known boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
@@ -39,4 +39,4 @@ begin
     _half_by_handle.known := coalesce(_half_by_handle.known, false);
 end
 $$;
-comment on function mqpg._half_by_handle(text) is 'Internal: the half message that a handle names';
+comment on function mqpg._half_by_handle(text) is 'Internal: half message by handle';

@@ -1,4 +1,5 @@
--- What the views show of a half message, without its body; from survivor where its segment is gone.
+-- A half message without its body, by message id; from the table survivor if its segment is
+-- dropped.
 -- Locks: none. Cost: one index lookup.
 create function mqpg._half_by_id(message_id bigint) returns table (
     topic_id int, producer_group_id int, incarnation int, nonce uuid, born_at timestamptz, check_at timestamptz
@@ -11,4 +12,4 @@ language sql stable as $$
     from mqpg.survivor h where h.message_id = _half_by_id.message_id and h.kind = 'h'
     limit 1
 $$;
-comment on function mqpg._half_by_id(bigint) is 'Internal: a half message without its body';
+comment on function mqpg._half_by_id(bigint) is 'Internal: half message by id, without its body';

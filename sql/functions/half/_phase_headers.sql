@@ -1,14 +1,17 @@
--- The headers of a phase of a relay topic's half: the message's own, and which phase of which half this is.
--- Locks: none. Cost: none to speak of. Errors: MQ001 (headers that are no object).
+-- The headers of the message that carries a phase of a relay topic's half message: the half's own
+-- headers, the phase, and the handle.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001 (headers that are no object).
 create function mqpg._phase_headers(headers jsonb, phase text, handle text) returns jsonb
 language plpgsql immutable as $$
 begin
     if jsonb_typeof(_phase_headers.headers) not in ('object', 'null') then
         raise exception using errcode = 'MQ001', message = format(
-            'headers must be a JSON object in a relay topic, not %s', jsonb_typeof(_phase_headers.headers));
+            'headers must be null or a JSON object in a relay topic, not %s', jsonb_typeof(_phase_headers.headers));
     end if;
     return coalesce(nullif(_phase_headers.headers, 'null'), '{}')
         || jsonb_build_object('mqpg-phase', _phase_headers.phase, 'mqpg-handle', _phase_headers.handle);
 end
 $$;
-comment on function mqpg._phase_headers(jsonb, text, text) is 'Internal: headers of a relay topic''s message';
+comment on function mqpg._phase_headers(jsonb, text, text) is
+    'Internal: headers of a relay topics message';

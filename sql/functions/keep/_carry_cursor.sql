@@ -1,7 +1,8 @@
--- Carries the newest state of one queue of one subscription into a newer slot: a closing row in the old slot
--- (its version makes a writer that still looks at the old state fail) and the same state in the new one.
--- False where the queue is busy; the next pass tries again.
--- Locks: the queue's cursor lock, tried only. Cost: one lookup, two inserts.
+-- Copies the newest state of one queue of one subscription into a newer slot. It writes a closing
+-- row in the old slot, whose version makes a writer with the old state fail, and the same state in
+-- the new slot. Returns false when the queue is locked; the next keep() tries again.
+-- Locks: the queue's cursor lock, tried only.
+-- Cost: one lookup, two inserts.
 create function mqpg._carry_cursor(subscription_id int, queue_id int, slot int) returns boolean
 language plpgsql as $$
 declare
@@ -26,4 +27,5 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._carry_cursor(int, int, int) is 'Internal: carry one cursor into a newer slot';
+comment on function mqpg._carry_cursor(int, int, int) is
+    'Internal: copy one cursor into a newer slot';

@@ -1,9 +1,10 @@
--- Notes which segments nothing is written into any more.
--- log: everybody who could hold one of its ids is over (older than opened_xid of the next segment) and what
--- they wrote has its offsets: the appender's floor is above the end, or nothing is left to append.
--- tick: the newest tick and half tick are behind it. delayed, dedup: their time is over, with a slot to spare.
--- Cursor slots are closed where they are carried.
--- Locks: the caller holds the keeper's. Cost: a few lookups; one index range for a log segment.
+-- Closes the segments into which no transaction can write any more.
+-- log: all transactions that could write one of its ids are over (they are older than opened_xid of
+-- the next segment), and their messages have offsets. tick: the newest tick and half tick are in a
+-- later segment. delayed, dedup: their time is over, and one more slot. Cursor slots are closed
+-- elsewhere, when their state is copied.
+-- Locks: the caller holds the keeper's.
+-- Cost: a few lookups; one index range for a log segment.
 create function mqpg._close_segments()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -34,7 +35,7 @@ begin
         end if;
         update mqpg.segment s set closed_at = clock_timestamp()
         where s.family = 'log' and s.segment_no = v_segment.segment_no;
-        return query select 'closed', 'log', v_segment.segment_no, 'all of it has its offsets';
+        return query select 'closed', 'log', v_segment.segment_no, 'all its messages have offsets';
     end loop;
     return query
     update mqpg.segment s set closed_at = clock_timestamp()
@@ -45,12 +46,12 @@ begin
         when 'delayed' then
             s.upper_bound::timestamptz < clock_timestamp() - mqpg._setting('delayed_slot')::interval
         when 'dedup' then
-            -- behind the current slot, or out of reach since dedup_window was changed
+            -- before the current slot, or out of reach because dedup_window was changed
             s.upper_bound::bigint < v_slot
             or s.lower_bound::bigint > v_slot + 12 * (mqpg._setting('segments_ahead')::int + 3)
         else false
     end
-    returning 'closed', s.family, s.segment_no, 'nothing is written into it any more';
+    returning 'closed', s.family, s.segment_no, 'no transaction writes into it any more';
 end
 $$;
-comment on function mqpg._close_segments() is 'Internal: note which segments are complete';
+comment on function mqpg._close_segments() is 'Internal: close the segments that are complete';

@@ -1,5 +1,7 @@
--- Copies messages out of commit_log into survivor, one row each; those already there are left as they are.
--- Locks: the new rows. Cost: each record batch concerned is read and unnested once.
+-- Copies messages that must stay readable out of commit_log, one row each. Those that were already
+-- copied are left as they are.
+-- Locks: the new rows.
+-- Cost: reads and unnests each record batch concerned once.
 create function mqpg._copy_survivors(message_ids bigint []) returns bigint
 language plpgsql as $$
 declare
@@ -25,4 +27,4 @@ begin
     return v_rows;
 end
 $$;
-comment on function mqpg._copy_survivors(bigint []) is 'Internal: copy survivors into survivor';
+comment on function mqpg._copy_survivors(bigint []) is 'Internal: copy messages that outlive their segment';

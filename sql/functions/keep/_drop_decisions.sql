@@ -1,10 +1,13 @@
--- Drops what a log segment leaves behind when its bodies are gone: op_log, then check_log, one a call. They stay
--- `op_log_keep` longer, and as long as a decision over one of their ids may still be written: an undecided
--- message in survivor, a delayed one that is not due yet (the appender writes op `due` even where the topic is
--- gone), or a commit that is not appended.
--- With op_log nobody knows any more what became of the halves that are still in survivor: rolled back ones go, and
--- committed ones (dead letters, say) stay as messages, so that a repeated decision is answered with unknown.
--- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: a few index ranges.
+-- Drops what remains of a log segment after its bodies were dropped: op_log, then check_log, one
+-- per call. They stay for the setting `op_log_keep`, and for as long as a decision about one of
+-- their ids may still be written: for an undecided surviving half message, for a delayed message
+-- that is not due yet (the appender writes `due` even if the topic was dropped), or for a commit
+-- that is not appended.
+-- Without op_log it is no longer known what became of the surviving half messages. Those that were
+-- rolled back are therefore deleted. Those that were committed (dead letters, for example) stay as
+-- normal messages, and a repeated decision gets the outcome unknown.
+-- Locks: ACCESS EXCLUSIVE on the partition and the parent, waited for at most 100 ms.
+-- Cost: a few index ranges.
 create function mqpg._drop_decisions(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -35,7 +38,7 @@ begin
         where o.message_id >= v_from and o.message_id < v_to and o.op = 'c' and o.visible_at is null
             and (v_tick.tick_id is null or not pg_visible_in_snapshot(o.xid, v_tick.snapshot))
     ) then
-        return query select 'pinned', 'log', v_segment.segment_no, 'op_log: a message of it may still be decided';
+        return query select 'pinned', 'log', v_segment.segment_no, 'op_log: one of its messages may still be decided';
         return;
     end if;
     v_parent := case
@@ -58,7 +61,7 @@ begin
         end if;
     exception when lock_not_available then
         return query
-        select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        select 'blocked', 'log', v_segment.segment_no, v_parent || ' is in use; the next keep() tries again';
         return;
     end;
     if v_parent = 'check_log' then
@@ -68,4 +71,5 @@ begin
     return query select 'dropped', 'log', v_segment.segment_no, v_parent || '_' || v_segment.segment_no;
 end
 $$;
-comment on function mqpg._drop_decisions(bigint) is 'Internal: drop old decisions and checks of a segment';
+comment on function mqpg._drop_decisions(bigint) is
+    'Internal: drop old decisions and checks of a segment';

@@ -1,8 +1,10 @@
--- Drops one expired log segment's bodies: what must stay readable (I11) is copied into survivor first, all in one
--- subtransaction, so that nothing is copied where the drop has to wait. More survivors than `survivor_limit` pin
--- the segment, and the report says which. Under the partition's lock the rule is looked at again in a new
--- statement; of consume_queue only what is younger than the first look, for the rest cannot have changed.
--- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each tried for 100 ms. Cost: see _survivors().
+-- Drops the bodies of one expired log segment. Messages that must stay readable (I11) are copied
+-- first, in the same subtransaction, so that nothing is copied if the drop has to wait. If there
+-- are more than the setting `survivor_limit`, the segment stays, and the report says why.
+-- Under the partition's lock a new statement applies the rule again. Of consume_queue it reads only
+-- what is newer than the first look, because the rest cannot have changed.
+-- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each waited for at most 100 ms.
+-- Cost: the segment's half messages, delayed messages, and the remaining rows of consume_queue.
 create function mqpg._drop_log(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -15,7 +17,7 @@ declare
     v_ids bigint [];
     v_why text;
     v_copied bigint;
-    v_most bigint := v_limit * 4 + 1;   -- a look at so many rows shows most messages that are too many
+    v_most bigint := v_limit * 4 + 1;   -- so many rows usually suffice to see that the limit is exceeded
     v_rows bigint;
 begin
     select s.* into v_segment from mqpg.segment s
@@ -33,7 +35,7 @@ begin
             from (select x.why, count(*) as n from seen x group by 1) w)
         into v_ids, v_rows, v_why from seen s;
         exit when v_most is null or v_rows is null or v_rows < v_most or cardinality(v_ids) > v_limit;
-        v_most := null;    -- the same few, many times (dead letters of many subscriptions): who else is there?
+        v_most := null;    -- few messages, many times (dead letters of many subscriptions): read all rows
     end loop;
     if cardinality(v_ids) > v_limit then
         return query select 'pinned', 'log', v_segment.segment_no, format(
@@ -51,7 +53,7 @@ begin
         ) then
             raise lock_not_available;
         end if;
-        -- a statement of its own: what reads a table cannot drop it
+        -- A statement of its own, because one that reads a table cannot drop it.
         if not mqpg._drop_partition('commit_log', v_segment.segment_no) then
             raise lock_not_available;
         end if;
@@ -59,11 +61,12 @@ begin
         where s.family = 'log' and s.segment_no = v_segment.segment_no;
     exception when lock_not_available then
         return query
-        select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; tried again by the next pass';
+        select 'blocked', 'log', v_segment.segment_no, 'commit_log is in use; the next keep() tries again';
         return;
     end;
     return query select 'dropped', 'log', v_segment.segment_no, format(
         'commit_log_%s%s', v_segment.segment_no, coalesce(format(', %s survivors copied: %s', v_copied, v_why), ''));
 end
 $$;
-comment on function mqpg._drop_log(bigint) is 'Internal: drop the bodies of an expired segment under rule I11';
+comment on function mqpg._drop_log(bigint) is
+    'Internal: drop the bodies of an expired segment under rule I11';

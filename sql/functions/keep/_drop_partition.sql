@@ -1,6 +1,8 @@
--- Drops one partition, or says false where somebody is using the table: DROP needs a moment without any open
--- transaction on the parent, and while it waits everybody else queues behind it; so it waits 100 ms at most.
--- Locks: ACCESS EXCLUSIVE on partition and parent, till commit. Cost: DDL.
+-- Drops one partition, or returns false when the table is in use. DROP needs a moment without any
+-- open transaction on the parent, and while it waits all other transactions queue behind it. It
+-- therefore waits 100 ms at most.
+-- Locks: ACCESS EXCLUSIVE on the partition and the parent, until commit.
+-- Cost: DDL.
 create function mqpg._drop_partition(parent text, segment_no bigint) returns boolean
 language plpgsql
 set lock_timeout = '100ms' as $$
@@ -11,4 +13,5 @@ exception when lock_not_available then
     return false;
 end
 $$;
-comment on function mqpg._drop_partition(text, bigint) is 'Internal: drop a partition unless it is in use';
+comment on function mqpg._drop_partition(text, bigint) is
+    'Internal: drop a partition unless it is in use';

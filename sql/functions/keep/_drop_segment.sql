@@ -1,5 +1,7 @@
--- Drops the next table of one closed segment if its time has come, and says so, or why it cannot be.
--- Locks: see _drop_log(), _drop_decisions(), _drop_ticks(), _drop_slot(). Cost: theirs.
+-- Drops the next table of one closed segment if its time has come, and reports it, or reports why
+-- the table cannot be dropped.
+-- Locks: ACCESS EXCLUSIVE on a partition and its parent, waited for at most 100 ms.
+-- Cost: one look at what the segment's messages are still needed for.
 create function mqpg._drop_segment(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -11,7 +13,7 @@ begin
             end if;
             return query select l.* from mqpg._lose(_drop_segment.segment) l;
             if found then
-                return;     -- the next pass drops, after this one is committed
+                return;     -- the next keep() drops it, after this loss is committed
             end if;
         end if;
         if _drop_segment.segment.segment_no = (
@@ -24,7 +26,7 @@ begin
             return query select r.* from mqpg._raise_oldest(_drop_segment.segment) r;
         end if;
     elsif _drop_segment.segment.family <> 'log' then
-        -- delayed rows tell find_by_key() and trace() where a message went, so they stay as long as messages do
+        -- find_by_key() and trace() need delayed rows to locate a message, so these stay as long as messages do.
         if _drop_segment.segment.family <> 'delayed' or not exists (
             select from mqpg.topic t where _drop_segment.segment.closed_at + t.retention > clock_timestamp()
         ) then
@@ -40,4 +42,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._drop_segment(mqpg.segment) is 'Internal: drop the next table of a closed segment';
+comment on function mqpg._drop_segment(mqpg.segment) is
+    'Internal: drop the next table of a closed segment';

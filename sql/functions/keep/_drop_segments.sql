@@ -1,6 +1,8 @@
--- Drops at most one table of one segment, for a drop holds everybody up until commit, and tells what cannot be
--- dropped and why: oldest ticks, then expired bodies, old decisions, closed slots.
--- Locks: see _drop_log(), _drop_decisions(), _drop_ticks(), _drop_slot(). Cost: theirs.
+-- Drops at most one table of one segment, because a drop blocks all other transactions until
+-- commit, and reports what cannot be dropped and why. The order is: oldest ticks, expired bodies,
+-- old decisions, closed slots.
+-- Locks: ACCESS EXCLUSIVE on a partition and its parent, waited for at most 100 ms.
+-- Cost: one look at what each closed segment is still needed for.
 create function mqpg._drop_segments()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -21,4 +23,4 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._drop_segments() is 'Internal: drop one table that nobody needs any more';
+comment on function mqpg._drop_segments() is 'Internal: drop one table that is no longer needed';

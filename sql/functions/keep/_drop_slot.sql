@@ -1,7 +1,8 @@
--- Drops one closed slot of cursor, delayed or dedup, after a last look under its lock that nothing needs it:
--- a cursor not carried, a delayed message or retry not appended. Dedup ids need only their time to be over.
--- Locks: ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: reads a delayed slot once; two
--- lookups for each queue of each subscription.
+-- Drops one closed slot of cursor, delayed or dedup, after a last look under its lock: no cursor
+-- state may be only there, and no delayed message or retry may be waiting to be appended. Dedup ids
+-- only need their time to be over.
+-- Locks: ACCESS EXCLUSIVE on the partition and the parent, waited for at most 100 ms.
+-- Cost: reads a delayed slot once; two lookups for each queue of each subscription.
 create function mqpg._drop_slot(kind text, no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -26,7 +27,7 @@ begin
                     or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
             having count(*) > 0;
         elsif v_segment.family = 'cursor' then
-            select format('%s queues are not carried yet', count(*)) into v_pins
+            select format('%s queues have not moved to a newer slot yet', count(*)) into v_pins
             from mqpg.subscription s
             join mqpg.topic t on t.topic_id = s.topic_id
             cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
@@ -47,11 +48,12 @@ begin
         end if;
     exception when lock_not_available then
         return query select 'blocked', v_segment.family, v_segment.segment_no,
-            v_segment.family || ' is in use; tried again by the next pass';
+            v_segment.family || ' is in use; the next keep() tries again';
         return;
     end;
     return query select case when v_pins is null then 'dropped' else 'pinned' end, v_segment.family,
         v_segment.segment_no, coalesce(v_pins, v_segment.family || '_' || v_segment.segment_no);
 end
 $$;
-comment on function mqpg._drop_slot(text, bigint) is 'Internal: drop a closed slot of cursor, delayed or dedup';
+comment on function mqpg._drop_slot(text, bigint) is
+    'Internal: drop a closed slot of cursor, delayed or dedup';

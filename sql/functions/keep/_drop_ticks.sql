@@ -1,8 +1,12 @@
--- Drops one table of the oldest expired tick segment: consume_queue first, then tick, then half_tick. Pinned while a
--- subscription still needs an offset in it. In order only: a queue's oldest offset is that of its oldest row,
--- and from there on every message must be there. With the last table goes what the small tables need no more.
--- Locks: the appender's, tried (its look for the tail must see the table or the note); the queues' tails;
--- ACCESS EXCLUSIVE on partition and parent, tried for 100 ms. Cost: the segment's consume_queue is read once.
+-- Drops one table of the oldest expired tick segment: consume_queue first, then tick, then
+-- half_tick. The segment stays while a subscription still needs an offset in it. Segments are
+-- dropped in order only, because a queue's oldest offset is that of its oldest row, and from there
+-- on every message must exist. With the last table, rows of small tables that are no longer needed
+-- are deleted too.
+-- Locks: the appender's, tried only, because append() must find the table or the noted end of the
+-- queue; the queues' rows in queue_tail; ACCESS EXCLUSIVE on the partition and the parent, waited
+-- for at most 100 ms.
+-- Cost: reads the segment's consume_queue once.
 create function mqpg._drop_ticks(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -48,7 +52,7 @@ begin
         end if;
     exception when lock_not_available then
         return query
-        select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; tried again by the next pass';
+        select 'blocked', 'tick', v_segment.segment_no, v_parent || ' is in use; the next keep() tries again';
         return;
     end;
     update mqpg.segment s set
@@ -58,4 +62,5 @@ begin
     return query select 'dropped', 'tick', v_segment.segment_no, v_parent || '_' || v_segment.segment_no;
 end
 $$;
-comment on function mqpg._drop_ticks(bigint) is 'Internal: drop an expired tick segment nobody needs';
+comment on function mqpg._drop_ticks(bigint) is
+    'Internal: drop an expired tick segment that is no longer needed';

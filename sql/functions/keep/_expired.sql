@@ -1,6 +1,7 @@
--- Whether the longest retention of a topic with messages in a closed segment has passed.
--- Locks: none. Cost: none where all retentions or none have passed; else tick: one index lookup a topic; log:
--- reads the segment's rows until one of a topic that keeps longer is found.
+-- Whether the longest retention of a topic with messages in a closed segment is over.
+-- Locks: none.
+-- Cost: negligible when all retentions or none are over; else one index lookup per topic for a tick
+-- segment, and for a log segment its rows until one of a topic with a longer retention is found.
 create function mqpg._expired(segment mqpg.segment) returns boolean
 language plpgsql stable as $$
 declare
@@ -32,4 +33,5 @@ begin
             and l.batch_id < _expired.segment.upper_bound::bigint);
 end
 $$;
-comment on function mqpg._expired(mqpg.segment) is 'Internal: whether a segment is past its retention';
+comment on function mqpg._expired(mqpg.segment) is
+    'Internal: whether a segment is past its retention';

@@ -1,6 +1,8 @@
--- The partitioned tables of a segment family and how their bounds follow from the segment's: decisions and
--- checks are kept by message id, which is batch id * 1024.
--- Locks: none. Cost: none to speak of.
+-- The partitioned tables of a segment family, and how many units of each table one unit of the
+-- segment's bounds is: decisions and checks are partitioned by message id, which is batch id *
+-- 1024.
+-- Locks: none.
+-- Cost: negligible.
 create function mqpg._family_tables(family text) returns table (parent text, per_unit int)
 language sql immutable as $$
     select f.parent, f.per_unit

@@ -1,5 +1,6 @@
--- Whether a handle names a half message that is here and not decided.
--- Locks: none. Cost: two index lookups.
+-- Whether a handle names a half message of this broker that is not decided.
+-- Locks: none.
+-- Cost: two index lookups.
 create function mqpg._is_open_half(handle text) returns boolean
 language plpgsql stable as $$
 declare
@@ -9,4 +10,5 @@ begin
     return v_half.known and not mqpg._is_decided_half(v_half.message_id);
 end
 $$;
-comment on function mqpg._is_open_half(text) is 'Internal: whether a handle names an undecided half';
+comment on function mqpg._is_open_half(text) is
+    'Internal: whether a handle names an undecided half message';

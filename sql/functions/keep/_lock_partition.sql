@@ -1,5 +1,6 @@
--- Locks one partition against everybody, for a last look before it is dropped; false where it is in use.
--- Locks: ACCESS EXCLUSIVE on the partition, till commit, waited for at most 100 ms. Cost: none.
+-- Locks one partition exclusively, for a last look before it is dropped; false when it is in use.
+-- Locks: ACCESS EXCLUSIVE on the partition, until commit, waited for at most 100 ms.
+-- Cost: negligible.
 create function mqpg._lock_partition(parent text, segment_no bigint) returns boolean
 language plpgsql
 set lock_timeout = '100ms' as $$
@@ -11,4 +12,5 @@ exception when lock_not_available then
     return false;
 end
 $$;
-comment on function mqpg._lock_partition(text, bigint) is 'Internal: lock a partition unless it is in use';
+comment on function mqpg._lock_partition(text, bigint) is
+    'Internal: lock a partition unless it is in use';

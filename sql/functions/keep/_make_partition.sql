@@ -1,7 +1,10 @@
--- Makes one empty partition: CREATE TABLE LIKE, then ATTACH, which lets senders and receivers go on (CREATE
--- TABLE … PARTITION OF would queue behind one open reader and stop everybody). An empty table needs no CHECK:
--- there is nothing for ATTACH to scan. The indexes come by ATTACH.
--- Locks: SHARE UPDATE EXCLUSIVE on the parent, waited for at most 200 ms (55P03). Cost: DDL.
+-- Makes one empty partition: CREATE TABLE LIKE, then ATTACH, which does not stop senders and
+-- receivers. (CREATE TABLE … PARTITION OF would wait for every open reader and block all others
+-- meanwhile.) ATTACH has nothing to scan in an empty table, so no CHECK constraint is needed. It
+-- also makes the indexes.
+-- Locks: SHARE UPDATE EXCLUSIVE on the parent, waited for at most 200 ms.
+-- Cost: DDL.
+-- Errors: 55P03.
 create function mqpg._make_partition(parent text, segment_no bigint, lower_bound text, upper_bound text)
 returns void
 language plpgsql
@@ -16,4 +19,5 @@ begin
         _make_partition.parent, v_name, _make_partition.lower_bound, _make_partition.upper_bound);
 end
 $$;
-comment on function mqpg._make_partition(text, bigint, text, text) is 'Internal: make an empty partition';
+comment on function mqpg._make_partition(text, bigint, text, text) is
+    'Internal: make an empty partition';

@@ -1,5 +1,7 @@
--- Makes the partitions of one segment and its row.
--- Locks: as _make_partition(). Cost: DDL for each table of the family. Errors: 55P03.
+-- Makes the partitions of one segment, and its row in segment.
+-- Locks: SHARE UPDATE EXCLUSIVE on the parents, each waited for at most 200 ms.
+-- Cost: DDL for each table of the family.
+-- Errors: 55P03.
 create function mqpg._make_segment(family text, lower_bound text, upper_bound text, opened boolean)
 returns mqpg.segment
 language plpgsql as $$

@@ -1,7 +1,9 @@
--- Makes segments until every family has enough, or `most` are made. The migration calls it, so that a fresh
--- install works without any worker; keep() does, and an append pass may (most => 1).
--- Locks: the keeper's (skipped where another one is at it); SHARE UPDATE EXCLUSIVE on the parents, in which
--- nobody reads or writes waits; a parent that is busy is left for the next time. Cost: a few lookups, then DDL.
+-- Makes segments until every family has enough, or until `most` are made. The installation calls
+-- it, so that the queue works without any worker. keep() calls it too, and append() now and then
+-- (most => 1).
+-- Locks: the keeper's; if another keeper holds it, nothing is done. SHARE UPDATE EXCLUSIVE on the
+-- parents, which blocks no reader or writer; a parent that is in use is left for the next call.
+-- Cost: a few lookups, then DDL.
 create function mqpg._make_segments(most int default 100) returns setof mqpg.segment
 language plpgsql as $$
 declare

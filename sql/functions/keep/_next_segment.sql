@@ -1,8 +1,9 @@
--- The bounds of the segment that a family needs next, or no row where enough is made ahead:
--- log and tick: `segments_ahead` behind the one in use. cursor: only a first one (keep() makes the others by
--- age). delayed and dedup: the same number of lengths behind the current time; dedup has 12 slots a segment,
--- and a changed dedup_window moves the slot numbers, so holes are looked for.
--- Locks: none. Cost: a few index lookups.
+-- The bounds of the segment that a family needs next, or no row when enough are made ahead.
+-- log and tick: `segments_ahead` after the one in use. cursor: only the first one, because keep()
+-- makes the others by age. delayed and dedup: as many slots after the current time; dedup has 12
+-- slots per segment, and a changed dedup_window renumbers the slots, so gaps are looked for.
+-- Locks: none.
+-- Cost: a few index lookups.
 create function mqpg._next_segment(
     family text, out lower_bound text, out upper_bound text, out opened boolean
 ) returns setof record
@@ -32,7 +33,7 @@ begin
         if v_ahead > mqpg._setting('segments_ahead')::int then
             return;
         end if;
-        -- a sequence set far ahead (promotion, restore) leaves out what it jumped over
+        -- A sequence that was set far ahead (promotion, restore) needs no segments for the ids in between.
         v_end := greatest(v_end, v_at / v_length * v_length);
         lower_bound := v_end;
         upper_bound := v_end + v_length;
@@ -80,4 +81,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._next_segment(text) is 'Internal: bounds of the segment that is to be made next';
+comment on function mqpg._next_segment(text) is
+    'Internal: bounds of the segment that is to be made next';

@@ -1,5 +1,7 @@
--- Notes the next offset of every queue that has rows in a tick segment, before the segment is dropped.
--- Locks: the rows of queue_tail. Cost: reads the segment's part of consume_queue once.
+-- Notes the next offset of every queue that has rows in a tick segment, before the segment is
+-- dropped.
+-- Locks: the rows of queue_tail.
+-- Cost: reads the segment's part of consume_queue once.
 create function mqpg._note_tails(from_tick bigint, to_tick bigint) returns void
 language sql as $$
     insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, next_offset)

@@ -1,6 +1,9 @@
--- What subscriptions (or one) have not read of closed tick segments, which keeps these from being dropped: for each
--- queue (-1: the retry lane) the offsets, how many messages that is at most, and about how many bytes they take.
--- Locks: none. Cost: for each segment see _undelivered(), and _stored_bytes() for each row.
+-- What subscriptions (or one) have not read of closed tick segments, which keeps these from being
+-- dropped. For each queue (-1: the retry lane) it returns the offsets, how many messages these are
+-- at most, and about how many bytes they take.
+-- Locks: none.
+-- Cost: for each segment three index lookups for each queue of each subscription, and the sizes of
+-- up to 64 record batches for each row.
 create function mqpg._pins(subscription_id int default null) returns table (
     consumer_group text, member text, topic text, queue_id int, segment_no bigint, closed_at timestamptz,
     from_offset bigint, to_offset bigint, messages bigint, bytes bigint

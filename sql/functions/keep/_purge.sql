@@ -1,8 +1,10 @@
--- Deletes what the small tables need no more: rows of survivor that are no survivors any longer (after a tick
--- segment was dropped, for that is when offsets go), ledger rows over 30 days old whose half is decided or gone
--- (one of an undecided half is what its verdict hangs on) and parked entries likewise, and what was left out or taken
--- from the dead letters longer ago than `position_jump_keep`. At most 10000 of each.
--- Locks: the rows. Cost: reads the ledger once, and consume_queue once where survivor has rows.
+-- Deletes rows of the small tables that are no longer needed, at most 10000 of each: copied
+-- messages that need not stay readable any longer (that changes when a tick segment is dropped);
+-- ledger rows and parked entries older than 30 days whose half message is decided or gone; reports
+-- of skipped offsets, former dead letters and dropped topics older than the setting `position_jump_keep`.
+-- A ledger row of an undecided half message stays, because the verdict depends on it.
+-- Locks: the rows.
+-- Cost: reads the ledger once, and consume_queue once if messages were copied.
 create function mqpg._purge()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -22,8 +24,7 @@ begin
         end if;
     end if;
     with position_jump as (
-        delete from mqpg.position_jump j
-        where j.at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
+        delete from mqpg.position_jump j where j.at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     ),
     letter as (
         delete from mqpg.former_dead_letter f
@@ -33,8 +34,7 @@ begin
         delete from mqpg.dropped_topic t
         where t.dropped_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     )
-    select (select count(*) from position_jump) + (select count(*) from letter) + (select count(*) from topic)
-    into v_rows;
+    select (select count(*) from position_jump) + (select count(*) from letter) + (select count(*) from topic) into v_rows;
     if v_rows > 0 then
         return query select 'purged', 'position_jump', null::bigint, format('%s rows', v_rows);
     end if;

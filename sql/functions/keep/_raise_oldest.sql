@@ -1,8 +1,10 @@
--- Where readers of some queues pin an expired tick segment, nobody may need what other queues have in it: their oldest
--- offset moves to where their own slowest subscription stands, at most to the end of the segment, so that bodies
--- before it need not be kept. A group that does not read then pins what it has not read, and no more.
--- Locks: the topic's keeping (1836150838, topic_id), tried only: who is about to begin at an oldest offset holds it.
--- Cost: reads the segment's part of consume_queue, and one look at each cursor of the topics in it.
+-- Where readers of some queues pin an expired tick segment, other queues' messages in it may no
+-- longer be needed. The oldest offset of each such queue moves to the position of its own slowest
+-- subscription, at most to the end of the segment, so that older bodies can be dropped. A group
+-- that does not read therefore pins only what it has not read.
+-- Locks: the topic against keep() (1836150838, topic_id), tried only, because a caller that is
+-- about to begin at an oldest offset holds it.
+-- Cost: reads the segment's part of consume_queue, and each cursor of the topics in it once.
 create function mqpg._raise_oldest(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -20,7 +22,7 @@ begin
         group by 1, 2
     loop
         continue when not pg_try_advisory_xact_lock(1836150838, v_queue.topic_id);
-        -- a statement of its own: it sees who began before the lock was had
+        -- A statement of its own, so that it sees subscriptions that began before the lock was taken.
         insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, oldest_offset)
         select v_queue.topic_id, v_queue.queue_id, 0, f.oldest_offset
         from (
@@ -39,8 +41,9 @@ begin
     end loop;
     if v_raised > 0 then
         return query select 'freed', 'tick', (_raise_oldest.segment).segment_no,
-            format('the oldest offset of %s queues moved: nobody needs what is before', v_raised);
+            format('the oldest offset of %s queues moved, because no group needs the messages before it', v_raised);
     end if;
 end
 $$;
-comment on function mqpg._raise_oldest(mqpg.segment) is 'Internal: move oldest offsets over what nobody needs';
+comment on function mqpg._raise_oldest(mqpg.segment) is
+    'Internal: move oldest offsets past what is no longer needed';

@@ -1,19 +1,21 @@
--- Trigger on settings: slots of dedup are numbered in lengths of dedup_window, so with another window the ids that are
--- known now get their places under the new numbers; those of the old ones mean nothing any more.
--- Locks: the keeper's; ACCESS EXCLUSIVE on dedup, each waited for up to the setting lock_timeout (55P03, and nothing is
--- changed): sends with a dedup id wait for it or it for them. Cost: a row for each id of the window, and DDL.
+-- Trigger on settings. Slots of dedup are numbered in units of dedup_window, so when that setting
+-- changes, the known dedup ids are stored again under the new numbers.
+-- Locks: the keeper's; ACCESS EXCLUSIVE on dedup; each waited for up to the setting lock_timeout.
+-- Sends with a dedup id wait for it, or it waits for them.
+-- Cost: one row for each id of the window, and DDL.
+-- Errors: 55P03; then nothing is changed.
 create function mqpg._renumber_dedup() returns trigger
 language plpgsql as $$
 declare
     v_timeout text := mqpg._apply_lock_timeout();
     v_next record;
     v_old bigint;
-    v_new bigint;           -- not before its partition is there
+    v_new bigint;           -- computed only after its partition exists
 begin
     perform pg_advisory_xact_lock(1836150835, 0);
     lock table mqpg.dedup in access exclusive mode;
     v_old := mqpg._dedup_slot(old.value::interval);
-    -- what _first_sends() would find: the later slot is right where both have the id
+    -- What a send would find: where both slots have the id, the later slot is right.
     create temp table mqpg_known as
     select distinct on (d.topic_id, d.dedup_id) d.topic_id, d.dedup_id, d.message_id
     from mqpg.dedup d
@@ -35,4 +37,5 @@ begin
     return null;
 end
 $$;
-comment on function mqpg._renumber_dedup() is 'Internal: known dedup ids under the numbers of another window';
+comment on function mqpg._renumber_dedup() is
+    'Internal: renumber the known dedup ids for another window';

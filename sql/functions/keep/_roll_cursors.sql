@@ -1,7 +1,9 @@
--- Makes a new cursor slot where the newest has reached `cursor_slot_age`, carries every queue whose newest
--- state is still in an older one, and closes slots that nobody needs any more.
--- Locks: each queue's cursor lock, tried only, held till commit. Cost: one lookup for each queue of each
--- subscription, two inserts where it is carried; DDL for a new slot.
+-- Makes a new cursor slot when the newest one is older than the setting `cursor_slot_age`, copies
+-- the newest state of every queue that is still in an older slot, and closes slots that are no
+-- longer needed.
+-- Locks: each queue's cursor lock, tried only, held until commit.
+-- Cost: one lookup for each queue of each subscription, two inserts where it is copied; DDL for a
+-- new slot.
 create function mqpg._roll_cursors()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -18,7 +20,7 @@ begin
                 'cursor', v_newest.upper_bound, (v_newest.upper_bound::bigint + 1)::text, true);
             return query select 'made', 'cursor', v_newest.segment_no, 'cursor_' || v_newest.segment_no;
         exception when lock_not_available then
-            return query select 'blocked', 'cursor', v_newest.segment_no, 'cursor is busy';
+            return query select 'blocked', 'cursor', v_newest.segment_no, 'cursor is in use';
         end;
     end if;
     if not exists (
@@ -47,7 +49,7 @@ begin
     end loop;
     if v_carried > 0 or v_busy > 0 then
         return query select case when v_carried > 0 then 'carried' else 'blocked' end, 'cursor', v_newest.segment_no,
-            format('%s queues carried, %s busy', v_carried, v_busy);
+            format('%s queues carried, %s in use', v_carried, v_busy);
     end if;
     if v_busy = 0 then
         return query
@@ -57,4 +59,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._roll_cursors() is 'Internal: begin the next cursor slot by age and carry the state';
+comment on function mqpg._roll_cursors() is
+    'Internal: begin the next cursor slot by age and copy the state';

@@ -1,10 +1,13 @@
--- Notes which log segment is in use, and begins the next one where the current has reached `segment_age`: the
--- batch id sequence is set to the next segment's lower bound. Only forward, only to a segment that an earlier
--- transaction made, and only while the sequence is a million ids away from that bound, so that no draw
--- between the look and the jump can be ahead of it. An empty segment is left alone.
--- `last_value` must have been read before this transaction had an xid: whoever drew an id below it and is
--- still open then has an older xid than opened_xid, which is what _close_log() waits for.
--- Locks: the caller holds the keeper's. Cost: a few lookups.
+-- Notes which log segment is in use, and begins the next one when the current one is older than the
+-- setting `segment_age`, by setting the batch id sequence to the next segment's lower bound. It
+-- moves the sequence only forward, only to a segment that an earlier transaction made, and only
+-- while the sequence is at least a million ids away from that bound, so that no concurrent draw can
+-- be beyond it. It leaves an empty segment alone.
+-- `last_value` must have been read before this transaction had an xid. Every open transaction with
+-- a lower batch id then has an xid older than opened_xid, which the closing of the segment relies
+-- on.
+-- Locks: the caller holds the keeper's.
+-- Cost: a few lookups.
 create function mqpg._roll_log(last_value bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -34,7 +37,7 @@ begin
     if found then
         perform setval('mqpg.batch_id', v_next.lower_bound::bigint, false);
         return query select 'rolled', 'log', v_current.segment_no,
-            format('older than %s: batch ids go on in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
+            format('older than %s: batch ids continue in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
     end if;
 end
 $$;

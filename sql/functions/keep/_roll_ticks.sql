@@ -1,7 +1,8 @@
--- Begins the next tick segment where the current has reached `segment_age`, and lets half ticks follow: the
--- newest row is written again, unchanged, under the first id of the next segment. It carries the same
--- snapshot, so it means nothing to the appender but where its ids go on.
--- Locks: the appender's and the half pass's, tried only, held till commit. Cost: two lookups, two inserts.
+-- Begins the next tick segment when the current one is older than the setting `segment_age`, and
+-- moves half ticks there too. It writes the newest row again, unchanged, under the first id of the
+-- next segment. With the same snapshot, that row only tells the appender where ids continue.
+-- Locks: those of the appender and of the half ticks, tried only, held until commit.
+-- Cost: two lookups, two inserts.
 create function mqpg._roll_ticks()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -30,7 +31,7 @@ begin
             0, '{}', clock_timestamp()
         from mqpg.tick t order by t.tick_id desc limit 1;
         return query select 'rolled', 'tick', v_current.segment_no, format(
-            'older than %s: ticks go on in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
+            'older than %s: ticks continue in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
         v_current := v_next;
     end if;
     update mqpg.segment s set opened_at = clock_timestamp()
@@ -40,7 +41,7 @@ begin
         select v_current.lower_bound::bigint, h.xid, h.snapshot, h.snapshot_xmax, h.batch_seq, h.floor_id, 0,
             clock_timestamp()
         from mqpg.half_tick h order by h.half_tick_id desc limit 1;
-        return query select 'carried', 'tick', v_current.segment_no, 'half ticks go on here';
+        return query select 'carried', 'tick', v_current.segment_no, 'half ticks continue here';
     end if;
 end
 $$;

@@ -1,10 +1,13 @@
--- Messages with an id in from_id..to_id (exclusive) that must stay readable, with the reason (I11); one may
--- come several times. Ids of bodies that lie elsewhere (final payloads) count like the message's own.
--- undecided: halves, parked ones too. delayed, retry: not appended yet. committed: decided, not appended yet.
--- queued: has an offset that is not below the oldest of its queue; of a retry lane, one not done yet.
--- dead: dead letters. Only consume_queue rows of ticks after after_tick are looked at; `most` ends the look.
--- One statement, so that a message on its way from one state to the next is seen in one of them.
--- Locks: none. Cost: the segment's halves, delayed, and all of consume_queue that is left after after_tick.
+-- Messages with an id from from_id to to_id - 1 that must stay readable, with the reason (I11). One
+-- message may be returned several times. The id of a body that is stored elsewhere (a final
+-- payload) counts like the message's own.
+-- why: undecided: a half message, parked or not. delayed, retry: not appended yet. committed:
+-- decided, not appended yet. queued: its offset is not below the oldest one of its queue; in a
+-- retry lane, it is not done yet. dead: a dead letter.
+-- It reads only consume_queue rows of ticks after after_tick and stops after `most` rows. It is one
+-- statement, so that it sees a message on its way from one state to the next in one of them.
+-- Locks: none.
+-- Cost: the segment's half messages, delayed, and the rows of consume_queue after after_tick.
 create function mqpg._survivors(from_id bigint, to_id bigint, after_tick bigint, most bigint)
 returns table (message_id bigint, why text)
 language sql stable as $$
@@ -84,4 +87,5 @@ language sql stable as $$
     where s.message_id >= _survivors.from_id and s.message_id < _survivors.to_id
     limit _survivors.most
 $$;
-comment on function mqpg._survivors(bigint, bigint, bigint, bigint) is 'Internal: messages that must stay readable';
+comment on function mqpg._survivors(bigint, bigint, bigint, bigint) is
+    'Internal: messages that must stay readable';

@@ -1,11 +1,15 @@
--- One pass of the keeper: notes what is in use, begins new segments by age, makes some ahead, carries cursors, closes
--- what is complete, and drops what is past retention and needed by nobody (I11), at most one table a pass and none in
--- a pass that made or carried something. Returns what it did: action opened, rolled, made, carried, closed, dropped,
--- pinned (with what pins it), freed (oldest offsets moved), lost (by a policy: what, of whom), blocked (busy, next
--- time), purged. Nothing where another keeper is at it. Call it until it returns no row but pinned and blocked, then
--- every minute or so; pg_cron may.
--- Locks: the keeper's lock till commit; see the parts; every wait for a table is short. Cost: a few lookups where
--- there is nothing to do. Errors: MQ015.
+-- Maintains the segments: it notes which are in use, begins new ones by age, makes some ahead,
+-- copies cursors to newer slots, closes complete segments, and drops what is past retention and no
+-- longer needed (I11). One call drops at most one table, and none if it made or copied something.
+-- While another keeper is at work it does nothing.
+-- Call it until it returns no row except pinned and blocked, then about every minute. A worker does
+-- that; pg_cron may call it too.
+-- Returns: one row for each thing that it did. action: opened, rolled, made, carried, closed,
+-- dropped, pinned (detail says by what), freed (oldest offsets moved), lost (by a policy), blocked
+-- (in use, tried again next time), purged.
+-- Locks: the keeper's, until commit; each wait for a table is 200 ms at most.
+-- Cost: a few lookups when there is nothing to do.
+-- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing).
 create function mqpg.keep() returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
@@ -39,4 +43,4 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.keep() is 'One pass of the keeper: make, close and drop segments; returns what it did';
+comment on function mqpg.keep() is 'Make, close and drop segments; returns what it did';

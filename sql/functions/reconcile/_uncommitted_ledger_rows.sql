@@ -1,9 +1,11 @@
--- Ledger rows of this database whose local transaction committed longer ago than older_than and whose half no commit
--- decided: the set difference of protocol T6. state: undecided, rolled_back (the ledger is contradicted: somebody
--- settled it by hand) or absent (no such half here: a restore lost it); undecided ones come first, in the order of
--- ids. An open local transaction's row is not visible, a young one is left to its producer, and what retention dropped
--- is left out, so nothing is listed by mistake.
--- Locks: none. Cost: the ledger once, an index lookup in op_log a row, a few for each hit.
+-- Ledger rows of this database whose local transaction committed longer ago than older_than, and
+-- whose half message was never committed: the set difference of protocol T6.
+-- The column state is undecided, rolled_back (an administrator decided against the ledger) or
+-- absent (a restore lost the half message). Undecided ones come first, in the order of their ids.
+-- The list has no false positives: an open local transaction's row is not visible, a young row is
+-- still its producer's concern, and half messages that retention dropped are left out.
+-- Locks: none.
+-- Cost: the ledger once, an index lookup in op_log for each row, a few lookups for each hit.
 create function mqpg._uncommitted_ledger_rows(older_than interval, max_messages int)
 returns table (handle text, message_id bigint, topic text, key text, state text)
 language plpgsql stable as $$
@@ -32,5 +34,5 @@ begin
     limit _uncommitted_ledger_rows.max_messages;
 end
 $$;
-comment on function mqpg._uncommitted_ledger_rows(interval, int)
-    is 'Internal: committed ledger rows without a commit decision';
+comment on function mqpg._uncommitted_ledger_rows(interval, int) is
+    'Internal: committed ledger rows whose half message was not committed';

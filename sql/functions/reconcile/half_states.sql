@@ -1,14 +1,19 @@
--- What became of half messages, in argument order. state: undecided, committed, rolled_back; forgotten, where it was
--- decided so long ago that the decision is dropped; or unknown for whatever names no half message here. An undecided
--- one may be parked. Topic and key are null where the message is gone.
--- Locks: none. Cost: a few index lookups a handle. Errors: MQ001 (nulls).
+-- What became of half messages, in argument order.
+-- Arguments:
+--   handles: the handles from prepare(); none may be null.
+-- Returns: state is undecided, committed, rolled_back, forgotten (decided so long ago that the
+-- decision was dropped) or unknown (no half message of this broker); parked is true for an
+-- undecided one that waits for an administrator; topic and key are null where the message is gone.
+-- Locks: none.
+-- Cost: a few index lookups for each handle.
+-- Errors: MQ001 (a null).
 create function mqpg.half_states(handles text []) returns table (
     handle text, state text, parked boolean, message_id bigint, topic text, key text
 )
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
     if half_states.handles is null or array_position(half_states.handles, null) is not null then
-        raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
+        raise exception using errcode = 'MQ001', message = 'handles must not be null or contain null';
     end if;
     return query
     with named as materialized (
@@ -47,5 +52,5 @@ begin
     order by n.place;
 end
 $$;
-comment on function mqpg.half_states(text [])
-    is 'What became of half messages: undecided, committed, rolled_back, forgotten, unknown';
+comment on function mqpg.half_states(text []) is
+    'What became of half messages: undecided, committed, rolled_back, forgotten, unknown';

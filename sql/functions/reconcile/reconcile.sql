@@ -1,10 +1,18 @@
--- The set-difference plan for producers without check-back (protocol T6), for the ledger in this database: lists what
--- committed locally longer ago than older_than and was never committed here, looks each up, and commits it unless
--- settle is false. state: undecided, rolled_back, absent; outcome: what the commit came to, null where none was tried
--- (a decision stands, a lost half cannot be committed: these are for people to look at). Any number may run at once,
--- for a decision is made once and the outcome says by whom; one that was rolled back is repeated by the next.
--- Locks: the decisions' keys in ascending order; waits for others under way. Cost: an anti-join of the ledger and the
--- op log, a decision for each hit. Errors: MQ001.
+-- Finds local transactions that committed in the ledger of this database although their half
+-- message was never committed, and commits these half messages (protocol T6). It is the plan for
+-- producers without check-back.
+-- It may run any number of times, also concurrently, because each decision is made once. What a
+-- rolled-back call decided, the next one decides again.
+-- Arguments:
+--   older_than: leave younger ledger rows to their producer; default 1 minute.
+--   max_messages: list at most so many, 1 to 100000; default 1000.
+--   settle: true (default) commits the undecided ones; false only lists.
+-- Returns: state is undecided, rolled_back (an administrator decided against the ledger) or absent
+-- (a restore lost the half message). outcome is the result of the commit, or null where none was
+-- tried: those rows need a person to look at them.
+-- Locks: the decisions' keys in ascending order; waits for other decisions about them.
+-- Cost: an anti-join of the ledger and the op log, and one decision for each hit.
+-- Errors: MQ001 (argument).
 create function mqpg.reconcile(
     older_than interval default '1 minute', max_messages int default 1000, settle boolean default true
 ) returns table (handle text, message_id bigint, topic text, key text, state text, outcome mqpg.outcome)
@@ -13,7 +21,7 @@ begin
     perform mqpg._require_interval('older_than', reconcile.older_than, '0');
     perform mqpg._require_range('max_messages', reconcile.max_messages, 1, 100000);
     if reconcile.settle is null then
-        raise exception using errcode = 'MQ001', message = 'settle must be true or false';
+        raise exception using errcode = 'MQ001', message = 'settle must be true or false, not null';
     end if;
     for handle, message_id, topic, key, state in
         select u.* from mqpg._uncommitted_ledger_rows(reconcile.older_than, reconcile.max_messages) u
@@ -28,4 +36,4 @@ begin
 end
 $$;
 comment on function mqpg.reconcile(interval, int, boolean) is
-    'Find and commit what the ledger of this database committed and the broker never heard of';
+    'Find and commit half messages whose local transaction committed in this database''s ledger';

@@ -1,8 +1,10 @@
--- Registers the dedup id of a half message: null where it is new, else the handle of the half that had it first within
--- the dedup window, whatever has become of that half. A repeated PREPARE is absorbed by this, and one that comes after
--- the COMMIT arms nothing again.
--- Locks: the dedup id's keys; waits for a running prepare of the same id. Cost: two index inserts.
--- Errors: MQ001 (length of the id), MQ018 (the id is a message's of send()), 40001 (REPEATABLE READ callers).
+-- Registers the dedup id of a half message. Returns null when the id is new, else the handle of the
+-- half message that had it first within the dedup window, whatever became of that one. A repeated
+-- PREPARE therefore has no effect, even when it arrives after the COMMIT.
+-- Locks: the dedup id's keys; waits for a running prepare() with the same id.
+-- Cost: two index inserts.
+-- Errors: MQ001 (length of the id), MQ018 (a message of send() has the id), 40001 (REPEATABLE READ
+-- callers).
 create function mqpg._prepared_before(topic_id int, dedup_id text, message_id bigint) returns text
 language plpgsql as $$
 declare
@@ -16,9 +18,11 @@ begin
     select h.incarnation, h.nonce into v_half from mqpg._half_by_id(v_first) h where h.nonce is not null;
     if not found then
         raise exception using errcode = 'MQ018', message = format(
-            'dedup_id %L was used by message %s, which is no half message or is gone', _prepared_before.dedup_id, v_first);
+            'dedup_id %L was already used by message %s, which is not a half message or is gone',
+            _prepared_before.dedup_id, v_first);
     end if;
     return mqpg._handle(v_half.incarnation, v_first, v_half.nonce);
 end
 $$;
-comment on function mqpg._prepared_before(int, text, bigint) is 'Internal: first half with a dedup id';
+comment on function mqpg._prepared_before(int, text, bigint) is
+    'Internal: the first half message with a dedup id';

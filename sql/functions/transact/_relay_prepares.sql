@@ -1,6 +1,9 @@
--- Sends the PREPARE of halves that were just stored in a relay topic (protocol T4): a message for each, in the half's
--- queue, with its key, tag and body. The halves stay what they are, so check-back and decisions go on as ever.
--- Locks: none beyond the new rows. Cost: one row a record batch. Errors: MQ001 (headers that are no object).
+-- Sends the PREPARE of half messages that were just stored in a relay topic (protocol T4): one
+-- message for each, in the half message's queue, with its key, tag and body. The half messages
+-- themselves stay as they are, so check-backs and decisions work as in any topic.
+-- Locks: only the new rows.
+-- Cost: one row for each record batch.
+-- Errors: MQ001 (headers are not an object).
 create function mqpg._relay_prepares(batch_ids bigint []) returns void
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
@@ -25,4 +28,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._relay_prepares(bigint []) is 'Internal: send the PREPARE of a relay topic''s halves';
+comment on function mqpg._relay_prepares(bigint []) is
+    'Internal: send the PREPARE of a relay topic''s half messages';

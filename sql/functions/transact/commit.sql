@@ -1,7 +1,14 @@
--- Commits a half message (protocol T2, step 3): idempotent, the first decision stands, and the outcome says
--- which it was. A payload given here replaces the prepared one. A delayed half counts its delay from here.
--- Locks: the decision's key; waits for another decision under way. Cost: one row read, one written.
--- Errors: MQ001 (null), MQ010, 22P02 (not JSON).
+-- Commits a half message (protocol T2, step 3). It may be repeated: the first decision stands, and
+-- the outcome says which it was.
+-- Arguments:
+--   handle: the handle from prepare(); text that is not a known handle gives the outcome `unknown`.
+--   payload: replaces the prepared payload, JSON as text, json or jsonb; without it the prepared
+--       one is delivered.
+-- Returns: committed, already_committed, already_rolled_back or unknown.
+-- A half message with a delay counts the delay from the commit.
+-- Locks: the decision's key; waits for another decision about the same half message.
+-- Cost: one row read, one written.
+-- Errors: MQ001 (null), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg.commit(handle text) returns mqpg.outcome
 language sql as $$
     select mqpg._decide(commit.handle, 'c', 'producer')

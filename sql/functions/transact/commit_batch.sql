@@ -1,7 +1,13 @@
--- Commits many half messages at once; outcomes in argument order. A null element of payloads keeps the
--- prepared payload. Handles are decided each for itself: an unknown one does not stop the others.
--- Locks: the decisions' keys in ascending order; waits for others under way. Cost: one row read and one
--- written each. Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON).
+-- Commits many half messages at once. Each is decided independently, so an unknown handle does not
+-- stop the others.
+-- Arguments:
+--   handles: the handles from prepare(); none may be null.
+--   payloads: an array as long as handles that replaces the prepared payloads, JSON as text, json
+--       or jsonb; an element that is null keeps the prepared payload.
+-- Returns: one row for each handle, in argument order, with the same outcomes as commit().
+-- Locks: the decisions' keys in ascending order; waits for other decisions about them.
+-- Cost: one row read and one written for each half message.
+-- Errors: MQ001 (a null or different lengths), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg.commit_batch(handles text []) returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome from mqpg._decide_batch(commit_batch.handles, 'c', 'producer') d

@@ -1,8 +1,20 @@
--- Writes the ledger row of a local transaction in this database (protocol T2, step 2): call it first in the
--- local transaction. It fails, and with it the transaction, where a check-back came first (MQ017) or the
--- half is decided or was begun before (MQ018). The local commit waits for the disk whatever the session's
--- synchronous_commit says: a message must not outlive its business change.
--- Locks: the ledger key; waits for a check-back under way. Cost: one insert. Errors: MQ001, MQ006, MQ017, MQ018.
+-- Writes the ledger row of a local transaction in this database (protocol T2, step 2). Call it as
+-- the first statement of the local transaction. It fails, and with it the transaction, when a
+-- check-back came first or when the half message is already decided.
+-- The local commit is flushed to disk whatever the session's synchronous_commit says, because a
+-- message must not outlive its business change.
+-- Arguments:
+--   handle: the handle from prepare().
+-- Locks: the ledger key; waits for a running check-back.
+-- Cost: one insert.
+-- Errors: MQ001 (null), MQ006 (unknown handle), MQ017 (a check-back came first), MQ018 (already
+-- decided, or the local transaction was already begun).
+--
+-- Example:
+--     begin;
+--     select mqpg.local_begin('<handle>');
+--     update accounts set balance = balance - 100 where id = 7;
+--     commit;
 create function mqpg.local_begin(handle text) returns void
 language plpgsql as $$
 declare
@@ -15,7 +27,8 @@ begin
     end if;
     select h.* into v_half from mqpg._half_by_handle(local_begin.handle) h;
     if not v_half.known then
-        raise exception using errcode = 'MQ006', message = format('handle %L names no half message here', local_begin.handle);
+        raise exception using errcode = 'MQ006',
+            message = format('handle %L is unknown to this broker', local_begin.handle);
     end if;
     perform mqpg._force_sync();
     insert into mqpg.ledger (handle) values (local_begin.handle) on conflict do nothing;
@@ -23,10 +36,10 @@ begin
         select l.entry into strict v_entry from mqpg.ledger l where l.handle = local_begin.handle;
         if v_entry = 'fence' then
             raise exception using errcode = 'MQ017',
-                message = format('a check-back came first: half message %s is rolled back', v_half.message_id);
+                message = format('half message %s was rolled back, because a check-back came first', v_half.message_id);
         end if;
         raise exception using errcode = 'MQ018',
-            message = format('the local transaction of half message %s was begun before', v_half.message_id);
+            message = format('the local transaction of half message %s was already begun', v_half.message_id);
     end if;
     select o.op into v_decision from mqpg.op_log o where o.message_id = v_half.message_id and o.stage = 0;
     if found then
@@ -36,4 +49,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.local_begin(text) is 'Ledger row in this database: first statement of the local transaction';
+comment on function mqpg.local_begin(text) is
+    'Ledger row in this database: the first statement of a local transaction';

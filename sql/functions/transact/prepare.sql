@@ -1,9 +1,28 @@
--- Stores a half message, invisible until commit(), and returns its handle (protocol T2, step 1). Call it in
--- a transaction of its own and commit that before the local transaction begins. The commit waits for the
--- disk whatever the session's synchronous_commit says. A dedup_id makes it repeatable: one seen within the window
--- stores nothing and returns the first half's handle. In a relay topic its PREPARE goes to the consumers (protocol T4).
--- Locks: none beyond the new row (with a dedup id: waits for a running prepare of the same id).
--- Cost: one row of the commit log. Errors: MQ001, MQ003, MQ004, MQ010, MQ018 (the dedup id is a send's).
+-- Stores a half message, which stays invisible until commit() (protocol T2, step 1). Call it in a
+-- transaction of its own, and commit that before the local transaction begins. That commit is
+-- flushed to disk whatever the session's synchronous_commit says.
+-- In a relay topic a message with the PREPARE also goes to the consumers (protocol T4).
+-- Arguments:
+--   topic: name of the topic.
+--   payload: the body, JSON as text, json or jsonb; at most the topic's max_payload bytes.
+--   producer_group: name of the group that says how the half message is checked back.
+--   key, tag, headers: as in send(); default null.
+--   check_after: how long after now the half message is checked back while it is undecided, at
+--       least 10 ms and at most the topic's retention; null (default): the group's check_after.
+--   delay: how long after the commit the message becomes visible, at most the topic's retention;
+--       null (default): at once.
+--   dedup_id: an id seen before within the setting dedup_window stores nothing and returns the
+--       first half message's handle; default null.
+-- Returns: the handle, opaque text. It is a secret.
+-- Locks: only the new row. With a dedup_id it waits for a running prepare() with the same id.
+-- Cost: one row of the commit log.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ004 (unknown group), MQ010 (payload too
+-- large), MQ018 (a message of send() has the dedup_id), 22P02 (not JSON).
+--
+-- Example:
+--     select mqpg.prepare('orders', '{"id": 7}', 'shop', key => '7');    -- commit, then:
+--     -- the local transaction, which records the handle; when it is committed:
+--     select mqpg.commit('<handle>');
 create function mqpg.prepare(
     topic text, payload text, producer_group text, key text default null, tag text default null,
     headers jsonb default null, check_after interval default null, delay interval default null,
@@ -43,10 +62,10 @@ begin
         perform mqpg._require_half_times(
             mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
     end if;
-    if current_setting('synchronous_commit') in ('off', 'local') then    -- a call saved, as nearly always
+    if current_setting('synchronous_commit') in ('off', 'local') then    -- this rarely holds, and saves a call
         perform mqpg._force_sync();
     end if;
-    v_xid := pg_current_xact_id();    -- before the batch id is drawn
+    v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
     if prepare.dedup_id is not null then
         v_first := mqpg._prepared_before(v_to.topic_id, prepare.dedup_id, v_batch * 1024);
@@ -75,8 +94,8 @@ begin
     return mqpg._handle(v_to.broker_id, v_to.incarnation, v_batch * 1024, v_nonce);
 end
 $$;
-comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text)
-    is 'Store a half message, invisible until commit(); returns its handle';
+comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text) is
+    'Store a half message, invisible until commit(); returns its handle';
 
 create function mqpg.prepare(
     topic text, payload json, producer_group text, key text default null, tag text default null,
@@ -87,8 +106,8 @@ language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
         prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval, text)
-    is 'Store a half message, invisible until commit(); returns its handle';
+comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval, text) is
+    'Store a half message, invisible until commit(); returns its handle';
 
 create function mqpg.prepare(
     topic text, payload jsonb, producer_group text, key text default null, tag text default null,
@@ -99,5 +118,5 @@ language sql as $$
     select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
         prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
-comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval, text)
-    is 'Store a half message, invisible until commit(); returns its handle';
+comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval, text) is
+    'Store a half message, invisible until commit(); returns its handle';

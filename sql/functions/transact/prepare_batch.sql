@@ -1,6 +1,17 @@
--- Stores many half messages of one topic; returns their handles in argument order. Each is decided for
--- itself. As prepare() otherwise.
--- Locks: none beyond the new rows. Cost: as send_batch. Errors: MQ001, MQ003, MQ004, MQ010.
+-- Stores many half messages of one topic. Each is decided independently.
+-- Arguments:
+--   topic: name of the topic.
+--   payloads: the bodies, JSON as text, json or jsonb; none may be null. An empty array returns
+--       nothing.
+--   producer_group: name of the group that says how the half messages are checked back.
+--   keys, tags, headers: null (default), or arrays as long as payloads; an element may be null.
+--   check_after, delay: as in prepare(), for all of them; default null.
+-- Returns: the handles, in argument order.
+-- Locks: only the new rows.
+-- Cost: one row of the commit log for up to 1024 messages or about 256 KiB; with keys, one row for
+-- each queue.
+-- Errors: MQ001 (argument), MQ003 (unknown topic), MQ004 (unknown group), MQ010 (payload too
+-- large), 22P02 (not JSON).
 create function mqpg.prepare_batch(
     topic text, payloads text [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null
@@ -37,8 +48,8 @@ begin
     order by u.o;
 end
 $$;
-comment on function mqpg.prepare_batch(text, text [], text, text [], text [], jsonb [], interval, interval)
-    is 'Store many half messages; returns their handles in argument order';
+comment on function mqpg.prepare_batch(text, text [], text, text [], text [], jsonb [], interval, interval) is
+    'Store many half messages; returns their handles in argument order';
 
 create function mqpg.prepare_batch(
     topic text, payloads json [], producer_group text, keys text [] default null, tags text [] default null,
@@ -48,8 +59,8 @@ language sql as $$
     select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
 $$;
-comment on function mqpg.prepare_batch(text, json [], text, text [], text [], jsonb [], interval, interval)
-    is 'Store many half messages; returns their handles in argument order';
+comment on function mqpg.prepare_batch(text, json [], text, text [], text [], jsonb [], interval, interval) is
+    'Store many half messages; returns their handles in argument order';
 
 create function mqpg.prepare_batch(
     topic text, payloads jsonb [], producer_group text, keys text [] default null, tags text [] default null,
@@ -59,5 +70,5 @@ language sql as $$
     select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
 $$;
-comment on function mqpg.prepare_batch(text, jsonb [], text, text [], text [], jsonb [], interval, interval)
-    is 'Store many half messages; returns their handles in argument order';
+comment on function mqpg.prepare_batch(text, jsonb [], text, text [], text [], jsonb [], interval, interval) is
+    'Store many half messages; returns their handles in argument order';

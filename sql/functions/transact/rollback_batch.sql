@@ -1,8 +1,14 @@
--- Rolls many half messages back at once; outcomes in argument order.
--- Locks: the decisions' keys in ascending order; waits for others under way. Cost: one row read and one
--- written each. Errors: MQ001 (nulls).
+-- Rolls many half messages back at once. Each is decided independently, so an unknown handle does
+-- not stop the others.
+-- Arguments:
+--   handles: the handles from prepare(); none may be null.
+-- Returns: one row for each handle, in argument order, with the same outcomes as rollback().
+-- Locks: the decisions' keys in ascending order; waits for other decisions about them.
+-- Cost: one row read and one written for each half message.
+-- Errors: MQ001 (a null).
 create function mqpg.rollback_batch(handles text []) returns table (handle text, outcome mqpg.outcome)
 language sql as $$
     select d.handle, d.outcome from mqpg._decide_batch(rollback_batch.handles, 'b', 'producer') d
 $$;
-comment on function mqpg.rollback_batch(text []) is 'Roll many half messages back; outcomes in argument order';
+comment on function mqpg.rollback_batch(text []) is
+    'Roll many half messages back; outcomes in argument order';

@@ -1,0 +1,105 @@
+"""tools/results.py: the runs in benchmarks/results, and the tables that it makes of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RUN = {
+    "kind": "demo",
+    "date": "2026-01-02T03:04Z",
+    "command": "mqpg demo --json",
+    "seed": 7,
+    "machine": "2 cores",
+    "conditions": "",
+    "ok": True,
+    "figures": {"flights": 27004, "kills": {"producer": 3}, "sums_match": True},
+    "notes": "",
+}
+
+
+@pytest.fixture
+def tool() -> Any:
+    spec = spec_from_file_location("results", ROOT / "tools" / "results.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def stored(folder: Path, **changed: Any) -> Path:
+    """A folder of results with one run."""
+    results = folder / "benchmarks" / "results"
+    results.mkdir(parents=True)
+    (results / "one.json").write_text(json.dumps(RUN | changed))
+    return results
+
+
+def test_tables_are_up_to_date(tool: Any) -> None:
+    assert tool.main(["--check"]) == 0
+
+
+def test_a_run_is_a_line(tool: Any, tmp_path: Path) -> None:
+    *_, line = tool.run_table(tool.load(stored(tmp_path)))
+    assert line == (
+        "| [2026-01-02 03:04](../benchmarks/results/one.json) | demo | `mqpg demo --json`, seed 7 | 2 cores"
+        " | flights 27,004; kills: producer 3; sums match: yes |"
+    )
+
+
+def test_a_run_that_failed_says_so(tool: Any, tmp_path: Path) -> None:
+    *_, line = tool.run_table(tool.load(stored(tmp_path, ok=False)))
+    assert "| **not as it should be.** flights" in line
+
+
+@pytest.mark.parametrize(
+    ("changed", "mention"),
+    [
+        ({"kind": "race"}, "kind must be one of"),
+        ({"date": "yesterday"}, "date must look like"),
+        ({"ok": 1}, "ok has the wrong type"),
+        ({"more": 1}, "the keys"),
+    ],
+)
+def test_a_wrong_file_is_named(tool: Any, tmp_path: Path, changed: dict[str, Any], mention: str) -> None:
+    with pytest.raises(ValueError, match=rf"one\.json: .*{mention}"):
+        tool.load(stored(tmp_path, **changed))
+
+
+def test_check_notices_a_changed_table(
+    tool: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "docs" / "benchmarks.md"
+    page.parent.mkdir()
+    page.write_text(tool.PAGE.read_text().replace("| not reached |", "| reached |", 1))
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
+    monkeypatch.setattr(tool, "PAGE", page)
+    assert tool.main(["--check"]) == 1
+    assert "run tools/results.py" in capsys.readouterr().err
+    assert tool.main([]) == 0
+    assert tool.main(["--check"]) == 0
+
+
+def test_add_keeps_what_a_command_printed(
+    tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "page.md").write_text(tool.PAGE.read_text())
+    results = tmp_path / "benchmarks" / "results"
+    results.mkdir(parents=True)
+    for path in tool.RESULTS.glob("*.json"):
+        (results / path.name).write_text(path.read_text())
+    monkeypatch.setattr(tool, "RESULTS", results)
+    monkeypatch.setattr(tool, "PAGE", tmp_path / "page.md")
+    monkeypatch.setattr(tool.load, "__defaults__", (results,))
+    monkeypatch.setattr("sys.stdin", io.StringIO('{"seed": 5, "flights": 12, "audit": {"long": 1}}'))
+    assert tool.main(["--add", "demo", "--command", "mqpg demo"]) == 0
+    run = json.loads(Path(capsys.readouterr().out.strip()).read_text())
+    assert (run["kind"], run["command"], run["seed"], run["figures"]) == ("demo", "mqpg demo", 5, {"flights": 12})
+    assert "`mqpg demo`, seed 5 |" in (tmp_path / "page.md").read_text()

@@ -1,0 +1,233 @@
+"""Runs as they were seen: one JSON file each in benchmarks/results, and the tables of docs/benchmarks.md.
+
+    python tools/results.py                    write the tables
+    python tools/results.py --check            exit 1 where a file is wrong or a table is not up to date
+    mqpg demo --json | python tools/results.py --add demo --command "mqpg demo --json"
+
+A file has the keys of RUN. `figures` is what the command reported: names and numbers, which may be nested. Of a
+benchmark it is the object that `mqpg bench --json` prints. `ok` says whether the run ended as it should.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+__all__ = ["bench_tables", "load", "main", "run_table"]
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE = ROOT / "docs" / "benchmarks.md"
+
+KINDS = ("bench", "ci", "demo", "histories", "idle", "soak", "tests")
+RUN: dict[str, type | tuple[type, ...]] = {
+    "kind": str,  # one of KINDS
+    "date": str,  # UTC, ISO 8601 to the minute, or only the day
+    "command": str,  # empty where it was not recorded
+    "seed": (int, type(None)),
+    "machine": str,
+    "conditions": str,  # what else was going on; may be empty
+    "ok": bool,
+    "figures": dict,
+    "notes": str,  # what the figures do not say; may be empty
+}
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\dZ)?")
+_SIDES = ("mqpg", "pgmq", "bare")
+_DROPPED = ("audit", "kept", "runs")  # of --add: reports that are longer than what they say
+
+
+def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
+    """All runs, newest first, each with its file name; ValueError names the file that is wrong."""
+    runs = []
+    for path in sorted(folder.glob("*.json")):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        if problem := _problem(run):
+            raise ValueError(f"{path.relative_to(folder.parent.parent)}: {problem}")
+        runs.append(run | {"file": path.name})
+    return sorted(runs, key=lambda run: (run["date"], run["kind"]), reverse=True)
+
+
+def run_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The one table of all runs, a line each."""
+    yield from _table(
+        ("when (UTC)", "kind", "command", "machine", "result"),
+        (
+            (
+                f"[{run['date'].replace('T', ' ').rstrip('Z')}](../benchmarks/results/{run['file']})",
+                run["kind"],
+                (f"`{run['command']}`" if run["command"] else "–")
+                + (f", seed {run['seed']}" if run["seed"] is not None else ""),
+                ", ".join(filter(None, (run["machine"], run["conditions"]))),
+                ("" if run["ok"] else "**not as it should be.** ")
+                + "; ".join(filter(None, (_words(run), run["notes"]))),
+            )
+            for run in runs
+        ),
+    )
+
+
+def bench_tables(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Cells, targets and machine of the newest complete benchmark, by the name of the place on the page."""
+    run = next(run for run in runs if run["kind"] == "bench" and "machine" in run["figures"])
+    figures = run["figures"]
+    return {
+        "bench": list(
+            _table(
+                ("cell", *_SIDES, "mqpg / pgmq", "mqpg / bare"),
+                (
+                    (cell["title"], *map(_side(cell), _SIDES), *map(_ratio(cell), _SIDES[1:]))
+                    for cell in figures["cells"]
+                ),
+            )
+        ),
+        "targets": list(
+            _table(
+                ("target", "at least", "measured", "verdict"),
+                (
+                    (one["target"], f"{one['at_least']:g}", _number(one["measured"]), one["verdict"])
+                    for one in figures["targets"]
+                ),
+            )
+        ),
+        "machine": list(_table(("", ""), figures["machine"].items())),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Write the tables, or check or add; the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a table is not up to date")
+    parser.add_argument("--add", choices=KINDS, help="write a new file from the JSON on standard input first")
+    parser.add_argument("--command", default="", help="of --add: the command that was run")
+    parser.add_argument("--conditions", default="", help="of --add: what else was going on")
+    parser.add_argument("--notes", default="", help="of --add: what the figures do not say")
+    parser.add_argument("--failed", action="store_true", help="of --add: the run did not end as it should")
+    options = parser.parse_args(arguments)
+    if options.add:
+        print(_add(options, json.load(sys.stdin)))
+    try:
+        runs = load()
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    before = PAGE.read_text(encoding="utf-8")
+    after = before
+    for name, lines in ({"runs": list(run_table(runs))} | bench_tables(runs)).items():
+        after = _replace(after, name, "\n".join(lines))
+    if options.check:
+        if after != before:
+            print(
+                f"{PAGE.relative_to(ROOT)} is not what benchmarks/results gives: run tools/results.py", file=sys.stderr
+            )
+        return int(after != before)
+    if after != before:
+        PAGE.write_text(after, encoding="utf-8")
+    return 0
+
+
+def _problem(run: Any) -> str | None:
+    if not isinstance(run, dict) or set(run) != set(RUN):
+        return f"must be an object with the keys {', '.join(RUN)}"
+    for key, kind in RUN.items():
+        if not isinstance(run[key], kind):
+            return f"{key} has the wrong type"
+    if run["kind"] not in KINDS:
+        return f"kind must be one of {', '.join(KINDS)}"
+    if not _DATE.fullmatch(run["date"]):
+        return "date must look like 2026-11-21T19:36Z or 2026-11-21"
+    return None
+
+
+def _add(options: argparse.Namespace, figures: dict[str, Any]) -> Path:
+    now = datetime.now(UTC)
+    run = {
+        "kind": options.add,
+        "date": f"{now:%Y-%m-%dT%H:%MZ}",
+        "command": options.command,
+        "seed": figures.pop("seed", None),
+        "machine": f"{os.cpu_count()} cores",
+        "conditions": options.conditions,
+        "ok": not options.failed,
+        "figures": {name: value for name, value in figures.items() if name not in _DROPPED},
+        "notes": options.notes,
+    }
+    path = RESULTS / f"{now:%Y-%m-%dT%H%MZ}-{options.add}.json"
+    path.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def _command(run: Mapping[str, Any]) -> str:
+    command = f"`{run['command']}`" if run["command"] else "–"
+    return command if run["seed"] is None else f"{command}, seed {run['seed']}"
+
+
+def _words(run: Mapping[str, Any]) -> str:
+    figures = dict(run["figures"])
+    targets = figures.get("targets")
+    if isinstance(targets, list):
+        reached = sum(one["verdict"] == "reached" for one in targets)
+        figures["targets"] = f"{reached} of {len(targets)} reached"
+        figures.pop("machine", None)
+    return _listed(figures)
+
+
+def _listed(figures: Mapping[str, Any]) -> str:
+    parts = []
+    for name, value in figures.items():
+        what = name.replace("_", " ")
+        if name == "seed":
+            value = str(value)
+        if isinstance(value, dict):
+            parts.append(f"{what}: {_listed(value) or 'none'}")
+        elif isinstance(value, bool):
+            parts.append(f"{what}: {'yes' if value else 'no'}")
+        elif isinstance(value, int | float):
+            parts.append(f"{what} {value:,}")
+        elif isinstance(value, str):
+            parts.append(f"{what}: {value}")
+    nested = any(isinstance(value, dict) for value in figures.values())
+    return ("; " if nested else ", ").join(parts)
+
+
+def _side(cell: Mapping[str, Any]) -> Any:
+    def figure(side: str) -> str:
+        found = cell["sides"].get(side)
+        if found is None:
+            return "–"
+        return f"{found['median']:,} ±{found['spread']:.0%}" + ("" if found["drained"] else " (not drained)")
+
+    return figure
+
+
+def _ratio(cell: Mapping[str, Any]) -> Any:
+    return lambda base: _number(cell["ratios"].get(f"mqpg/{base}"))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}"
+
+
+def _table(head: Sequence[str], lines: Any) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    for line in lines:
+        yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |"
+
+
+def _replace(text: str, name: str, content: str) -> str:
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    head, marker, rest = text.partition(begin)
+    if not marker or end not in rest:
+        raise SystemExit(f"{PAGE}: no place for {name}: it needs {begin.strip()} and {end}")
+    return f"{head}{begin}{content}\n{end}{rest.partition(end)[2]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
