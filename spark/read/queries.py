@@ -58,7 +58,8 @@ _JUMPED_OVER = (
 _NOT_TO_APPLY = (
     "(select d.subscription_id, d.message_id, max(d.attempts) as attempts from ("
     "select l.subscription_id, l.message_id, l.attempts from mqpg.dead_letter l "
-    "union all select f.subscription_id, f.message_id, f.attempts from mqpg.former_dead_letter f where f.fate = 'discarded' "
+    "union all select f.subscription_id, f.message_id, f.attempts from mqpg.former_dead_letter f "
+    "where f.fate = 'discarded' "
     f"union all select j.subscription_id, j.message_id, 0 from {_JUMPED_OVER} j where not j.back "
     "union all select u.subscription_id, u.message_id, 0 from mqpg._unmatched_messages() u) d group by 1, 2)"
 )
