@@ -42,7 +42,7 @@ def derive(inputs: Inputs, to: Stage) -> Frames:
     """All frames from what was read."""
     raw = {name: to.narrow(frame) for name, frame in inputs.frames.items()}
     topics, queue_rows, dropped = raw["topic"], raw["consume_queue"], inputs.dropped
-    bodies = to.narrow(raw["commit_log"].unionByName(raw["held"]))
+    bodies = to.narrow(raw["commit_log"].unionByName(raw["survivor"]))
     known = to.keep("known", messages.messages(bodies, raw["op_log"], raw["delayed"]))
     offsets = messages.entries(queue_rows).join(topics, "topic_id")
     journal = messages.applied_messages(raw["applied"], topics)

@@ -114,13 +114,13 @@ def _compare(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[_
         frames = {
             source.name: reader.read(broker, source)
             for source in queries.broker_sources(None)
-            if source.name in ("commit_log", "held", "op_log", "topic")
+            if source.name in ("commit_log", "survivor", "op_log", "topic")
         }
         dropped = [(row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)]
         reader.seal()
         missing = unsettled(
             reader.union(ledgers, schemas.PROMISES),
-            frames["commit_log"].unionByName(frames["held"]),
+            frames["commit_log"].unionByName(frames["survivor"]),
             frames["op_log"],
             dropped,
         )

@@ -58,7 +58,7 @@ ANOMALY = _parse(
     "evidence string"
 )
 
-# commit_log and held: one row a record batch. settled: its transaction is visible to the newest tick;
+# commit_log and survivor: one row a record batch. settled: its transaction is visible to the newest tick;
 # forgotten: visible to the oldest tick that is left, so that its place in the queues may be dropped by now;
 # decision_gone: a half whose decision, made long ago, is dropped.
 BODIES = _parse(

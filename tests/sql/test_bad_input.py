@@ -294,7 +294,7 @@ COUNTED = (
     "check_log",
     "dedup",
     "ledger",
-    "held",
+    "survivor",
     "dead_letter",
 )
 

@@ -353,7 +353,19 @@ def test_other_subscriptions_pay_nothing(mq: Session) -> None:
         assert len(mq.drain("one")) == 10
         called = {r[0] for r in mq.rows("select funcname from pg_stat_xact_user_functions")}
     assert "_claim" in called
-    assert called & {"_next_matches", "_matching_offsets", "_matches_filter", "_matching_runs", "_member", "_claim_by_key", "_next_claim"} == set()
+    assert (
+        called
+        & {
+            "_next_matches",
+            "_matching_offsets",
+            "_matches_filter",
+            "_matching_runs",
+            "_member",
+            "_claim_by_key",
+            "_next_claim",
+        }
+        == set()
+    )
 
 
 def test_what_is_not_chosen_does_not_expire_into_the_dead_letters(mq: Session) -> None:

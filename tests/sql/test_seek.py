@@ -27,7 +27,7 @@ def next_payload(mq: Session, topic: str = "one", **named: object) -> Any:
 
 
 def jumps(mq: Session) -> list[tuple[Any, ...]]:
-    sql = "select queue_id, from_offset, to_offset, why, back from mqpg.jump order by jump_id"
+    sql = "select queue_id, from_offset, to_offset, why, back from mqpg.position_jump order by jump_id"
     return [tuple(row) for row in mq.rows(sql)]
 
 

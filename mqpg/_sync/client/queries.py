@@ -53,7 +53,7 @@ _WANTED = statement("""
     where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text) and s.member = ''
         and (c.offsets is null or o.queue_offset = any(c.offsets))
         and not exists (
-            select from mqpg.jump j
+            select from mqpg.position_jump j
             where j.subscription_id = s.subscription_id and j.queue_id = cast(%(queue_id)s as int) and not j.back
                 and o.queue_offset >= j.from_offset and o.queue_offset < j.to_offset)
     order by 1

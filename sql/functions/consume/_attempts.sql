@@ -1,8 +1,9 @@
--- The attempts of a message at one subscription since it was redriven last (or first delivered), in order, as dead
--- letters keep them: when it was delivered and to whom, from the cursor's history as far as that goes back; when and
--- why it failed, from the retries; `reason` and `consumer` are those of the last one. An attempt without failed_at is
--- one whose lease ran out.
--- Locks: none. Cost: a few index lookups an attempt; none to speak of where there was one only.
+-- The attempts of a message at one subscription since it was last redriven (or first delivered), in
+-- order, as a dead letter keeps them. The cursor's history says when it was delivered and to which
+-- consumer, as far as that history reaches back. The retries say when and why an attempt failed.
+-- `reason` and `consumer` belong to the last attempt. An attempt without failed_at is one whose
+-- lease ran out.
+-- Locks: none. Cost: a few index lookups for each attempt; negligible for a single attempt.
 create function mqpg._attempts(subscription_id int, message_id bigint, attempts int, reason text, consumer text)
 returns jsonb
 language plpgsql as $$

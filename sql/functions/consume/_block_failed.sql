@@ -1,9 +1,13 @@
--- A nack under block_key or block_queue: a failed message stays at its place until its back-off is over, and what must
--- not overtake it is given back with it, its attempt not counted: all that is behind it in the delivery (block_queue),
--- or what has its key there (block_key). So only the first failed message of the queue, or of a key, counts an attempt.
--- One whose attempts are used up becomes a dead letter and holds nothing back.
--- Returns what is left of the claim, null where nothing is, what waits, and the offsets whose attempt counted.
--- Locks: none. Cost: a look at each run of the delivery; block_key: and at its keys. One row a dead letter.
+-- A nack with on_failure block_key or block_queue. A failed message stays at its place until its
+-- back-off ends. Messages that must not overtake it are returned with it, and their attempt does
+-- not count: with block_queue all later messages of the delivery, with block_key the later ones
+-- with its key. So an attempt counts only for the first failed message of the queue, or of a key. A
+-- message whose attempts are used up becomes a dead letter and blocks nothing.
+-- Returns what remains of the claim (null: nothing), the claims that wait, and the offsets whose
+-- attempt counts.
+-- Locks: none.
+-- Cost: a look at each run of the delivery, with block_key also at its keys; one row for each dead
+-- letter.
 create function mqpg._block_failed(
     subscription mqpg.subscription, last_version mqpg.cursor, claim mqpg.claim, message_ids bigint [], reason text,
     delay interval, out left_over mqpg.claim, out waiting mqpg.claim [],
@@ -48,5 +52,5 @@ begin
     waiting := mqpg._pack_claims((_block_failed.last_version).version, v_offsets, v_deliveries, v_keys, v_untils);
 end
 $$;
-comment on function mqpg._block_failed(mqpg.subscription, mqpg.cursor, mqpg.claim, bigint [], text, interval)
-    is 'Internal: keep failed messages at their place';
+comment on function mqpg._block_failed(mqpg.subscription, mqpg.cursor, mqpg.claim, bigint [], text, interval) is
+    'Internal: keep failed messages at their place';

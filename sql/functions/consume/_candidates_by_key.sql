@@ -1,8 +1,10 @@
--- What a queue of a block_key subscription has before it, in offset order: the messages of its free claims, and fresh
--- ones from `claimed` to `upto`; with the deliveries each had, and whether it is blocked: it waits for its back-off, or
--- a message of its key before it does; `until` is when that one is due.
--- Locks: none. Cost: reads the fresh range, and the keys of claims that were given back or ran out; what waits has its
--- key in the claim.
+-- The messages that a block_key subscription can deliver next from a queue, in the order of their
+-- offsets: those of its free claims, and fresh ones from `claimed` to `upto`. For each it says how
+-- often it was delivered and whether it is blocked, that is, it waits for its back-off, or an
+-- earlier message with its key does. `until` is when that back-off ends.
+-- Locks: none.
+-- Cost: reads the fresh range, and the keys of claims that were returned or ran out. A claim that
+-- waits has its key with it.
 create function mqpg._candidates_by_key(subscription mqpg.subscription, last_version mqpg.cursor, upto bigint)
 returns table (queue_offset bigint, deliveries int, key text, fresh boolean, blocked boolean, until timestamptz)
 language plpgsql volatile as $$
@@ -52,5 +54,5 @@ begin
     order by k.queue_offset;
 end
 $$;
-comment on function mqpg._candidates_by_key(mqpg.subscription, mqpg.cursor, bigint)
-    is 'Internal: what a queue has before it, and which of it is blocked by key';
+comment on function mqpg._candidates_by_key(mqpg.subscription, mqpg.cursor, bigint) is
+    'Internal: messages that a queue can deliver next, and which of them its keys block';

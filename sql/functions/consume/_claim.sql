@@ -1,9 +1,11 @@
--- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
--- was never handed out, less what the subscription's filter does not choose. Messages whose attempts are used up
--- become dead letters on the way; the last attempt of a message is delivered alone. Null when nothing is to be had.
--- `tail` is the queue's next offset as the caller saw it a moment ago, if it did.
--- Locks: none (the caller holds the queue's). Cost: one cursor version; where attempts matter a look at
--- the range's runs; with a filter _next_matches.
+-- Claims the next range of a queue and writes the cursor. A range that was returned or whose lease
+-- ran out comes first, then fresh messages without those that the subscription's filter does not
+-- match. Messages whose attempts are used up become dead letters, and the last attempt of a message
+-- is delivered alone. Returns null if there is nothing to deliver. `tail` is the queue's next
+-- offset as the caller has just seen it; null: it is looked up.
+-- Locks: none; the caller holds the queue's cursor lock.
+-- Cost: one cursor version; where attempts count, a look at the runs of the range; with a filter
+-- see _next_matches().
 create function mqpg._claim(
     subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text,
     tail bigint default null
@@ -111,5 +113,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint)
-    is 'Internal: hand out the next range of a queue';
+comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint) is
+    'Internal: claim the next range of a queue';

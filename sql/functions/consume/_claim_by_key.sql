@@ -1,8 +1,10 @@
--- As _claim, for a queue of a block_key subscription that has claims: messages whose key has a failed one before them
--- stay back, in order, and all others go on. One claim has messages of one attempt count; a message that cannot be in
--- it holds back what follows of its key. When about 4096 messages are held back in a queue nothing fresh is handed
--- out until a key is free again.
--- Locks: none (the caller holds the queue's). Cost: one cursor version, and what _candidates_by_key reads.
+-- _claim() for a queue of a block_key subscription that has claims. A message waits if an earlier
+-- one with its key has failed, and all others are delivered. All messages of a claim have the same
+-- count of attempts, and a message that does not fit into it makes the later ones with its key
+-- wait. If about 4096 messages of a queue wait, no fresh one is delivered until a key is free
+-- again.
+-- Locks: none; the caller holds the queue's cursor lock.
+-- Cost: one cursor version, and what _candidates_by_key() reads.
 create function mqpg._claim_by_key(
     subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
 ) returns mqpg.claim
@@ -91,5 +93,5 @@ begin
     return null;
 end
 $$;
-comment on function mqpg._claim_by_key(mqpg.subscription, mqpg.cursor, int, interval, text)
-    is 'Internal: hand out the next messages of a queue whose keys are not blocked';
+comment on function mqpg._claim_by_key(mqpg.subscription, mqpg.cursor, int, interval, text) is
+    'Internal: claim the next messages of a queue whose keys are not blocked';

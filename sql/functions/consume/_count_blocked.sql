@@ -1,4 +1,4 @@
--- How many messages wait in a queue behind, or as, a failed one.
+-- How many messages of a queue wait for the back-off of a failed message, or are one.
 -- Locks: none. Cost: linear in the claims.
 create function mqpg._count_blocked(claims mqpg.claim []) returns bigint
 language sql immutable as $$
@@ -6,4 +6,5 @@ language sql immutable as $$
     from unnest(_count_blocked.claims) as c
     where c.epoch < 0 and c.lease_until > '-infinity'
 $$;
-comment on function mqpg._count_blocked(mqpg.claim []) is 'Internal: number of messages held back';
+comment on function mqpg._count_blocked(mqpg.claim []) is
+    'Internal: number of messages that a failed one blocks';

@@ -1,5 +1,5 @@
--- As _deliveries, and where a segment is gone the survivors in held are read.
--- Locks: none. Cost: one index lookup and one detoasting a run, and a look into held.
+-- _deliveries() that also reads the table survivor where a segment is dropped.
+-- Locks: none. Cost: one index lookup and one detoasting for each run, and a look into survivor.
 create function mqpg._deliveries_with_survivors(
     topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
     bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
@@ -24,7 +24,7 @@ language sql stable as $$
             and b.batch_id between _deliveries_with_survivors.lowest and _deliveries_with_survivors.highest
         union all
         select h.key, h.tag, h.headers, h.payload, h.born_at, h.message_id - run.body + 1
-        from mqpg.held h
+        from mqpg.survivor h
         where h.message_id >= run.body and h.message_id < run.body + run.n
             and not exists (
                 select from mqpg.commit_log b
@@ -39,4 +39,5 @@ language sql stable as $$
 $$;
 comment on function mqpg._deliveries_with_survivors(
     text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is 'Internal: messages of runs, those of dropped segments out of held';
+) is
+    'Internal: messages of runs, including those of dropped segments';

@@ -1,8 +1,10 @@
--- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the
--- topic's message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has
--- their offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
--- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else
--- see _offset_at_time(), one cursor version, and one row a dead letter.
+-- Skips the fresh messages of a queue that became visible longer ago than the topic's message_ttl.
+-- They count as consumed or, with on_expired 'dead_letter', become dead letters. The table
+-- position_jump has their offsets. A message that was delivered once does not expire. Returns the
+-- cursor as it is afterwards.
+-- Locks: none; the caller holds the queue's cursor lock.
+-- Cost: two index lookups if the next message has not expired; else see _offset_at_time(), one
+-- cursor version, and one row for each dead letter.
 create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
 returns mqpg.cursor
 language plpgsql as $$
@@ -41,4 +43,5 @@ begin
     return mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
 end
 $$;
-comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is 'Internal: pass over what expired';
+comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is
+    'Internal: skip the messages of a queue that expired';

@@ -1,6 +1,8 @@
--- Keeps the subscription of a receipt from ending before the transaction does, for who writes what goes with it.
--- Locks: its row, FOR KEY SHARE, waiting up to the setting lock_timeout. Cost: one row.
--- Errors: MQ007 (it ended meanwhile), 55P03, 40001.
+-- Lets the subscription of a receipt not end before the transaction does, so that the caller can
+-- write rows that belong to it.
+-- Locks: its row, FOR KEY SHARE, waiting up to the setting lock_timeout.
+-- Cost: one row.
+-- Errors: MQ007 (it has ended), 55P03, 40001.
 create function mqpg._lock_subscription_of_receipt(receipt text, subscription_id int) returns void
 language plpgsql as $$
 declare
@@ -15,5 +17,5 @@ begin
     perform set_config('lock_timeout', v_timeout, true);
 end
 $$;
-comment on function mqpg._lock_subscription_of_receipt(text, int)
-    is 'Internal: let a receipt''s subscription not end meanwhile';
+comment on function mqpg._lock_subscription_of_receipt(text, int) is
+    'Internal: let a receipt''s subscription not end until the transaction does';

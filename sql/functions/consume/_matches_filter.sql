@@ -1,7 +1,7 @@
--- Whether a subscription's filter chooses a message; what the filter or the payload makes of it at run time is no
--- error: JSON that jsonb refuses (\u0000, a number out of its range, too deep) is no match, nor is a comparison of
--- times that needs a time zone.
--- Locks: none. Cost: parses the payload; a subtransaction.
+-- Whether a message matches a subscription's filter. An error of the filter or the payload at run
+-- time means no match: JSON that jsonb refuses (\u0000, a number out of range, too deep), or a
+-- comparison of times that needs a time zone.
+-- Locks: none. Cost: parses the payload, in a subtransaction.
 create function mqpg._matches_filter(filter jsonpath, key text, tag text, headers jsonb, payload json) returns boolean
 language plpgsql immutable as $$
 begin
@@ -12,5 +12,5 @@ exception when data_exception or feature_not_supported or program_limit_exceeded
     return false;
 end
 $$;
-comment on function mqpg._matches_filter(jsonpath, text, text, jsonb, json)
-    is 'Internal: whether a filter chooses a message';
+comment on function mqpg._matches_filter(jsonpath, text, text, jsonb, json) is
+    'Internal: whether a message matches a filter';

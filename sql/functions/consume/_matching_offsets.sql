@@ -1,9 +1,10 @@
--- The offsets in from_offset .. to_offset - 1 of a queue whose messages the subscription's filter and tags choose,
--- with their keys, as arrays in offset order. The whole range is evaluated in one go; only where that fails is each
--- message looked at by itself.
--- (offset 0: the planner would compute it once for each use of it.)
--- Locks: none. Cost: reads the range's bodies; parses those with a fitting tag where there is a filter.
--- Errors: MQ014 (missing body), 40001.
+-- The offsets from_offset to to_offset - 1 of a queue whose messages match the subscription's
+-- filter and tags, with their keys, as arrays in the order of the offsets. One query evaluates the
+-- whole range. Only if that fails does it evaluate each message by itself. `offset 0` keeps the
+-- planner from computing the match once for each use of it.
+-- Locks: none.
+-- Cost: reads the bodies of the range; with a filter, parses those with a matching tag.
+-- Errors: MQ014 (a body is missing), 40001.
 create function mqpg._matching_offsets(
     subscription mqpg.subscription, queue_id int, from_offset bigint, to_offset bigint,
     out offsets bigint [], out keys text []
@@ -50,5 +51,5 @@ begin
     _matching_offsets.keys := coalesce(_matching_offsets.keys, '{}');
 end
 $$;
-comment on function mqpg._matching_offsets(mqpg.subscription, int, bigint, bigint)
-    is 'Internal: offsets that a subscription''s filter chooses';
+comment on function mqpg._matching_offsets(mqpg.subscription, int, bigint, bigint) is
+    'Internal: offsets whose messages match a subscription''s filter';

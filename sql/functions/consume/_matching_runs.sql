@@ -1,4 +1,4 @@
--- Runs (see _runs) cut to where they hold one of the picked offsets; runs without any are left out.
+-- Runs (see _runs()) cut to the picked offsets in them; runs without any are left out.
 -- Locks: none. Cost: runs times picked offsets.
 create function mqpg._matching_runs(
     picked bigint [], inout ids bigint [], inout bodies bigint [], inout offsets bigint [], inout lengths int [],
@@ -19,4 +19,5 @@ language sql immutable as $$
 $$;
 comment on function mqpg._matching_runs(
     bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is 'Internal: runs cut to picked offsets';
+) is
+    'Internal: runs cut to picked offsets';

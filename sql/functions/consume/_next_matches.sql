@@ -1,7 +1,9 @@
--- Looks through fresh messages of a queue for those that the subscription's filter chooses: up to `most` of them,
--- and where the look ended. Goes on over what does not match, in growing steps: over about 4096 offsets, and while
--- nothing is found to the tail, or for the setting filter_time. What lies before `upto` and is not picked is done with.
--- Locks: none. Cost: reads and evaluates what it passes. Errors: MQ014, 40001.
+-- The next fresh messages of a queue that match the subscription's filter, up to `most`, and the
+-- offset at which the search ended. It continues past messages that do not match, in growing steps:
+-- over about 4096 offsets or, while it finds nothing, to the tail or for the setting filter_time.
+-- Messages before `upto` that are not in `picked` are done.
+-- Locks: none. Cost: reads and evaluates the messages that it passes.
+-- Errors: MQ014 (a body is missing), 40001.
 create function mqpg._next_matches(
     subscription mqpg.subscription, queue_id int, from_offset bigint, tail bigint, most int,
     out picked bigint [], out upto bigint
@@ -28,5 +30,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._next_matches(mqpg.subscription, int, bigint, bigint, int)
-    is 'Internal: next messages that a filter chooses';
+comment on function mqpg._next_matches(mqpg.subscription, int, bigint, bigint, int) is
+    'Internal: next messages that match a filter';

@@ -1,7 +1,9 @@
--- Locks the queue of a receipt and finds its claim (I8). A receipt is good until somebody else takes the
--- range over: a late one that nobody overtook still counts.
--- Locks: as _lock_cursor. Cost: one cursor version read, two where the delivery was settled in part.
--- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
+-- Locks the queue of a receipt and finds its claim (I8). A receipt stays valid until another call
+-- takes its range over, so an acknowledgement after the lease counts as long as the range is free.
+-- Locks: as _lock_cursor().
+-- Cost: one cursor version, or two if part of the delivery was acknowledged or nacked.
+-- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale),
+-- 55P03.
 create function mqpg._open_claim(
     receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
     out rest mqpg.claim []
@@ -47,4 +49,4 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._open_claim(text) is 'Internal: the claim that a receipt stands for, locked';
+comment on function mqpg._open_claim(text) is 'Internal: claim of a receipt, locked';

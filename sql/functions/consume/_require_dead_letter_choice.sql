@@ -1,5 +1,6 @@
--- Checks what chooses dead letters: message_ids flat and without null (MQ001), a filter as a subscription's (MQ020).
--- Locks: none. Cost: none to speak of.
+-- Validates the arguments that choose dead letters: message_ids and filter.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001 (message_ids), MQ020 (filter).
 create function mqpg._require_dead_letter_choice(message_ids bigint [], filter jsonpath) returns void
 language plpgsql immutable as $$
 begin
@@ -10,5 +11,5 @@ begin
     perform mqpg._require_filter(_require_dead_letter_choice.filter, null);
 end
 $$;
-comment on function mqpg._require_dead_letter_choice(bigint [], jsonpath)
-    is 'Internal: refuse a faulty choice of dead letters';
+comment on function mqpg._require_dead_letter_choice(bigint [], jsonpath) is
+    'Internal: refuse a faulty choice of dead letters';

@@ -1,6 +1,8 @@
--- Refuses a receipt that no delivery of its queue had: MQ007 (another broker's, a changed one, or one whose transaction
--- rolled back). The version of the cursor that issued it tells; where that is dropped, nothing is refused.
--- Locks: none. Cost: one cursor version; not for a receipt whose claim is as it was issued.
+-- Refuses a receipt that no delivery of its queue had, because it is another broker's, was changed,
+-- or belongs to a transaction that rolled back. The cursor version that issued it shows this. If
+-- that version was dropped, no receipt is refused.
+-- Locks: none. Cost: one cursor version, only for a receipt whose claim has changed since.
+-- Errors: MQ007.
 create function mqpg._require_issued_receipt(
     receipt text, subscription_id int, queue_id int, epoch bigint, from_offset bigint, to_offset bigint
 ) returns void
@@ -20,5 +22,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_issued_receipt(text, int, int, bigint, bigint, bigint)
-    is 'Internal: refuse a receipt that was not issued so';
+comment on function mqpg._require_issued_receipt(text, int, int, bigint, bigint, bigint) is
+    'Internal: refuse a receipt that was not issued here';

@@ -1,5 +1,6 @@
--- Checks the arguments of receive (MQ001).
--- Locks: none. Cost: none to speak of.
+-- Validates the arguments of receive().
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001.
 create function mqpg._require_receive_arguments(
     subscription mqpg.subscription, queues int, max_messages int, lease interval, consumer text, queue_id int
 ) returns void
@@ -24,5 +25,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_receive_arguments(mqpg.subscription, int, int, interval, text, int)
-    is 'Internal: refuse invalid arguments of receive';
+comment on function mqpg._require_receive_arguments(mqpg.subscription, int, int, interval, text, int) is
+    'Internal: refuse invalid arguments of receive';

@@ -1,4 +1,5 @@
--- Sends one message to the retry lane or, its attempts being used up, to the dead letters.
+-- Writes one failed message into the retry lane or, if its attempts are used up, into the dead
+-- letters.
 -- Locks: none beyond the new row. Cost: one row.
 create function mqpg._retry_or_bury(
     subscription mqpg.subscription, message_id bigint, deliver_id bigint, attempt int, reason text, delay interval,
@@ -22,5 +23,5 @@ begin
         _retry_or_bury.reason, _retry_or_bury.consumer);
 end
 $$;
-comment on function mqpg._retry_or_bury(mqpg.subscription, bigint, bigint, int, text, interval, text)
-    is 'Internal: retry or bury one message';
+comment on function mqpg._retry_or_bury(mqpg.subscription, bigint, bigint, int, text, interval, text) is
+    'Internal: retry a failed message, or make it a dead letter';

@@ -1,5 +1,6 @@
--- The offset that seek() goes to on one queue of a subscription (-1: its retry lane).
--- Locks: none. Cost: see _target_offset(). Errors: MQ013.
+-- The offset to which seek() moves one queue of a subscription (-1: its retry lane).
+-- Locks: none. Cost: see _target_offset().
+-- Errors: MQ013 (an offset out of range).
 create function mqpg._seek_offset(subscription mqpg.subscription, queue_id int, target text, is_offset boolean)
 returns bigint
 language plpgsql as $$
@@ -21,4 +22,5 @@ begin
         _seek_offset.target::bigint, mqpg._oldest(v_topic_id, _seek_offset.queue_id, v_lane));
 end
 $$;
-comment on function mqpg._seek_offset(mqpg.subscription, int, text, boolean) is 'Internal: where seek() goes';
+comment on function mqpg._seek_offset(mqpg.subscription, int, text, boolean) is
+    'Internal: offset to which seek moves a queue';

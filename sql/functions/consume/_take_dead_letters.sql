@@ -1,8 +1,11 @@
--- Takes dead letters out: all of a consumer group, those of message_ids, or those that a jsonpath chooses; the oldest
--- ids first, up to max_messages. They go to former_letter with their fate, and are returned. Each is taken by one
--- caller: a second one waits for the first and finds it gone.
--- Locks: the letters' rows, in the order of their ids. Cost: one delete and one insert a letter; with a filter one row
--- of the commit log for each letter looked at. Errors: MQ001, MQ003, MQ005, MQ020.
+-- Takes dead letters out and returns them: all of a consumer group, those of message_ids, or those
+-- that match a filter; the lowest message ids first, up to max_messages. They move to
+-- former_dead_letter with their fate. Each is taken by one caller: a second one waits for the first
+-- and no longer finds it.
+-- Locks: the rows of the dead letters, in the order of their message ids.
+-- Cost: one delete and one insert for each dead letter; with a filter one row of the commit log for
+-- each dead letter read.
+-- Errors: MQ001, MQ003 (unknown topic), MQ005 (not subscribed), MQ020 (filter).
 create function mqpg._take_dead_letters(
     consumer_group text, topic text, message_ids bigint [], filter jsonpath, max_messages int, fate text
 ) returns setof mqpg.dead_letter
@@ -35,12 +38,12 @@ begin
         returning d.*
     ),
     noted as (
-        insert into mqpg.former_letter (subscription_id, message_id, attempts, reason, history, died_at, fate)
+        insert into mqpg.former_dead_letter (subscription_id, message_id, attempts, reason, history, died_at, fate)
         select t.subscription_id, t.message_id, t.attempts, t.reason, t.history, t.died_at, _take_dead_letters.fate
         from taken t
     )
     select t.* from taken t;
 end
 $$;
-comment on function mqpg._take_dead_letters(text, text, bigint [], jsonpath, int, text)
-    is 'Internal: take dead letters out';
+comment on function mqpg._take_dead_letters(text, text, bigint [], jsonpath, int, text) is
+    'Internal: take dead letters out';

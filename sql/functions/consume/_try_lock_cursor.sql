@@ -1,5 +1,7 @@
--- Takes a queue's cursor lock for the rest of the transaction, waiting up to 20 ms; false where it was not to be had.
--- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: a subtransaction.
+-- Takes a queue's cursor lock until the end of the transaction, waiting up to 20 ms. Returns false
+-- if another transaction kept it.
+-- Locks: 1836150833 with subscription_id * 1024 + queue_id + 1.
+-- Cost: a subtransaction.
 create function mqpg._try_lock_cursor(subscription_id int, queue_id int) returns boolean
 language plpgsql as $$
 declare
@@ -14,4 +16,5 @@ exception when lock_not_available then
     return false;
 end
 $$;
-comment on function mqpg._try_lock_cursor(int, int) is 'Internal: take a queue''s cursor lock, waiting a moment';
+comment on function mqpg._try_lock_cursor(int, int) is
+    'Internal: take a queue''s cursor lock, waiting a moment';

@@ -27,7 +27,7 @@ declare
     v_lane int;
     v_message record;
     v_offsets bigint [] := '{}';
-    v_held record;
+    v_left record;
     v_unknown bigint;
 begin
     if array_ndims(nack.message_ids) > 1 then
@@ -65,9 +65,9 @@ begin
         perform mqpg._lock_subscription_of_receipt(nack.receipt, v_subscription.subscription_id);
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
-        select h.* into v_held from mqpg._block_failed(
+        select h.* into v_left from mqpg._block_failed(
             v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
-        v.rest := v_held.waiting || v.rest;
+        v.rest := v_left.waiting || v.rest;
     else
         for v_message in
             select m.* from mqpg._claimed_messages(
@@ -79,12 +79,12 @@ begin
                 (v.claim).consumer);
             v_offsets := v_offsets || v_message.queue_offset;
         end loop;
-        select mqpg._shrink_claim(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_held;
+        select mqpg._shrink_claim(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_left;
     end if;
     perform mqpg._write_cursor(
         v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
-        case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end,
-        v_held.failed, case when v_held.failed is not null then nack.reason end);
+        case when (v_left.left_over).epoch is null then v.rest else v_left.left_over || v.rest end,
+        v_left.failed, case when v_left.failed is not null then nack.reason end);
 end
 $$;
 comment on function mqpg.nack(text, bigint [], text, interval, boolean) is

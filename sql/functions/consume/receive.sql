@@ -13,7 +13,7 @@
 -- Arguments:
 --   consumer_group, topic: names of the group and the topic.
 --   max_messages: return at most so many, 1 to 10000; default 100.
---   lease: how long the messages stay with this consumer, 10 ms to 1 day; default 30 s.
+--   lease: how long the messages stay with this consumer, 10 ms to 100 years; default 30 s.
 --   consumer: name of the consumer; required in the modes pinned and broadcast; default null.
 --   queue_id: receive from this queue only, -1 being the retry lane; null (default): any.
 -- Locks: the queue's advisory lock, until the end of the transaction.
@@ -119,7 +119,7 @@ begin
             v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
                 v_claim.from_offset, v_claim.to_offset);
             if exists (
-                select from mqpg.held h
+                select from mqpg.survivor h
                 where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
             ) then
                 return query

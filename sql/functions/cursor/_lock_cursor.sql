@@ -1,6 +1,8 @@
--- Takes a queue's cursor lock for the rest of the transaction, waiting no longer than the setting
--- lock_timeout (55P03). True when it had to wait.
--- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: none to speak of where nobody holds it.
+-- Takes a queue's cursor lock until the end of the transaction. Returns true if it had to wait.
+-- Locks: 1836150833 with subscription_id * 1024 + queue_id + 1, waiting up to the setting
+-- lock_timeout.
+-- Cost: negligible if no other transaction has the lock.
+-- Errors: 55P03.
 create function mqpg._lock_cursor(subscription_id int, queue_id int) returns boolean
 language plpgsql as $$
 declare

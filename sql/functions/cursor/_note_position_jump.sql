@@ -1,5 +1,5 @@
--- Notes that a subscription leaves out offsets for good (see the table jump); an expiry goes on in the row of the
--- one before, since receive() makes many small ones.
+-- Notes in the table position_jump a range of offsets that a subscription skips, or with `back` may
+-- get again. Ranges that expire one after the other share a row, because receive() makes many.
 -- Locks: the row. Cost: one insert or update.
 create function mqpg._note_position_jump(
     subscription mqpg.subscription, queue_id int, from_offset bigint, to_offset bigint, why text,
@@ -11,14 +11,14 @@ begin
         return;
     end if;
     if _note_position_jump.why = 'expired' then
-        update mqpg.jump j set to_offset = _note_position_jump.to_offset, at = clock_timestamp()
+        update mqpg.position_jump j set to_offset = _note_position_jump.to_offset, at = clock_timestamp()
         where j.subscription_id = (_note_position_jump.subscription).subscription_id and j.queue_id = _note_position_jump.queue_id
             and j.to_offset = _note_position_jump.from_offset and j.why = 'expired' and not j.back;
         if found then
             return;
         end if;
     end if;
-    insert into mqpg.jump (
+    insert into mqpg.position_jump (
         subscription_id, topic_id, consumer_group, member, topic, queue_id, from_offset, to_offset, why, back)
     select (_note_position_jump.subscription).subscription_id, t.topic_id, (_note_position_jump.subscription).consumer_group,
         (_note_position_jump.subscription).member, t.name, _note_position_jump.queue_id, _note_position_jump.from_offset, _note_position_jump.to_offset,
@@ -27,4 +27,4 @@ begin
 end
 $$;
 comment on function mqpg._note_position_jump(mqpg.subscription, int, bigint, bigint, text, boolean) is
-    'Internal: note offsets that a subscription leaves out';
+    'Internal: note offsets that a subscription skips';

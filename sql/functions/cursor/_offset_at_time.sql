@@ -1,6 +1,6 @@
--- The first offset of a queue that was appended at or after a time, that is, became visible then; the next offset
--- where there is none. Found by halving over ticks and then over the queue's rows, whose ticks ascend with the
--- offsets: the log is not read.
+-- The first offset of a queue that became visible at or after a time; the next offset if there is
+-- none. It bisects the ticks and then the queue's rows, whose ticks ascend with the offsets, so it
+-- does not read the commit log.
 -- Locks: none. Cost: about 30 index lookups for the tick, and log2(messages) for the queue.
 create function mqpg._offset_at_time(topic_id int, queue_id int, subscription_id int, at timestamptz) returns bigint
 language plpgsql stable as $$
@@ -28,4 +28,4 @@ begin
 end
 $$;
 comment on function mqpg._offset_at_time(int, int, int, timestamptz) is
-    'Internal: the first offset that became visible at or after a time';
+    'Internal: first offset that became visible at or after a time';

@@ -1,6 +1,7 @@
--- What is left of a claim when offsets of it are settled: its ends move over settled ones, and it is null when
--- nothing is left. Works for a claim whose bounds were moved inwards, too.
--- Locks: none. Cost: linear in the offsets settled or picked.
+-- What remains of a claim when offsets leave it, because they are acknowledged or nacked. The
+-- claim's ends move past offsets that left; the result is null if nothing remains. The claim's
+-- bounds may have been moved inwards before.
+-- Locks: none. Cost: linear in the offsets that left or were picked.
 create function mqpg._shrink_claim(claim mqpg.claim, offsets bigint []) returns mqpg.claim
 language plpgsql immutable as $$
 declare
@@ -35,4 +36,5 @@ begin
     return case when v_claim.from_offset < v_claim.to_offset then v_claim end;
 end
 $$;
-comment on function mqpg._shrink_claim(mqpg.claim, bigint []) is 'Internal: a claim less settled offsets';
+comment on function mqpg._shrink_claim(mqpg.claim, bigint []) is
+    'Internal: a claim without the offsets that left it';

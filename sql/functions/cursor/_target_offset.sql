@@ -1,6 +1,7 @@
--- The offset that a position names on one queue: earliest (the oldest that is left), latest (the next one), or a
--- time: the first message that became visible then or later; a time to come is latest.
--- Locks: none. Cost: one index lookup a partition; for a time see _offset_at_time().
+-- The offset that a target means on one queue. 'earliest' is the oldest offset that can be read,
+-- 'latest' the next one. A time means the first message that became visible then or later; a time
+-- in the future means 'latest'.
+-- Locks: none. Cost: one index lookup for each partition; for a time see _offset_at_time().
 create function mqpg._target_offset(topic_id int, queue_id int, subscription_id int, target text) returns bigint
 language plpgsql stable as $$
 begin
@@ -12,4 +13,5 @@ begin
     end;
 end
 $$;
-comment on function mqpg._target_offset(int, int, int, text) is 'Internal: offset that a position names';
+comment on function mqpg._target_offset(int, int, int, text) is
+    'Internal: offset that a target means on one queue';

@@ -1,5 +1,4 @@
--- A tick id such that ticks from it on were made at or after a time, and those before it earlier. Found by halving,
--- for the times of ticks only ever grow.
+-- The first tick that was made at or after a time. It bisects, because the times of ticks ascend.
 -- Locks: none. Cost: about 30 index lookups, whatever the number of ticks.
 create function mqpg._tick_at_time(at timestamptz) returns bigint
 language plpgsql stable as $$
@@ -23,4 +22,4 @@ begin
     return v_low;
 end
 $$;
-comment on function mqpg._tick_at_time(timestamptz) is 'Internal: the first tick at or after a time';
+comment on function mqpg._tick_at_time(timestamptz) is 'Internal: first tick at or after a time';

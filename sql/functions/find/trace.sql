@@ -49,7 +49,7 @@ begin
                 'tag', v_message.tag, 'delay', v_message.delay, 'check_at', v_message.check_at,
                 'producer_group', (select g.name from mqpg.producer_group g
                     where g.producer_group_id = v_message.producer_group_id),
-                'held', nullif(v_message.held, false)) as detail, 0 as place
+                'survived', nullif(v_message.survived, false)) as detail, 0 as place
         where v_message.kind is not null
         union all
         select c.at, c.event, jsonb_build_object('by', c.by, 'reason', c.reason), 1
@@ -101,7 +101,7 @@ begin
             'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
             'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5
         from lane l
-        join mqpg.jump j on j.subscription_id = l.subscription_id and j.queue_id = l.queue_id
+        join mqpg.position_jump j on j.subscription_id = l.subscription_id and j.queue_id = l.queue_id
             and j.to_offset > l.queue_offset and j.from_offset <= l.queue_offset
         union all
         select d.written_at, 'retry', jsonb_build_object('consumer_group', s.consumer_group, 'attempt', d.attempt,
@@ -114,7 +114,7 @@ begin
         select f.at, f.event, jsonb_build_object('consumer_group', s.consumer_group, 'member', nullif(s.member, ''),
             'attempts', l.attempts, 'reason', case f.event when 'dead' then l.reason end,
             'by', case f.event when 'dead' then null else l.by end), f.place
-        from mqpg.former_letter l
+        from mqpg.former_dead_letter l
         join mqpg.subscription s on s.subscription_id = l.subscription_id
         cross join lateral (values (l.died_at, 'dead', 6), (l.left_at, l.fate, 7)) as f(at, event, place)
         where l.message_id = trace.message_id

@@ -1,6 +1,6 @@
--- What is stored of the half message that a handle names; known = false for anything else: another broker's
--- handle, a wrong nonce, a row that a restore lost, a topic that was dropped. Looks into held where the
--- segment is gone.
+-- What is stored of the half message that a handle names. `known` is false for a handle of another
+-- broker, a wrong nonce, a row that a restore lost and a topic that was dropped. If the segment is
+-- dropped, it reads the table survivor.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_by_handle(
     handle text, out known boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
@@ -32,11 +32,11 @@ begin
         h.key, h.tag, h.headers, h.payload, h.delay, h.check_at, h.born_at
     into _half_by_handle.known, _half_by_handle.message_id, _half_by_handle.topic_id, _half_by_handle.topic, _half_by_handle.queue_id, _half_by_handle.producer_group_id,
         _half_by_handle.key, _half_by_handle.tag, _half_by_handle.headers, _half_by_handle.payload, _half_by_handle.delay, _half_by_handle.check_at, _half_by_handle.born_at
-    from mqpg.held h
+    from mqpg.survivor h
     join mqpg.topic t on t.topic_id = h.topic_id
     where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
         and h.incarnation = v_handle.incarnation;
     _half_by_handle.known := coalesce(_half_by_handle.known, false);
 end
 $$;
-comment on function mqpg._half_by_handle(text) is 'Internal: the half message that a handle names';
+comment on function mqpg._half_by_handle(text) is 'Internal: half message by handle';

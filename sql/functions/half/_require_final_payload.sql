@@ -1,5 +1,6 @@
--- Refuses a final payload over the topic's limit (MQ010).
+-- Refuses a final payload that exceeds the topic's limit.
 -- Locks: none. Cost: one index lookup.
+-- Errors: MQ010.
 create function mqpg._require_final_payload(argument text, topic_id int, payload text) returns void
 language plpgsql stable as $$
 declare
@@ -12,4 +13,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_final_payload(text, int, text) is 'Internal: refuse an oversized final payload';
+comment on function mqpg._require_final_payload(text, int, text) is
+    'Internal: refuse an oversized final payload';

@@ -7,7 +7,7 @@ language plpgsql as $$
 declare
     v_rows bigint;
 begin
-    insert into mqpg.held (
+    insert into mqpg.survivor (
         message_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, kind, nonce, check_at, delay, key, tag,
         headers, payload, relay)
     select (l.batch_id << 10) + u.place - 1, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.incarnation, l.queue_id, l.kind,

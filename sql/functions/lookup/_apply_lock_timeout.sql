@@ -1,5 +1,5 @@
--- From here on the transaction waits for locks no longer than the setting lock_timeout; returns how long it waited
--- before, to be put back.
+-- Lets the transaction wait for locks no longer than the setting lock_timeout. Returns the value
+-- before, which the caller restores.
 -- Locks: none. Cost: one index lookup in a tiny table.
 create function mqpg._apply_lock_timeout() returns text
 language plpgsql as $$
@@ -10,4 +10,5 @@ begin
     return v_before;
 end
 $$;
-comment on function mqpg._apply_lock_timeout() is 'Internal: wait for locks as the setting lock_timeout says';
+comment on function mqpg._apply_lock_timeout() is
+    'Internal: wait for locks no longer than the setting lock_timeout';

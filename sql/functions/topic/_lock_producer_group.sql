@@ -1,7 +1,8 @@
--- The producer group of that name (see _producer_group), as it is once nobody else changes it, and until the end of the
--- transaction nobody does.
--- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
--- Errors: MQ001, MQ002, MQ004, 55P03, 40001.
+-- The producer group with that name, locked, so that no other transaction changes it until this one
+-- ends.
+-- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout.
+-- Cost: one row.
+-- Errors: MQ001, MQ002, MQ004 (unknown), 55P03, 40001.
 create function mqpg._lock_producer_group(producer_group text) returns mqpg.producer_group
 language plpgsql as $$
 declare
@@ -20,4 +21,5 @@ begin
     return v_group;
 end
 $$;
-comment on function mqpg._lock_producer_group(text) is 'Internal: producer group by name, locked against changes';
+comment on function mqpg._lock_producer_group(text) is
+    'Internal: producer group by name, locked against changes';

@@ -1,5 +1,6 @@
--- Refuses a value that is not one of the allowed words (MQ001), naming them.
--- Locks: none. Cost: none to speak of.
+-- Refuses a value that is not one of the allowed words, which the error lists.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001.
 create function mqpg._require_one_of(argument text, value text, allowed text []) returns void
 language plpgsql immutable as $$
 begin
@@ -10,4 +11,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_one_of(text, text, text []) is 'Internal: refuse a word that is not allowed';
+comment on function mqpg._require_one_of(text, text, text []) is
+    'Internal: refuse a word that is not allowed';

@@ -1,5 +1,6 @@
--- Checks the arguments that create_producer_group and alter_producer_group share (MQ001, MQ002).
--- Locks: none. Cost: none to speak of.
+-- Validates the arguments that create_producer_group() and alter_producer_group() share.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001, MQ002.
 create function mqpg._require_producer_group_options(
     producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text
 ) returns void
@@ -27,5 +28,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_producer_group_options(text, interval, int, text, text, text)
-    is 'Internal: refuse invalid settings of a producer group';
+comment on function mqpg._require_producer_group_options(text, interval, int, text, text, text) is
+    'Internal: refuse invalid options of a producer group';

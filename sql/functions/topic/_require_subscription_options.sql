@@ -1,8 +1,10 @@
--- Refuses a subscription whose settings are out of range (MQ001) or do not go together: block_key and
--- block_queue promise an order that mode shared does not have, and the one offset of a pinned consumer's own
--- database (C2) cannot say which messages of other keys went on. MQ020: a filter with a variable that it is not given.
--- MQ024: a relay topic (protocol T4) whose phases would overtake one another or be filtered apart.
+-- Refuses options of a subscription that are out of range or do not fit together. block_key and
+-- block_queue promise an order that mode shared does not have. A pinned consumer's own database
+-- keeps one offset for each queue (C2), which cannot say which messages of other keys were
+-- consumed.
 -- Locks: none. Cost: one index lookup.
+-- Errors: MQ001, MQ020 (a filter with an unknown variable), MQ024 (a relay topic, protocol T4,
+-- whose phases would overtake one another or be filtered apart).
 create function mqpg._require_subscription_options(subscription mqpg.subscription) returns void
 language plpgsql stable as $$
 declare
@@ -36,5 +38,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_subscription_options(mqpg.subscription)
-    is 'Internal: refuse settings of a subscription';
+comment on function mqpg._require_subscription_options(mqpg.subscription) is
+    'Internal: refuse invalid options of a subscription';

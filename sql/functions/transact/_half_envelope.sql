@@ -1,4 +1,5 @@
--- Where a half message belongs; from held where its segment is gone.
+-- The topic, queue, delay, key, tag and headers of a half message; from the table survivor if its
+-- segment is dropped.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_envelope(message_id bigint)
 returns table (topic_id int, queue_id smallint, delay interval, key text, tag text, headers jsonb)
@@ -9,8 +10,9 @@ language sql stable as $$
     where l.batch_id = _half_envelope.message_id / 1024
     union all
     select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers
-    from mqpg.held h
+    from mqpg.survivor h
     where h.message_id = _half_envelope.message_id
         and not exists (select from mqpg.commit_log l where l.batch_id = _half_envelope.message_id / 1024)
 $$;
-comment on function mqpg._half_envelope(bigint) is 'Internal: topic, queue, delay, key, tag and headers of a half';
+comment on function mqpg._half_envelope(bigint) is
+    'Internal: topic, queue, delay, key, tag and headers of a half message';

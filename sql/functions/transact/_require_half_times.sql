@@ -1,5 +1,7 @@
--- Refuses a check_after under 10 ms, a negative delay, and either behind the topic's retention (MQ001).
--- Locks: none. Cost: none to speak of.
+-- Refuses a check_after under 10 ms, a negative delay, and either of them beyond the topic's
+-- retention.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001.
 create function mqpg._require_half_times(topic mqpg.topic, check_after interval, delay interval) returns void
 language plpgsql immutable as $$
 begin
@@ -17,5 +19,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_half_times(mqpg.topic, interval, interval)
-    is 'Internal: refuse invalid times of a half message';
+comment on function mqpg._require_half_times(mqpg.topic, interval, interval) is
+    'Internal: refuse invalid times of a half message';

@@ -1,6 +1,7 @@
--- Writes the final payloads of a commit_batch, for the halves which that call decided: a handle named
--- twice keeps the payload of its first place.
--- Locks: none beyond the new rows. Cost: one row a final payload. Errors: MQ010, 22P02 (not JSON).
+-- Writes the final payloads of a commit_batch() for the half messages that the call decided. A
+-- handle named twice keeps the payload of its first place.
+-- Locks: none beyond the new rows. Cost: one row for each final payload.
+-- Errors: MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg._store_finals(
     xid xid8, at timestamptz, ids bigint [], payloads text [], halves bigint [], finals bigint [], decided bigint []
 ) returns void
@@ -24,5 +25,5 @@ begin
     where h.id = any(_store_finals.decided) and h.final is not null;
 end
 $$;
-comment on function mqpg._store_finals(xid8, timestamptz, bigint [], text [], bigint [], bigint [], bigint [])
-    is 'Internal: write the final payloads of a commit_batch';
+comment on function mqpg._store_finals(xid8, timestamptz, bigint [], text [], bigint [], bigint [], bigint []) is
+    'Internal: write the final payloads of a commit_batch';

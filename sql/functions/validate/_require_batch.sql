@@ -1,5 +1,7 @@
--- Checks the arrays of send_batch and prepare_batch (MQ001, MQ010).
+-- Refuses faulty arrays of send_batch() and prepare_batch().
 -- Locks: none. Cost: one look at each key and tag.
+-- Errors: MQ001 (null payload, wrong shape or length, overlong key or tag), MQ010 (payload too
+-- large).
 create function mqpg._require_batch(
     max_payload int, payloads text [], keys text [], tags text [], headers jsonb []
 ) returns void
@@ -19,5 +21,5 @@ begin
     perform mqpg._require_shape('headers', _require_batch.headers, v_n);
 end
 $$;
-comment on function mqpg._require_batch(int, text [], text [], text [], jsonb [])
-    is 'Internal: refuse faulty arrays of a batch';
+comment on function mqpg._require_batch(int, text [], text [], text [], jsonb []) is
+    'Internal: refuse faulty arrays of a batch';

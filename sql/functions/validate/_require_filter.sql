@@ -1,6 +1,7 @@
--- Refuses a filter that names a variable other than $headers, $key and $tag (MQ020; it would fail at run time only
--- where it gets that far), and tags that are null or not a plain list (MQ001).
+-- Refuses a filter that names a variable other than $headers, $key and $tag, because it would fail
+-- only when a message is evaluated, and tags that are not a plain list.
 -- Locks: none. Cost: one regular expression.
+-- Errors: MQ001 (tags), MQ020 (filter).
 create function mqpg._require_filter(filter jsonpath, tags text []) returns void
 language plpgsql immutable as $$
 declare
@@ -22,4 +23,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_filter(jsonpath, text []) is 'Internal: refuse a filter that cannot work';
+comment on function mqpg._require_filter(jsonpath, text []) is
+    'Internal: refuse a filter that cannot work';

@@ -1,5 +1,6 @@
--- Refuses an interval that is null, shorter than `lowest` or longer than 100 years (MQ001).
--- Locks: none. Cost: none to speak of.
+-- Refuses an interval that is null, shorter than `lowest` or longer than 100 years.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001.
 create function mqpg._require_interval(argument text, value interval, lowest interval) returns void
 language plpgsql immutable as $$
 begin
@@ -10,4 +11,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_interval(text, interval, interval) is 'Internal: refuse an interval out of range';
+comment on function mqpg._require_interval(text, interval, interval) is
+    'Internal: refuse an interval out of range';

@@ -1,5 +1,7 @@
--- Refuses keys and tags over 512 bytes (MQ001): they are indexed and repeated in every delivery.
+-- Refuses keys and tags of more than 512 bytes, because they are indexed and repeated in each
+-- delivery.
 -- Locks: none. Cost: one look at each.
+-- Errors: MQ001.
 create function mqpg._require_labels(argument text, labels text []) returns void
 language plpgsql immutable as $$
 begin
@@ -9,4 +11,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_labels(text, text []) is 'Internal: refuse overlong keys and tags';
+comment on function mqpg._require_labels(text, text []) is
+    'Internal: refuse overlong keys and tags';

@@ -1,5 +1,6 @@
--- Refuses names of topics and groups that are null (MQ001) or outside the allowed form (MQ002).
+-- Refuses a name of a topic or a group that is null or does not have the allowed form.
 -- Locks: none. Cost: one regular expression.
+-- Errors: MQ001 (null), MQ002 (form).
 create function mqpg._require_name(argument text, value text) returns void
 language plpgsql immutable as $$
 begin
@@ -13,4 +14,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_name(text, text) is 'Internal: refuse an invalid name of a topic or group';
+comment on function mqpg._require_name(text, text) is
+    'Internal: refuse an invalid name of a topic or group';

@@ -1,6 +1,8 @@
--- Refuses callers that already have an xid or run above READ COMMITTED (MQ015). A caller's own xid is not
--- in its snapshot's list of running ones, so whatever it wrote would count as appended and be lost.
--- Locks: none. Cost: none to speak of.
+-- Refuses a caller whose transaction has written already, or that runs above READ COMMITTED. The
+-- caller's own transaction id is not in its snapshot's list of running ones, so whatever it wrote
+-- would count as appended and be lost.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ015.
 create function mqpg._require_own_transaction(function_name text) returns void
 language plpgsql as $$
 begin
@@ -16,4 +18,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_own_transaction(text) is 'Internal: refuse a caller inside a larger transaction';
+comment on function mqpg._require_own_transaction(text) is
+    'Internal: refuse a caller inside a larger transaction';

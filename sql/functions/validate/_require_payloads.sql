@@ -1,5 +1,6 @@
--- Refuses a null payload (MQ001), one over the topic's limit (MQ010), or an array that is not flat (MQ001).
--- Locks: none. Cost: the sizes are looked at one by one only where the whole exceeds the limit.
+-- Refuses payloads that are null, exceed the topic's limit, or are not in a flat array.
+-- Locks: none. Cost: negligible; it looks at each size only if the whole array exceeds the limit.
+-- Errors: MQ001, MQ010 (too large).
 create function mqpg._require_payloads(payloads text [], max_payload int) returns void
 language plpgsql immutable as $$
 declare
@@ -28,4 +29,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_payloads(text [], int) is 'Internal: refuse null and oversized payloads';
+comment on function mqpg._require_payloads(text [], int) is
+    'Internal: refuse null and oversized payloads';

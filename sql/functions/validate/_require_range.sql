@@ -1,5 +1,6 @@
--- Refuses a number that is null or outside least..greatest (MQ001), naming the argument.
--- Locks: none. Cost: none to speak of.
+-- Refuses a number that is null or not between `lowest` and `highest`.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001.
 create function mqpg._require_range(argument text, value bigint, lowest bigint, highest bigint) returns void
 language plpgsql immutable as $$
 begin
@@ -10,4 +11,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_range(text, bigint, bigint, bigint) is 'Internal: refuse a number out of range';
+comment on function mqpg._require_range(text, bigint, bigint, bigint) is
+    'Internal: refuse a number out of range';

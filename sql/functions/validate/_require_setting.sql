@@ -1,6 +1,7 @@
--- Trigger on settings: refuses a value that is no number or no interval, or out of its range (MQ001). lock_timeout is
--- stored as PostgreSQL's own setting of that name is written.
--- Locks: none. Cost: none to speak of.
+-- Trigger on the table settings: refuses a value that is no number or no interval, or that is out
+-- of its range. It writes lock_timeout as PostgreSQL's own setting of that name is written.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001.
 create function mqpg._require_setting() returns trigger
 language plpgsql as $$
 declare
@@ -27,4 +28,4 @@ begin
     return new;
 end
 $$;
-comment on function mqpg._require_setting() is 'Internal: refuse invalid settings';
+comment on function mqpg._require_setting() is 'Internal: refuse an invalid value of a setting';

@@ -1,5 +1,7 @@
--- Checks the shape of a batch argument: one dimension and as many elements as there are payloads (MQ001).
--- Locks: none. Cost: none to speak of.
+-- Refuses an array argument of a batch that has several dimensions or does not have one element for
+-- each payload. Null is allowed.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001.
 create function mqpg._require_shape(argument text, value anyarray, n int) returns void
 language plpgsql immutable as $$
 begin
@@ -11,4 +13,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._require_shape(text, anyarray, int) is 'Internal: refuse a batch argument of another length';
+comment on function mqpg._require_shape(text, anyarray, int) is
+    'Internal: refuse an array argument of another length';

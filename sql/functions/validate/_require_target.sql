@@ -1,5 +1,6 @@
--- Refuses a position that is neither earliest, latest nor a time (MQ001).
--- Locks: none. Cost: none to speak of.
+-- Refuses a target that is neither 'earliest', 'latest' nor a time.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001.
 create function mqpg._require_target(argument text, target text) returns void
 language plpgsql stable as $$
 begin
@@ -15,4 +16,5 @@ exception when invalid_datetime_format or datetime_field_overflow or invalid_tim
         '%s must be earliest, latest or a time, not %L', _require_target.argument, left(_require_target.target, 100));
 end
 $$;
-comment on function mqpg._require_target(text, text) is 'Internal: refuse what is no position';
+comment on function mqpg._require_target(text, text) is
+    'Internal: refuse what names no position in a queue';

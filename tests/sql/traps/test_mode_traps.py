@@ -170,7 +170,12 @@ def test_trap_a_filter_does_not_pass_over_missing_bodies(k: Session) -> None:
 
 
 def test_trap_a_filter_does_not_pass_over_missing_bodies_mutant(k: Session) -> None:
-    mutate(k, "_matching_offsets", "if v_all <> _matching_offsets.to_offset - _matching_offsets.from_offset then", "if false then")
+    mutate(
+        k,
+        "_matching_offsets",
+        "if v_all <> _matching_offsets.to_offset - _matching_offsets.from_offset then",
+        "if false then",
+    )
     filtered_over_a_hole(k)
 
 

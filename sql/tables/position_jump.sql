@@ -2,8 +2,8 @@
 -- will never get the messages in them that it did not get before. With `back`, it was moved back
 -- instead and may get them again. A later move back shortens older rows.
 -- The names are copied, so that the report outlives the subscription. keep() deletes rows that are
--- older than the setting `jump_keep`.
-create table mqpg.jump (
+-- older than the setting `position_jump_keep`.
+create table mqpg.position_jump (
     jump_id bigint generated always as identity primary key,
     at timestamptz not null default clock_timestamp(),
     subscription_id int not null,
@@ -18,15 +18,15 @@ create table mqpg.jump (
     back boolean not null default false,
     by text not null default session_user
 );
-comment on table mqpg.jump is
+comment on table mqpg.position_jump is
     'Ranges of offsets that a subscription was moved over by seek, purge_topic, expiry or policy';
-comment on column mqpg.jump.consumer_group is 'Name of the consumer group, as it was';
-comment on column mqpg.jump.member is 'Mode broadcast: name of the consumer; else empty';
-comment on column mqpg.jump.topic is 'Name of the topic, as it was';
-comment on column mqpg.jump.queue_id is '-1: the retry lane';
-comment on column mqpg.jump.from_offset is 'First offset of the range';
-comment on column mqpg.jump.to_offset is 'Offset after the last one of the range';
-comment on column mqpg.jump.why is
+comment on column mqpg.position_jump.consumer_group is 'Name of the consumer group, as it was';
+comment on column mqpg.position_jump.member is 'Mode broadcast: name of the consumer; else empty';
+comment on column mqpg.position_jump.topic is 'Name of the topic, as it was';
+comment on column mqpg.position_jump.queue_id is '-1: the retry lane';
+comment on column mqpg.position_jump.from_offset is 'First offset of the range';
+comment on column mqpg.position_jump.to_offset is 'Offset after the last one of the range';
+comment on column mqpg.position_jump.why is
     'seek | purge | expired (message_ttl) | age (lose_after) | size (lose_over); the last two are losses';
-comment on column mqpg.jump.back is 'true: moved back, so the messages may come again';
-create index jump_subscription on mqpg.jump (subscription_id, queue_id, to_offset);
+comment on column mqpg.position_jump.back is 'true: moved back, so the messages may come again';
+create index position_jump_subscription on mqpg.position_jump (subscription_id, queue_id, to_offset);
