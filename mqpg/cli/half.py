@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
+from mqpg.choices import Decision
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, print_rows
 from mqpg.message import Outcome
@@ -58,7 +59,7 @@ def settle(
     Exit status 1 where it was decided otherwise before, or where its handle is unknown.
     """
     with broker(dsn) as mq:
-        outcome = mq.settle(handle, verdict, reason)
+        outcome = mq.settle(handle, cast("Decision", verdict), reason)
     typer.echo(outcome)
     if outcome is Outcome.UNKNOWN or not outcome.removeprefix("already_").startswith(verdict.replace("back", "")):
         raise typer.Exit(1)
