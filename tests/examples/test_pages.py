@@ -17,9 +17,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from typer import Context
+from typer.main import get_command
 
 import mqpg
+from mqpg.cli import app
 from mqpg.embedded import Home
+from mqpg.settings import Settings
 from tests.examples.pages import run_page, run_shell_page, saved_files, snippets
 from tests.fixtures.server import Server
 from tests.support.waiting import eventually
@@ -102,6 +106,21 @@ def test_consumers_page_lists_every_option() -> None:
     table = (DOCS / "consumers.md").read_text().partition("## All options")[2].partition("\n## ")[0]
     named = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)}
     assert named == set(inspect.signature(mqpg.consumer).parameters) - {"topic", "group"}
+
+
+def test_python_page_lists_every_setting() -> None:
+    table = (DOCS / "python.md").read_text().partition("## Settings")[2].partition("## Errors")[0]
+    assert set(Settings.model_fields) - {"database_url"} <= set(re.findall(r"`(\w+)`", table))
+
+
+def test_commands_page_lists_every_command() -> None:
+    page = (DOCS / "cli.md").read_text().replace("\\|", "|")
+    context = Context(get_command(app))
+    for name in context.command.list_commands(context):
+        mentioned = re.findall(rf"`mqpg {name}\b ?([a-z|]*)", page)
+        assert mentioned, name
+        inner = getattr(context.command.get_command(context, name), "commands", {})
+        assert set(inner) <= {word for words in mentioned for word in words.split("|")}, name
 
 
 def test_billing_of_the_page_about_consumers(server: Server, tmp_path: Path) -> None:
