@@ -11,7 +11,8 @@ from pathlib import Path
 
 __all__ = ["main", "unlisted"]
 
-SQL = Path(__file__).resolve().parent.parent / "sql"
+ROOT = Path(__file__).resolve().parent.parent
+SQL = ROOT / "sql"
 
 
 def unlisted(listed: list[str], sql: Path = SQL) -> list[str]:
@@ -23,7 +24,7 @@ def unlisted(listed: list[str], sql: Path = SQL) -> list[str]:
 def main() -> int:
     """The exit status: 0 where the manifest is complete."""
     try:
-        listed = runpy.run_path(str(SQL / "assemble.py"))["manifest"](SQL)
+        listed = runpy.run_path(str(ROOT / "mqpg" / "_first_migration.py"))["manifest"](SQL)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1

@@ -115,8 +115,8 @@ def test_every_call_runs_in_the_callers_transaction(mq: mqpg.Client, dsn: str, k
         (lambda mq: mq.nack("x", 5), "message_ids must be a list, not 5"),
         (lambda mq: mq.commit_batch("handle"), "handles must be a list, not 'handle'"),
         (lambda mq: mq.half_states(None), "handles"),
-        (lambda mq: mq.receive("g", "t", wait=-1), "wait must be seconds, 0 or more, not -1"),
-        (lambda mq: mq.receive("g", "t", wait="1 s"), "wait must be seconds, 0 or more, not '1 s'"),
+        (lambda mq: mq.receive("g", "t", wait=-1), "wait must be a number of seconds, 0 or more, not -1"),
+        (lambda mq: mq.receive("g", "t", wait="1 s"), "wait must be a number of seconds, 0 or more, not '1 s'"),
         (lambda mq: mq.send("t", 1, conn=5), "conn must be a psycopg Connection, .* Session, not builtins.int"),
     ],
 )

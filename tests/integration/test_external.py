@@ -318,18 +318,21 @@ async def test_asynchronous(amq: mqpg.AsyncClient) -> None:
         ({"effect": "elsewhere"}, "effect must be one of 'broker', 'database', 'external'"),
         ({"effect": "external", "database": "sqlite://"}, "do not go together"),
         ({"effect": "database"}, "do not go together"),
-        ({"ack": "receive"}, "is for effect='external'"),
+        ({"ack": "receive"}, "needs effect='external', not 'broker'"),
         ({"ack": "never"}, "ack must be one of"),
-        ({"effect": "external", "journal": True}, "no transaction"),
-        ({"effect": "external", "session": True}, "no transaction"),
+        ({"effect": "external", "journal": True}, "need a transaction"),
+        ({"effect": "external", "session": True}, "need a transaction"),
         ({"mode": "queue"}, "mode must be one of"),
+        ({"mode": "exclusive", "database": "sqlite://"}, "mode must be 'pinned' where database is given"),
+        ({"on_failure": "retry"}, "on_failure must be one of 'skip', 'block_key', 'block_queue', not 'retry'"),
+        ({"on_failure": None}, "on_failure must be one of"),
         ({"concurrency": 0}, "concurrency must be 1 or more"),
         ({"timeout": 0}, "timeout must be more than 0"),
     ],
 )
-def test_options_that_do_not_go_together(options: dict[str, Any], said: str) -> None:
+def test_wrong_options_are_refused_where_they_are_written(options: dict[str, Any], said: str) -> None:
     with pytest.raises(errors.ConfigurationError, match=said):
-        mqpg.consumer("orders", group="g", **options)(lambda message: None)
+        mqpg.consumer("orders", group="g", **options)
 
 
 def test_a_handler_that_cannot_be_called() -> None:

@@ -123,13 +123,13 @@ def test_an_idle_appender_needs_little_cpu_and_counts_its_work(processes: Proces
     appender = processes.worker("appender", "--interval", "0.05")
     db.execute("select mqpg.send('t', '{}'::text)")
     passes = eventually(
-        lambda: next((d["passes"] for d in workers(db, "appender", "active").values() if d["messages"] == 1), 0),
+        lambda: next((d["iterations"] for d in workers(db, "appender", "active").values() if d["messages"] == 1), 0),
         why=processes.logs,
     )
     process = psutil.Process(appender.pid)
     spent, wanted = sum(process.cpu_times()[:2]), passes + 40
     detail = eventually(
-        lambda: next((d for d in workers(db, "appender", "active").values() if d["passes"] > wanted), None),
+        lambda: next((d for d in workers(db, "appender", "active").values() if d["iterations"] > wanted), None),
         why=processes.logs,
     )
     # 40 calls or more at 20 a second at most: two seconds, of which half a CPU second would be a spin.
