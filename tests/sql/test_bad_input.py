@@ -296,7 +296,7 @@ COUNTED = (
     "check_log",
     "dedup",
     "ledger",
-    "held",
+    "survivor",
     "dead_letter",
 )
 

@@ -398,7 +398,7 @@ def test_key_a_hot_key_is_held_back_to_a_limit_and_the_order_holds(mq: Session) 
     assert mq.receive("k") == []  # 4096 wait: the queue waits as a whole
     claims = mq.scalar("select claims::text from mqpg.cursor order by version desc limit 1")
     assert 20 < len(claims) < 60_000
-    held = mq.scalar("select mqpg._waiting(claims) from mqpg.cursor order by version desc limit 1")
+    held = mq.scalar("select mqpg._count_blocked(claims) from mqpg.cursor order by version desc limit 1")
     assert 4096 <= held < 5200
     seen: list[int] = []
     while len(seen) < 6001:

@@ -358,7 +358,19 @@ def test_other_subscriptions_pay_nothing(mq: Session) -> None:
         assert len(mq.drain("one")) == 10
         called = {r[0] for r in mq.rows("select funcname from pg_stat_xact_user_functions")}
     assert "_claim" in called
-    assert called & {"_pick", "_chosen", "_matches", "_picked_runs", "_member", "_claim_by_key", "_next_claim"} == set()
+    assert (
+        called
+        & {
+            "_next_matches",
+            "_matching_offsets",
+            "_matches_filter",
+            "_matching_runs",
+            "_member",
+            "_claim_by_key",
+            "_next_claim",
+        }
+        == set()
+    )
 
 
 def test_what_is_not_chosen_does_not_expire_into_the_dead_letters(mq: Session) -> None:
@@ -372,14 +384,14 @@ def test_what_is_not_chosen_does_not_expire_into_the_dead_letters(mq: Session) -
 
 
 def test_the_audit_can_tell_what_was_not_chosen(mq: Session) -> None:
-    """`_unchosen` names exactly the messages that a filter skipped."""
+    """`_unmatched_messages` names exactly the messages that a filter skipped."""
     ids = mq.send_batch("one", [str(i) for i in range(6)], tags=["a", "b"] * 3)
     mq.append()
     mq.call("subscribe", "f", "one", tags=["a"], filter="$ > 0")
     seen = {m.message_id for m in mq.drain("one", group="f")}
     with mq.transaction():
         mq.execute("set transaction isolation level repeatable read, read only")
-        left = {r.message_id for r in mq.call("_unchosen")}
+        left = {r.message_id for r in mq.call("_unmatched_messages")}
     assert seen == {ids[2], ids[4]}
     assert left == set(ids) - seen
 
@@ -394,7 +406,7 @@ class TestMutants:
     def test_without_the_fallback_one_bad_payload_stops_the_subscription(self, mq: Session) -> None:
         mutate(
             mq,
-            "_chosen",
+            "_matching_offsets",
             "exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then",
             "exception when division_by_zero then",
         )

@@ -17,7 +17,9 @@ def test_every_subscription_goes_to_the_end(mq: Session) -> None:
         mq.ack(held[0].receipt)
     assert mq.value("purge_topic", "t") == 0
     assert mq.scalar("select sum(lag) from mqpg.subscription_lag where topic = 't'") == 0
-    noted = "select sum(to_offset - from_offset) from mqpg.jump where why = 'purge' and consumer_group = 'other'"
+    noted = (
+        "select sum(to_offset - from_offset) from mqpg.position_jump where why = 'purge' and consumer_group = 'other'"
+    )
     assert mq.scalar(noted) == 20
     mq.send("t", "2")
     mq.append()

@@ -143,7 +143,7 @@ def test_history_begins_anew_after_a_redrive(mq: Session) -> None:
         mq.append()
     (letter,) = dead(mq, group="g")
     assert [(a["attempt"], a["reason"]) for a in letter.history] == [(1, "c"), (2, "d")]
-    former = mq.rows("select fate, history from mqpg.former_letter")
+    former = mq.rows("select fate, history from mqpg.former_dead_letter")
     assert [(f.fate, [a["reason"] for a in f.history]) for f in former] == [("redriven", ["a", "b"])]
     assert [e for e in story(mq, sent) if e in ("dead", "redriven", "retry")] == [
         "retry", "dead", "redriven", "retry", "dead",

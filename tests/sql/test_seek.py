@@ -29,7 +29,7 @@ def next_payload(mq: Session, topic: str = "one", **named: object) -> Any:
 
 
 def jumps(mq: Session) -> list[tuple[Any, ...]]:
-    sql = "select queue_id, from_offset, to_offset, why, back from mqpg.jump order by jump_id"
+    sql = "select queue_id, from_offset, to_offset, why, back from mqpg.position_jump order by jump_id"
     return [tuple(row) for row in mq.rows(sql)]
 
 
@@ -129,7 +129,7 @@ def test_finding_a_time_does_not_read_the_log(mq: Session) -> None:
 
     def buffers() -> int:
         plan = mq.scalar(
-            "explain (analyze, buffers, format json) select mqpg._offset_at(t.topic_id, 0, 0, %s)"
+            "explain (analyze, buffers, format json) select mqpg._offset_at_time(t.topic_id, 0, 0, %s)"
             " from mqpg.topic t where t.name = 'one'",
             middle,
         )

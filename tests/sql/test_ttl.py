@@ -22,7 +22,8 @@ def expiring(mq: Session, ttl: float = 600, topic: str = "one", **named: object)
 
 def jumps(mq: Session) -> list[tuple[Any, ...]]:
     return [
-        tuple(r) for r in mq.rows("select consumer_group, from_offset, to_offset, why from mqpg.jump order by 2, 1")
+        tuple(r)
+        for r in mq.rows("select consumer_group, from_offset, to_offset, why from mqpg.position_jump order by 2, 1")
     ]
 
 

@@ -27,9 +27,9 @@ declare
     v_was_due boolean;      -- something was due, even if all of it was recalled or postponed
 begin
     if append.max_messages is not null then
-        perform mqpg._check_range('max_messages', append.max_messages, 1, 2147483647);
+        perform mqpg._require_range('max_messages', append.max_messages, 1, 2147483647);
     end if;
-    perform mqpg._check_own_transaction('append');
+    perform mqpg._require_own_transaction('append');
     -- Flush the commit: an append() repeated after a crash may order messages differently, and a consumer that
     -- stores its offset in another database would see one message twice and another never.
     perform mqpg._force_sync();
@@ -38,7 +38,7 @@ begin
     -- Read the sequence before this transaction gets an xid, so that every writer of a lower batch id has a lower xid.
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
-    perform mqpg._check_cluster(v_tick.snapshot, v_s1);
+    perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);
     perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
     -- Now and then make a segment, so that a broker without a running keeper does not run out of them.
     if random() < 0.004 then

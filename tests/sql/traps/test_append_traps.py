@@ -73,7 +73,7 @@ def racing_sender_and_floor(mq: Session, broker: Broker, until: int | None = Non
     return pending.result(5), appended(mq)
 
 
-XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id is drawn
+XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');"""
 ID_FIRST = f"v_batch := nextval('mqpg.batch_id'); {PAUSE} v_xid := pg_current_xact_id();"
 XID_FIRST_PAUSED = f"v_xid := pg_current_xact_id(); {PAUSE} v_batch := nextval('mqpg.batch_id');"
@@ -148,7 +148,7 @@ def test_trap_append_refuses_a_caller_with_an_xid(mq: Session, broker: Broker) -
 
 
 def test_trap_append_refuses_a_caller_with_an_xid_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "append", "perform mqpg._check_own_transaction('append');", "")
+    mutate(mq, "append", "perform mqpg._require_own_transaction('append');", "")
     sent, order = append_inside_a_writing_transaction(mq, broker)
     assert sent[2] not in order, "the caller's later row was to be lost"
 
@@ -173,7 +173,7 @@ def test_trap_append_is_read_committed_only(mq: Session, broker: Broker) -> None
 def test_trap_append_is_read_committed_only_mutant(mq: Session, broker: Broker) -> None:
     mutate(
         mq,
-        "_check_own_transaction",
+        "_require_own_transaction",
         "if current_setting('transaction_isolation') <> 'read committed' then",
         "if false then",
     )
@@ -626,7 +626,7 @@ def test_trap_append_refuses_in_another_cluster(mq: Session, restore: Callable[[
 
 
 def test_trap_append_refuses_in_another_cluster_mutant(mq: Session) -> None:
-    mutate(mq, "append", "perform mqpg._check_cluster(v_tick.snapshot, v_s1);", "")
+    mutate(mq, "append", "perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);", "")
     sent = mq.send("one", "1")
     later_snapshot(mq)
     assert sent not in appended(mq), "what was sent after the restore was to be passed over in silence"

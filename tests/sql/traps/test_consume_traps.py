@@ -123,7 +123,9 @@ def test_trap_settling_waits_for_the_lock_with_a_time_out(mq: Session, broker: B
 
 
 def test_trap_settling_waits_for_the_lock_with_a_time_out_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_lock_cursor", "v_timeout := mqpg._wait_as_set();", "v_timeout := current_setting('lock_timeout');")
+    mutate(
+        mq, "_lock_cursor", "v_timeout := mqpg._apply_lock_timeout();", "v_timeout := current_setting('lock_timeout');"
+    )
     mq.send("one", "1")
     mq.append()
     receipt = mq.receive("one")[0].receipt

@@ -248,7 +248,7 @@ def test_trap_check_backs_refuse_a_larger_transaction_mutant(mq: Session, broker
     """The caller's own xid is not among its snapshot's running ones, so its half counts as looked
     at and is forgotten.
     """
-    mutate(mq, "_check_own_transaction", "if pg_current_xact_id_if_assigned() is not null then", "if false then")
+    mutate(mq, "_require_own_transaction", "if pg_current_xact_id_if_assigned() is not null then", "if false then")
     other = broker.session()
     with mq.transaction():
         mq.send("one", "1")

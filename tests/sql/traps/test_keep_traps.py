@@ -83,7 +83,9 @@ def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
 
     Returns whether its body is gone.
     """
-    mutate(mq, "_drop_log", "v_held := mqpg._hold(v_ids);", f"v_held := mqpg._hold(v_ids); {PAUSE}")
+    mutate(
+        mq, "_drop_log", "v_copied := mqpg._copy_survivors(v_ids);", f"v_copied := mqpg._copy_survivors(v_ids); {PAUSE}"
+    )
     message_id = mq.send("one", "1")
     mq.append()
     mq.drain("one")
@@ -104,7 +106,7 @@ def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
             message_id,
         )
     keeping.result(30)
-    return message_id, not mq.rows("select from mqpg.held where message_id = %s", message_id)
+    return message_id, not mq.rows("select from mqpg.survivor where message_id = %s", message_id)
 
 
 def _is_closed(mq: Session) -> bool:

@@ -77,7 +77,7 @@ def test_trap_a_nack_gives_back_what_follows(k: Session, policy: str, left: list
 def test_trap_a_nack_gives_back_what_follows_mutant(k: Session) -> None:
     mutate(
         k,
-        "_hold_back",
+        "_block_failed",
         "coalesce(v_message.key = any(v_keys), false)",
         "false",
     )
@@ -102,7 +102,7 @@ def test_trap_fresh_messages_of_a_blocked_key_wait(k: Session) -> None:
 
 
 def test_trap_fresh_messages_of_a_blocked_key_wait_mutant(k: Session) -> None:
-    mutate(k, "_by_key", "coalesce(k.waits_from < k.queue_offset, false)", "false")
+    mutate(k, "_candidates_by_key", "coalesce(k.waits_from < k.queue_offset, false)", "false")
     assert fresh_behind_a_block(k) == [2, 3]
 
 
@@ -152,7 +152,7 @@ def test_trap_a_changed_receipt_is_refused(k: Session, end: int) -> None:
 
 @pytest.mark.parametrize("end", [1, 3])
 def test_trap_a_changed_receipt_is_refused_mutant(k: Session, end: int) -> None:
-    mutate(k, "_check_issued", "if exists (", "if false and exists (")
+    mutate(k, "_require_issued_receipt", "if exists (", "if false and exists (")
     if end == 1:
         mutate(k, "_open_claim", "and v_claim.to_offset <= v_receipt.to_offset", "")
     forged(k, end)
@@ -176,7 +176,12 @@ def test_trap_a_filter_does_not_pass_over_missing_bodies(k: Session) -> None:
 
 
 def test_trap_a_filter_does_not_pass_over_missing_bodies_mutant(k: Session) -> None:
-    mutate(k, "_chosen", "if v_all <> _chosen.to_offset - _chosen.from_offset then", "if false then")
+    mutate(
+        k,
+        "_matching_offsets",
+        "if v_all <> _matching_offsets.to_offset - _matching_offsets.from_offset then",
+        "if false then",
+    )
     filtered_over_a_hole(k)
 
 
