@@ -80,7 +80,7 @@ def test_trap_what_has_no_offset_keeps_its_segment_open_mutant(brisk: Session) -
 
 def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
     """A message is done with at the first look and a dead letter at the second; and whether its body is gone."""
-    mutate(mq, "_drop_log", "v_held := mqpg._copy_survivors(v_ids);", f"v_held := mqpg._copy_survivors(v_ids); {PAUSE}")
+    mutate(mq, "_drop_log", "v_copied := mqpg._copy_survivors(v_ids);", f"v_copied := mqpg._copy_survivors(v_ids); {PAUSE}")
     message_id = mq.send("one", "1")
     mq.append()
     mq.drain("one")
