@@ -1,4 +1,6 @@
-"""Groups that do not read: they pin what they have not read and no more, show up, and lose by policy, never silently."""
+"""Groups that do not read pin what they have not read and no more, are listed, and lose messages
+only by policy, never silently.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.support.retention import dropped, gone, keep, payloads, retain, roll
 
 @pytest.fixture
 def broker(own_broker: Broker) -> Broker:
-    """Segments roll here: the database is the test's own."""
+    """A broker on a database for this test alone, because segments roll."""
     return own_broker
 
 
@@ -115,7 +117,9 @@ def test_a_broadcast_group_without_members_pins_nothing_and_a_member_does(brisk:
 
 
 def test_who_begins_at_the_oldest_offset_is_waited_for(brisk: Session, broker: Broker) -> None:
-    """Without the lock a subscription that is not committed yet would begin at bodies that are gone."""
+    """Without the lock, a subscription that is not committed yet would begin at bodies that are
+    gone.
+    """
     slow_group(brisk, topic="t")
     brisk.send("t", "0")
     brisk.send_batch("one", ["1", "2"])
@@ -276,7 +280,10 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def test_a_drop_behind_an_open_reader_holds_nobody_up(brisk: Session, broker: Broker) -> None:
-    """keep() gives up after its lock time-out; a sender and a receiver wait for no more than that, passes or not."""
+    """keep() stops waiting after its lock time-out.
+
+    A sender and a receiver wait no longer than that.
+    """
     brisk.send_batch("one", ["1"] * 5)
     brisk.append()
     brisk.drain("one")
@@ -320,7 +327,7 @@ def test_a_drop_behind_an_open_sender_is_tried_again(brisk: Session, broker: Bro
 
 
 def test_an_exported_snapshot_with_its_locks_keeps_the_tables(brisk: Session, broker: Broker) -> None:
-    """What the audit does: locks first, then the snapshot."""
+    """The audit takes its locks first and then the snapshot."""
     brisk.send("one", "1")
     brisk.append()
     brisk.drain("one")

@@ -145,7 +145,7 @@ class Queries:
         """Raise PayloadTooLarge where the broker would, for a payload that is sent later.
 
         The limit of a topic is read once, and again for a payload that would not fit. While the
-        broker is away every payload passes, because the broker itself refuses it later.
+        broker is away every payload is accepted, because the broker itself refuses it later.
         """
         size = len(payload.encode())
         if size <= self._max_payload.get(topic, 0):

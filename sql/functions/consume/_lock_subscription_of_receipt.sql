@@ -19,4 +19,4 @@ begin
 end
 $$;
 comment on function mqpg._lock_subscription_of_receipt(text, int) is
-    'Internal: let a receipts subscription not end until the transaction does';
+    'Internal: let a receipt''s subscription not end until the transaction does';

@@ -54,4 +54,4 @@ begin
 end
 $$;
 comment on function mqpg._matching_offsets(mqpg.subscription, int, bigint, bigint) is
-    'Internal: offsets whose messages match a subscriptions filter';
+    'Internal: offsets whose messages match a subscription''s filter';

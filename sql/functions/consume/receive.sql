@@ -24,8 +24,8 @@
 --
 -- Example:
 --     begin;
---     select message_id, payload, receipt from mqpg.receive('billing', 'orders', max_messages => 10);
---     -- use the messages
+--     select message_id, payload, receipt from mqpg.receive('billing', 'orders', 10);
+--     -- use the messages, then:
 --     select mqpg.ack('<receipt>');
 --     commit;
 create function mqpg.receive(
@@ -115,7 +115,8 @@ begin
                     v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
                     v_runs.lowest, v_runs.highest);
             end if;
-            -- A variable, because in the inlined query below an expression would be computed for each row.
+            -- A variable, because in the inlined query below an expression would be computed for
+            -- each row.
             v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
                 v_claim.from_offset, v_claim.to_offset);
             if exists (

@@ -97,7 +97,8 @@ begin
                 l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
         where c.action not in ('s', 'k', 'q', 'x', 'i')
         union all
-        -- skipped by a seek, a purge, expiry or a policy, or to be delivered again after a seek back
+        -- skipped by a seek, a purge, expiry or a policy, or to be delivered again after a seek
+        -- back
         select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(
             'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
             'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5

@@ -29,4 +29,5 @@ begin
     return v_rows;
 end
 $$;
-comment on function mqpg._copy_survivors(bigint []) is 'Internal: copy messages that outlive their segment';
+comment on function mqpg._copy_survivors(bigint []) is
+    'Internal: copy messages that outlive their segment';

@@ -45,7 +45,8 @@ begin
     perform mqpg._require_target('start', subscribe.start);
     perform mqpg._require_subscription_options(v_new);
     perform mqpg._lock_topic(v_topic.topic_id);
-    -- A look first, because a conflict would use up an id, and only two million ids fit into a cursor lock's key.
+    -- A look first, because a conflict would use up an id, and only two million ids fit into a
+    -- cursor lock's key.
     insert into mqpg.subscription (
         consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
     select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
