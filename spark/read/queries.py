@@ -100,7 +100,14 @@ def _may_be_dropped(xid: str, also: str = "true") -> str:
 
 
 def literal_text(composed: Composable) -> str:
-    """Return composed SQL as text, with its identifiers and literals quoted."""
+    """Return composed SQL as text, with its identifiers and literals quoted.
+
+    Args:
+        composed: The SQL.
+
+    Returns:
+        The text.
+    """
     return composed.as_string(None)
 
 

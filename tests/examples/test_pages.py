@@ -7,6 +7,7 @@ reader would type them in an empty folder.
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import re
 import subprocess
@@ -16,9 +17,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from typer import Context
+from typer.main import get_command
 
 import mqpg
+from mqpg.cli import app
 from mqpg.embedded import Home
+from mqpg.settings import Settings
 from tests.examples.pages import run_page, run_shell_page, saved_files, snippets
 from tests.fixtures.server import Server
 from tests.support.waiting import eventually
@@ -41,13 +46,13 @@ def test_snippets(name: str, db: psycopg.Connection, dsn: str, tmp_path: Path, m
 
 @pytest.mark.spark
 @pytest.mark.chaos
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)  # minutes on a busy machine, most of them Spark
 def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("MQPG_", "PG", "DATABASE_URL"))]:
         monkeypatch.delenv(name)
     programs = f"{MQPG.parent}{os.pathsep}{os.environ['PATH']}"
     try:
-        run_shell_page(DOCS / "tutorial.md", tmp_path, timeout=540, PATH=programs)
+        run_shell_page(DOCS / "tutorial.md", tmp_path, timeout=840, PATH=programs)
     finally:
         Home(tmp_path / ".mqpg").down(remove=True)
 
@@ -95,6 +100,27 @@ def test_python_page_lists_every_method_of_a_client() -> None:
     table = (DOCS / "python.md").read_text().partition("## All methods of a client")[2].partition("## Settings")[0]
     public = {name for name in dir(mqpg.Client) if not name.startswith("_")} - {"queries"}
     assert public | {"dsn", "settings"} == set(re.findall(r"`(\w+)`", table))
+
+
+def test_consumers_page_lists_every_option() -> None:
+    table = (DOCS / "consumers.md").read_text().partition("## All options")[2].partition("\n## ")[0]
+    named = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)}
+    assert named == set(inspect.signature(mqpg.consumer).parameters) - {"topic", "group"}
+
+
+def test_python_page_lists_every_setting() -> None:
+    table = (DOCS / "python.md").read_text().partition("## Settings")[2].partition("## Errors")[0]
+    assert set(Settings.model_fields) - {"database_url"} <= set(re.findall(r"`(\w+)`", table))
+
+
+def test_commands_page_lists_every_command() -> None:
+    page = (DOCS / "cli.md").read_text().replace("\\|", "|")
+    context = Context(get_command(app))
+    for name in context.command.list_commands(context):
+        mentioned = re.findall(rf"`mqpg {name}\b ?([a-z|]*)", page)
+        assert mentioned, name
+        inner = getattr(context.command.get_command(context, name), "commands", {})
+        assert set(inner) <= {word for words in mentioned for word in words.split("|")}, name
 
 
 def test_billing_of_the_page_about_consumers(server: Server, tmp_path: Path) -> None:

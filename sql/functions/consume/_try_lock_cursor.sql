@@ -17,4 +17,4 @@ exception when lock_not_available then
 end
 $$;
 comment on function mqpg._try_lock_cursor(int, int) is
-    'Internal: take a queues cursor lock, waiting a moment';
+    'Internal: take a queue''s cursor lock, waiting a moment';

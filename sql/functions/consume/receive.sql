@@ -24,8 +24,8 @@
 --
 -- Example:
 --     begin;
---     select message_id, payload, receipt from mqpg.receive('billing', 'orders', max_messages => 10);
---     -- use the messages
+--     select message_id, payload, receipt from mqpg.receive('billing', 'orders', 10);
+--     -- use the messages, then:
 --     select mqpg.ack('<receipt>');
 --     commit;
 create function mqpg.receive(
@@ -52,7 +52,8 @@ begin
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
     -- This quick validation suffices for most calls and saves a function call.
-    if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds' and interval '1 day'
+    if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds'
+        and interval '1 day'
         and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
         is not true then
         perform mqpg._require_receive_arguments(
@@ -114,7 +115,8 @@ begin
                     v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
                     v_runs.lowest, v_runs.highest);
             end if;
-            -- A variable, because in the inlined query below an expression would be computed for each row.
+            -- A variable, because in the inlined query below an expression would be computed for
+            -- each row.
             v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
                 v_claim.from_offset, v_claim.to_offset);
             if exists (

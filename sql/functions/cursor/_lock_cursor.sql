@@ -18,4 +18,4 @@ begin
     return true;
 end
 $$;
-comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queues cursor lock';
+comment on function mqpg._lock_cursor(int, int) is 'Internal: take a queue''s cursor lock';

@@ -36,12 +36,14 @@ begin
             state := 'recalled';
             return;
         end if;
-        -- A message postponed by an open recall has several rows. Only the transaction that decided says which counted.
+        -- A message postponed by an open recall has several rows. Only the transaction that decided
+        -- says which counted.
         select d.* into v_delayed from mqpg.delayed d
         where d.first_id between _message_state.message_id - 1023 and _message_state.message_id
             and d.first_id + d.n > _message_state.message_id and d.subscription_id = 0
         order by d.first_id desc, d.visible_at desc limit 1;
-        -- Without a row it was appended: a row is dropped only after that, when its retention is over.
+        -- Without a row it was appended: a row is dropped only after that, when its retention is
+        -- over.
         tick_id := case
             when v_due.op = 'd' then (select min(t.tick_id) from mqpg.tick t where t.xid = v_due.xid)
             else mqpg._tick_of_transaction(v_delayed.xid, v_delayed.visible_at)
@@ -58,7 +60,8 @@ begin
             else 'pending'
         end;
     end if;
-    queue_offset := mqpg._offset_in_tick(tick_id, _message_state.topic_id, _message_state.queue_id, 0, _message_state.message_id);
+    queue_offset := mqpg._offset_in_tick(tick_id, _message_state.topic_id, _message_state.queue_id, 0,
+        _message_state.message_id);
 end
 $$;
 comment on function mqpg._message_state(bigint, int, int, "char", xid8) is

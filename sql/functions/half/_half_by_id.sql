@@ -1,6 +1,6 @@
--- A half message without its body, by message id; from the table survivor if its segment is
--- dropped.
--- Locks: none. Cost: one index lookup.
+-- What is stored of a half message, without its body; also when its segment was dropped.
+-- Locks: none.
+-- Cost: one index lookup.
 create function mqpg._half_by_id(message_id bigint) returns table (
     topic_id int, producer_group_id int, incarnation int, nonce uuid, born_at timestamptz, check_at timestamptz
 )

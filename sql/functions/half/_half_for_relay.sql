@@ -1,6 +1,7 @@
--- What the messages about a relay topic's half message consist of; from the table survivor if its
--- segment is dropped.
--- Locks: none. Cost: one row of the commit log.
+-- The content of a relay topic's half message, which its phases carry; also when its segment was
+-- dropped.
+-- Locks: none.
+-- Cost: one row of the commit log.
 create function mqpg._half_for_relay(message_id bigint) returns table (
     topic_id int, queue_id smallint, incarnation int, nonce uuid, delay interval, key text, tag text, headers jsonb,
     payload json
@@ -16,4 +17,4 @@ language sql stable as $$
     where h.message_id = _half_for_relay.message_id
         and not exists (select from mqpg.commit_log l where l.batch_id = _half_for_relay.message_id / 1024)
 $$;
-comment on function mqpg._half_for_relay(bigint) is 'Internal: a relay topics half message';
+comment on function mqpg._half_for_relay(bigint) is 'Internal: a relay topic''s half message';

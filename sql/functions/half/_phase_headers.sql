@@ -14,4 +14,4 @@ begin
 end
 $$;
 comment on function mqpg._phase_headers(jsonb, text, text) is
-    'Internal: headers of a relay topics message';
+    'Internal: headers of a relay topic''s message';

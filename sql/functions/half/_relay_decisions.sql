@@ -47,4 +47,4 @@ $$;
 comment on function mqpg._relay_decisions(
     xid8, timestamptz, "char", bigint [], text [], bigint [], bigint [], bigint []
 ) is
-    'Internal: send the decisions over a relay topics half messages';
+    'Internal: send the decisions about a relay topic''s half messages';

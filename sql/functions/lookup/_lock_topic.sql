@@ -16,4 +16,4 @@ begin
 end
 $$;
 comment on function mqpg._lock_topic(int) is
-    'Internal: keep a topics oldest offsets where they are';
+    'Internal: keep a topic''s oldest offsets where they are';

@@ -45,7 +45,8 @@ begin
     perform mqpg._require_target('start', subscribe.start);
     perform mqpg._require_subscription_options(v_new);
     perform mqpg._lock_topic(v_topic.topic_id);
-    -- A look first, because a conflict would use up an id, and only two million ids fit into a cursor lock's key.
+    -- A look first, because a conflict would use up an id, and only two million ids fit into a
+    -- cursor lock's key.
     insert into mqpg.subscription (
         consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
     select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
@@ -67,7 +68,8 @@ begin
         return;
     end if;
     v_old := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
-    if (v_old.mode, v_old.start, v_old.filter::text, v_old.tags, v_old.max_attempts, v_old.retry_delay, v_old.on_failure)
+    if (v_old.mode, v_old.start, v_old.filter::text, v_old.tags, v_old.max_attempts, v_old.retry_delay,
+        v_old.on_failure)
         is distinct from (v_new.mode, v_new.start, v_new.filter::text, v_new.tags, v_new.max_attempts,
             v_new.retry_delay, v_new.on_failure) then
         raise exception using errcode = 'MQ011', message = format(
