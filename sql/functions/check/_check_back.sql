@@ -59,7 +59,8 @@ begin
         perform mqpg._log_check(v_half.message_id, 'asked', v_by, v_verdict::text);
     end;
     if v_verdict = 'wait' then
-        perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, _check_back.msg_id, null, true, v_by, null);
+        perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, _check_back.msg_id, null, true, v_by,
+            null);
     elsif v_verdict is null then
         perform mqpg._hide_entry(_check_back.msg_id,
             clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));

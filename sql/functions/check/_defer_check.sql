@@ -13,7 +13,8 @@ begin
     select c.event into v_last from mqpg.check_log c
     where c.message_id = _defer_check.message_id order by c.at desc limit 1;
     perform mqpg._log_check(
-        _defer_check.message_id, case when _defer_check.in_time and v_last = 'asked' then 'waited' else 'waited late' end, _defer_check.by,
+        _defer_check.message_id,
+        case when _defer_check.in_time and v_last = 'asked' then 'waited' else 'waited late' end, _defer_check.by,
         _defer_check.reason);
     perform mqpg._hide_entry(_defer_check.msg_id, clock_timestamp() + coalesce(
         _defer_check.retry_after,

@@ -20,7 +20,8 @@ begin
     end if;
     select m.topic_id, m.queue_id, m.kind, m.xid into v_message from mqpg._message(_attempts.message_id) m;
     select p.queue_offset into v_place
-    from mqpg._message_state(_attempts.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p;
+    from mqpg._message_state(_attempts.message_id, v_message.topic_id, v_message.queue_id, v_message.kind,
+        v_message.xid) p;
     return (
         with retry as (
             select d.* from mqpg.delayed d
@@ -33,7 +34,8 @@ begin
         lane as (
             select v_message.queue_id::int as queue_id, v_place.queue_offset, 1 as attempt
             union all
-            select -1, mqpg._offset_in_tick(mqpg._tick_of_transaction(r.xid, r.visible_at), r.topic_id, -1, r.subscription_id,
+            select -1, mqpg._offset_in_tick(mqpg._tick_of_transaction(r.xid, r.visible_at), r.topic_id, -1,
+                r.subscription_id,
                 _attempts.message_id), r.attempt
             from retry r
         ),

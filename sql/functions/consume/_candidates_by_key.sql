@@ -14,7 +14,8 @@ declare
 begin
     if _candidates_by_key.upto > (_candidates_by_key.last_version).claimed then
         v_fresh := mqpg._matching_offsets(
-            _candidates_by_key.subscription, (_candidates_by_key.last_version).queue_id, (_candidates_by_key.last_version).claimed, _candidates_by_key.upto);
+            _candidates_by_key.subscription, (_candidates_by_key.last_version).queue_id,
+                (_candidates_by_key.last_version).claimed, _candidates_by_key.upto);
     else
         select '{}'::bigint [] as offsets, '{}'::text [] as keys into v_fresh;
     end if;

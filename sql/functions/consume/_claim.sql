@@ -21,7 +21,7 @@ declare
     v_left mqpg.claim;
     v_rest mqpg.claim [];
     v_tail bigint;
-    v_upto bigint;      -- what is handed out, or filtered, ends here
+    v_upto bigint;      -- end of what is claimed or filtered
     v_end bigint;
     v_pick record;
     v_action "char";
@@ -34,7 +34,8 @@ begin
         if v_cursor.claims = '{}' then
             v_nth := 0;
         elsif (_claim.subscription).on_failure = 'block_key' and v_lane = 0 then
-            return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease, _claim.consumer);
+            return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease,
+                _claim.consumer);
         else
             v_nth := mqpg._next_claim(_claim.subscription, v_cursor.claims);
         end if;
@@ -82,7 +83,7 @@ begin
                 else v_old.picked[_claim.max_messages] + 1
             end);
         end if;
-        -- the xid tells a receipt of a transaction that rolled back from the next one's
+        -- The transaction id makes this receipt differ from one that a rolled-back transaction had.
         v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
         if v_lane <> 0 or v_claim.attempt >= (_claim.subscription).max_attempts then
             v_end := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
@@ -91,7 +92,7 @@ begin
             end if;
             v_claim.to_offset := v_end;
         end if;
-        -- what is left of the old range is free, and nobody holds a receipt for it
+        -- The rest of the old range is free, and no receipt for it exists.
         if v_old.to_offset > abs(v_claim.to_offset) then
             v_left := mqpg._free_claim(v_old, v_cursor, v_old.attempt);
             v_left.from_offset := abs(v_claim.to_offset);
@@ -107,7 +108,7 @@ begin
             v_version := mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
             return v_claim;
         end if;
-        -- the first message was buried: note it and look again
+        -- The first message became a dead letter: write that and look again.
         perform mqpg._write_cursor(v_cursor, 'd', v_old.epoch, v_upto, v_owner, v_rest);
         v_cursor := mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
     end loop;

@@ -10,7 +10,7 @@ create function mqpg._claim_by_key(
 ) returns mqpg.claim
 language plpgsql as $$
 declare
-    v_cursor mqpg.cursor := _claim_by_key.last_version;     -- as it is going to be
+    v_cursor mqpg.cursor := _claim_by_key.last_version;     -- as it will be written
     v_max int := (_claim_by_key.subscription).max_attempts;
     v_tail bigint;
     v_step int := _claim_by_key.max_messages;
@@ -18,11 +18,11 @@ declare
     v_upto bigint;
     v_claim mqpg.claim;
     v_message record;
-    v_offsets bigint [];    -- what stays behind: offset, deliveries, key where it is blocked, until
+    v_offsets bigint [];    -- messages that wait: offset, deliveries, key if blocked, until
     v_deliveries int [];
     v_keys text [];
     v_untils timestamptz [];
-    v_skipped text [];      -- keys of messages that could be had, but not in this claim
+    v_skipped text [];      -- keys of messages that are free but do not fit into this claim
     v_action "char" := 'f';
 begin
     if mqpg._next_claim(_claim_by_key.subscription, v_cursor.claims) < 0 then
@@ -31,7 +31,10 @@ begin
     v_tail := mqpg._tail((_claim_by_key.subscription).topic_id, v_cursor.queue_id, 0);
     loop
         v_from := v_cursor.claimed;
-        v_upto := case when mqpg._count_blocked(v_cursor.claims) < 4096 then least(v_tail, v_from + v_step) else v_from end;
+        v_upto := case
+            when mqpg._count_blocked(v_cursor.claims) < 4096 then least(v_tail, v_from + v_step)
+            else v_from
+        end;
         v_claim := row(
             null, null, null, null, clock_timestamp() + _claim_by_key.lease, _claim_by_key.consumer, null, '{}', null);
         v_offsets := '{}';
@@ -71,7 +74,7 @@ begin
             end if;
         end loop;
         if v_action = 'f' and exists (select from unnest(v_cursor.claims) c where c.epoch > 0) then
-            v_action := 'd';    -- what ran out is not its holder's any more
+            v_action := 'd';    -- the claims that ran out no longer belong to their consumers
         end if;
         v_cursor.claimed := v_upto;
         v_cursor.claims := mqpg._pack_claims(v_cursor.version, v_offsets, v_deliveries, v_keys, v_untils);

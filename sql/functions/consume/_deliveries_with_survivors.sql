@@ -5,11 +5,13 @@ create function mqpg._deliveries_with_survivors(
     bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
 ) returns setof mqpg.delivery
 language sql stable as $$
-    select run.id + m.o - 1, _deliveries_with_survivors.topic, _deliveries_with_survivors.queue_id, run.first_offset + m.o - 1,
+    select run.id + m.o - 1, _deliveries_with_survivors.topic, _deliveries_with_survivors.queue_id,
+        run.first_offset + m.o - 1,
         m.key, m.tag, m.headers, m.payload, m.born_at,
         coalesce(run.attempt, 1) + _deliveries_with_survivors.attempt - 1, _deliveries_with_survivors.receipt
     from unnest(
-        _deliveries_with_survivors.ids, _deliveries_with_survivors.bodies, _deliveries_with_survivors.offsets, _deliveries_with_survivors.lengths,
+        _deliveries_with_survivors.ids, _deliveries_with_survivors.bodies, _deliveries_with_survivors.offsets,
+            _deliveries_with_survivors.lengths,
         _deliveries_with_survivors.attempts) as run(id, body, first_offset, n, attempt)
     cross join lateral (
         select u.key, u.tag, u.headers, u.payload, b.born_at, u.o

@@ -32,7 +32,7 @@ begin
         raise exception using errcode = 'MQ001', message = format(
             'after_id %s names dead letters of %s members: after_consumer must say whose', _died_at.message_id,
             v_members),
-            hint = 'Pages go on behind message_id and consumer of the last row.';
+            hint = 'The next page starts after message_id and consumer of the last row.';
     end if;
 end
 $$;

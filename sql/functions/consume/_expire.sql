@@ -28,9 +28,10 @@ begin
         return v_cursor;
     end if;
     if (_expire.topic).on_expired = 'dead_letter' then
-        -- what the filter does not choose was never the group's
+        -- A message that does not match the filter was never the group's.
         if (_expire.subscription).filter is not null or (_expire.subscription).tags is not null then
-            v_chosen := (mqpg._matching_offsets(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to)).offsets;
+            v_chosen := (mqpg._matching_offsets(
+                _expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to)).offsets;
         end if;
         perform mqpg._bury(
             v_cursor.subscription_id, array_agg(m.message_id), array_agg(m.deliver_id),

@@ -9,7 +9,8 @@ declare
     v_timeout text;
 begin
     v_timeout := mqpg._apply_lock_timeout();
-    perform from mqpg.subscription s where s.subscription_id = _lock_subscription_of_receipt.subscription_id for key share;
+    perform from mqpg.subscription s
+    where s.subscription_id = _lock_subscription_of_receipt.subscription_id for key share;
     if not found then
         raise exception using errcode = 'MQ007', message = format(
             'receipt %L belongs to no subscription here', _lock_subscription_of_receipt.receipt);

@@ -7,7 +7,8 @@ language plpgsql immutable as $$
 begin
     return coalesce(jsonb_path_match(
         _matches_filter.payload::jsonb, _matches_filter.filter,
-        jsonb_build_object('headers', _matches_filter.headers, 'key', _matches_filter.key, 'tag', _matches_filter.tag), true), false);
+        jsonb_build_object('headers', _matches_filter.headers, 'key', _matches_filter.key,
+            'tag', _matches_filter.tag), true), false);
 exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then
     return false;
 end

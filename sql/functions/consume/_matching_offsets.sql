@@ -16,7 +16,8 @@ declare
     v_runs record;
     v_all bigint;
 begin
-    v_runs := mqpg._runs((_matching_offsets.subscription).topic_id, _matching_offsets.queue_id, 0, _matching_offsets.from_offset, _matching_offsets.to_offset);
+    v_runs := mqpg._runs((_matching_offsets.subscription).topic_id, _matching_offsets.queue_id, 0,
+        _matching_offsets.from_offset, _matching_offsets.to_offset);
     begin
         select array_agg(d.queue_offset order by d.queue_offset) filter (where m.chosen),
             array_agg(d.key order by d.queue_offset) filter (where m.chosen), count(*)
@@ -44,7 +45,8 @@ begin
     end;
     if v_all <> _matching_offsets.to_offset - _matching_offsets.from_offset then
         perform mqpg._missing_body(
-            (select t.name from mqpg.topic t where t.topic_id = (_matching_offsets.subscription).topic_id), _matching_offsets.queue_id,
+            (select t.name from mqpg.topic t where t.topic_id = (_matching_offsets.subscription).topic_id),
+                _matching_offsets.queue_id,
             _matching_offsets.from_offset, _matching_offsets.to_offset, v_all);
     end if;
     _matching_offsets.offsets := coalesce(_matching_offsets.offsets, '{}');

@@ -9,7 +9,8 @@ language sql immutable as $$
         array_agg(r.body + p.first - r.first_offset order by r.o),
         array_agg(p.first order by r.o), array_agg((p.last - p.first + 1)::int order by r.o),
         array_agg(r.attempt order by r.o), min(r.body) / 1024, max(r.body) / 1024
-    from unnest(_matching_runs.ids, _matching_runs.bodies, _matching_runs.offsets, _matching_runs.lengths, _matching_runs.attempts)
+    from unnest(_matching_runs.ids, _matching_runs.bodies, _matching_runs.offsets, _matching_runs.lengths,
+        _matching_runs.attempts)
         with ordinality as r(id, body, first_offset, n, attempt, o)
     cross join lateral (
         select min(u.u) as first, max(u.u) as last from unnest(_matching_runs.picked) as u

@@ -19,7 +19,7 @@ begin
             _missing_body.queue_id, _missing_body.topic);
     end if;
     raise exception using errcode = 'MQ014', message = format(
-        'queue %s of topic %L lacks message bodies: offsets %s to %s hold %s', _missing_body.queue_id,
+        'queue %s of topic %L lacks message bodies: offsets %s to %s have only %s', _missing_body.queue_id,
         _missing_body.topic, _missing_body.from_offset, _missing_body.to_offset - 1, _missing_body.got);
 end
 $$;

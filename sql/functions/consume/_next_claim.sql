@@ -14,8 +14,8 @@ declare
     v_claim mqpg.claim;
     v_nth int := 0;
     v_open int := 0;
-    v_free int;         -- the first that was given back
-    v_expired int;      -- the first whose lease is over (pinned: any that has one)
+    v_free int;         -- the first that was returned
+    v_expired int;      -- the first whose lease ran out (pinned: any that has a lease)
 begin
     foreach v_claim in array _next_claim.claims loop
         v_nth := v_nth + 1;

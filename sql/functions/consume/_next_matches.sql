@@ -18,9 +18,11 @@ begin
     upto := _next_matches.from_offset;
     loop
         v_to := least(upto + v_step, _next_matches.tail);
-        picked := picked || (mqpg._matching_offsets(_next_matches.subscription, _next_matches.queue_id, upto, v_to)).offsets;
+        picked := picked || (mqpg._matching_offsets(
+            _next_matches.subscription, _next_matches.queue_id, upto, v_to)).offsets;
         upto := v_to;
-        exit when cardinality(picked) >= _next_matches.most or (picked <> '{}' and upto - _next_matches.from_offset >= 4096)
+        exit when cardinality(picked) >= _next_matches.most
+            or (picked <> '{}' and upto - _next_matches.from_offset >= 4096)
             or upto >= _next_matches.tail or clock_timestamp() >= v_until;
         v_step := least(v_step * 2, 4096);
     end loop;

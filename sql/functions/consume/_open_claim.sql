@@ -36,7 +36,7 @@ begin
             _open_claim.rest := _open_claim.rest || v_claim;
         end if;
     end loop;
-    -- bounds that are not the claim's: it is gone, settled in part, or the receipt was changed
+    -- Other bounds mean that the claim is gone, has lost messages, or the receipt was changed.
     if ((_open_claim.claim).from_offset = v_receipt.from_offset
         and (_open_claim.claim).to_offset = v_receipt.to_offset) is not true then
         perform mqpg._require_issued_receipt(

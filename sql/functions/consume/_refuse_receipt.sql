@@ -18,7 +18,7 @@ begin
             'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
     end if;
     raise exception using errcode = 'MQ008', message = format(
-        'receipt %L is spent: its messages are settled or given back', _refuse_receipt.receipt);
+        'receipt %L is spent: its messages are acknowledged, nacked or released', _refuse_receipt.receipt);
 end
 $$;
 comment on function mqpg._refuse_receipt(text, int, int, bigint) is

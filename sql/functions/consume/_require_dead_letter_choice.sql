@@ -4,7 +4,8 @@
 create function mqpg._require_dead_letter_choice(message_ids bigint [], filter jsonpath) returns void
 language plpgsql immutable as $$
 begin
-    if array_ndims(_require_dead_letter_choice.message_ids) > 1 or array_position(_require_dead_letter_choice.message_ids, null) is not null then
+    if array_ndims(_require_dead_letter_choice.message_ids) > 1
+        or array_position(_require_dead_letter_choice.message_ids, null) is not null then
         raise exception using errcode = 'MQ001',
             message = 'message_ids must be a one-dimensional array without null; leave it out for all';
     end if;

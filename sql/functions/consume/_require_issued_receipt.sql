@@ -10,7 +10,8 @@ language plpgsql as $$
 begin
     if exists (
         select from mqpg.cursor c
-        where c.subscription_id = _require_issued_receipt.subscription_id and c.queue_id = _require_issued_receipt.queue_id
+        where c.subscription_id = _require_issued_receipt.subscription_id
+            and c.queue_id = _require_issued_receipt.queue_id
             and c.version = _require_issued_receipt.epoch / 1048576
             and not exists (
                 select from unnest(c.claims) k

@@ -52,7 +52,8 @@ begin
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
     -- This quick validation suffices for most calls and saves a function call.
-    if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds' and interval '1 day'
+    if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds'
+        and interval '1 day'
         and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
         is not true then
         perform mqpg._require_receive_arguments(

@@ -55,7 +55,8 @@ begin
     loop
         for v_queue in coalesce(seek.queue_id, 0)..coalesce(seek.queue_id, v_topic.queues - 1) loop
             perform mqpg._lock_cursor(v_row.subscription_id, v_queue);
-            perform mqpg._move_cursor(v_row, v_queue, mqpg._seek_offset(v_row, v_queue, seek.target, v_is_offset), 'seek');
+            perform mqpg._move_cursor(
+                v_row, v_queue, mqpg._seek_offset(v_row, v_queue, seek.target, v_is_offset), 'seek');
         end loop;
     end loop;
     if not found then

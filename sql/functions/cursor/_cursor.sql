@@ -22,7 +22,7 @@ begin
         order by c.version desc limit 1;
         if v_cursor.action = 'c' then
             raise exception using errcode = '40001',
-                message = 'the queue''s cursor was moved to a new slot: try the transaction again';
+                message = 'the position of the queue was moved to newer storage: try the transaction again';
         end if;
     end if;
     return v_cursor;

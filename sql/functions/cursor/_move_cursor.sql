@@ -36,7 +36,7 @@ begin
         case when v_seek then _move_cursor.to_offset else greatest(v_cursor.claimed, _move_cursor.to_offset) end,
         v_cursor.owner, v_kept);
     if (_move_cursor.subscription).mode = 'broadcast' and (_move_cursor.subscription).member = '' then
-        return 0;   -- nobody reads by the group's own row
+        return 0;   -- no consumer reads by the group's own row
     end if;
     for v_part in
         select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.n

@@ -12,7 +12,8 @@ begin
     end if;
     if _note_position_jump.why = 'expired' then
         update mqpg.position_jump j set to_offset = _note_position_jump.to_offset, at = clock_timestamp()
-        where j.subscription_id = (_note_position_jump.subscription).subscription_id and j.queue_id = _note_position_jump.queue_id
+        where j.subscription_id = (_note_position_jump.subscription).subscription_id
+            and j.queue_id = _note_position_jump.queue_id
             and j.to_offset = _note_position_jump.from_offset and j.why = 'expired' and not j.back;
         if found then
             return;
@@ -20,8 +21,10 @@ begin
     end if;
     insert into mqpg.position_jump (
         subscription_id, topic_id, consumer_group, member, topic, queue_id, from_offset, to_offset, why, back)
-    select (_note_position_jump.subscription).subscription_id, t.topic_id, (_note_position_jump.subscription).consumer_group,
-        (_note_position_jump.subscription).member, t.name, _note_position_jump.queue_id, _note_position_jump.from_offset, _note_position_jump.to_offset,
+    select (_note_position_jump.subscription).subscription_id, t.topic_id,
+        (_note_position_jump.subscription).consumer_group,
+        (_note_position_jump.subscription).member, t.name, _note_position_jump.queue_id,
+            _note_position_jump.from_offset, _note_position_jump.to_offset,
         _note_position_jump.why, _note_position_jump.back
     from mqpg.topic t where t.topic_id = (_note_position_jump.subscription).topic_id;
 end

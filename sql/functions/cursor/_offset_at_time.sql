@@ -16,7 +16,7 @@ begin
         select c.base_offset, c.n, c.tick_id into v_row from mqpg.consume_queue c
         where c.topic_id = _offset_at_time.topic_id and c.queue_id = _offset_at_time.queue_id
             and c.subscription_id = _offset_at_time.subscription_id and c.base_offset + c.n > v_middle
-            and c.base_offset > v_middle - 4096     -- a row's greatest length
+            and c.base_offset > v_middle - 4096     -- the greatest length of a row
         order by c.base_offset limit 1;
         if v_row.tick_id >= v_tick_id then
             v_high := greatest(least(v_middle, v_row.base_offset), v_low);

@@ -6,7 +6,8 @@ create function mqpg._target_offset(topic_id int, queue_id int, subscription_id 
 language plpgsql stable as $$
 begin
     return case _target_offset.target
-        when 'earliest' then mqpg._oldest(_target_offset.topic_id, _target_offset.queue_id, _target_offset.subscription_id)
+        when 'earliest' then
+            mqpg._oldest(_target_offset.topic_id, _target_offset.queue_id, _target_offset.subscription_id)
         when 'latest' then mqpg._tail(_target_offset.topic_id, _target_offset.queue_id, _target_offset.subscription_id)
         else mqpg._offset_at_time(_target_offset.topic_id, _target_offset.queue_id, _target_offset.subscription_id,
             _target_offset.target::timestamptz)

@@ -60,7 +60,8 @@ begin
             else 'pending'
         end;
     end if;
-    queue_offset := mqpg._offset_in_tick(tick_id, _message_state.topic_id, _message_state.queue_id, 0, _message_state.message_id);
+    queue_offset := mqpg._offset_in_tick(tick_id, _message_state.topic_id, _message_state.queue_id, 0,
+        _message_state.message_id);
 end
 $$;
 comment on function mqpg._message_state(bigint, int, int, "char", xid8) is

@@ -12,14 +12,16 @@ declare
     v_probe bigint;
     v_covers boolean;
 begin
-    select t.tick_id, pg_visible_in_snapshot(_tick_of_transaction.xid, t.snapshot) and t.due_until >= _tick_of_transaction.visible_at
+    select t.tick_id, pg_visible_in_snapshot(_tick_of_transaction.xid, t.snapshot)
+        and t.due_until >= _tick_of_transaction.visible_at
     into v_below, v_covers
     from mqpg.tick t where t.snapshot_xmax > _tick_of_transaction.xid
     order by t.snapshot_xmax, t.tick_id limit 1;
     if v_covers then
         return v_below;
     end if;
-    select t.tick_id, pg_visible_in_snapshot(_tick_of_transaction.xid, t.snapshot) and t.due_until >= _tick_of_transaction.visible_at
+    select t.tick_id, pg_visible_in_snapshot(_tick_of_transaction.xid, t.snapshot)
+        and t.due_until >= _tick_of_transaction.visible_at
     into v_tick, v_covers
     from mqpg.tick t order by t.tick_id desc limit 1;
     if v_below is null or not v_covers then
@@ -36,7 +38,8 @@ begin
         if v_probe is null then
             return v_tick;
         end if;
-        select pg_visible_in_snapshot(_tick_of_transaction.xid, t.snapshot) and t.due_until >= _tick_of_transaction.visible_at
+        select pg_visible_in_snapshot(_tick_of_transaction.xid, t.snapshot)
+            and t.due_until >= _tick_of_transaction.visible_at
         into v_covers from mqpg.tick t where t.tick_id = v_probe;
         if v_covers then
             v_tick := v_probe;

@@ -37,7 +37,8 @@ begin
         where s.topic_id = v_message.topic_id and v_place.queue_offset is not null
         union all
         select s.subscription_id, s.consumer_group, s.member, -1,
-            mqpg._offset_in_tick(mqpg._tick_of_transaction(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id, trace.message_id),
+            mqpg._offset_in_tick(mqpg._tick_of_transaction(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id,
+                trace.message_id),
             d.attempt
         from mqpg.delayed d
         join mqpg.subscription s on s.subscription_id = d.subscription_id
@@ -87,7 +88,8 @@ begin
         where d.failed_at is not null
         union all
         select c.at, case c.action when 'f' then 'filtered' else 'done' end, jsonb_build_object(
-            'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset, 'member', nullif(l.member, '')), 5
+            'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset,
+            'member', nullif(l.member, '')), 5
         from lane l
         cross join lateral mqpg._eras(l.subscription_id, l.queue_id) e
         join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id

@@ -8,9 +8,11 @@ declare
     v_rows bigint;
 begin
     insert into mqpg.survivor (
-        message_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, kind, nonce, check_at, delay, key, tag,
+        message_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, kind, nonce, check_at, delay,
+            key, tag,
         headers, payload, relay)
-    select (l.batch_id << 10) + u.place - 1, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.incarnation, l.queue_id, l.kind,
+    select (l.batch_id << 10) + u.place - 1, l.xid, l.born_at, l.topic_id, l.producer_group_id, l.incarnation,
+        l.queue_id, l.kind,
         l.nonce, l.check_at, l.delay, u.key, u.tag, u.headers, u.payload, l.relay
     from (
         select w.message_id >> 10 as batch_id, array_agg(w.message_id) as ids

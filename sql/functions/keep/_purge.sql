@@ -24,7 +24,8 @@ begin
         end if;
     end if;
     with position_jump as (
-        delete from mqpg.position_jump j where j.at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
+        delete from mqpg.position_jump j
+        where j.at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     ),
     letter as (
         delete from mqpg.former_dead_letter f
@@ -34,7 +35,8 @@ begin
         delete from mqpg.dropped_topic t
         where t.dropped_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     )
-    select (select count(*) from position_jump) + (select count(*) from letter) + (select count(*) from topic) into v_rows;
+    select (select count(*) from position_jump) + (select count(*) from letter) + (select count(*) from topic)
+        into v_rows;
     if v_rows > 0 then
         return query select 'purged', 'position_jump', null::bigint, format('%s rows', v_rows);
     end if;

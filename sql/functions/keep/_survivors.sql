@@ -35,7 +35,8 @@ language sql stable as $$
         left join mqpg.queue_tail f on f.topic_id = c.topic_id and f.queue_id = c.queue_id and f.subscription_id = 0
             and c.subscription_id = 0
         cross join lateral (
-            select u.first_id, u.deliver_id, u.start, coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
+            select u.first_id, u.deliver_id, u.start,
+                coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
             from unnest(c.first_ids, c.starts, c.deliver_ids) as u(first_id, start, deliver_id)
         ) as r
         cross join lateral generate_series(0, r.n - 1) as i(i)

@@ -11,7 +11,7 @@ begin
         perform mqpg._require_name('producer_group', _producer_group.producer_group);
         raise exception using errcode = 'MQ004',
             message = format('producer group %L does not exist', _producer_group.producer_group),
-            hint = 'create_producer_group() makes one.';
+            hint = 'create_producer_group() creates it.';
     end if;
     return v_group;
 end

@@ -15,7 +15,7 @@ begin
         perform mqpg._require_name('consumer_group', _subscription.consumer_group);
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription to topic %L', _subscription.consumer_group, _subscription.topic),
-            hint = 'subscribe() makes one.';
+            hint = 'subscribe() creates it.';
     end if;
     return v_subscription;
 end

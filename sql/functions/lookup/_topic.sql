@@ -10,7 +10,7 @@ begin
     if not found then
         perform mqpg._require_name('topic', _topic.topic);
         raise exception using errcode = 'MQ003', message = format('topic %L does not exist', _topic.topic),
-            hint = 'create_topic() makes one.';
+            hint = 'create_topic() creates it.';
     end if;
     return v_topic;
 end

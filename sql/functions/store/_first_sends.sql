@@ -17,7 +17,7 @@ begin
     if exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
         raise exception using errcode = 'MQ001', message = 'dedup_id must have 1 to 512 bytes';
     end if;
-    -- before the setting is read: while it is changed nobody has its old value
+    -- Before the setting is read, so that no transaction uses its old value while it changes.
     lock table only mqpg.dedup in row exclusive mode;
     v_slot := mqpg._dedup_slot();
     with fresh as (
@@ -41,8 +41,8 @@ begin
         on conflict do nothing returning message_id
     )
     select array_agg(s.message_id) into v_wanted from stored s;
-    -- A new statement: it sees the rows that the inserts waited for. The later slot is right where both
-    -- have the id, for a loser at a slot's boundary leaves a row in the earlier one only.
+    -- A new statement sees the rows that the inserts waited for. If both slots have the id, the later
+    -- one is right, because a send that lost at a slot's boundary leaves a row in the earlier one only.
     select array_agg(case when u.m = any(v_wanted) or u.d is null then null else k.message_id end order by u.o)
     into v_first
     from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)

@@ -19,22 +19,22 @@ begin
         (_require_subscription_options.subscription).filter, (_require_subscription_options.subscription).tags);
     if v_mode = 'shared' and v_on_failure <> 'skip' then
         raise exception using errcode = 'MQ001', message = format(
-            'on_failure must be skip in mode shared, not %L: several ranges of a queue are in flight, so nothing '
-            'can be held back behind a failed message', v_on_failure),
+            'on_failure must be skip in mode shared, not %L: several consumers read a queue at once, so no '
+            'message can wait for a failed one before it', v_on_failure),
             hint = 'mode exclusive keeps the order of each key.';
     end if;
     if v_mode = 'pinned' and v_on_failure = 'block_key' then
         raise exception using errcode = 'MQ001', message =
             'on_failure must be skip or block_queue in mode pinned, not ''block_key'': a consumer that keeps one '
-            'offset a queue cannot go on with other keys';
+            'offset for each queue cannot continue with other keys';
     end if;
     if (v_mode in ('shared', 'broadcast') or (_require_subscription_options.subscription).filter is not null)
         and exists (
             select from mqpg.topic t
             where t.topic_id = (_require_subscription_options.subscription).topic_id and t.kind = 'relay') then
         raise exception using errcode = 'MQ024', message =
-            'a relay topic is read in mode exclusive or pinned and without a filter: the COMMIT of a half must come '
-            'after its PREPARE, to the same inbox';
+            'mode must be exclusive or pinned, and filter must be null, for a relay topic: the COMMIT of a half '
+            'message must come after its PREPARE, to the same inbox';
     end if;
 end
 $$;

@@ -68,7 +68,8 @@ begin
         return;
     end if;
     v_old := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
-    if (v_old.mode, v_old.start, v_old.filter::text, v_old.tags, v_old.max_attempts, v_old.retry_delay, v_old.on_failure)
+    if (v_old.mode, v_old.start, v_old.filter::text, v_old.tags, v_old.max_attempts, v_old.retry_delay,
+        v_old.on_failure)
         is distinct from (v_new.mode, v_new.start, v_new.filter::text, v_new.tags, v_new.max_attempts,
             v_new.retry_delay, v_new.on_failure) then
         raise exception using errcode = 'MQ011', message = format(

@@ -14,22 +14,22 @@ declare
     v_order bigint;
     v_now timestamptz;
     v_named record;         -- handles of this broker: places, lives, ids, nonces; batches: distinct, ascending
-    v_ids bigint [];        -- per handle: the message id, null where unknown
-    v_facts record;         -- per handle: where its half belongs
+    v_ids bigint [];        -- for each handle: the message id, null if unknown
+    v_facts record;         -- for each handle: topic, queue, delay and relay of its half message
     v_halves bigint [];     -- distinct, ascending
-    v_finals bigint [];     -- per element of v_halves: the final payload's batch id
-    v_topics int [];        -- likewise: topic, queue, delay
+    v_finals bigint [];     -- for each of v_halves: the batch id of the final payload
+    v_topics int [];        -- for each of v_halves: topic, queue, delay
     v_queues smallint [];
     v_delays interval [];
-    v_relays boolean [];    -- likewise: whether it belongs to a relay topic, true or null
-    v_relayed bigint [] := '{}';    -- those of v_decided that do
+    v_relays boolean [];    -- for each of v_halves: true if its topic is a relay topic, else null
+    v_relayed bigint [] := '{}';    -- those of v_decided whose topic is one
     v_decided bigint [];    -- those that this call decided
 begin
     if array_ndims(_decide_batch.handles) > 1 then
         raise exception using errcode = 'MQ001', message = 'handles must be a one-dimensional array';
     end if;
     if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
-        raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
+        raise exception using errcode = 'MQ001', message = 'handles must not be null and must not contain null';
     end if;
     perform mqpg._require_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
     if cardinality(_decide_batch.handles) = 0 then
@@ -40,7 +40,7 @@ begin
         array_agg(p.nonce) as nonces, array_agg(distinct p.message_id / 1024) as batches into v_named
     from mqpg._parse_handles(_decide_batch.handles) p
     where p.broker_id = (select b.broker_id from mqpg.broker b);
-    -- one look at each record batch, however many of its halves are named
+    -- Read each record batch once, however many of its half messages are named.
     with named as materialized (
         select n.place, n.life, n.id, n.nonce
         from unnest(v_named.places, v_named.lives, v_named.ids, v_named.nonces) as n(place, life, id, nonce)
@@ -86,7 +86,8 @@ begin
         insert into mqpg.op_log (
             message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
         select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
-            case when _decide_batch.op = 'c' then case when h.relay then 'infinity' else v_now + h.delay end end, h.topic_id, h.queue_id,
+            case when _decide_batch.op = 'c' then case when h.relay then 'infinity' else v_now + h.delay end end,
+                h.topic_id, h.queue_id,
             _decide_batch.decided_by
         from unnest(v_halves, v_finals, v_topics, v_queues, v_delays, v_relays)
             as h(id, final, topic_id, queue_id, delay, relay)

@@ -4,7 +4,7 @@
 create function mqpg._parse_handles(handles text [])
 returns table (place bigint, broker_id text, incarnation int, message_id bigint, nonce uuid)
 language sql immutable as $$
-    with part as materialized (    -- casts only behind the check
+    with part as materialized (    -- the form first, the casts later
         select u.o, string_to_array(u.handle, '.') as p
         from unnest(_parse_handles.handles) with ordinality as u(handle, o)
         where u.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'

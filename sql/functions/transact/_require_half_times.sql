@@ -14,7 +14,8 @@ begin
     if greatest(_require_half_times.check_after, _require_half_times.delay) > _require_half_times.topic.retention then
         raise exception using errcode = 'MQ001', message = format(
             '%s must lie within the topic''s retention of %s',
-            case when _require_half_times.check_after > _require_half_times.topic.retention then 'check_after' else 'delay' end,
+            case when _require_half_times.check_after > _require_half_times.topic.retention then 'check_after'
+                else 'delay' end,
             _require_half_times.topic.retention);
     end if;
 end

@@ -7,7 +7,7 @@ language plpgsql immutable as $$
 declare
     v_name text;
 begin
-    -- quoted words in the order of the text: a variable is one behind a $
+    -- The quoted words in the order of the text. A variable is a quoted word after a $.
     select t.token[1] into v_name
     from regexp_matches(_require_filter.filter::text, '(\$?"(?:[^"\\]|\\.)*")', 'g') as t(token)
     where t.token[1] like '$%' and t.token[1] not in ('$"headers"', '$"key"', '$"tag"')

@@ -1,4 +1,4 @@
--- Refuses a caller whose transaction has written already, or that runs above READ COMMITTED. The
+-- Refuses a caller whose transaction has already written, or that runs above READ COMMITTED. The
 -- caller's own transaction id is not in its snapshot's list of running ones, so whatever it wrote
 -- would count as appended and be lost.
 -- Locks: none. Cost: negligible.
@@ -8,7 +8,7 @@ language plpgsql as $$
 begin
     if pg_current_xact_id_if_assigned() is not null then
         raise exception using errcode = 'MQ015', message = format(
-            '%s() must run in a transaction of its own: this one has written already',
+            '%s() must run in a transaction of its own: this one has already written',
             _require_own_transaction.function_name);
     end if;
     if current_setting('transaction_isolation') <> 'read committed' then

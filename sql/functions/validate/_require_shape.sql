@@ -8,7 +8,7 @@ begin
     if _require_shape.value is not null
         and (array_ndims(_require_shape.value) > 1 or cardinality(_require_shape.value) <> _require_shape.n) then
         raise exception using errcode = 'MQ001', message = format(
-            '%s must be a one-dimensional array of %s elements, one a payload, not %s', _require_shape.argument,
+            '%s must be a one-dimensional array of %s elements, one for each payload, not %s', _require_shape.argument,
             _require_shape.n, cardinality(_require_shape.value));
     end if;
 end

@@ -83,7 +83,8 @@ def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
 
     Returns whether its body is gone.
     """
-    mutate(mq, "_drop_log", "v_held := mqpg._copy_survivors(v_ids);", f"v_held := mqpg._copy_survivors(v_ids); {PAUSE}")
+    copy = "v_copied := mqpg._copy_survivors(v_ids);"
+    mutate(mq, "_drop_log", copy, f"{copy} {PAUSE}")
     message_id = mq.send("one", "1")
     mq.append()
     mq.drain("one")
