@@ -31,7 +31,7 @@ class BuildWithSchema(build_py):  # type: ignore[misc]  # setuptools has no type
         super().run()
         if not self.editable_mode:
             sql = Path(FOLDERS["mqpg.sql"])
-            schema = runpy.run_path(str(sql / "assemble.py"))
+            schema = runpy.run_path("mqpg/_first_migration.py")
             target = Path(self.build_lib, "mqpg", "sql", schema["FIRST"])
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(schema["assemble"](sql), encoding="utf-8")

@@ -19,7 +19,7 @@ import sqlalchemy
 from psycopg.rows import tuple_row
 
 from mqpg import errors
-from mqpg.sql.assemble import assemble
+from mqpg._first_migration import assemble
 
 if TYPE_CHECKING:
     import alembic.config

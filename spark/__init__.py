@@ -1,7 +1,10 @@
-"""mqpg.spark: the audit, a Spark job that proves from the tables alone what became of every message.
+"""mqpg.spark: two Spark jobs over the tables of all databases, the audit and the reconciliation.
 
-Readers pin each database at one snapshot; the audits are pure functions from DataFrames to rows of
-anomalies; nothing here writes to any audited database.
+The audit proves from the tables alone what happened to every message. It writes to none of the
+audited databases. The reconciliation finds lost commits and commits them.
+
+The folders depend on each other in one direction: `cli` on `jobs`, `jobs` on `anomalies`,
+`anomalies` on `derive`, `derive` on `read`.
 """
 
 from __future__ import annotations

@@ -11,19 +11,25 @@ from pathlib import Path
 
 __all__ = ["main", "unlisted"]
 
-SQL = Path(__file__).resolve().parent.parent / "sql"
+ROOT = Path(__file__).resolve().parent.parent
+SQL = ROOT / "sql"
 
 
 def unlisted(listed: list[str], sql: Path = SQL) -> list[str]:
-    """Object files that the manifest omits; migrations are no object files."""
+    """Object files that the manifest omits. Migrations are not object files.
+
+    Args:
+        listed: Paths that the manifest lists, relative to sql/.
+        sql: The folder sql/.
+    """
     present = {path.relative_to(sql).as_posix() for path in sql.rglob("*.sql")}
     return sorted(path for path in present - set(listed) if not path.startswith("migrations/"))
 
 
 def main() -> int:
-    """The exit status: 0 where the manifest is complete."""
+    """Run the check and return the exit status: 0 if the manifest is complete, else 1."""
     try:
-        listed = runpy.run_path(str(SQL / "assemble.py"))["manifest"](SQL)
+        listed = runpy.run_path(str(ROOT / "mqpg" / "_first_migration.py"))["manifest"](SQL)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1

@@ -14,13 +14,13 @@ class Kind(StrEnum):
 
     SEND = "send"  # producers only
     RECEIVE = "receive"  # consumers drain a backlog
-    HALF = "half"  # half message and commit, or what stands for it
+    HALF = "half"  # half message and commit, or the nearest thing that the side has
     E2E = "e2e"  # producers and consumers at once
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One line of the result; `seconds` is the longest time a run of it is measured."""
+    """One line of the result. `seconds` is the longest time for which a run of it is measured."""
 
     name: str
     title: str
@@ -29,14 +29,14 @@ class Cell:
     batch: int
     seconds: float
     receive: int = 0  # messages asked for by a receive of an end-to-end cell
-    held: bool = False  # an old transaction holds xmin meanwhile
-    together: bool = False  # receive and ack in one transaction, as a consumer does whose effects are in it, too
-    packed: bool = False  # the MNS scheme in one statement a transaction, not one a step
+    held: bool = False  # an old transaction holds xmin during the run
+    together: bool = False  # receive and ack in one transaction, like a consumer whose effects are in it too
+    packed: bool = False  # the MNS scheme in one statement per transaction, not one per step
     sides: tuple[str, ...] = ("mqpg", "pgmq", "bare")
 
     @property
     def scripted(self) -> bool:
-        """One message a call: pgbench drives it, not client processes in Python."""
+        """Whether a call has one message. Then pgbench is the client, not processes in Python."""
         return self.batch == 1
 
 
@@ -64,7 +64,11 @@ CELLS = (
 
 
 def choose(names: Iterable[str]) -> tuple[Cell, ...]:
-    """The cells of these names in the table's order; all of them where no name is given."""
+    """The cells with these names, in the table's order; all cells where no name is given.
+
+    Raises:
+        ValueError: There is no cell of that name.
+    """
     wanted = set(names)
     unknown = wanted - {cell.name for cell in CELLS}
     if unknown:
@@ -74,5 +78,5 @@ def choose(names: Iterable[str]) -> tuple[Cell, ...]:
 
 
 def quick(cell: Cell) -> Cell:
-    """The same cell in a fraction of the time."""
+    """The same cell, measured for a shorter time."""
     return replace(cell, seconds=3 if cell.kind is Kind.E2E else 1)

@@ -31,17 +31,30 @@ _LIMIT, _QUICK_LIMIT = 900.0, 120.0  # seconds
 
 @app.command()
 def bench(
-    dsn: Annotated[str | None, typer.Option(help="An existing server (a role that may create databases).")] = None,
+    dsn: Annotated[
+        str | None,
+        typer.Option(
+            help="An existing server, as a role that may create databases; default: MQPG_DATABASE_URL, else embedded."
+        ),
+    ] = None,
     cells: Annotated[
-        str, typer.Option(help="Comma-separated names; default all: " + " ".join(c.name for c in CELLS))
+        str,
+        typer.Option(help="Names of cells, separated by commas; default: all of " + " ".join(c.name for c in CELLS)),
     ] = "",
-    sides: Annotated[str, typer.Option(help="Comma-separated sides to run.")] = ",".join(SIDES),
-    rounds: Annotated[int | None, typer.Option(min=1, help="Interleaved rounds (3; with --quick 2).")] = None,
-    quick_run: Annotated[bool, typer.Option("--quick", help="Short cells, at most two minutes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    page: Annotated[Path | None, typer.Option(help="Write the result as a markdown page.")] = None,
+    sides: Annotated[str, typer.Option(help="Sides to run, separated by commas.")] = ",".join(SIDES),
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Interleaved rounds; default: 3, or 2 with --quick.")
+    ] = None,
+    quick_run: Annotated[
+        bool, typer.Option("--quick", help="Measure each cell for a shorter time; two minutes at most.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    page: Annotated[Path | None, typer.Option(help="Also write the result to this file, as a Markdown page.")] = None,
 ) -> None:
-    """Measure mqpg beside pgmq and a bare INSERT/SELECT on one server; print rates and ratios."""
+    """Measure mqpg, pgmq and a bare INSERT or SELECT side by side on one server.
+
+    Print rates and ratios.
+    """
     chosen = _chosen(cells, sides)
     measured = [quick(cell) if quick_run else cell for cell in chosen[0]]
     wanted = rounds or (_QUICK_ROUNDS if quick_run else _ROUNDS)
@@ -76,7 +89,7 @@ def _chosen(cells: str, sides: str) -> tuple[list[Cell], list[str]]:
         raise typer.BadParameter(str(error), param_hint="--cells") from None
     names = [name.strip() for name in sides.split(",")]
     if not set(names) <= set(SIDES):
-        raise typer.BadParameter(f"there are: {', '.join(SIDES)}", param_hint="--sides")
+        raise typer.BadParameter(f"must be among {', '.join(SIDES)}", param_hint="--sides")
     return list(found), names
 
 
@@ -92,7 +105,8 @@ def _server(dsn: str | None, sides: list[str]) -> Iterator[Server]:
         yield server
 
 
-# As a server is set for load; all else, above all fsync and synchronous_commit, stays at PostgreSQL's default.
+# As a server is configured for load. Everything else keeps PostgreSQL's default, above all fsync
+# and synchronous_commit.
 _SETTINGS = {"max_wal_size": "8GB", "checkpoint_timeout": "30min", "autovacuum_naptime": "5s", "shared_buffers": "1GB"}
 
 

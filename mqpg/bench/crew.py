@@ -1,4 +1,4 @@
-"""Client processes: started once, given jobs, set off together."""
+"""Client processes: they are started once, and get jobs that begin at the same moment."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from .sides.mqpg_side import APPEND
 
 __all__ = ["Crew", "Job", "Result", "Role"]
 
-_POLL = 0.002  # seconds a consumer waits when there was nothing
-_IDLE = 0.5  # seconds without a message after which a consumer takes the queue for drained
+_POLL = 0.002  # seconds that a consumer waits after an empty receive
+_IDLE = 0.5  # seconds without a message after which a consumer regards the queue as drained
 _WARM_UP = 5  # steps of each client before the clock starts: a new session plans its statements
 _LEAD = 0.05  # seconds between the signal and the start
-_ANSWER = 180.0  # seconds after which a client that says nothing is taken for dead
+_ANSWER = 180.0  # seconds after which a client that does not answer is regarded as dead
 
 
 class Role(StrEnum):
@@ -51,18 +51,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a job; times are of the machine's monotonic clock."""
+    """The result of a job. Times are those of the machine's monotonic clock."""
 
     role: Role
     count: int  # messages inside the measured time
     started: float
     ended: float  # when the last of them was done
-    total: int  # messages, those of the warm-up and those drained afterwards included
+    total: int  # all messages, including those of the warm-up and those drained afterwards
     ranges: list[Range] = field(default_factory=list)
 
 
 class Crew:
-    """A pool of client processes, used as a context manager."""
+    """A pool of client processes. It is a context manager."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -90,7 +90,7 @@ class Crew:
 
     @contextmanager
     def beside(self, jobs: Sequence[Job]) -> Iterator[None]:
-        """Keep appenders at work meanwhile."""
+        """Run these jobs, which are appenders, during the block."""
         pipes = self._start(jobs)
         try:
             yield
@@ -112,9 +112,18 @@ class Crew:
         return pipes
 
     def run(self, jobs: Sequence[Job]) -> list[Result]:
-        """Run the jobs at once and return their results in order; an error in a client is raised here."""
+        """Run the jobs at the same time.
+
+        Returns:
+            Their results, in the order of the jobs.
+
+        Raises:
+            RuntimeError: A client failed.
+            TimeoutError: A client did not answer.
+        """
         pipes = self._start(jobs)
-        # Appenders go on until all others are done, or nothing could be drained.
+        # Appenders continue until all others are done, because the consumers could not drain
+        # otherwise.
         busy = [(p, j) for p, j in zip(pipes, jobs, strict=True) if j.role is not Role.APPEND]
         results = {job: _answer(pipe) for pipe, job in busy}
         for pipe, job in zip(pipes, jobs, strict=True):
@@ -126,7 +135,7 @@ class Crew:
 
 def _answer(pipe: Connection) -> Any:
     if not pipe.poll(_ANSWER):
-        raise TimeoutError(f"a client process gave no answer in {_ANSWER:.0f} s")
+        raise TimeoutError(f"a client process did not answer within {_ANSWER:.0f} s")
     answer = pipe.recv()
     if isinstance(answer, str) and answer != "ready":
         raise RuntimeError(f"a client process failed:\n{answer}")
@@ -141,7 +150,7 @@ def _serve(pipe: Connection) -> None:
             return
         try:
             pipe.send(_do(pipe, job))
-        except Exception:  # the driver raises it
+        except Exception:  # `_answer` raises it in the main process
             pipe.send(traceback.format_exc())
 
 

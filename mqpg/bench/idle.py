@@ -1,10 +1,11 @@
-"""What waiting costs: many empty topics, all read by several groups, for a while; run by `make idle`.
+"""What waiting costs: many empty topics that several groups read (`make idle`).
 
     python -m mqpg.bench.idle [--topics 1000] [--queues 8] [--groups 10] [--seconds 30] [--dsn …]
 
-Prints the CPU of all processes of the server (its own or, on this machine, the one given) and of this process,
-as percent of one core. The consumers are the library's, one for each subscription, in one process; an appender
-makes its passes as `mqpg worker appender` does.
+It prints the processor time of the server's processes, of the consumers' process and of the
+appender, each as percent of one core. The server is an embedded one, or the one of `--dsn`, which
+must be on this machine. The consumers are those of the library, one for each subscription, in one
+process. The appender is `mqpg worker appender`.
 """
 
 from __future__ import annotations
@@ -76,7 +77,11 @@ def _set_up(dsn: str, topics: int, queues: int, groups: int) -> None:
 
 
 async def _wait_for_nothing(dsn: str, arguments: argparse.Namespace, appender: int) -> tuple[float, float, float]:
-    """Settle, then measure: CPU seconds per second of the server, of the consumers' process and of the appender's."""
+    """Wait until all is quiet, then measure.
+
+    Returns:
+        Processor seconds per second of the server, of the consumers' process, and of the appender.
+    """
     async with await mqpg.connect_async(dsn, pool_max_size=4, pool_timeout=600) as mq:
         stop, consumers = asyncio.Event(), []
         for group in range(1, arguments.groups + 1):
@@ -85,9 +90,9 @@ async def _wait_for_nothing(dsn: str, arguments: argparse.Namespace, appender: i
         tasks = []
         for one in consumers:
             tasks.append(asyncio.create_task(one.run(mq, stop)))
-            # Not all at once: the first looks would queue for a connection.
+            # Not all at the same time, because their first queries would wait for a connection.
             await asyncio.sleep(_PACE)
-        await _settle(mq, tasks)
+        await _wait_until_calm(tasks)
         server, own, appending, began = _cpus(dsn), time.process_time(), _cpu(appender), time.monotonic()
         await asyncio.sleep(arguments.seconds)
         took = time.monotonic() - began
@@ -100,11 +105,11 @@ async def _wait_for_nothing(dsn: str, arguments: argparse.Namespace, appender: i
 
 
 async def _handle(message: mqpg.Message) -> None:
-    """Nothing comes."""
+    """Never called, because nothing is sent."""
 
 
-async def _settle(mq: mqpg.AsyncClient, tasks: list[asyncio.Task[Any]]) -> None:
-    """Until each consumer has looked once: then they wait."""
+async def _wait_until_calm(tasks: list[asyncio.Task[Any]]) -> None:
+    """Return once each consumer has looked for messages and waits."""
     calm = 0
     while calm < 3:
         before = time.process_time()
@@ -116,7 +121,7 @@ async def _settle(mq: mqpg.AsyncClient, tasks: list[asyncio.Task[Any]]) -> None:
 
 
 def _measure(dsn: str, arguments: argparse.Namespace) -> float:
-    """Percent of one core, all together."""
+    """Percent of one core, in total."""
     _set_up(dsn, arguments.topics, arguments.queues, arguments.groups)
     command = [sys.executable, "-m", "mqpg", "worker", "appender", "--log-level", "warning"]
     worker = subprocess.Popen(command, env=os.environ | {"MQPG_DATABASE_URL": dsn})
@@ -127,18 +132,20 @@ def _measure(dsn: str, arguments: argparse.Namespace) -> float:
         worker.wait()
     print(f"{arguments.topics} topics x {arguments.queues} queues x {arguments.groups} groups, "
           f"{arguments.seconds} s idle, percent of one core:")  # fmt: skip
-    for name, share in (("server, append passes included", server), ("consumers", client), ("appender", appender)):
+    for name, share in (("server, with append()", server), ("consumers", client), ("appender", appender)):
         print(f"{name:32}{share * 100:6.2f}")
     return (server + client + appender) * 100
 
 
 def main() -> None:
-    """See the module."""
+    """Measure, and exit with status 1 above the limit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     for name, default in (("topics", 1000), ("queues", 8), ("groups", 10), ("seconds", 30)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--dsn", help="an empty database, of a server on this machine")
-    parser.add_argument("--limit", type=float, default=5.0, help="exit status 1 above so many percent of a core")
+    parser.add_argument("--dsn", help="an empty database on a server of this machine; default: an embedded server")
+    parser.add_argument(
+        "--limit", type=float, default=5.0, help="largest total in percent of a core; above it the exit status is 1"
+    )
     arguments = parser.parse_args()
     with ExitStack() as stack:
         dsn = arguments.dsn

@@ -1,7 +1,8 @@
 """One database connection of a load client, close to libpq.
 
-Prepared statements and binary results through psycopg's libpq wrapper: the client's own work is small
-and the same for all sides, and rows are fetched whole but decoded only where the protocol needs it.
+It uses prepared statements and binary results through psycopg's wrapper of libpq. As a consequence,
+the client's own work is small, and the same for all sides. Rows are fetched whole, but decoded only
+where the protocol needs it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ _BINARY: Final = 1
 
 
 class Link:
-    """A connection in autocommit mode; every parameter and every result column is binary."""
+    """A connection in autocommit mode. Every parameter and every result column is binary.
+
+    Args:
+        dsn: The database, as a libpq DSN.
+        name: The connection's `application_name`.
+
+    Raises:
+        ConnectionFailed: There is no connection.
+    """
 
     def __init__(self, dsn: str, name: str = "mqpg-bench") -> None:
         self._conn = pq.PGconn.connect(dsn.encode())
@@ -33,7 +42,7 @@ class Link:
         self.execute("set synchronous_commit = on")
 
     def execute(self, sql: str) -> pq.abc.PGresult:
-        """Run one or several statements without parameters; text results."""
+        """Run one or several statements without parameters. The result is text."""
         return self._checked(self._conn.exec_(sql.encode()))
 
     def prepare(self, name: str, sql: str) -> None:
@@ -48,7 +57,10 @@ class Link:
         return result
 
     def scalar(self, sql: str) -> str:
-        """First column of the first row of a query, as text; '' where it is null or there is no row."""
+        """The first column of a query's first row as text.
+
+        '' where it is null or there is no row.
+        """
         result = self.execute(sql)
         value = result.get_value(0, 0) if result.ntuples else None
         return value.decode() if value is not None else ""
@@ -64,22 +76,22 @@ class Link:
 
 
 def int8(value: bytes | None) -> int:
-    """A bigint out of a binary result."""
+    """Decode a bigint of a binary result."""
     return int(struct.unpack("!q", value or b"")[0])
 
 
 def int4(value: bytes | None) -> int:
-    """An int out of a binary result."""
+    """Decode an int of a binary result."""
     return int(struct.unpack("!i", value or b"")[0])
 
 
 def bigint(value: int) -> bytes:
-    """A bigint as binary parameter."""
+    """Encode a bigint as a binary parameter."""
     return struct.pack("!q", value)
 
 
 def bigints(values: Sequence[bytes]) -> bytes:
-    """Binary bigints, as they came out of a result, as one bigint[] parameter."""
+    """Join bigints, in the binary form of a result, into one bigint[] parameter."""
     head = struct.pack("!iiIii", 1, 0, 20, len(values), 1)
     size = struct.pack("!i", 8)
     return head + b"".join(size + v for v in values)

@@ -21,7 +21,7 @@ SETTINGS = (
 
 
 def describe(server: Server) -> dict[str, str]:
-    """Names and values in the order in which they are shown."""
+    """Describe the machine and the server: names and values, in the order of the report."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "processor": f"{_processor()}, {os.cpu_count()} cores",
@@ -53,7 +53,7 @@ def _processor() -> str:
 
 
 def _sync_time() -> float:
-    """Median seconds of one write and sync of 8 kB."""
+    """Median time of one write and sync of 8 kB, in seconds."""
     times = []
     sync = getattr(os, "fdatasync", os.fsync)
     with tempfile.TemporaryFile() as file:

@@ -30,13 +30,13 @@ class Outcome:
 
     @property
     def problems(self) -> list[str]:
-        """Counts that did not come out; empty where every message was where it should be."""
+        """The counts that are wrong; empty where every message was where it should be."""
         return [
             f"{run.cell}, {run.side}, round {run.round_no}: {problem}" for run in self.runs for problem in run.problems
         ]
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything, for JSON. Rates are messages per second."""
+        """The whole result for JSON. Rates are messages per second."""
         figures = collect(self.runs)
         return {
             "machine": self.machine,
@@ -65,7 +65,7 @@ class Outcome:
         return "\n".join(parts)
 
     def show(self, console: Console) -> None:
-        """The same on a terminal."""
+        """Print the result on a terminal."""
         figures = collect(self.runs)
         console.print(_rich("messages per second, median of rounds ± half the range",
                             ("cell", *_SIDES, "mqpg / pgmq", "mqpg / bare"), _lines(self.cells, figures)))  # fmt: skip
@@ -79,17 +79,21 @@ class Outcome:
 _HEAD = """\
 # Benchmark
 
-mqpg, pgmq and a bare INSERT/SELECT side by side on one server in one run: {rounds} interleaved rounds, a fresh
-database for every run, {seconds:.0f} s in all. Messages per second, median of the rounds ± half their range over
-the median. Clients run on the same machine, with prepared statements: pgbench where one message goes at a time, so
-that the driver takes next to nothing of the processor, else Python processes on libpq that warm up with a few calls.
-mqpg's appender runs beside the clients at the pace of `mqpg worker`, so that its cost is included; in receive cells
-the backlog, sent in thousands, is appended beforehand. A bare end-to-end run lasts at most 10 s. Bare acknowledges
-nothing: a floor for sends and a ceiling for reads. Payloads are JSON of 227 bytes on average. Noise of 20–40 % is
-common on small machines: compare within this table only.
+mqpg, pgmq and a bare INSERT or SELECT ran side by side, on one server in one run: {rounds} interleaved
+rounds, with a fresh database for every run, in {seconds:.0f} s. A figure is messages per second: the
+median of the rounds ± half their range over the median.
+
+The clients ran on the same machine, with prepared statements. Where one message is sent at a time
+they were pgbench, so that the driver takes next to nothing of the processor. Otherwise they were
+Python processes on libpq, which warm up with a few calls. mqpg's appender ran beside the clients at
+the pace of `mqpg worker`, so its cost is included. In cells that receive, the backlog was sent in
+thousands and appended before the measurement. A bare end-to-end run lasts at most 10 s. The bare side
+acknowledges nothing: it is a floor for the cost of a send, and a ceiling for reads. Payloads are JSON
+of 227 bytes on average. Noise of 20–40 % is common on small machines, so compare figures within one
+table only.
 """
 _ALL_THERE = (
-    "Everything that was sent is stored once; nothing was received twice; where a queue was drained, everything"
+    "Everything that was sent is stored once. Nothing was received twice. Where a queue was drained, everything"
     " that was sent was received.\n"
 )
 

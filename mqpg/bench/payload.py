@@ -1,6 +1,7 @@
 """Payloads: JSON documents of about 227 bytes, and their PostgreSQL binary forms.
 
-Arrays are encoded once, before the clock starts: what is measured is the queue, not Python's encoder.
+Arrays are encoded once, before the clock starts. As a consequence, the benchmark measures the queue
+and not Python's encoder.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ _CARRIERS = ("UA", "AA", "B6", "DL", "EV", "MQ", "US", "9E", "WN", "VX")
 
 
 def documents(count: int, seed: int = 1) -> list[bytes]:
-    """`count` different JSON documents (UTF-8), 227 bytes on average; equal for equal seeds."""
+    """Make `count` different JSON documents in UTF-8, of 227 bytes on average.
+
+    Equal seeds give equal ones.
+    """
     rng = random.Random(seed)
     return [_document(rng).encode() for _ in range(count)]
 
@@ -45,11 +49,11 @@ def _document(rng: random.Random) -> str:
 
 
 def jsonb(document: bytes) -> bytes:
-    """A document in the binary form of type jsonb (version byte and text)."""
+    """Encode a document in the binary form of type jsonb: a version byte and text."""
     return b"\x01" + document
 
 
 def array(elements: list[bytes], element_oid: int) -> bytes:
-    """The binary form of a one-dimensional array without nulls."""
+    """Encode a one-dimensional array without nulls in its binary form."""
     head = struct.pack("!iiIii", 1, 0, element_oid, len(elements), 1)
     return head + b"".join(struct.pack("!i", len(e)) + e for e in elements)

@@ -1,4 +1,4 @@
-"""Clients that send one message at a time: pgbench, so that the driver takes next to nothing of the processor."""
+"""pgbench as the client that sends one message at a time: it needs little of the processor."""
 
 from __future__ import annotations
 
@@ -16,20 +16,27 @@ from mqpg.errors import ConfigurationError
 __all__ = ["drive", "find", "literal"]
 
 _THREADS = 2
-_GRACE = 120.0  # seconds beyond the measured ones after which pgbench is taken for stuck
+_GRACE = 120.0  # seconds beyond the measured ones after which pgbench is regarded as stuck
 _DONE = re.compile(r"^number of transactions actually processed: (\d+)", re.MULTILINE)
 _FAILED = re.compile(r"^number of failed transactions: (\d+)", re.MULTILINE)
 _RATE = re.compile(r"^tps = ([0-9.]+)", re.MULTILINE)
 
 
 def literal(body: bytes) -> str:
-    """A document as an SQL literal of unknown type; pgbench takes a colon for the start of a variable."""
+    """A document as an SQL literal of unknown type.
+
+    It has no colon, because a colon begins a variable in pgbench.
+    """
     text = body.decode().replace("\\", "\\\\").replace("'", "''").replace(":", "\\x3a")
     return f"E'{text}'"
 
 
 def find() -> str:
-    """The pgbench of the embedded server, else the one on PATH; ConfigurationError where there is neither."""
+    """The path of the embedded server's pgbench, or else of the one on PATH.
+
+    Raises:
+        ConfigurationError: There is neither.
+    """
     for binaries in (from_wheel(), from_distribution()):
         if binaries is not None and Path(binaries.program("pgbench")).exists():
             return binaries.program("pgbench")
@@ -40,7 +47,11 @@ def find() -> str:
 
 
 def drive(program: str, dsn: str, scripts: Sequence[str], clients: int, seconds: float) -> tuple[int, float]:
-    """Run the scripts at random for `seconds`; returns how often one was run through, and how often a second."""
+    """Run the scripts, chosen at random, for `seconds`.
+
+    Returns:
+        How many times a script was run to its end, in all and per second.
+    """
     with TemporaryDirectory(prefix="mqpg-bench-") as folder:
         command = [program, "--no-vacuum", "--protocol=prepared", f"--client={clients}", f"--jobs={_THREADS}"]
         command += [f"--time={max(1, round(seconds))}"]

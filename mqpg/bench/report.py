@@ -1,4 +1,7 @@
-"""Arithmetic of the report: medians, spreads, ratios, targets reached. No input or output here."""
+"""The arithmetic of the report: medians, spreads, ratios, targets reached.
+
+It has no input or output.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Figures:
-    """All rounds of one cell on one side."""
+    """The rates of all rounds of one cell on one side."""
 
     rates: tuple[float, ...]
     problems: tuple[str, ...] = field(default=())
@@ -48,7 +51,10 @@ class Figures:
 
 @dataclass(frozen=True)
 class Reached:
-    """A target beside what was measured; `ratio` is None where the run had not both figures."""
+    """A target and what was measured.
+
+    `ratio` is None where the run lacks one of the two figures.
+    """
 
     target: Target
     ratio: float | None
@@ -62,13 +68,13 @@ class Reached:
 
 
 def spread(rates: Sequence[float]) -> float:
-    """Half the range over the median; 0 for a single value or where nothing moved."""
+    """Half the range over the median; 0 for a single value or where the median is 0."""
     middle = median(rates)
     return (max(rates) - min(rates)) / 2 / middle if middle else 0.0
 
 
 def collect(runs: Iterable[Run]) -> dict[tuple[str, str], Figures]:
-    """The runs by (cell, side), rounds in the order given."""
+    """Group the runs by cell and side, with the rounds in the given order."""
     grouped: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         grouped.setdefault((run.cell, run.side), []).append(run)
@@ -83,19 +89,19 @@ def collect(runs: Iterable[Run]) -> dict[tuple[str, str], Figures]:
 
 
 def ratio(figures: dict[tuple[str, str], Figures], of: tuple[str, str], to: tuple[str, str]) -> float | None:
-    """Median over median; None where one is missing or the divisor is 0."""
+    """The median of `of` over the median of `to`; None where one is missing or the divisor is 0."""
     if of not in figures or to not in figures or not figures[to].median:
         return None
     return figures[of].median / figures[to].median
 
 
 def reached(figures: dict[tuple[str, str], Figures], targets: Iterable[Target]) -> list[Reached]:
-    """Every target with the ratio that was measured."""
+    """Pair every target with the ratio that was measured."""
     return [Reached(t, ratio(figures, (t.cell, t.side), (t.base_cell, t.base_side))) for t in targets]
 
 
 def check_ranges(ranges: Iterable[Range]) -> tuple[int, int]:
-    """How many different numbers the ranges hold in all lanes, and how many came more than once."""
+    """Count the different numbers that the ranges hold in all lanes, and the repetitions."""
     different = repeated = 0
     lane_at: tuple[int, int] | None = None  # lane and the last number counted in it
     for lane, first, last in sorted(ranges):

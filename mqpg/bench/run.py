@@ -1,4 +1,7 @@
-"""Runs the cells: interleaved rounds, a fresh database for every run, counts checked after each."""
+"""Runs the cells in interleaved rounds.
+
+Every run has a fresh database, and its counts are verified.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,15 @@ from .sides.base import BACKLOG, bodies
 
 __all__ = ["clients_needed", "run_all"]
 
-_DRAIN = 5.0  # seconds given to consumers after an end-to-end run
+_DRAIN = 5.0  # seconds that consumers have to drain after an end-to-end run
 _QUICK_BACKLOG = 100_000
-_SET_UP = 2.0  # seconds that a run takes beside the measured ones, until it is known
+_SET_UP = 2.0  # seconds that a run takes beside the measured ones; an estimate until one was run
 _SCRIPTS = 32  # different documents that pgbench sends, at random
-_BARE_SECONDS = 10.0  # bare has neither backlog nor dead rows: more shows nothing new
+_BARE_SECONDS = 10.0  # the bare side has neither a backlog nor dead rows, so a longer run shows nothing new
 
 
 def clients_needed(cells: Sequence[Cell]) -> int:
-    """Processes that the largest cell takes, the appender included."""
+    """How many processes the largest cell needs, including the appender."""
     ours = [cell.clients * (2 if cell.kind is Kind.E2E else 1) for cell in cells if not cell.scripted]
     return max(ours, default=0) + 1
 
@@ -40,13 +43,14 @@ def run_all(
     limit: float,
     progress: Callable[[Run], None],
 ) -> list[Run]:
-    """`rounds` times all cells, in each all sides in turn; ends before what would go beyond `limit` seconds.
+    """Run all cells `rounds` times, each on all its sides in turn.
 
-    A cell is run on all its sides or on none, so rounds stay interleaved wherever the time is up.
+    It ends before a cell that would take it beyond `limit` seconds. A cell is run on all its sides
+    or on none. As a consequence, the rounds are interleaved wherever the time is up.
     """
     done: list[Run] = []
     began = time.monotonic()
-    took: dict[str, float] = {}  # the last time that a cell took on all sides
+    took: dict[str, float] = {}  # the seconds that a cell took last on all its sides
     with Crew(clients_needed(cells)) as crew:
         for round_no, cell in product(range(1, rounds + 1), cells):
             cell_began = time.monotonic()
@@ -110,7 +114,7 @@ def _appenders(side: str, cell: Cell, dsn: str) -> list[Job]:
 
 @contextmanager
 def _old_transaction(dsn: str, wanted: bool) -> Iterator[None]:
-    """Holds xmin meanwhile: a REPEATABLE READ transaction that has an xid and a snapshot."""
+    """Hold xmin during the block, by a REPEATABLE READ transaction with an xid and a snapshot."""
     if not wanted:
         yield
         return
@@ -127,7 +131,7 @@ def _old_transaction(dsn: str, wanted: bool) -> Iterator[None]:
 def _judge(link: Link, cell: Cell, side: str, round_no: int, backlog: int, results: Sequence[Result]) -> Run:
     made = [r for r in results if r.role is Role.PRODUCE]
     got = [r for r in results if r.role is Role.CONSUME]
-    measured = got or made  # end to end counts what arrived
+    measured = got or made  # an end-to-end cell counts what arrived
     seconds = max(r.ended for r in measured) - min(r.started for r in measured)
     if cell.kind is Kind.E2E:
         seconds = cell.seconds

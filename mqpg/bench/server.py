@@ -1,4 +1,7 @@
-"""The server under test: an existing one by its DSN, else the embedded one. One throw-away database per run."""
+"""The server under test, existing or embedded.
+
+Every run has a database of its own, dropped afterwards.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,12 @@ __all__ = ["Server"]
 
 
 class Server:
-    """Makes databases out of a template in which every side is installed."""
+    """Creates databases from a template in which every side is installed.
+
+    Args:
+        dsn: The server, as a role that may create databases.
+        sides: The names of the sides to install.
+    """
 
     def __init__(self, dsn: str, sides: Sequence[str] = tuple(SIDES)) -> None:
         self.dsn = _by_socket(to_libpq(dsn))
@@ -43,7 +51,11 @@ class Server:
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """The DSN of a new database, dropped at the end."""
+        """Create a database, which is dropped at the end of the block.
+
+        Yields:
+            Its DSN.
+        """
         self._number += 1
         name = f"{self._template}_{self._number}"
         self._link.execute(f"create database {name} template {self._template}")
@@ -53,12 +65,12 @@ class Server:
             self._drop(name)
 
     def checkpoint(self) -> None:
-        """Begin every run behind a checkpoint; a role that may not do that goes without."""
+        """Begin the run after a checkpoint, where the role has the right to make one."""
         with suppress(RuntimeError):
             self._link.execute("checkpoint")
 
     def scalar(self, sql: str) -> str:
-        """One value of one query."""
+        """The single value of a query."""
         return self._link.scalar(sql)
 
     def _drop(self, name: str) -> None:
@@ -69,7 +81,10 @@ class Server:
 
 
 def _by_socket(dsn: str) -> str:
-    """The same server through its Unix socket where that is reachable from here, else the DSN unchanged."""
+    """The DSN of the same server over its Unix socket.
+
+    Unchanged where the socket cannot be reached.
+    """
     link = Link(dsn)
     try:
         identity = _identity(link)

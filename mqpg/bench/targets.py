@@ -1,4 +1,7 @@
-"""What mqpg is meant to reach, as ratios inside one run. A ratio missed is reported, never a failure."""
+"""What mqpg should reach, as ratios within one run.
+
+A target that is missed is reported, not a failure.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ __all__ = ["TARGETS", "Target"]
 
 @dataclass(frozen=True)
 class Target:
-    """`side`'s rate in `cell` over `base_side`'s rate in `base_cell` is to be at least `at_least`."""
+    """The least ratio of two rates: `side` in `cell`, over `base_side` in `base_cell`."""
 
     what: str
     cell: str

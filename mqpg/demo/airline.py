@@ -1,9 +1,11 @@
-"""A producer process: `python -m mqpg.demo.airline`, which turns its share of the flights into departures.
+"""A producer process, `python -m mqpg.demo.airline`: its share of the flights departs.
 
-Each flight is protocol T2: half message, local transaction (ledger row, departure), commit. A cancelled
-flight begins all the same and rolls both back. The airline's own tables decide what is done: killed
-anywhere and started again, a process repeats only flights with neither a departure nor a cancellation,
-each with a new half message; the old one is rolled back by check-back.
+Each flight is one run of protocol T2: half message, local transaction (ledger row and departure),
+commit. A cancelled flight begins in the same way, and then both are rolled back.
+
+The airline's own tables decide which flights are done. As a consequence, a process that was killed
+anywhere repeats, when it is started again, only the flights that have neither a departure nor a
+cancellation. Each of them gets a new half message, and the check-back rolls the old one back.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ __all__ = ["Airline", "main"]
 
 log = logging.getLogger("mqpg.demo.airline")
 
-# What passes by itself: a restarted server, a lost race with our own dead predecessor, a check-back's fence.
-_PASSING = (
+# Transient errors: a restarted server, a lost race with our own dead predecessor, the fence of a
+# check-back.
+_TRANSIENT = (
     mqpg.ConnectionFailed,
     mqpg.Fenced,
     mqpg.LockTimeout,
@@ -45,28 +48,37 @@ _PASSING = (
     sa_exc.InterfaceError,
     sa_exc.IntegrityError,
 )
-_retry = partial(stamina.retry_context, on=_PASSING, attempts=None, timeout=120, wait_initial=0.05, wait_max=1.0)
+_retry = partial(stamina.retry_context, on=_TRANSIENT, attempts=None, timeout=120, wait_initial=0.05, wait_max=1.0)
 
 
 class Airline:
-    """Books flights into the airline's database `engine` and tells the broker `mq` about each."""
+    """Books flights into the airline's database and sends a message about each.
+
+    Args:
+        mq: A client of the broker.
+        engine: The airline's database, which also holds the ledger.
+    """
 
     def __init__(self, mq: mqpg.Client, engine: Engine) -> None:
         self._engine = engine
         self.producer = mqpg.TransactionalProducer(mq, group=PRODUCER_GROUP, ledger=engine)
 
     def recorded(self) -> set[int]:
-        """Numbers of all flights that are done."""
+        """The numbers of all flights that are done."""
         with self._engine.connect() as conn:
             done = select(departure.c.number).union_all(select(cancellation.c.number))
             return set(conn.execute(done).scalars())
 
     def handle(self, flight: Flight) -> None:
-        """Bring one flight to its end, whatever breaks on the way; raises after two minutes of failures."""
+        """Bring one flight to its end, whatever breaks on the way.
+
+        Raises:
+            Exception: The last error, after two minutes of transient ones.
+        """
         for attempt in _retry():
             with attempt:
                 if attempt.num > 1 and self._is_recorded(flight):
-                    return  # the attempt before ended well, only its answer was lost
+                    return  # the previous attempt succeeded, only its answer was lost
                 if flight.cancelled:
                     self._cancel(flight)
                 else:
@@ -121,7 +133,7 @@ def _work(airline: Airline, options: argparse.Namespace, stop: threading.Event) 
 
 
 def _finish(airline: Airline) -> None:
-    """Send the decisions that a crash or a lost connection left unsent."""
+    """Send the decisions that were not sent because of a crash or a lost connection."""
     for attempt in _retry():
         with attempt:
             while airline.producer.recover(older_than=timedelta(0)):
@@ -129,7 +141,7 @@ def _finish(airline: Airline) -> None:
 
 
 def _connect() -> mqpg.Client:
-    """The broker, also if we start while it restarts."""
+    """Connect to the broker; wait for it where it is just being restarted."""
     for attempt in _retry():
         with attempt:
             return mqpg.connect()
@@ -141,17 +153,17 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m mqpg.demo.airline",
         description=f"Replay flights as transactions. Broker: MQPG_DATABASE_URL; airline's database: {LEDGER_URL}.",
     )
-    parser.add_argument("--flights", type=int, default=ALL, help="take the first N of the file")
-    parser.add_argument("--share", type=int, default=0, help="which share is this process's, from 0")
-    parser.add_argument("--shares", type=int, default=1, help="among how many processes")
+    parser.add_argument("--flights", type=int, default=ALL, help="replay the first N flights of the file")
+    parser.add_argument("--share", type=int, default=0, help="the number of this process's share, from 0")
+    parser.add_argument("--shares", type=int, default=1, help="number of shares, one for each process")
     parser.add_argument("--threads", type=int, default=4)
-    parser.add_argument("--rate", type=float, default=None, help="flights a second at most")
+    parser.add_argument("--rate", type=float, default=None, help="largest number of flights per second")
     parser.add_argument("--stop-on-eof", action="store_true", help="stop when standard input ends")
     return parser.parse_args(argv)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do a share of the flights; 0 when all of it is done or SIGTERM asked to stop."""
+    """Do a share of the flights; the exit status is 0 when all of it is done or SIGTERM arrived."""
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
     options = _options(argv)
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""The Spark audit over the demo's three databases, as `mqpg audit` in a process of its own."""
+"""The Spark audit of the demo's three databases: `mqpg audit` in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ __all__ = ["run_audit"]
 
 
 def run_audit(databases: Databases) -> Audit:
-    """The verdict on a drained run. Raises DemoError where the audit itself fails (no Java, no JDBC jar)."""
-    # The databases share a server and so a password; arguments can be read by everybody on the machine.
+    """Audit a drained run and return the verdict.
+
+    Raises:
+        DemoError: The audit itself failed, for example because Java or the JDBC jar is missing.
+    """
+    # The password goes through the environment, because every user of the machine can read
+    # arguments. The three databases are on one server, so there is one password.
     password = to_sqlalchemy(databases.broker).password
     variables = {"MQPG_DATABASE_URL": databases.broker} | ({"PGPASSWORD": password} if password else {})
     command = [

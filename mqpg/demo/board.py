@@ -1,6 +1,7 @@
-"""The departure board: `mqpg consume mqpg.demo.board:board`, exactly once into its own database (C2).
+"""The departure board, `mqpg consume mqpg.demo.board:board`.
 
-The offset moves in the transaction of the sums, so a killed consumer repeats nothing and loses nothing.
+Its effects are in its own database, exactly once (protocol C2). The offset moves in the transaction
+of the sums. As a consequence, a killed consumer neither repeats nor loses a message.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["board", "post", "sums"]
 
 
 def sums(messages: Sequence[mqpg.Message]) -> Board:
-    """Departures and delays of these messages, per airport and day."""
+    """Add up the departures and delays of these messages for each airport and day."""
     cells: Board = {}
     for message in messages:
         flight = message.payload
@@ -33,8 +34,8 @@ def sums(messages: Sequence[mqpg.Message]) -> Board:
 
 
 def post(messages: Sequence[mqpg.Message], conn: Connection) -> None:
-    """Add a batch to the board, in the caller's transaction."""
-    # Sorted: two consumers that update the same cells take their row locks in one order.
+    """Add a batch of messages to the board, in the caller's transaction."""
+    # Sorted, so that two consumers that update the same cells lock the rows in the same order.
     rows = [
         {"origin": origin, "day": date.fromisoformat(day), "departures": cell.departures, "delay": cell.delay}
         for (origin, day), cell in sorted(sums(messages).items())

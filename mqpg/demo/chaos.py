@@ -1,4 +1,8 @@
-"""Seeded kills, keyed on progress: a strike falls when its share of the flights is done, so work goes on."""
+"""Kills at seeded moments of the progress.
+
+A strike is due when its share of the flights is done. As a consequence, it always falls while work
+is going on, however fast the machine is.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ _FIRST, _LAST = 0.06, 0.86  # shares of the flights between which all strikes fa
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """Kill one process of a role (or restart PostgreSQL) once `at` (0..1) of the flights is done."""
+    """Kill a process of a role, or restart PostgreSQL, at the share `at` (0 to 1)."""
 
     at: float
     target: Target
@@ -25,17 +29,28 @@ class Strike:
 
 
 class Targets(Protocol):
-    """What chaos may strike: only processes that this demo started."""
+    """What may be struck: only processes that this demo started."""
 
     def kill(self, role: Target, pick: int, pause: float) -> str | None:
-        """SIGKILL one living process; its name, or None where none of the role lives now."""
+        """Kill one living process with SIGKILL.
+
+        Its name, or None where no process of the role lives now.
+        """
 
     def shake_postgres(self) -> str:
-        """Restart the server hard, or cut all connections; says which: 'restart' or 'disconnect'."""
+        """Crash and restart the server ('restart'), or cut all its connections ('disconnect')."""
 
 
 def schedule(seed: int, flights: int) -> list[Strike]:
-    """The strikes of a run, ascending: PostgreSQL once; each role once and again per 10,000 flights (at most 8)."""
+    """The strikes of a run in ascending order.
+
+    PostgreSQL is struck once. Each role is struck once, and once more for each 10,000 flights, but
+    at most eight times.
+
+    Args:
+        seed: Equal seeds give equal strikes.
+        flights: Number of flights in the run.
+    """
     rng = random.Random(f"mqpg-demo-{seed}")
     targets: list[Target] = [*ROLES * min(8, 1 + flights // 10_000), "postgres"]
     rng.shuffle(targets)
@@ -52,7 +67,7 @@ def schedule(seed: int, flights: int) -> list[Strike]:
 
 
 class Chaos:
-    """Carries a schedule out, one strike a call at most; counts what it did."""
+    """Carries out a schedule and counts its strikes."""
 
     def __init__(self, strikes: list[Strike], targets: Targets) -> None:
         self._waiting = sorted(strikes, key=lambda strike: strike.at)
@@ -63,13 +78,19 @@ class Chaos:
 
     @property
     def waiting(self) -> int:
-        """Strikes still to come."""
+        """How many strikes are still to come."""
         return len(self._waiting)
 
     def advance(self, done: float) -> str | None:
-        """Strike once if a strike is due at this share of the flights; what was struck, for people.
+        """Carry out at most one strike that is due.
 
-        A strike whose role has no living process now (it is being restarted) stays due.
+        A strike whose role has no living process, because it is just being restarted, stays due.
+
+        Args:
+            done: The share of the flights that is done, 0 to 1.
+
+        Returns:
+            What was struck, in words, or None where nothing was.
         """
         for strike in self._waiting:
             if strike.at > done:

@@ -24,22 +24,25 @@ __all__ = ["demo"]
 def demo(
     flights: Annotated[int, typer.Option(min=1, max=ALL, help="Replay the first N flights of the file.")] = JANUARY,
     all_flights: Annotated[bool, typer.Option("--all", help=f"Replay all {ALL:,} flights.")] = False,
-    seed: Annotated[int | None, typer.Option(help="Of the kill schedule; chosen at random where not given.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the kills; random by default.")] = None,
     chaos: Annotated[bool, typer.Option("--chaos/--no-chaos", help="Kill processes and restart PostgreSQL.")] = True,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep databases and logs, and say where they are.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep the databases and logs, and print where they are.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the result page.")] = False,
     dsn: Annotated[
         str | None,
         typer.Option(
             envvar=["MQPG_DATABASE_URL", "DATABASE_URL"],
             show_envvar=True,
-            help="An existing server to use instead of an embedded one; three databases are created there.",
+            help="An existing server instead of an embedded one; the demo creates three databases there.",
         ),
     ] = None,
 ) -> None:
-    """Replay real flights as transactions, kill everything meanwhile, and prove that nothing was lost or doubled.
+    """Replay real flights as transactions under kills, and prove that nothing is lost or doubled.
 
-    Exit status 0 only if the audit's verdict is valid and the board equals the file in every cell.
+    The exit status is 0 only if the audit's verdict is valid and the board equals the file in every
+    cell.
     """
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     options = Options(ALL if all_flights else flights, seed, chaos=chaos, keep=keep, dsn=dsn or None)

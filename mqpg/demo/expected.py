@@ -1,4 +1,4 @@
-"""What the board must show, computed straight from the file, and the comparison cell by cell."""
+"""What the board must show, computed directly from the file, and the comparison cell by cell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ __all__ = ["Board", "Cell", "Mismatch", "compare", "expected_board"]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Departures and the sum of their delays in minutes (early ones count negative)."""
+    """Departures, and the sum of their delays in minutes.
+
+    A departure ahead of time is a negative delay.
+    """
 
     departures: int
     delay: int
@@ -23,7 +26,7 @@ Board = dict[tuple[str, str], Cell]  # (origin, ISO day) -> cell
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """A cell that differs; None where one side has no such row."""
+    """A cell that differs. None means that one side has no such row."""
 
     origin: str
     day: str
@@ -32,7 +35,7 @@ class Mismatch:
 
 
 def expected_board(flights: Iterable[Flight]) -> Board:
-    """The sums of all flights that left."""
+    """Add up all flights that departed."""
     board: Board = {}
     for flight in flights:
         if flight.delay is None:
@@ -44,7 +47,10 @@ def expected_board(flights: Iterable[Flight]) -> Board:
 
 
 def compare(expected: Board, shown: Board) -> list[Mismatch]:
-    """All cells that are not equal, in order of origin and day; empty means equal in every cell."""
+    """The cells that differ, in order of origin and day.
+
+    An empty list means that every cell is equal.
+    """
     places = sorted(expected.keys() | shown.keys())
     pairs = ((place, expected.get(place), shown.get(place)) for place in places)
     return [Mismatch(*place, left, right) for place, left, right in pairs if left != right]

@@ -1,4 +1,4 @@
-"""The demo's processes: started, killed, restarted and stopped by their own pids only."""
+"""The demo's processes. They are killed and stopped by their own pids only."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["DemoError", "Fleet", "Member", "environment"]
 
 log = logging.getLogger(__name__)
 
-_MOST_CRASHES = 5  # of one process, before the demo gives up
+_MOST_CRASHES = 5  # of one process; after so many the demo ends
 _CRASH_PAUSE = 1.0  # seconds
 
 
 class DemoError(Error):
-    """The demo cannot go on; the message says why, in one line, and where to read more."""
+    """The demo cannot continue. The message says why in one line, and where to read more."""
 
 
 @dataclass(slots=True)
 class Member:
-    """One process that the demo keeps alive until it finishes or is stopped."""
+    """A process that the demo starts again whenever it dies, until it finishes or is stopped."""
 
     name: str
     role: Target | str
@@ -47,20 +47,26 @@ class Member:
 
 @dataclass(slots=True)
 class Fleet:
-    """All processes of a run, with one environment and one folder of logs."""
+    """All processes of a run. They share one environment and one folder of logs."""
 
     folder: Path
     env: Mapping[str, str]
     members: list[Member] = field(default_factory=list)
 
     def start(self, role: str, name: str, argv: Sequence[str]) -> None:
-        """Start a process; its output goes to `<name>.log`."""
+        """Start a process. Its output goes to `<name>.log`."""
         member = Member(name, role, argv, self.folder / f"{name}.log")
         self.members.append(member)
         self._launch(member)
 
     def kill(self, role: Target, pick: int, pause: float) -> str | None:
-        """SIGKILL one living process of a role, to be started again `pause` seconds later; its name, or None."""
+        """Kill one living process of a role with SIGKILL.
+
+        `tend` starts it again `pause` seconds later.
+
+        Returns:
+            The process's name, or None where no process of the role lives.
+        """
         living = [member for member in self.members if member.role == role and member.alive]
         if not living:
             return None
@@ -69,12 +75,16 @@ class Fleet:
         member.process.kill()
         _reap(member.process)
         if member.process.returncode != -signal.SIGKILL:
-            return None  # it ended by itself just before
+            return None  # it ended by itself a moment ago
         member.start_at = time.monotonic() + pause
         return f"{member.name} (pid {member.process.pid})"
 
     def tend(self) -> None:
-        """Start again what is due; note what finished; DemoError when one keeps crashing by itself."""
+        """Start the killed processes whose pause is over, and note which processes finished.
+
+        Raises:
+            DemoError: A process keeps ending by itself.
+        """
         now = time.monotonic()
         for member in self.members:
             if member.start_at is not None and member.start_at <= now:
@@ -83,16 +93,20 @@ class Fleet:
                 self._note_exit(member, now)
 
     def finished(self, role: str) -> bool:
-        """All processes of a role ended by themselves with status 0."""
+        """Whether all processes of a role ended by themselves with status 0."""
         return all(member.finished for member in self.members if member.role == role)
 
     @property
     def crashes(self) -> int:
-        """How often processes died although nobody struck them."""
+        """How often a process died that was not struck."""
         return sum(member.crashes for member in self.members)
 
     def stop(self, patience: float = 15.0) -> list[str]:
-        """SIGTERM to everything alive, SIGKILL to what is left after `patience` seconds; names of the latter."""
+        """Stop all processes: SIGTERM first, and SIGKILL after `patience` seconds.
+
+        Returns:
+            The names of the processes that needed SIGKILL.
+        """
         living = {member.name: member.process for member in self.members if member.process and member.alive}
         for member in self.members:
             member.finished, member.start_at = True, None
@@ -102,15 +116,16 @@ class Fleet:
         return [name for name, process in living.items() if not _ended(process, deadline)]
 
     def tail(self) -> str:
-        """The last lines of the logs, of processes that crashed if any did, for an error report."""
+        """The last lines of the logs for an error report; those of crashed processes if any."""
         crashed = [member for member in self.members if member.crashes] or self.members
         texts = {member.name: member.log_path.read_text(errors="replace").splitlines() for member in crashed}
         return "; ".join(f"{name} said {' / '.join(text[-3:])}" for name, text in texts.items() if text)
 
     def _launch(self, member: Member) -> None:
         with member.log_path.open("ab") as output:
-            # A session of its own: Ctrl-C reaches the demo only, which then stops the others in order. And a
-            # pipe of which only the demo has the other end: told --stop-on-eof, nobody outlives a killed demo.
+            # In a session of its own, so that Ctrl-C reaches only the demo, which then stops the
+            # others in order. Only the demo holds the other end of the pipe: with --stop-on-eof no
+            # process outlives it.
             member.process = subprocess.Popen(
                 member.argv,
                 env=dict(self.env),
@@ -136,7 +151,7 @@ class Fleet:
 
 
 def _ended(process: subprocess.Popen[bytes], deadline: float) -> bool:
-    """Whether it ended by itself before the deadline; it has ended in any case."""
+    """Wait until the deadline, then kill; whether the process ended by itself."""
     try:
         process.wait(max(0.0, deadline - time.monotonic()))
         return True
@@ -155,5 +170,8 @@ def _reap(process: subprocess.Popen[bytes]) -> int:
 
 
 def environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """This process's environment plus `extra`, output unbuffered so that a kill loses no log line."""
+    """This process's environment and `extra`.
+
+    Output is unbuffered, so that a kill loses no log line.
+    """
     return {**os.environ, "PYTHONUNBUFFERED": "1", **extra}

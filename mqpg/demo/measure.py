@@ -1,4 +1,4 @@
-"""Reading the three databases while they may be down: counts for the progress bars and the end of a run."""
+"""Counts from the three databases, which may be down, for the progress and the result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DECISIONS: LiteralString = """
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Flights with a departure row, with a cancellation record, and departures on the board."""
+    """How many flights departed, how many were cancelled, and how many are on the board."""
 
     departed: int
     cancelled: int
@@ -42,7 +42,7 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What the broker still has to do: undecided halves, parked ones, messages not yet consumed."""
+    """The broker's remaining work: undecided halves, parked halves, messages not consumed."""
 
     undecided: int
     parked: int
@@ -51,7 +51,7 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """Halves committed and rolled back, and how many of each the check-back decided."""
+    """How many halves were committed and rolled back, and how many of each by a check-back."""
 
     committed: int
     rolled_back: int
@@ -60,14 +60,17 @@ class Decisions:
 
 
 class Gauges:
-    """One lazily opened autocommit connection per database; a lost one is opened again at the next look."""
+    """One autocommit connection for each database.
+
+    It is opened when first needed, and again after a loss.
+    """
 
     def __init__(self, databases: Databases) -> None:
         self._databases = databases
         self._open: dict[str, psycopg.Connection] = {}
 
     def reading(self) -> Reading | None:
-        """Counts now; None while a server does not answer."""
+        """The current counts; None while a server does not answer."""
         try:
             departed, cancelled = self._row(self._databases.airline, _DONE)
             (shown,) = self._row(self._databases.board, _SHOWN)
@@ -76,7 +79,7 @@ class Gauges:
         return Reading(departed, cancelled, shown)
 
     def backlog(self) -> Backlog | None:
-        """What is left to do; None while the server does not answer."""
+        """The broker's remaining work; None while the server does not answer."""
         groups = {"producer": PRODUCER_GROUP, "consumer": CONSUMER_GROUP}
         try:
             return Backlog(*self._row(self._databases.broker, _BACKLOG, groups))
@@ -84,11 +87,11 @@ class Gauges:
             return None
 
     def decisions(self) -> Decisions:
-        """Decisions over all halves of the broker."""
+        """The decisions about all halves of the broker."""
         return Decisions(*self._row(self._databases.broker, _DECISIONS))
 
     def board(self) -> Board:
-        """The board's table."""
+        """The rows of the board's table."""
         rows = self._connection(self._databases.board).execute(_CELLS).fetchall()
         return {(origin, day): Cell(departures, delay) for origin, day, departures, delay in rows}
 

@@ -8,6 +8,7 @@ TOPIC = "departures"
 QUEUES = 8
 PRODUCER_GROUP = "airline"
 CONSUMER_GROUP = "board"
-# URLs reach the processes through their environment: arguments can be read by everybody on the machine.
-LEDGER_URL = "MQPG_LEDGER_AIRLINE"  # the name that the compensator looks under for checker target 'airline'
+# URLs go to the processes through their environment, because every user of the machine can read
+# arguments.
+LEDGER_URL = "MQPG_LEDGER_AIRLINE"  # the variable that the compensator reads for the checker target 'airline'
 BOARD_URL = "MQPG_DEMO_BOARD"

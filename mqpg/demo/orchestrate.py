@@ -32,21 +32,21 @@ from .watch import Watch
 __all__ = ["Options", "run"]
 
 _CHECK_AFTER = "5 s"
-_LEAST_SECONDS = 12.0  # a small run with kills is slowed down to this, so that they fall while work goes on
+_LEAST_SECONDS = 12.0  # a small run with kills is slowed down to this, so that the kills fall while there is work
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line asks for."""
+    """The options of the command line."""
 
     flights: int
     seed: int
     chaos: bool = True
     keep: bool = False
-    dsn: str | None = None  # an existing server; None: an embedded one
+    dsn: str | None = None  # an existing server; None means an embedded one
     producers: int = 2
     consumers: int = 2
-    threads: int = 6  # per producer process
+    threads: int = 6  # of each producer process
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _Truth:
 
 @dataclass(frozen=True, slots=True)
 class _Targets:
-    """The fleet and the server behind the face that chaos sees."""
+    """The fleet and the server, as what chaos may strike."""
 
     fleet: Fleet
     host: Host
@@ -73,7 +73,13 @@ class _Targets:
 
 
 def run(options: Options, progress: Progress) -> Result:
-    """The whole demo. Raises DemoError, FlightsError, mqpg.Error; cleans up in every case."""
+    """Run the whole demo; everything is cleaned up in every case.
+
+    Raises:
+        DemoError: A process keeps crashing, nothing moves any longer, or the audit failed.
+        FlightsError: The flights are not installed, or the file is not the known one.
+        mqpg.Error: The server cannot be used.
+    """
     started = time.monotonic()
     progress.say("reading the flights")
     truth = _truth(options.flights)
@@ -139,7 +145,7 @@ def _host(options: Options) -> Iterator[Host]:
 
 
 def _prepare(databases: Databases) -> None:
-    """Schema, topic, groups; the business tables; the ledger and the consumer's offsets."""
+    """Create the schema, the topic and the groups, the business tables, and the ledger."""
     migrate.upgrade(databases.broker)
     with mqpg.connect(databases.broker) as mq:
         mq.create_topic(TOPIC, queues=QUEUES)
@@ -171,12 +177,13 @@ def _fleet(databases: Databases, options: Options) -> Iterator[Fleet]:
 
 def _start_processes(fleet: Fleet, options: Options) -> None:
     mqpg_command = [sys.executable, "-m", "mqpg"]
-    # A process may be started again while PostgreSQL recovers: it waits for it.
+    # A process that is started again while PostgreSQL recovers waits for it.
     patient = ["--wait", "60", "--stop-on-eof"]
     for role in ("appender", "compensator", "keeper"):
         fleet.start(role, role, [*mqpg_command, "worker", role, *patient])
     for number in range(options.consumers):
-        # Each consumer names its queues: pinned, they stay with it when it is killed and comes back.
+        # Each consumer names its queues. They are pinned, so it has the same ones after it was
+        # killed.
         queues = ",".join(str(queue) for queue in range(number, QUEUES, options.consumers))
         name = f"{CONSUMER_GROUP}-{number + 1}"
         which = ["mqpg.demo.board:board", "--consumer", name, "--queues", queues]
@@ -190,7 +197,10 @@ def _start_processes(fleet: Fleet, options: Options) -> None:
 
 
 def _kept(databases: Databases, names: list[str], host: Host, fleet: Fleet) -> dict[str, str]:
-    """Where everything is that --keep has kept, and how to stop it. No password of somebody else's server."""
+    """Where everything is that --keep kept, and how to stop it.
+
+    Without the password of an existing server.
+    """
     kept = {"logs": str(fleet.folder)}
     if isinstance(host, EmbeddedHost):
         kept |= {"broker": databases.broker, "airline": databases.airline, "board": databases.board}

@@ -1,4 +1,4 @@
-"""An upper bound on the rate of work, shared by the threads of a process."""
+"""An upper limit of the rate of work that the threads of a process share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ __all__ = ["Pace"]
 
 
 class Pace:
-    """Hands out starting times, `rate` a second at most; None is no bound."""
+    """Hands out starting times.
+
+    Args:
+        rate: The largest number of starts per second; None means no limit.
+    """
 
     def __init__(self, rate: float | None) -> None:
         self._gap = 1.0 / rate if rate else 0.0
@@ -17,7 +21,7 @@ class Pace:
         self._lock = threading.Lock()
 
     def wait(self, stop: threading.Event) -> bool:
-        """Block until the caller may start; False when it was told to stop meanwhile."""
+        """Block until the caller may start; False where `stop` was set meanwhile."""
         if not self._gap:
             return not stop.is_set()
         with self._lock:

@@ -62,11 +62,13 @@ def _breakage(result: Result) -> Table:
         table.add_row(f"{role} killed", str(count), "SIGKILL, then started again")
     table.add_row("PostgreSQL restarted", str(result.restarts), "immediate shutdown" if result.restarts else "")
     if result.disconnects:
-        table.add_row("connections cut", str(result.disconnects), "an existing server is not the demo's to restart")
+        table.add_row("connections cut", str(result.disconnects), "the demo does not restart an existing server")
     if result.spared:
         table.add_row(Text("did not fall", "bold red"), str(result.spared), "kills that were planned")
     if result.crashes:
-        table.add_row(Text("ended by themselves", "yellow"), str(result.crashes), "processes that nobody had killed")
+        table.add_row(
+            Text("ended by themselves", "yellow"), str(result.crashes), "processes that the demo had not killed"
+        )
     return table
 
 

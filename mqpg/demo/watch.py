@@ -1,4 +1,4 @@
-"""Looking after a run: counts, restarts, kills, and waiting until everything has arrived."""
+"""Supervision of a run: counts, restarts, kills, and the wait until everything has arrived."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from .progress import Progress
 
 __all__ = ["Watch"]
 
-_LOOK = 0.1  # seconds between two looks, at least; counting takes a twentieth of the time at most
-_PATIENCE = 120.0  # seconds without any progress before the demo gives up
-_DRAIN_PATIENCE = 40.0  # the same once the producers are done: then the audit says what is missing
+_LOOK = 0.1  # least seconds between two counts; counting takes at most a twentieth of the time
+_PATIENCE = 120.0  # seconds without any progress after which the demo ends
+_DRAIN_PATIENCE = 40.0  # the same after the producers are done; the audit then reports what is missing
 
 
 class Watch:
-    """The part of a run in which the processes work: watches, strikes, waits until all is drained."""
+    """The part of a run in which the processes work: it counts, strikes, and waits for the end."""
 
     def __init__(self, flights: int, fleet: Fleet, gauges: Gauges, chaos: Chaos, progress: Progress) -> None:
         self._flights, self._fleet, self._gauges = flights, fleet, gauges
@@ -27,7 +27,10 @@ class Watch:
         self._took = 0.0  # seconds
 
     def run(self) -> bool:
-        """True when everything that the producers committed was consumed and no half is left."""
+        """Watch until the end.
+
+        Whether everything committed was consumed and no half is undecided.
+        """
         while not self._fleet.finished("producer"):
             self._look(draining=False)
         self._progress.say("draining")
@@ -36,7 +39,7 @@ class Watch:
             if reading and backlog and _is_drained(reading, backlog):
                 return True
             if time.monotonic() - self._moved > _DRAIN_PATIENCE:
-                return False  # the audit will say what is missing
+                return False  # the audit will report what is missing
 
     def _look(self, *, draining: bool) -> tuple[Reading | None, Backlog | None]:
         time.sleep(max(_LOOK, 20 * self._took))
@@ -58,5 +61,5 @@ class Watch:
 
 
 def _is_drained(reading: Reading, backlog: Backlog) -> bool:
-    # Lag counts what was appended; comparing with the airline's rows shows what was not appended yet.
+    # The lag counts appended messages. The comparison with the airline's rows shows the others.
     return backlog.undecided == 0 and backlog.lag == 0 and reading.shown >= reading.departed

@@ -1,4 +1,4 @@
-"""Embedded PostgreSQL: `EmbeddedServer`, and the server of `mqpg up` if one runs here."""
+"""Embedded PostgreSQL: `EmbeddedServer`, and `Home`, which is the folder of `mqpg up`."""
 
 from __future__ import annotations
 

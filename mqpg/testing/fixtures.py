@@ -18,12 +18,16 @@ from mqpg.embedded import EmbeddedServer
 
 __all__ = ["Databases", "mqpg_client", "mqpg_databases", "mqpg_dsn", "mqpg_server"]
 
-# Nothing of a test survives a crash of its server, so it need not be on the disk.
+# A test does not survive a crash of its server, so nothing has to be flushed to disk.
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 
 
 class Databases:
-    """Copies of a migrated database, each a broker of its own."""
+    """Copies of a migrated database. Each of them is a broker of its own.
+
+    Args:
+        server: The DSN of the server, as a user who may create databases.
+    """
 
     def __init__(self, server: str) -> None:
         self._server = server
@@ -32,7 +36,7 @@ class Databases:
         self._template: str | None = None
 
     def create(self) -> str:
-        """A new one; returns its DSN."""
+        """Create a database and return its DSN."""
         if self._template is None:
             name = f"{self._mark}_template"
             self._execute(sql.SQL("create database {}").format(sql.Identifier(name)))
@@ -46,7 +50,11 @@ class Databases:
         return self._dsn(name)
 
     def drop(self, dsn: str) -> None:
-        """Drop one of them, with whoever is connected to it."""
+        """Drop a database that `create` returned, and cut the connections to it.
+
+        Args:
+            dsn: What `create` returned.
+        """
         self._drop(str(psycopg.conninfo.conninfo_to_dict(dsn)["dbname"]))
 
     def close(self) -> None:
@@ -67,7 +75,10 @@ class Databases:
 
 @pytest.fixture(scope="session")
 def mqpg_server() -> Iterator[str]:
-    """DSN of the run's PostgreSQL, of a user who may create databases: MQPG_TEST_DSN, else an embedded server."""
+    """The DSN of the run's server: MQPG_TEST_DSN, or else an embedded one.
+
+    Its user may create databases.
+    """
     given = os.environ.get("MQPG_TEST_DSN")
     if given:
         yield given
@@ -78,7 +89,7 @@ def mqpg_server() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def mqpg_databases(mqpg_server: str) -> Iterator[Databases]:
-    """Maker of migrated databases, for tests that need several brokers."""
+    """Creates migrated databases, for tests that need several brokers."""
     databases = Databases(mqpg_server)
     yield databases
     databases.close()
@@ -86,7 +97,7 @@ def mqpg_databases(mqpg_server: str) -> Iterator[Databases]:
 
 @pytest.fixture
 def mqpg_dsn(mqpg_databases: Databases) -> Iterator[str]:
-    """DSN of a migrated database of this test's own, empty and dropped after it."""
+    """The DSN of this test's own database: migrated, empty, and dropped after the test."""
     dsn = mqpg_databases.create()
     yield dsn
     mqpg_databases.drop(dsn)
@@ -94,6 +105,6 @@ def mqpg_dsn(mqpg_databases: Databases) -> Iterator[str]:
 
 @pytest.fixture
 def mqpg_client(mqpg_dsn: str) -> Iterator[mqpg.Client]:
-    """A client of this test's own broker. No worker runs: `drain` appends."""
+    """A client of this test's own broker. No worker runs: call `drain` to append."""
     with mqpg.connect(mqpg_dsn) as client:
         yield client

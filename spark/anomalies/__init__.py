@@ -1,14 +1,15 @@
-"""The audits: each module is one kind of anomaly, each function pure, from frames to rows of schemas.ANOMALY.
+"""The anomalies, one module for each kind.
 
-The kinds exclude one another where one fault could be told in two ways, so that a fault is named once:
+Each function is pure: it takes frames and returns rows with the columns of `schemas.ANOMALY`. The
+kinds exclude one another, so that one fault is reported under one name:
 
-* phantom: delivered or applied without a committed transaction that could ever account for it;
-* early: delivered or applied before the transaction that accounts for it, or while it is still open;
-* undecided: a half message that nobody decided in time, and that nobody has seen either;
-* lost: committed, and passed over;
-* duplicated: more than once what must be once;
+* phantom: delivered or applied, and no committed transaction can ever account for it;
+* early: delivered or applied before the transaction that accounts for it, or while that is open;
+* undecided: a half message that was not decided in time and was not delivered either;
+* lost: committed, and skipped by the appender or by a group;
+* duplicated: more than once what must be there once;
 * gap: offsets or runs that do not follow one another;
-* mismatch: two databases that contradict each other about one message, none of the above.
+* mismatch: two databases contradict each other about one message, and it is none of the above.
 """
 
 from __future__ import annotations

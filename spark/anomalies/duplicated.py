@@ -1,55 +1,62 @@
-"""duplicated: more than once what must be once."""
+"""duplicated: more than once what must be there once."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from .rows import anomaly, together
+from .rows import anomaly_rows, union_rows
 
 __all__ = ["duplicated"]
 
 
-def duplicated(placed: DataFrame, applied: DataFrame, again: DataFrame) -> DataFrame:
-    """Messages applied twice by a group, messages at two offsets of a topic's queues, offsets held twice.
+def duplicated(entries: DataFrame, effects: DataFrame, replays: DataFrame) -> DataFrame:
+    """Find messages applied twice, messages at two offsets, and offsets with two messages.
 
-    again: how often a seek back brought a message again; so often it may be applied once more.
+    Args:
+        entries: Queue entries with the states of their messages.
+        effects: Journal rows with the states of their messages.
+        replays: How often a seek back delivered a message again. It may be applied as many times
+            more.
+
+    Returns:
+        The anomalies.
     """
-    return together(_applied_twice(applied, again), _two_offsets(placed), _offset_held_twice(placed))
+    return union_rows(_applied_twice(effects, replays), _two_offsets(entries), _offset_held_twice(entries))
 
 
-def _applied_twice(applied: DataFrame, again: DataFrame) -> DataFrame:
-    wanted = again.withColumnRenamed("times", "wanted")
+def _applied_twice(effects: DataFrame, replays: DataFrame) -> DataFrame:
+    allowed = replays.withColumnRenamed("times", "replayed")
     repeated = (
-        applied.groupBy("consumer_group", "topic", "message_id")
+        effects.groupBy("consumer_group", "topic", "message_id")
         .agg(
             F.count(F.lit(1)).alias("times"),
             F.min("queue_id").alias("queue_id"),
             F.min("queue_offset").alias("queue_offset"),
         )
         .where("times > 1")
-        .join(wanted, ["consumer_group", "topic", "message_id"], "left")
-        .where("times > 1 + coalesce(wanted, 0)")
+        .join(allowed, ["consumer_group", "topic", "message_id"], "left")
+        .where("times > 1 + coalesce(replayed, 0)")
     )
-    return anomaly("duplicated", repeated, F.format_string("applied %s times", F.col("times")))
+    return anomaly_rows("duplicated", repeated, F.format_string("applied %s times", F.col("times")))
 
 
-def _two_offsets(placed: DataFrame) -> DataFrame:
-    spots = placed.where("subscription_id = 0").select("topic", "message_id", "queue_id", "queue_offset").distinct()
+def _two_offsets(entries: DataFrame) -> DataFrame:
+    offsets = entries.where("subscription_id = 0").select("topic", "message_id", "queue_id", "queue_offset").distinct()
     repeated = (
-        spots.groupBy("topic", "message_id")
+        offsets.groupBy("topic", "message_id")
         .agg(
             F.count(F.lit(1)).alias("times"),
-            F.sort_array(F.collect_list(F.concat_ws(":", "queue_id", "queue_offset"))).alias("spots"),
+            F.sort_array(F.collect_list(F.concat_ws(":", "queue_id", "queue_offset"))).alias("offsets"),
         )
         .where("times > 1")
     )
-    return anomaly("duplicated", repeated, F.concat(F.lit("at queue:offset "), F.concat_ws(", ", "spots")))
+    return anomaly_rows("duplicated", repeated, F.concat(F.lit("at queue:offset "), F.concat_ws(", ", "offsets")))
 
 
-def _offset_held_twice(placed: DataFrame) -> DataFrame:
+def _offset_held_twice(entries: DataFrame) -> DataFrame:
     repeated = (
-        placed.groupBy("topic", "subscription_id", "queue_id", "queue_offset")
+        entries.groupBy("topic", "subscription_id", "queue_id", "queue_offset")
         .agg(
             F.count(F.lit(1)).alias("times"),
             F.min("message_id").alias("message_id"),
@@ -57,4 +64,4 @@ def _offset_held_twice(placed: DataFrame) -> DataFrame:
         )
         .where("times > 1")
     )
-    return anomaly("duplicated", repeated, F.format_string("offset held %s times, also by %s", "times", "other"))
+    return anomaly_rows("duplicated", repeated, F.format_string("offset held %s times, also by %s", "times", "other"))

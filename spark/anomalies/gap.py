@@ -5,19 +5,25 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from .rows import anomaly, together
+from .rows import anomaly_rows, union_rows
 
 __all__ = ["gap"]
 
 
-def gap(queue_rows: DataFrame, where: DataFrame, topics: DataFrame, *, complete: bool) -> DataFrame:
-    """Offsets that no row holds, rows whose runs do not add up, and positions beyond the end of a queue.
+def gap(queue_rows: DataFrame, positions: DataFrame, topics: DataFrame, *, complete: bool) -> DataFrame:
+    """Find missing offsets, rows whose runs do not add up, and positions beyond the end of a queue.
 
-    queue_rows: consume_queue rows; where: positions; complete: no part of the queues was ever dropped, so
-    that each must begin at offset 0.
+    Args:
+        queue_rows: The consume queues as stored.
+        positions: Where each group is in each queue.
+        topics: The topics.
+        complete: Whether no part of the queues was ever dropped. Then each must begin at offset 0.
+
+    Returns:
+        The anomalies.
     """
     named = queue_rows.join(topics, "topic_id")
-    return together(_holes(named, complete), _bad_runs(named), _beyond(where))
+    return union_rows(_holes(named, complete), _bad_runs(named), _beyond_the_end(positions))
 
 
 def _holes(named: DataFrame, complete: bool) -> DataFrame:
@@ -29,14 +35,14 @@ def _holes(named: DataFrame, complete: bool) -> DataFrame:
     start = F.lit(0).cast("bigint") if complete else F.col("base_offset")
     ends = named.withColumn("expected", F.coalesce(F.max(F.col("base_offset") + F.col("n")).over(before), start))
     holes = ends.where("base_offset > expected").withColumn("queue_offset", F.col("expected"))
-    return anomaly(
+    return anomaly_rows(
         "gap", holes, F.format_string("no row holds the offsets %s to %s", F.col("expected"), F.col("base_offset") - 1)
     )
 
 
 def _bad_runs(named: DataFrame) -> DataFrame:
     bad = named.where(~_consistent()).withColumn("queue_offset", F.col("base_offset"))
-    return anomaly(
+    return anomaly_rows(
         "gap",
         bad,
         F.format_string(
@@ -58,11 +64,11 @@ def _consistent() -> Column:
     return F.coalesce(shape & rising & one_batch, F.lit(False))
 
 
-def _beyond(where: DataFrame) -> DataFrame:
-    ahead = where.where("next_offset > tail").withColumn("queue_offset", F.col("tail"))
-    return anomaly(
+def _beyond_the_end(positions: DataFrame) -> DataFrame:
+    beyond = positions.where("next_offset > tail").withColumn("queue_offset", F.col("tail"))
+    return anomaly_rows(
         "gap",
-        ahead,
+        beyond,
         F.format_string(
             "the group's position %s is beyond the end of the queue, %s", F.col("next_offset"), F.col("tail")
         ),

@@ -1,24 +1,37 @@
-"""lost: committed, and passed over. Nacked and dead-lettered messages are accounted apart, not lost."""
+"""lost: committed, and skipped.
+
+Nacked messages and dead letters are not lost. `conservation` counts them on their own.
+"""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from .rows import anomaly, together
+from .rows import anomaly_rows, union_rows
 
 __all__ = ["lost"]
 
 
-def lost(known: DataFrame, placed: DataFrame, delivered: DataFrame, topics: DataFrame) -> DataFrame:
-    """Messages expected in a queue and in none, and messages that a group passed without applying them."""
-    return together(_not_appended(known, placed, topics), _passed(delivered), _dropped_in_retry(delivered))
+def lost(messages: DataFrame, entries: DataFrame, deliveries: DataFrame, topics: DataFrame) -> DataFrame:
+    """Find messages that are missing in the queues, and messages that a group did not apply.
+
+    Args:
+        messages: All messages with their states.
+        entries: Queue entries with the states of their messages.
+        deliveries: Deliveries of the groups with a journal.
+        topics: The topics.
+
+    Returns:
+        The anomalies.
+    """
+    return union_rows(_not_appended(messages, entries, topics), _skipped(deliveries), _dropped_in_retry(deliveries))
 
 
-def _not_appended(known: DataFrame, placed: DataFrame, topics: DataFrame) -> DataFrame:
-    queued = placed.where("subscription_id = 0").select("message_id").distinct()
-    missing = known.where("expected").join(topics, "topic_id").join(queued, "message_id", "left_anti")
-    return anomaly(
+def _not_appended(messages: DataFrame, entries: DataFrame, topics: DataFrame) -> DataFrame:
+    queued = entries.where("subscription_id = 0").select("message_id").distinct()
+    missing = messages.where("expected").join(topics, "topic_id").join(queued, "message_id", "left_anti")
+    return anomaly_rows(
         "lost",
         missing,
         F.format_string(
@@ -27,16 +40,21 @@ def _not_appended(known: DataFrame, placed: DataFrame, topics: DataFrame) -> Dat
     )
 
 
-def _passed(delivered: DataFrame) -> DataFrame:
-    unseen = delivered.where(
-        "lane = 0 and state = 'committed' and passed and times = 0 and retry_attempt is null and not dead"
+def _skipped(deliveries: DataFrame) -> DataFrame:
+    skipped = deliveries.where(
+        "lane = 0 and state = 'committed' and behind_position and times_applied = 0 "
+        "and retry_attempt is null and not dead"
     )
-    return anomaly("lost", unseen, F.lit("the group's position is beyond it, but it was not applied"))
+    return anomaly_rows("lost", skipped, F.lit("the group's position is beyond it, but it was not applied"))
 
 
-def _dropped_in_retry(delivered: DataFrame) -> DataFrame:
-    # The last retry scheduled was handed out and settled, and neither the effect nor a dead letter is there.
-    unseen = delivered.where(
-        "lane > 0 and state = 'committed' and passed and times = 0 and retry_attempt <= attempt and not dead"
+def _dropped_in_retry(deliveries: DataFrame) -> DataFrame:
+    # The group has acknowledged the last scheduled retry, and there is neither an effect nor a dead
+    # letter.
+    unapplied = deliveries.where(
+        "lane > 0 and state = 'committed' and behind_position and times_applied = 0 "
+        "and retry_attempt <= attempt and not dead"
     )
-    return anomaly("lost", unseen, F.format_string("retry %s was settled, but it was not applied", F.col("attempt")))
+    return anomaly_rows(
+        "lost", unapplied, F.format_string("retry %s was acknowledged, but it was not applied", F.col("attempt"))
+    )

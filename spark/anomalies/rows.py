@@ -9,11 +9,20 @@ from pyspark.sql import functions as F
 
 from ..read.schemas import ANOMALY
 
-__all__ = ["anomaly", "together"]
+__all__ = ["anomaly_rows", "union_rows"]
 
 
-def anomaly(kind: str, frame: DataFrame, evidence: Column) -> DataFrame:
-    """The rows of the frame as anomalies of a kind; columns that it lacks are null."""
+def anomaly_rows(kind: str, frame: DataFrame, evidence: Column) -> DataFrame:
+    """Turn the rows of a frame into anomalies.
+
+    Args:
+        kind: The kind of all of them.
+        frame: The rows. A column of the schema that they lack becomes null.
+        evidence: What is wrong, as text.
+
+    Returns:
+        Rows with the columns of `schemas.ANOMALY`.
+    """
     columns = []
     for column in ANOMALY:
         if column.name == "kind":
@@ -28,6 +37,13 @@ def anomaly(kind: str, frame: DataFrame, evidence: Column) -> DataFrame:
     return frame.select(*columns)
 
 
-def together(*frames: DataFrame) -> DataFrame:
-    """All rows of some frames of anomalies."""
+def union_rows(*frames: DataFrame) -> DataFrame:
+    """Return all rows of several frames of anomalies.
+
+    Args:
+        *frames: The frames, at least one.
+
+    Returns:
+        One frame.
+    """
     return functools.reduce(DataFrame.unionByName, frames)

@@ -1,28 +1,38 @@
-"""undecided: half messages that nobody decided in time."""
+"""undecided: half messages that were not decided in time."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from .rows import anomaly
+from .rows import anomaly_rows
 
 __all__ = ["undecided"]
 
 
-def undecided(known: DataFrame, seen: DataFrame, topics: DataFrame, *, overdue_before: str | None) -> DataFrame:
-    """Half messages without a decision whose check was due before a time; with None, all of them.
+def undecided(messages: DataFrame, seen_ids: DataFrame, topics: DataFrame, *, overdue_before: str | None) -> DataFrame:
+    """Find half messages without a decision.
 
-    seen: ids in a queue or applied. Those are early, not undecided.
+    Args:
+        messages: All messages with their states.
+        seen_ids: The ids of messages that are in a queue or applied. They are early, not undecided.
+        topics: The topics.
+        overdue_before: Only half messages whose check-back was due before this time. None means
+            all.
+
+    Returns:
+        The anomalies.
     """
-    open_halves = known.where("kind = 'h' and state = 'undecided'")
+    halves = messages.where("kind = 'h' and state = 'undecided'")
     if overdue_before is not None:
-        open_halves = open_halves.where(F.col("check_at") < F.lit(overdue_before).cast("timestamp"))
-    unseen = open_halves.join(topics, "topic_id").join(seen, "message_id", "left_anti")
-    return anomaly(
+        halves = halves.where(F.col("check_at") < F.lit(overdue_before).cast("timestamp"))
+    unseen = halves.join(topics, "topic_id").join(seen_ids, "message_id", "left_anti")
+    return anomaly_rows(
         "undecided",
         unseen,
         F.format_string(
-            "no decision, prepared %s, check due %s", F.col("born_at").cast("string"), F.col("check_at").cast("string")
+            "no decision, prepared %s, check-back due %s",
+            F.col("born_at").cast("string"),
+            F.col("check_at").cast("string"),
         ),
     )

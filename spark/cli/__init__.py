@@ -1,1 +1,1 @@
-"""The commands `mqpg audit` and `mqpg reconcile`."""
+"""The commands `mqpg audit` and `mqpg reconcile`, and the page that the audit prints."""

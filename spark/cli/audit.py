@@ -1,4 +1,4 @@
-"""`mqpg audit`: what became of every message, proved from the tables."""
+"""`mqpg audit`: prove from the tables what happened to every message."""
 
 from __future__ import annotations
 
@@ -18,41 +18,54 @@ def audit(
     dsn: Dsn = None,
     ledger: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP=URL", help="Ledger of a producer group; may be repeated.", show_default=False),
+        typer.Option(metavar="GROUP=URL", help="The ledger of a producer group. May be repeated.", show_default=False),
     ] = None,
     applied: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="GROUP=URL", help="Database with a consumer group's journal; may be repeated.", show_default=False
+            metavar="GROUP=URL",
+            help="The database with a consumer group's journal. May be repeated.",
+            show_default=False,
         ),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option(help="Only this topic; may be repeated.", show_default=False)
+        list[str] | None, typer.Option(help="Audit only this topic. May be repeated. Default: all.", show_default=False)
     ] = None,
     group: Annotated[
-        list[str] | None, typer.Option(help="Only this consumer group; may be repeated.", show_default=False)
+        list[str] | None,
+        typer.Option(help="Audit only this consumer group. May be repeated. Default: all.", show_default=False),
     ] = None,
     drained: Annotated[
-        bool, typer.Option("--drained", help="Nothing runs any more: nothing may be left open.")
+        bool, typer.Option("--drained", help="Nothing is running any more, so nothing may be left open.")
     ] = False,
     slack: Annotated[
-        float, typer.Option(help="Seconds that a half may stay undecided after its check is due.", min=0)
+        float,
+        typer.Option(help="Seconds for which a half message may stay undecided after its check-back is due.", min=0),
     ] = 300,
     clock_tolerance: Annotated[
         float | None,
         typer.Option(
-            help="Seconds by which clocks may differ; default: 0 on one server, 5 else.", min=0, show_default=False
+            help="Seconds by which the clocks of two servers may differ. Default: 0 on one server, otherwise 5.",
+            min=0,
+            show_default=False,
         ),
     ] = None,
     ledger_keep: Annotated[
-        float, typer.Option(help="Hours after which rows of a ledger may have been deleted.", min=0)
+        float, typer.Option(help="Hours after which the rows of a ledger may have been deleted.", min=0)
     ] = 24,
     local_threads: Annotated[
-        int | None, typer.Option(help="Threads of the local Spark session.", min=1, show_default=False)
+        int | None,
+        typer.Option(
+            help="Threads of the local Spark session. Default: one for each core, two to four.",
+            min=1,
+            show_default=False,
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Audit broker, ledgers and consumers with Spark, each database at one snapshot.
+    """Prove from the tables of all databases what happened to every message (Spark).
+
+    Each database is read at one snapshot.
 
     Exit status: 0 valid, 1 invalid, 2 unknown or wrong usage, 3 no connection or the wrong schema.
     """
@@ -73,7 +86,7 @@ def audit(
     except (ConnectionFailed, SchemaError) as error:
         status = _fail(error, _UNREACHABLE)
     except Error as error:
-        # Whatever went wrong, status 1 is kept for a proven fault.
+        # Status 1 always means a proven fault.
         status = _fail(error, _UNKNOWN)
     raise typer.Exit(status)
 
@@ -91,7 +104,7 @@ def _audit(
     threads: int | None,
     as_json: bool,
 ) -> int:
-    # Imported late: `mqpg --help` must not wait for Spark.
+    # Imported here, because `mqpg --help` must not wait for Spark.
     from datetime import timedelta
 
     from rich.console import Console
@@ -100,7 +113,7 @@ def _audit(
     from ..jobs.report import as_json as to_json
     from ..jobs.verdict import EXIT_STATUS
     from ..read.session import default_threads
-    from .page import page
+    from .page import print_page
 
     threads = threads or default_threads()
     options = AuditOptions(
@@ -119,7 +132,7 @@ def _audit(
     if as_json:
         typer.echo(to_json(report))
     else:
-        page(report, Console())
+        print_page(report, Console())
     return EXIT_STATUS[report.verdict]
 
 
@@ -128,7 +141,7 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
     for text in given or []:
         name, equals, url = text.partition("=")
         if not (name and equals and url) or "://" in name:
-            raise ConfigurationError(f"{option} wants GROUP=URL, not {text.partition('://')[0]!r}")
+            raise ConfigurationError(f"{option} must be GROUP=URL, not {text.partition('://')[0]!r}")
         if name in pairs:
             raise ConfigurationError(f"{option} names group {name!r} twice")
         pairs[name] = url

@@ -1,4 +1,4 @@
-"""The page that `mqpg audit` prints."""
+"""The report of an audit as a page of text."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from rich.text import Text
 from ..jobs.report import Report
 from ..jobs.verdict import Verdict
 
-__all__ = ["page"]
+__all__ = ["print_page"]
 
 _COLOURS = {Verdict.VALID: "green", Verdict.INVALID: "red", Verdict.UNKNOWN: "yellow"}
 _SHOWN = 8
 
 
-def page(report: Report, console: Console) -> None:
-    """Prints the page that people read."""
+def print_page(report: Report, console: Console) -> None:
+    """Print a report.
+
+    Args:
+        report: The report.
+        console: Where it is printed.
+    """
     console.print(_head(report))
     console.print(_anomalies(report))
     if any(report.anomalies.values()):
@@ -39,8 +44,8 @@ def _head(report: Report) -> Panel:
     broker = run["broker"]
     lines.append(
         Text(
-            f"{run['rows']:,} rows of {len(run['snapshots'])} snapshots in {run['seconds']:.1f} s; "
-            f"broker {broker['broker_id']}, PostgreSQL {broker['server_version']}; JDBC {run['jdbc']}",
+            f"{run['rows']:,} rows of {len(run['snapshots'])} snapshots in {run['seconds']:.1f} s, "
+            f"broker {broker['broker_id']}, PostgreSQL {broker['server_version']}, JDBC driver {run['jdbc']}",
             style="dim",
         )
     )
@@ -68,12 +73,12 @@ def _examples(report: Report) -> Table:
     for row in report.examples:
         shown[row["kind"]] = shown.get(row["kind"], 0) + 1
         if shown[row["kind"]] <= _SHOWN:
-            place = "" if row["queue_offset"] is None else f"{row['queue_id']}:{row['queue_offset']}"
+            position = "" if row["queue_offset"] is None else f"{row['queue_id']}:{row['queue_offset']}"
             table.add_row(
                 row["kind"],
                 row["consumer_group"] or "",
                 row["topic"] or "",
-                place,
+                position,
                 str(row["message_id"] or ""),
                 row["evidence"],
             )
@@ -81,7 +86,7 @@ def _examples(report: Report) -> Table:
 
 
 def _equations(report: Report) -> Table:
-    table = _table("Conservation", "of", "equation", "")
+    table = _table("Conservation", "scope", "equation", "")
     for one in report.equations:
         right = " + ".join(f"{count:,} {name}" for name, count in one.right.items())
         table.add_row(one.scope, f"{one.left:,} {one.name} = {right}", _mark(one.holds))
@@ -90,14 +95,14 @@ def _equations(report: Report) -> Table:
 
 def _relations(report: Report) -> Table:
     table = _table(
-        "Ledgers and consumers (confirmed ≤ consumed ≤ confirmed + U; equal sets of ids)",
+        "Ledgers and consumers (confirmed ≤ consumed ≤ confirmed + U, and equal sets of ids)",
         "ledger",
         "group",
         "topic",
         "confirmed",
         "U",
         "consumed",
-        "apart",
+        "excused",
         "≤",
         "≥",
         "ids",
@@ -111,8 +116,8 @@ def _relations(report: Report) -> Table:
             f"{one.open:,}",
             f"{one.consumed:,}",
             f"{one.excused:,}",
-            _mark(one.first),
-            _mark(one.second),
+            _mark(one.confirmed_le_consumed),
+            _mark(one.confirmed_plus_open_ge_consumed),
             _mark(one.ids_equal),
         )
     return table
@@ -132,7 +137,7 @@ def _latency(report: Report) -> Table:
 
 
 def _redelivery(report: Report) -> Table:
-    table = _table("Messages by times applied and by attempts", "what", "group", "topic", "histogram")
+    table = _table("Messages by how often they were applied, and by attempts", "what", "group", "topic", "histogram")
     for row in report.redelivery:
         bars = ", ".join(f"{value}×: {count:,}" for value, count in row["histogram"].items())
         table.add_row(row["what"], row["consumer_group"], row["topic"], bars)

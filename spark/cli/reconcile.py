@@ -1,4 +1,4 @@
-"""`mqpg reconcile`: commits that were lost, found by set difference and sent again."""
+"""`mqpg reconcile`: find lost commits by set difference, and commit their messages."""
 
 from __future__ import annotations
 
@@ -28,37 +28,52 @@ _LONGEST_PAUSE = 60.0
 def reconcile(
     dsn: Annotated[
         list[str] | None,
-        typer.Option("--dsn", help="A broker's database; may be repeated. Default as elsewhere.", show_default=False),
+        typer.Option(
+            "--dsn",
+            help="A broker's database. May be repeated. Default: as for the other commands.",
+            show_default=False,
+        ),
     ] = None,
     ledger: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="URL", help="A ledger's database; may be repeated. Default: the brokers' own.", show_default=False
+            metavar="URL",
+            help="A ledger's database. May be repeated. Default: the ledger in each broker's own database.",
+            show_default=False,
         ),
     ] = None,
     older_than: Annotated[
         float, typer.Option(help="Seconds for which a local transaction is left to its producer.", min=0)
     ] = 60,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List only, settle nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what was lost. Commit nothing.")] = False,
     watch: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", help="Again and again; waits for databases that are away.", min=0.1, show_default=False
+            metavar="SECONDS",
+            help="Repeat at this interval. Wait for databases that do not answer.",
+            min=0.1,
+            show_default=False,
         ),
     ] = None,
     local_threads: Annotated[
-        int | None, typer.Option(help="Threads of the local Spark session.", min=1, show_default=False)
+        int | None,
+        typer.Option(
+            help="Threads of the local Spark session. Default: one for each core, two to four.",
+            min=1,
+            show_default=False,
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Find local transactions that committed and whose message was never committed, and commit it (Spark).
+    """Find committed local transactions whose message was not committed, and commit it (Spark).
 
-    May run in several places at once. Exit status: 0 nothing left to do, 1 something is left (--dry-run, or a message
-    that its broker rolled back or lost although its transaction committed), 2 wrong usage, 3 no connection.
+    Several of these commands may run at the same time. Exit status: 0 nothing is left to do,
+    1 something is left (--dry-run, or a message that its broker rolled back or lost although its
+    transaction committed), 2 wrong usage, 3 no connection.
     """
     from datetime import timedelta
 
-    from ..jobs.reconcile import ReconcileOptions, probe
+    from ..jobs.reconcile import ReconcileOptions, connect_once
     from ..read.jar import find_jdbc_jar
     from ..read.session import default_threads, open_session
 
@@ -67,8 +82,9 @@ def reconcile(
         tuple(dsn or ()), tuple(ledger or ()), timedelta(seconds=older_than), not dry_run, partitions=threads
     )
     try:
-        if watch is None:  # a wrong DSN is told before a JVM is started for it
-            probe(options)
+        if watch is None:
+            # A wrong DSN is reported before a JVM is started.
+            connect_once(options)
         with open_session(threads, jar=find_jdbc_jar()) as spark:
             if watch is None:
                 status = _once(spark, options, as_json=json)
@@ -89,16 +105,16 @@ def _once(spark: SparkSession, options: ReconcileOptions, *, as_json: bool) -> i
     hits = reconcile_in(spark, options)
     if hits or as_json:
         print_rows([asdict(hit) for hit in hits], _COLUMNS, as_json=as_json)
-    settled = ("committed", "already_committed")
-    return 0 if all(hit.outcome in settled for hit in hits) else _CONTRADICTED
+    committed = ("committed", "already_committed")
+    return 0 if all(hit.outcome in committed for hit in hits) else _CONTRADICTED
 
 
-def _watch(look: Callable[[], int], seconds: float) -> None:
-    """Look again and again; in ever longer pauses while a database is away."""
+def _watch(compare: Callable[[], int], seconds: float) -> None:
+    """Compare periodically. While a database does not answer, the pauses become longer."""
     pause = seconds
     while True:
         try:
-            look()
+            compare()
             pause = seconds
         except ConnectionFailed as error:
             _fail(error, _UNREACHABLE)

@@ -1,28 +1,37 @@
-"""The books: conservation equations, FastMiniMQ's counting relations, redelivery and latency, as small frames."""
+"""Counting messages: conservation equations, FastMiniMQ's relations, latency, redelivery."""
 
 from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["group_accounts", "lag", "latencies", "ledger_accounts", "redelivery", "topic_accounts"]
+__all__ = ["group_totals", "lag", "latencies", "ledger_totals", "redelivery", "topic_totals"]
 
-_SHARES = (0.5, 0.95, 0.99, 1.0)
+_QUANTILES = (0.5, 0.95, 0.99, 1.0)
 
 
 def _n(condition: Column | str) -> Column:
     return F.count_if(F.expr(condition) if isinstance(condition, str) else condition)
 
 
-def topic_accounts(known: DataFrame, placed: DataFrame, queued: DataFrame, topics: DataFrame) -> DataFrame:
-    """Per topic: what was stored and decided, against what the queues hold.
+def topic_totals(messages: DataFrame, entries: DataFrame, queued_ids: DataFrame, topics: DataFrame) -> DataFrame:
+    """Count for each topic what was stored and decided, and what its queues contain.
 
-    committed = queued + waiting + dropped, where queued counts the queues' offsets whose message is not
-    expired, and each side is counted by itself.
+    The equation is committed = queued + waiting + dropped. `queued` counts offsets whose message is
+    not expired. The sides are counted in different tables.
+
+    Args:
+        messages: All messages with their states.
+        entries: Queue entries with the states of their messages.
+        queued_ids: The ids of messages in a topic's own queue.
+        topics: The topics.
+
+    Returns:
+        One row for each topic.
     """
-    ids = queued.select("message_id", F.lit(True).alias("queued"))
+    ids = queued_ids.select("message_id", F.lit(True).alias("queued"))
     stored = (
-        known.where("kind <> 'f'")
+        messages.where("kind <> 'f'")
         .join(ids, "message_id", "left")
         .groupBy("topic_id")
         .agg(
@@ -35,62 +44,88 @@ def topic_accounts(known: DataFrame, placed: DataFrame, queued: DataFrame, topic
             _n("state = 'delayed'").alias("delayed"),
             _n("state = 'committed'").alias("committed"),
             _n("waiting and queued is null").alias("waiting"),
-            _n("state = 'committed' and forgotten and queued is null").alias("dropped"),
+            _n("state = 'committed' and may_be_dropped and queued is null").alias("dropped"),
         )
     )
     offsets = (
-        placed.where("subscription_id = 0")
+        entries.where("subscription_id = 0")
         .groupBy("topic_id")
         .agg(_n("state <> 'expired'").alias("queued"), _n("state = 'expired'").alias("expired"))
     )
     return topics.join(stored, "topic_id", "left").join(offsets, "topic_id", "left").drop("topic_id").fillna(0)
 
 
-def group_accounts(delivered: DataFrame, applied: DataFrame, queued: DataFrame) -> DataFrame:
-    """Per group and topic: offsets = applied + retrying + dead + ahead; applied is counted in the journal.
+def group_totals(deliveries: DataFrame, effects: DataFrame, queued_ids: DataFrame) -> DataFrame:
+    """Count for each group and topic the offsets, and what the group did with them.
 
-    queued: ids in the topics' own queues. What the journal has from before the group's start, or of what is
-    dropped since, is left out on both sides.
+    The equation is offsets = applied + retrying + dead + ahead. `applied` is counted in the
+    journal. Journal rows from before the group's start, and of messages that retention has dropped
+    since, are left out on both sides.
+
+    Args:
+        deliveries: Deliveries of the groups with a journal.
+        effects: Journal rows with the states of their messages.
+        queued_ids: The ids of messages in a topic's own queue.
+
+    Returns:
+        One row for each group and topic.
     """
-    own = delivered.where("lane = 0")
+    own = deliveries.where("lane = 0")
     sides = own.groupBy("consumer_group", "topic").agg(
         F.count(F.lit(1)).alias("offsets"),
-        _n("times = 0 and dead").alias("dead"),
-        _n("times = 0 and not dead and retry_attempt is not null").alias("retrying"),
-        _n("times = 0 and not dead and retry_attempt is null and not passed").alias("ahead"),
+        _n("times_applied = 0 and dead").alias("dead"),
+        _n("times_applied = 0 and not dead and retry_attempt is not null").alias("retrying"),
+        _n("times_applied = 0 and not dead and retry_attempt is null and not behind_position").alias("ahead"),
     )
-    reached = own.select("consumer_group", "topic_id", "message_id", F.lit(True).alias("reached")).distinct()
+    owed = own.select("consumer_group", "topic_id", "message_id", F.lit(True).alias("owed")).distinct()
     journal = (
-        applied.where("state not in ('expired', 'former')")
-        .join(reached, ["consumer_group", "topic_id", "message_id"], "left")
-        .join(queued.select("message_id", F.lit(True).alias("queued")), "message_id", "left")
-        .where("reached or (queued is null and not coalesce(forgotten, false))")
+        effects.where("state not in ('expired', 'topic_dropped')")
+        .join(owed, ["consumer_group", "topic_id", "message_id"], "left")
+        .join(queued_ids.select("message_id", F.lit(True).alias("queued")), "message_id", "left")
+        .where("owed or (queued is null and not coalesce(may_be_dropped, false))")
         .groupBy("consumer_group", "topic")
         .agg(F.count_distinct("message_id").alias("applied"), F.count(F.lit(1)).alias("journal_rows"))
     )
     return sides.join(journal, ["consumer_group", "topic"], "full").fillna(0)
 
 
-def ledger_accounts(
-    promised: DataFrame,
-    applied: DataFrame,
-    delivered: DataFrame,
-    queued: DataFrame,
+def ledger_totals(
+    ledger_matches: DataFrame,
+    effects: DataFrame,
+    deliveries: DataFrame,
+    queued_ids: DataFrame,
     *,
     purged_before: str,
 ) -> DataFrame:
-    """Per ledger, topic and consumer group: both sides of FastMiniMQ's relations, over counts and over ids.
+    """Count both sides of FastMiniMQ's relations for each ledger, topic and consumer group.
 
-    confirmed: local rows marked done (a ledger in the broker's own database has no such mark: there a commit
-    decision is one); open: the other local rows, U; consumed: distinct messages in the journal. excused were
-    confirmed and are dead-lettered, in retry, older than the group or dropped; ahead have not been reached yet;
-    missing and extra break id-set equality; purged are consumed ones whose ledger row may be deleted.
-    Groups are those with a journal.
+    The counts are:
+
+    * confirmed: local rows that are marked done. A ledger in the broker's own database has no such
+      mark. There a decision at the broker counts.
+    * open: the other local rows, U in the relations.
+    * consumed: messages in the journal, each counted once.
+    * excused: confirmed and not applied, because they are dead letters or in retry, from before the
+      group's start, or dropped.
+    * ahead: confirmed, and the group has not reached them yet.
+    * missing: confirmed and not applied for none of these reasons.
+    * extra: consumed without a local row.
+    * purged: the same, but the ledger row may have been deleted since.
+
+    Args:
+        ledger_matches: Half messages matched with ledger rows.
+        effects: Journal rows with the states of their messages.
+        deliveries: Deliveries of the groups with a journal.
+        queued_ids: The ids of messages in a topic's own queue.
+        purged_before: Ledger rows of decisions before this time may have been deleted.
+
+    Returns:
+        One row for each ledger, topic and consumer group with a journal.
     """
-    readers = delivered.select("consumer_group", "topic_id").distinct()
-    done = F.col("done_at").isNotNull() | (F.col("own") & (F.col("state") != "undecided"))
+    readers = deliveries.select("consumer_group", "topic_id").distinct()
+    done = F.col("done_at").isNotNull() | (F.col("in_broker") & (F.col("state") != "undecided"))
     halves = (
-        promised.where("asked")
+        ledger_matches.where("audited")
         .join(readers, "topic_id")
         .select(
             "ledger",
@@ -98,59 +133,76 @@ def ledger_accounts(
             "topic_id",
             "message_id",
             "state",
-            "forgotten",
+            "may_be_dropped",
             F.coalesce(F.col("entry") == "local", F.lit(False)).alias("local"),
             done.alias("done"),
             F.coalesce(F.col("decided_at") < F.lit(purged_before).cast("timestamp"), F.lit(False)).alias("old"),
         )
     )
-    took = applied.groupBy("consumer_group", "topic_id", "message_id").agg(F.count(F.lit(1)).alias("times"))
-    fate = (
-        delivered.where("lane = 0")
+    applied = effects.groupBy("consumer_group", "topic_id", "message_id").agg(F.count(F.lit(1)).alias("times_applied"))
+    outcomes = (
+        deliveries.where("lane = 0")
         .groupBy("consumer_group", "topic_id", "message_id")
         .agg(
-            F.bool_or(F.col("dead") | F.col("retry_attempt").isNotNull()).alias("apart"),
-            F.bool_or("passed").alias("passed"),
+            F.bool_or(F.col("dead") | F.col("retry_attempt").isNotNull()).alias("dead_or_retrying"),
+            F.bool_or("behind_position").alias("behind_position"),
         )
     )
     keys = ["consumer_group", "topic_id", "message_id"]
     rows = (
-        halves.join(took, keys, "left")
-        .join(fate, keys, "left")
-        .join(queued.select("message_id", F.lit(True).alias("queued")), "message_id", "left")
+        halves.join(applied, keys, "left")
+        .join(outcomes, keys, "left")
+        .join(queued_ids.select("message_id", F.lit(True).alias("queued")), "message_id", "left")
     )
-    confirmed, consumed = F.col("local") & F.col("done"), F.col("times").isNotNull()
-    unseen = confirmed & ~consumed
-    # Not owed to the group: in the queue from before its start, or in a part of the queue that is dropped.
-    older = F.col("queued").isNotNull() | F.col("forgotten")
-    ahead = unseen & F.when(F.col("passed").isNotNull(), ~F.col("passed") & ~F.col("apart")).otherwise(
-        ~older & F.col("state").isin("committed", "delayed", "undecided")
+    confirmed, consumed = F.col("local") & F.col("done"), F.col("times_applied").isNotNull()
+    unapplied = confirmed & ~consumed
+    owed = F.col("behind_position").isNotNull()
+    behind, excusable = F.col("behind_position"), F.col("dead_or_retrying")
+    # The group does not have to apply a message that was in the queue before its start, or whose
+    # offset may be dropped.
+    not_owed = F.col("queued").isNotNull() | F.col("may_be_dropped")
+    ahead = unapplied & F.when(owed, ~behind & ~excusable).otherwise(
+        ~not_owed & F.col("state").isin("committed", "delayed", "undecided")
     )
-    excused = unseen & F.when(F.col("passed").isNotNull(), F.col("apart")).otherwise(older)
-    stray = consumed & ~F.col("local")
+    excused = unapplied & F.when(owed, excusable).otherwise(not_owed)
+    unconfirmed = consumed & ~F.col("local")
     return rows.groupBy("ledger", "consumer_group", "topic_id").agg(
         _n(confirmed).alias("confirmed"),
         _n(F.col("local") & ~F.col("done")).alias("open"),
         _n(consumed).alias("consumed"),
         _n(ahead).alias("ahead"),
         _n(excused).alias("excused"),
-        _n(unseen & ~ahead & ~excused).alias("missing"),
-        _n(stray & ~F.col("old")).alias("extra"),
-        _n(stray & F.col("old")).alias("purged"),
+        _n(unapplied & ~ahead & ~excused).alias("missing"),
+        _n(unconfirmed & ~F.col("old")).alias("extra"),
+        _n(unconfirmed & F.col("old")).alias("purged"),
     )
 
 
-def lag(where: DataFrame) -> DataFrame:
-    """Per group and topic with any: how many offsets, retry lanes included, are still before the group."""
-    behind = where.withColumn("lag", F.greatest(F.col("tail") - F.col("next_offset"), F.lit(0)))
-    return behind.groupBy("consumer_group", "topic").agg(F.sum("lag").alias("lag")).where("lag > 0")
+def lag(positions: DataFrame) -> DataFrame:
+    """Count the offsets, retry lanes included, that each group has not reached yet.
+
+    Args:
+        positions: Where each group is in each queue.
+
+    Returns:
+        One row for each group and topic with at least one such offset.
+    """
+    remaining = positions.withColumn("lag", F.greatest(F.col("tail") - F.col("next_offset"), F.lit(0)))
+    return remaining.groupBy("consumer_group", "topic").agg(F.sum("lag").alias("lag")).where("lag > 0")
 
 
-def redelivery(delivered: DataFrame) -> DataFrame:
-    """Per group and topic: how many messages were applied how often, and needed how many scheduled retries."""
-    own = delivered.where("lane = 0")
+def redelivery(deliveries: DataFrame) -> DataFrame:
+    """Count messages by how often they were applied, and by how many attempts were scheduled.
+
+    Args:
+        deliveries: Deliveries of the groups with a journal.
+
+    Returns:
+        Rows (consumer_group, topic, value, messages, what). `what` is "applied" or "attempts".
+    """
+    own = deliveries.where("lane = 0")
     applied = (
-        own.groupBy("consumer_group", "topic", F.col("times").cast("int").alias("value"))
+        own.groupBy("consumer_group", "topic", F.col("times_applied").cast("int").alias("value"))
         .agg(F.count(F.lit(1)).alias("messages"))
         .withColumn("what", F.lit("applied"))
     )
@@ -163,21 +215,33 @@ def redelivery(delivered: DataFrame) -> DataFrame:
 
 
 def latencies(
-    known: DataFrame, placed: DataFrame, delivered: DataFrame, ticks: DataFrame, topics: DataFrame
+    messages: DataFrame, entries: DataFrame, deliveries: DataFrame, ticks: DataFrame, topics: DataFrame
 ) -> DataFrame:
-    """Seconds at p50, p95, p99 and the maximum, per step, topic and, where it has one, group."""
-    halves = known.where("kind = 'h' and state in ('committed', 'relayed')").join(topics, "topic_id")
-    passes = F.broadcast(ticks.select("tick_id", F.col("at").alias("appended_at")))
-    queued = placed.where("subscription_id = 0 and state = 'committed'").join(passes, "tick_id")
-    taken = delivered.where("lane = 0 and state = 'committed' and applied_at is not null").join(passes, "tick_id")
-    since = F.greatest("committed_at", "due_at")
+    """Measure how long each step took, as the quantiles 0.5, 0.95, 0.99 and 1.
+
+    Args:
+        messages: All messages with their states.
+        entries: Queue entries with the states of their messages.
+        deliveries: Deliveries of the groups with a journal.
+        ticks: The ticks of the appender.
+        topics: The topics.
+
+    Returns:
+        Rows (step, topic, consumer_group, seconds, messages). consumer_group is null for steps
+        without a group.
+    """
+    halves = messages.where("kind = 'h' and state in ('committed', 'relayed')").join(topics, "topic_id")
+    appended = F.broadcast(ticks.select("tick_id", F.col("at").alias("appended_at")))
+    queued = entries.where("subscription_id = 0 and state = 'committed'").join(appended, "tick_id")
+    applied = deliveries.where("lane = 0 and state = 'committed' and applied_at is not null").join(appended, "tick_id")
+    committed_at = F.greatest("committed_at", "due_at")
     steps = [
         (halves, "prepare to decision", _seconds(F.col("born_at"), F.col("decided_at"))),
-        (queued, "commit to queue", _seconds(since, F.col("appended_at"))),
-        (taken, "queue to effect", _seconds(F.col("appended_at"), F.col("applied_at"))),
-        (taken, "commit to effect", _seconds(since, F.col("applied_at"))),
+        (queued, "commit to queue", _seconds(committed_at, F.col("appended_at"))),
+        (applied, "queue to effect", _seconds(F.col("appended_at"), F.col("applied_at"))),
+        (applied, "commit to effect", _seconds(committed_at, F.col("applied_at"))),
     ]
-    frames = [_percentiles(frame, step, value) for frame, step, value in steps]
+    frames = [_quantiles(frame, step, value) for frame, step, value in steps]
     result = frames[0]
     for frame in frames[1:]:
         result = result.unionByName(frame)
@@ -188,11 +252,14 @@ def _seconds(start: Column, end: Column) -> Column:
     return (F.unix_micros(end) - F.unix_micros(start)) / 1e6
 
 
-def _percentiles(frame: DataFrame, step: str, value: Column) -> DataFrame:
+def _quantiles(frame: DataFrame, step: str, value: Column) -> DataFrame:
     group = F.col("consumer_group") if "consumer_group" in frame.columns else F.lit(None).cast("string")
     rows = frame.select(group.alias("consumer_group"), "topic", value.alias("value"))
     return (
         rows.groupBy("consumer_group", "topic")
-        .agg(F.percentile("value", F.array(*map(F.lit, _SHARES))).alias("seconds"), F.count(F.lit(1)).alias("messages"))
+        .agg(
+            F.percentile("value", F.array(*map(F.lit, _QUANTILES))).alias("seconds"),
+            F.count(F.lit(1)).alias("messages"),
+        )
         .withColumn("step", F.lit(step))
     )

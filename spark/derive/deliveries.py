@@ -1,40 +1,62 @@
-"""From rows as stored to what the consumer groups did: where each stands, and one row per delivery."""
+"""What the consumer groups did: their positions, and one row for each delivery."""
 
 from __future__ import annotations
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from .messages import expand
+from .messages import expand_batches
 
-__all__ = ["deliveries", "positions", "retries"]
+__all__ = ["derive_deliveries", "derive_positions", "derive_retries"]
 
 
-def retries(
-    delayed: DataFrame, lanes: DataFrame, deferred: DataFrame, subscriptions: DataFrame, topics: DataFrame
+def derive_retries(
+    delayed: DataFrame, retry_entries: DataFrame, deferred: DataFrame, subscriptions: DataFrame, topics: DataFrame
 ) -> DataFrame:
-    """Per subscription and message the highest attempt that a retry was scheduled for: the nacked ones.
+    """Find the nacked messages of each subscription.
 
-    What a group's own database defers counts too: it is nacked only after the local transaction.
+    A message that a group deferred in its own database counts too, because the group nacks it only
+    after its local transaction.
+
+    Args:
+        delayed: Rows with the columns of `schemas.DELAYED`.
+        retry_entries: Entries of the retry lanes.
+        deferred: Rows with the columns of `schemas.DEFERRED`.
+        subscriptions: Rows with the columns of `schemas.SUBSCRIPTIONS`.
+        topics: Rows with the columns of `schemas.TOPICS`.
+
+    Returns:
+        Rows (subscription_id, message_id, attempt) with the highest attempt that was scheduled.
     """
-    scheduled = expand(delayed.where("subscription_id > 0")).select("subscription_id", "message_id", "attempt")
-    seen = lanes.select("subscription_id", "message_id", "attempt")
-    aside = deferred.join(topics, "topic").join(subscriptions, ["consumer_group", "topic_id"])
-    aside = aside.select("subscription_id", "message_id", F.lit(1).alias("attempt"))
-    rows = scheduled.unionByName(seen).unionByName(aside)
+    scheduled = expand_batches(delayed.where("subscription_id > 0")).select("subscription_id", "message_id", "attempt")
+    appended = retry_entries.select("subscription_id", "message_id", "attempt")
+    in_inbox = deferred.join(topics, "topic").join(subscriptions, ["consumer_group", "topic_id"])
+    in_inbox = in_inbox.select("subscription_id", "message_id", F.lit(1).alias("attempt"))
+    rows = scheduled.unionByName(appended).unionByName(in_inbox)
     return rows.groupBy("subscription_id", "message_id").agg(F.max("attempt").cast("int").alias("attempt"))
 
 
-def positions(
+def derive_positions(
     subscriptions: DataFrame, cursors: DataFrame, offsets: DataFrame, topics: DataFrame, queue_rows: DataFrame
 ) -> DataFrame:
-    """Per group, topic and queue: where it started, how far it is, and the end of the queue.
+    """Say for each group and queue where it started, how far it is, and where the queue ends.
 
-    The group's own offset counts where it keeps one, the broker's cursor otherwise. A start that is not
-    recorded any more is the oldest offset left (start 'earliest' began no later than there), or unknown, null,
-    for a group that started at 'latest'.
+    A group that stores its own offset is at that offset, any other group at the broker's cursor. A
+    start that is no longer recorded is the oldest remaining offset for a group that started at
+    'earliest', because it started there or before. For a group that started at 'latest' it is null.
+
+    Args:
+        subscriptions: Rows with the columns of `schemas.SUBSCRIPTIONS`.
+        cursors: Rows with the columns of `schemas.CURSORS`.
+        offsets: Rows with the columns of `schemas.OFFSETS`.
+        topics: Rows with the columns of `schemas.TOPICS`.
+        queue_rows: Rows with the columns of `schemas.QUEUE_ROWS`.
+
+    Returns:
+        One row for each group, topic and queue. `lane` is the subscription in a retry lane and 0 in
+        a topic's own queue.
     """
-    local = offsets.join(topics, "topic").select("consumer_group", "topic_id", "queue_id", "next_offset")
+    stored = offsets.join(topics, "topic").select("consumer_group", "topic_id", "queue_id", "next_offset")
     ends = (
         queue_rows.groupBy("topic_id", "subscription_id", "queue_id")
         .agg(F.min("base_offset").alias("oldest"), F.max(F.col("base_offset") + F.col("n")).alias("tail"))
@@ -43,11 +65,11 @@ def positions(
     joined = (
         subscriptions.join(cursors, "subscription_id")
         .join(topics, "topic_id")
-        .join(local, ["consumer_group", "topic_id", "queue_id"], "left")
+        .join(stored, ["consumer_group", "topic_id", "queue_id"], "left")
         .withColumn("lane", F.when(F.col("queue_id") < 0, F.col("subscription_id")).otherwise(F.lit(0)))
         .join(ends, ["topic_id", "lane", "queue_id"], "left")
     )
-    begun = F.coalesce("start_offset", F.when(F.col("start") == "earliest", F.coalesce("oldest", F.lit(0))))
+    start = F.coalesce("start_offset", F.when(F.col("start") == "earliest", F.coalesce("oldest", F.lit(0))))
     return joined.select(
         "consumer_group",
         "topic",
@@ -58,45 +80,54 @@ def positions(
         "committed",
         F.col("next_offset").alias("local_offset"),
         F.coalesce("next_offset", "committed").alias("next_offset"),
-        begun.alias("start_offset"),
+        start.alias("start_offset"),
         F.coalesce("tail", "committed").alias("tail"),
     )
 
 
-def deliveries(
-    placed: DataFrame, where: DataFrame, applied: DataFrame, retried: DataFrame, dead: DataFrame
+def derive_deliveries(
+    entries: DataFrame, positions: DataFrame, effects: DataFrame, retries: DataFrame, dead_letters: DataFrame
 ) -> DataFrame:
-    """One row per group and offset of its topics from its start on, with what the group did about it.
+    """Say for each group and each offset since its start what the group did with the message.
 
-    placed: entries with states; where: positions of groups that keep a journal. times is how often the
-    journal has the message; passed that the group's position lies beyond the offset.
+    Args:
+        entries: Queue entries with the states of their messages.
+        positions: Positions of the groups that keep a journal.
+        effects: Journal rows with the states of their messages.
+        retries: What `derive_retries` returns.
+        dead_letters: Rows with the columns of `schemas.DEAD_LETTERS`.
+
+    Returns:
+        One row for each group and offset. `times_applied` says how often the journal has the
+        message, `behind_position` whether the group's position is beyond the offset, and `dead`
+        whether the group does not have to apply it.
     """
     journal = (
-        applied.where("topic_id is not null")
+        effects.where("topic_id is not null")
         .groupBy("consumer_group", "topic_id", "message_id")
         .agg(
-            F.count(F.lit(1)).alias("times"),
+            F.count(F.lit(1)).alias("times_applied"),
             F.min("applied_at").alias("applied_at"),
             F.min("queue_offset").alias("at_offset"),
         )
     )
-    first_seen = (
-        applied.where("queue_id >= 0")
+    first_applied = (
+        effects.where("queue_id >= 0")
         .groupBy("consumer_group", "topic_id", "queue_id")
         .agg(F.min("queue_offset").alias("first_applied"))
     )
-    spots = (
-        where.join(first_seen, ["consumer_group", "topic_id", "queue_id"], "left")
+    starts = (
+        positions.join(first_applied, ["consumer_group", "topic_id", "queue_id"], "left")
         .withColumn("start_offset", F.coalesce("start_offset", "first_applied", "next_offset"))
         .drop("first_applied", "topic")
     )
-    rows = placed.withColumnRenamed("subscription_id", "lane").join(spots, ["topic_id", "lane", "queue_id"])
+    rows = entries.withColumnRenamed("subscription_id", "lane").join(starts, ["topic_id", "lane", "queue_id"])
     rows = rows.where("queue_offset >= start_offset")
     rows = rows.join(journal, ["consumer_group", "topic_id", "message_id"], "left")
     rows = rows.join(
-        retried.withColumnRenamed("attempt", "retry_attempt"), ["subscription_id", "message_id"], "left"
+        retries.withColumnRenamed("attempt", "retry_attempt"), ["subscription_id", "message_id"], "left"
     ).join(
-        dead.select("subscription_id", "message_id", F.lit(True).alias("died")),
+        dead_letters.select("subscription_id", "message_id", F.lit(True).alias("is_dead")),
         ["subscription_id", "message_id"],
         "left",
     )
@@ -116,7 +147,7 @@ def deliveries(
         "due_at",
         "applied_at",
         "retry_attempt",
-        F.coalesce("times", F.lit(0)).alias("times"),
-        F.col("died").isNotNull().alias("dead"),
-        (F.col("queue_offset") < F.col("next_offset")).alias("passed"),
+        F.coalesce("times_applied", F.lit(0)).alias("times_applied"),
+        F.col("is_dead").isNotNull().alias("dead"),
+        (F.col("queue_offset") < F.col("next_offset")).alias("behind_position"),
     )

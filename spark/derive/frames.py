@@ -1,4 +1,7 @@
-"""The frames that the audits work on, each computed once and put down, so that none drags its history along."""
+"""The frames in which anomalies are looked for.
+
+Each frame is computed once and written to Parquet, which cuts its lineage.
+"""
 
 from __future__ import annotations
 
@@ -7,77 +10,106 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ..read.inputs import Inputs
-from ..read.session import together
-from . import deliveries, messages
-from .stage import Stage
+from ..read.inputs import AuditInputs
+from ..read.session import run_concurrently
+from .deliveries import derive_deliveries, derive_positions, derive_retries
+from .messages import (
+    IdRanges,
+    add_message_state,
+    add_topic_id,
+    derive_entries,
+    derive_messages,
+    match_ledger,
+)
+from .parquet import ParquetStore
 
-__all__ = ["Frames", "derive"]
+__all__ = ["Frames", "derive_frames"]
 
 
 @dataclass(frozen=True)
 class Frames:
-    """One row a message (known), an offset (placed), an effect (applied), a delivery owed, a promise of a ledger.
+    """Everything that the anomalies are computed from.
 
-    queued: ids with an offset of their topic; seen: ids with any offset or an effect; where: positions of groups;
-    again: what a seek back brought again; dropped: ranges of ids whose messages are dropped.
+    Attributes:
+        topics: The audited topics.
+        ticks: The ticks of the appender.
+        queue_rows: The consume queues as stored.
+        messages: One row for each message, with its state.
+        entries: One row for each offset of the consume queues, with the state of its message.
+        queued_ids: The ids of messages that have an offset in a topic's own queue.
+        effects: One row for each journal row, with the state of its message.
+        positions: Where each group is in each queue.
+        deliveries: One row for each group with a journal and each offset since its start.
+        ledger_matches: One row for each half message of a producer group with a ledger, matched
+            with its ledger row. `seen` says whether it is in a queue or applied.
+        seen_ids: The ids of messages that are in any queue or applied.
+        replays: How often a seek back delivered a message again.
+        dropped_ranges: The ids of messages that retention has dropped.
     """
 
     topics: DataFrame
     ticks: DataFrame
     queue_rows: DataFrame
-    known: DataFrame
-    placed: DataFrame
-    queued: DataFrame
-    applied: DataFrame
-    where: DataFrame
-    delivered: DataFrame
-    promised: DataFrame
-    seen: DataFrame
-    again: DataFrame
-    dropped: messages.Segments
+    messages: DataFrame
+    entries: DataFrame
+    queued_ids: DataFrame
+    effects: DataFrame
+    positions: DataFrame
+    deliveries: DataFrame
+    ledger_matches: DataFrame
+    seen_ids: DataFrame
+    replays: DataFrame
+    dropped_ranges: IdRanges
 
 
-def derive(inputs: Inputs, to: Stage) -> Frames:
-    """All frames from what was read."""
-    raw = {name: to.narrow(frame) for name, frame in inputs.frames.items()}
-    topics, queue_rows, dropped = raw["topic"], raw["consume_queue"], inputs.dropped
-    bodies = to.narrow(raw["commit_log"].unionByName(raw["held"]))
-    known = to.keep("known", messages.messages(bodies, raw["op_log"], raw["delayed"]))
-    offsets = messages.entries(queue_rows).join(topics, "topic_id")
-    journal = messages.applied_messages(raw["applied"], topics)
-    spots = deliveries.positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows)
-    placed, applied, where = together(
-        lambda: to.keep("placed", messages.with_state(offsets, known, topics, dropped)),
-        lambda: to.keep("applied", messages.with_state(journal, known, topics, dropped)),
-        lambda: to.keep("where", spots),
+def derive_frames(inputs: AuditInputs, store: ParquetStore) -> Frames:
+    """Derive all frames.
+
+    Args:
+        inputs: What was read.
+        store: Where the frames are written.
+
+    Returns:
+        The frames.
+    """
+    raw = {name: store.narrow(frame) for name, frame in inputs.frames.items()}
+    topics, queue_rows, dropped_ranges = raw["topic"], raw["consume_queue"], inputs.dropped_ranges
+    bodies = store.narrow(raw["commit_log"].unionByName(raw["survivor"]))
+    messages = store.materialize("messages", derive_messages(bodies, raw["op_log"], raw["delayed"]))
+    offsets = derive_entries(queue_rows).join(topics, "topic_id")
+    journal = add_topic_id(raw["applied"], topics)
+    cursors = derive_positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows)
+    entries, effects, positions = run_concurrently(
+        lambda: store.materialize("entries", add_message_state(offsets, messages, topics, dropped_ranges)),
+        lambda: store.materialize("effects", add_message_state(journal, messages, topics, dropped_ranges)),
+        lambda: store.materialize("positions", cursors),
     )
-    queued = placed.where("subscription_id = 0").select("message_id").distinct()
-    seen = to.narrow(placed.select("message_id").unionByName(applied.select("message_id"))).distinct()
-    lanes = placed.where("subscription_id > 0")
-    retried = to.narrow(deliveries.retries(raw["delayed"], lanes, raw["deferred"], raw["subscription"], topics))
-    journalled = where.where(F.col("consumer_group").isin(inputs.journalled))
-    promises = messages.promises(known, raw["ledger"], raw["ledger_groups"])
-    sighted = promises.join(seen.withColumn("sighted", F.lit(True)), "message_id", "left")
-    delivered, promised = together(
-        lambda: to.keep("delivered", deliveries.deliveries(placed, journalled, applied, retried, raw["dead_letter"])),
-        lambda: to.keep(
-            "promised",
-            sighted.withColumn("seen", F.col("sighted").isNotNull()).drop("sighted").join(topics, "topic_id", "left"),
+    queued_ids = entries.where("subscription_id = 0").select("message_id").distinct()
+    seen_ids = store.narrow(entries.select("message_id").unionByName(effects.select("message_id"))).distinct()
+    retry_entries = entries.where("subscription_id > 0")
+    retries = store.narrow(derive_retries(raw["delayed"], retry_entries, raw["deferred"], raw["subscription"], topics))
+    with_journal = positions.where(F.col("consumer_group").isin(inputs.groups_with_journal))
+    matches = match_ledger(messages, raw["ledger"], raw["ledger_groups"])
+    matches = matches.join(seen_ids.withColumn("is_seen", F.lit(True)), "message_id", "left")
+    matches = matches.withColumn("seen", F.col("is_seen").isNotNull()).drop("is_seen")
+    deliveries, ledger_matches = run_concurrently(
+        lambda: store.materialize(
+            "deliveries", derive_deliveries(entries, with_journal, effects, retries, raw["dead_letter"])
         ),
+        lambda: store.materialize("ledger_matches", matches.join(topics, "topic_id", "left")),
     )
     return Frames(
-        topics,
-        raw["tick"],
-        queue_rows,
-        known,
-        placed,
-        queued,
-        applied,
-        where,
-        delivered,
-        promised,
-        seen,
-        raw["again"],
-        dropped,
+        topics=topics,
+        ticks=raw["tick"],
+        queue_rows=queue_rows,
+        messages=messages,
+        entries=entries,
+        queued_ids=queued_ids,
+        effects=effects,
+        positions=positions,
+        deliveries=deliveries,
+        ledger_matches=ledger_matches,
+        seen_ids=seen_ids,
+        replays=raw["replay"],
+        dropped_ranges=dropped_ranges,
     )

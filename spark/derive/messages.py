@@ -1,4 +1,4 @@
-"""From rows as stored to one row per message, per queue entry and per promise of a ledger."""
+"""What happened to each message: one row for each message, queue entry and row of a ledger."""
 
 from __future__ import annotations
 
@@ -8,35 +8,60 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 __all__ = [
-    "Segments",
-    "applied_messages",
-    "entries",
-    "expand",
-    "in_segments",
-    "messages",
-    "promises",
-    "with_state",
+    "IdRanges",
+    "add_message_state",
+    "add_topic_id",
+    "derive_entries",
+    "derive_messages",
+    "expand_batches",
+    "in_ranges",
+    "match_ledger",
 ]
 
-Segments = Sequence[tuple[int, int]]
+IdRanges = Sequence[tuple[int, int]]
+"""Ranges of message ids: (first, last), ends included."""
 
 
-def expand(batches: DataFrame) -> DataFrame:
-    """Rows (first_id, n, …) to n rows (message_id, …) with ascending ids."""
+def expand_batches(batches: DataFrame) -> DataFrame:
+    """Make one row for each message of a record batch.
+
+    Args:
+        batches: Rows (first_id, n, …).
+
+    Returns:
+        n rows (message_id, …) with ascending ids for each of them.
+    """
     ids = F.explode(F.expr("sequence(first_id, first_id + n - 1)"))
     return batches.where("n > 0").select(
         ids.alias("message_id"), *(c for c in batches.columns if c not in ("first_id", "n"))
     )
 
 
-def messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> DataFrame:
-    """One row per stored message: what the broker's tables say became of it.
+def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> DataFrame:
+    """Say for every stored message what the broker's tables know about it.
 
-    state: committed, undecided, rolled_back, recalled, delayed (its time has not come), final (the payload
-    that a commit brought: its id is never delivered), relayed (a committed half of a relay topic: the message
-    relayed_as is delivered in its place, as PREPARE was before). committed_at and commit_xid are those of the deciding
-    transaction; expected means that the newest tick must have given it an offset; waiting that it is
-    committed, but the appender has not seen it yet.
+    The column `state` is one of:
+
+    * committed;
+    * undecided: a half message without a decision;
+    * rolled_back;
+    * recalled;
+    * delayed: its time has not come;
+    * final: the payload that a commit brought, whose id is never delivered;
+    * relayed: a committed half message of a relay topic. The message `relayed_as` is delivered in
+      its place, as its PREPARE was before.
+
+    `committed_at` and `commit_xid` are those of the deciding transaction. `expected` means that the
+    newest tick must have given the message an offset. `waiting` means that it is committed and the
+    appender has not seen it yet. `may_be_dropped` means that retention may have dropped its offset.
+
+    Args:
+        bodies: Rows with the columns of `schemas.BODIES`.
+        decisions: Rows with the columns of `schemas.DECISIONS`.
+        delayed: Rows with the columns of `schemas.DELAYED`.
+
+    Returns:
+        One row for each message.
     """
     first = decisions.where("stage = 0").select(
         "message_id",
@@ -46,22 +71,22 @@ def messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> Dat
         F.col("xid").alias("op_xid"),
         F.col("visible_at").alias("op_visible_at"),
         "relayed_as",
-        F.col("settled").alias("op_settled"),
-        F.col("forgotten").alias("op_forgotten"),
+        F.col("covered").alias("op_covered"),
+        F.col("may_be_dropped").alias("op_may_be_dropped"),
     )
     second = decisions.where("stage = 1").select("message_id", F.col("op").alias("due_op"))
-    # Several rows where an open recall put the message off: it is due when the last of them is.
+    # A message has several rows where an open recall postponed it. The last of them counts.
     times = (
-        expand(delayed.where("subscription_id = 0"))
+        expand_batches(delayed.where("subscription_id = 0"))
         .groupBy("message_id")
         .agg(
             F.max("visible_at").alias("visible_at"),
             F.bool_and("due").alias("due"),
-            F.bool_and("forgotten").alias("due_forgotten"),
+            F.bool_and("may_be_dropped").alias("due_may_be_dropped"),
         )
     )
     joined = (
-        expand(bodies)
+        expand_batches(bodies)
         .join(first, "message_id", "left")
         .join(second, "message_id", "left")
         .join(times, "message_id", "left")
@@ -69,9 +94,11 @@ def messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> Dat
     half = F.col("kind") == "h"
     late = (F.col("kind") == "d") | (half & F.col("op_visible_at").isNotNull())
     joined = joined.withColumn("late", late).withColumn("state", _state(half))
-    settled = F.when(half, F.coalesce("op_settled", "decision_gone")).otherwise(F.col("settled"))
-    forgotten = F.when(half, F.coalesce("op_forgotten", "decision_gone")).otherwise(F.col("forgotten"))
-    forgotten &= ~F.col("late") | F.coalesce("due_forgotten", F.lit(True))
+    covered = F.when(half, F.coalesce("op_covered", "decision_gone")).otherwise(F.col("covered"))
+    may_be_dropped = F.when(half, F.coalesce("op_may_be_dropped", "decision_gone")).otherwise(F.col("may_be_dropped"))
+    may_be_dropped &= ~F.col("late") | F.coalesce("due_may_be_dropped", F.lit(True))
+    may_be_dropped = F.coalesce(may_be_dropped, F.lit(False))
+    covered = F.coalesce(covered, F.lit(False))
     committed = F.col("state") == "committed"
     return joined.select(
         "message_id",
@@ -88,15 +115,15 @@ def messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> Dat
         F.when(half, F.col("op_xid")).otherwise(F.col("xid")).alias("commit_xid"),
         F.when(F.col("late"), F.coalesce("visible_at", "op_visible_at")).alias("due_at"),
         F.when(half, F.col("relayed_as")).alias("relayed_as"),
-        F.coalesce(forgotten, F.lit(False)).alias("forgotten"),
-        (committed & F.coalesce(settled, F.lit(False)) & ~F.coalesce(forgotten, F.lit(False))).alias("expected"),
-        (committed & ~F.coalesce(settled, F.lit(False))).alias("waiting"),
+        may_be_dropped.alias("may_be_dropped"),
+        (committed & covered & ~may_be_dropped).alias("expected"),
+        (committed & ~covered).alias("waiting"),
     )
 
 
 def _state(half: Column) -> Column:
-    # A delayed message whose row in `delayed` is gone without a 'due' decision is committed all the same:
-    # it is expected in a queue, where nothing will bring it any more.
+    # A delayed message whose row in `delayed` is gone without a 'due' decision is committed too. It
+    # is expected in a queue, and because no row will bring it there, the audit finds it lost.
     return (
         F.when(F.col("kind") == "f", "final")
         .when(half & F.col("op").isNull() & ~F.col("decision_gone"), "undecided")
@@ -108,8 +135,16 @@ def _state(half: Column) -> Column:
     )
 
 
-def entries(queue_rows: DataFrame) -> DataFrame:
-    """One row per offset of the consume queues; subscription_id 0 for a topic's own queues, else a retry lane."""
+def derive_entries(queue_rows: DataFrame) -> DataFrame:
+    """Make one row for each offset of the consume queues.
+
+    Args:
+        queue_rows: Rows with the columns of `schemas.QUEUE_ROWS`.
+
+    Returns:
+        One row for each offset. Its subscription_id is 0 in a topic's own queues, and the
+        subscription in a retry lane.
+    """
     ends = F.expr("concat(slice(starts, 2, greatest(size(starts) - 1, 0)), array(n))")
     runs = queue_rows.select(
         "topic_id",
@@ -152,55 +187,92 @@ def entries(queue_rows: DataFrame) -> DataFrame:
     )
 
 
-def in_segments(column: str, dropped: Segments) -> Column:
-    """Whether a message id lies in one of some ranges (first, last), ends included."""
+def in_ranges(column: str, ranges: IdRanges) -> Column:
+    """Return a condition that is true where a message id lies in one of some ranges.
+
+    Args:
+        column: The column with the id.
+        ranges: The ranges.
+
+    Returns:
+        The condition.
+    """
     inside = F.lit(False)
-    for first, last in dropped:
+    for first, last in ranges:
         inside |= F.col(column).between(first, last)
     return inside
 
 
-def with_state(found: DataFrame, known: DataFrame, topics: DataFrame, dropped: Segments) -> DataFrame:
-    """Adds to rows (message_id, topic_id, …) the state of the message and its times.
+def add_message_state(rows: DataFrame, messages: DataFrame, topics: DataFrame, dropped_ranges: IdRanges) -> DataFrame:
+    """Add to each row the state of its message and its times.
 
-    Beside the states of `messages`: missing (there is no such message), elsewhere (it is one of another
-    topic), expired (its segment is dropped), former (its topic is dropped, and the name maybe used again).
+    In addition to the states of `derive_messages` there are:
+
+    * missing: there is no such message;
+    * other_topic: the message is one of another topic;
+    * expired: retention has dropped it;
+    * topic_dropped: its topic was dropped. There may be a new topic of the same name.
+
+    Args:
+        rows: Rows (message_id, topic_id, …).
+        messages: What `derive_messages` returns.
+        topics: Rows with the columns of `schemas.TOPICS`.
+        dropped_ranges: The ids that retention has dropped.
+
+    Returns:
+        The rows with the added columns.
     """
-    state = known.select(
+    facts = messages.select(
         "message_id",
-        F.col("topic_id").alias("home"),
-        F.col("state").alias("stored"),
+        F.col("topic_id").alias("own_topic_id"),
+        F.col("state").alias("stored_state"),
         "committed_at",
         "commit_xid",
         "due_at",
         "expected",
         "waiting",
-        "forgotten",
+        "may_be_dropped",
     )
-    living = topics.select(F.col("topic_id").alias("home"), F.lit(True).alias("home_lives"))
-    joined = found.join(state, "message_id", "left").join(living, "home", "left")
-    judged = (
-        F.when(F.col("stored").isNull() & in_segments("message_id", dropped), "expired")
-        .when(F.col("stored").isNull(), "missing")
-        .when(F.col("home") == F.col("topic_id"), F.col("stored"))
-        .when(F.col("home_lives").isNull(), "former")
-        .otherwise("elsewhere")
+    existing = topics.select(F.col("topic_id").alias("own_topic_id"), F.lit(True).alias("own_topic_exists"))
+    joined = rows.join(facts, "message_id", "left").join(existing, "own_topic_id", "left")
+    state = (
+        F.when(F.col("stored_state").isNull() & in_ranges("message_id", dropped_ranges), "expired")
+        .when(F.col("stored_state").isNull(), "missing")
+        .when(F.col("own_topic_id") == F.col("topic_id"), F.col("stored_state"))
+        .when(F.col("own_topic_exists").isNull(), "topic_dropped")
+        .otherwise("other_topic")
     )
-    return joined.withColumn("state", judged).drop("home", "home_lives", "stored")
+    return joined.withColumn("state", state).drop("own_topic_id", "own_topic_exists", "stored_state")
 
 
-def applied_messages(applied: DataFrame, topics: DataFrame) -> DataFrame:
-    """Journal rows with the id of their topic, null where the broker has no topic of that name."""
+def add_topic_id(applied: DataFrame, topics: DataFrame) -> DataFrame:
+    """Add to each journal row the id of its topic.
+
+    Args:
+        applied: Rows with the columns of `schemas.APPLIED`.
+        topics: Rows with the columns of `schemas.TOPICS`.
+
+    Returns:
+        The rows. topic_id is null where the broker has no topic of that name.
+    """
     return applied.join(topics, "topic", "left")
 
 
-def promises(known: DataFrame, ledger: DataFrame, groups: DataFrame) -> DataFrame:
-    """One row per half message of a producer group with a ledger, and per ledger row, matched by id and nonce.
+def match_ledger(messages: DataFrame, ledger: DataFrame, ledger_groups: DataFrame) -> DataFrame:
+    """Match half messages with the rows of ledgers, by id and nonce.
 
-    entry is null where the ledger has no row; state is null where the broker has no such half. message_id is
-    that of the message delivered: of a relay topic's half, its COMMIT.
+    Args:
+        messages: What `derive_messages` returns.
+        ledger: Rows with the columns of `schemas.LEDGER`.
+        ledger_groups: Rows with the columns of `schemas.LEDGER_GROUPS`.
+
+    Returns:
+        One row for each half message of a producer group with a ledger (`audited` is true), and one
+        for each ledger row without a half message (`audited` is false). `entry` is null where the
+        ledger has no row, `state` is null where the broker has no half message. `message_id` is the
+        message that is delivered: for a half message of a relay topic, its COMMIT.
     """
-    halves = known.where("kind = 'h'").select(
+    halves = messages.where("kind = 'h'").select(
         "message_id",
         "nonce",
         "topic_id",
@@ -210,14 +282,15 @@ def promises(known: DataFrame, ledger: DataFrame, groups: DataFrame) -> DataFram
         "decided_at",
         "decided_by",
         "committed_at",
-        "forgotten",
+        "may_be_dropped",
     )
     rows = ledger.select("ledger", "message_id", "nonce", "entry", "created_at", "done_at")
-    owned = halves.join(groups, "producer_group_id")
-    matched = owned.join(rows, ["ledger", "message_id", "nonce"], "left").withColumn("asked", F.lit(True))
-    # A ledger may serve groups that this audit was not given: their rows are known, and nobody's concern here.
-    strays = rows.join(halves.select("message_id", "nonce"), ["message_id", "nonce"], "left_anti").withColumn(
-        "asked", F.lit(False)
+    owned = halves.join(ledger_groups, "producer_group_id")
+    matched = owned.join(rows, ["ledger", "message_id", "nonce"], "left").withColumn("audited", F.lit(True))
+    # A ledger may also serve producer groups that are not audited. Their half messages exist, so
+    # their rows are left out here.
+    unmatched = rows.join(halves.select("message_id", "nonce"), ["message_id", "nonce"], "left_anti").withColumn(
+        "audited", F.lit(False)
     )
-    found = matched.unionByName(strays, allowMissingColumns=True)
+    found = matched.unionByName(unmatched, allowMissingColumns=True)
     return found.withColumn("message_id", F.coalesce("relayed_as", "message_id")).drop("relayed_as")

@@ -1,4 +1,4 @@
-"""The audit job: all frames in, one report out."""
+"""The audit: read all databases, derive the frames, look for anomalies, give a verdict, report."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from pyspark.sql import functions as F
 
 from .. import anomalies
 from ..derive import conservation
-from ..derive.frames import Frames, derive
-from ..derive.stage import stage
-from ..read.audit_reader import gather, probe
-from ..read.inputs import Inputs
+from ..derive.frames import Frames, derive_frames
+from ..derive.parquet import open_parquet_store
+from ..read.audit_reader import connect_once, read_inputs
+from ..read.inputs import AuditInputs
 from ..read.jar import JdbcJar, find_jdbc_jar
 from ..read.options import AuditOptions
-from ..read.session import interpreted, open_session, together
+from ..read.session import open_session, run_concurrently, without_codegen
 from .report import Report
 from .verdict import Equation, Relation, rule
 
@@ -29,9 +29,25 @@ __all__ = ["AuditOptions", "run_audit", "run_audit_in"]
 
 
 def run_audit(options: AuditOptions, *, threads: int | None = None) -> Report:
-    """Runs one audit in a Spark session of its own. Raises what `gather` and `open_session` raise."""
+    """Run one audit in a Spark session of its own.
+
+    Args:
+        options: What is audited.
+        threads: Threads of a local session. None means one for each core, two to four.
+
+    Returns:
+        The report.
+
+    Raises:
+        ConnectionFailed: A database does not answer.
+        SchemaError: The broker's schema is missing or of another version.
+        NotFound: The broker has no such topic, consumer group or producer group.
+        LedgerError: A database has no journal or ledger.
+        UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
+        ConfigurationError: There is no Java, no usable JDBC driver, or a URL is wrong.
+    """
     started, jar = time.monotonic(), find_jdbc_jar()
-    probe(options)
+    connect_once(options)
     with open_session(threads, jar=jar) as spark:
         return run_audit_in(spark, options, jar=jar, started=started)
 
@@ -39,48 +55,69 @@ def run_audit(options: AuditOptions, *, threads: int | None = None) -> Report:
 def run_audit_in(
     spark: SparkSession, options: AuditOptions, *, jar: JdbcJar | None = None, started: float | None = None
 ) -> Report:
-    """Runs one audit in a given session; `started` is the monotonic time that its seconds count from."""
-    begun = time.monotonic()
-    with interpreted(spark):
-        inputs = gather(spark, options)
-    read = time.monotonic()
+    """Run one audit in a given session.
+
+    Args:
+        spark: The session.
+        options: What is audited.
+        jar: The session's JDBC driver, for the report. None means that it is not known.
+        started: The monotonic time from which the report counts its seconds. None means now.
+
+    Returns:
+        The report.
+
+    Raises:
+        ConnectionFailed: A database does not answer.
+        SchemaError: The broker's schema is missing or of another version.
+        NotFound: The broker has no such topic, consumer group or producer group.
+        LedgerError: A database has no journal or ledger.
+        UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
+    """
+    read_from = time.monotonic()
+    with without_codegen(spark):
+        inputs = read_inputs(spark, options)
+    read_until = time.monotonic()
     try:
-        with stage(spark, sum(inputs.rows.values())) as to:
-            run = _run_row(inputs, options, jar, started or begun, begun, read)
-            return _report(derive(inputs, to), inputs, options, run)
+        with open_parquet_store(spark, sum(inputs.rows.values())) as store:
+            run = _run_row(inputs, options, jar, started or read_from, read_from, read_until)
+            return _report(derive_frames(inputs, store), inputs, options, run)
     finally:
         spark.catalog.clearCache()
 
 
-def _anomalies(frames: Frames, inputs: Inputs, options: AuditOptions) -> DataFrame:
+def _anomalies(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> DataFrame:
     now = inputs.taken_at
     purged_before = (now - options.ledger_keep).isoformat()
-    strays_before = {
+    unmatched_before = {
         ledger: None if options.drained else (now - timedelta(seconds=seconds)).isoformat()
         for ledger, seconds in inputs.ledger_tolerance.items()
     }
     found = [
-        anomalies.lost(frames.known, frames.placed, frames.delivered, frames.topics),
-        anomalies.duplicated(frames.placed, frames.applied, frames.again),
-        anomalies.phantom(frames.placed, frames.applied, frames.promised, purged_before=purged_before),
+        anomalies.lost(frames.messages, frames.entries, frames.deliveries, frames.topics),
+        anomalies.duplicated(frames.entries, frames.effects, frames.replays),
+        anomalies.phantom(frames.entries, frames.effects, frames.ledger_matches, purged_before=purged_before),
         anomalies.early(
-            frames.placed,
-            frames.applied,
-            frames.promised,
+            frames.entries,
+            frames.effects,
+            frames.ledger_matches,
             frames.ticks,
             tolerances=inputs.group_tolerance,
             ledger_tolerances=inputs.ledger_tolerance,
             purged_before=purged_before,
         ),
         anomalies.undecided(
-            frames.known,
-            frames.seen,
+            frames.messages,
+            frames.seen_ids,
             frames.topics,
             overdue_before=None if options.drained else (now - options.slack).isoformat(),
         ),
-        anomalies.gap(frames.queue_rows, frames.where, frames.topics, complete=inputs.complete),
+        anomalies.gap(frames.queue_rows, frames.positions, frames.topics, complete=inputs.complete),
         anomalies.mismatch(
-            frames.promised, frames.applied, frames.delivered, frames.dropped, strays_before=strays_before
+            frames.ledger_matches,
+            frames.effects,
+            frames.deliveries,
+            frames.dropped_ranges,
+            unmatched_before=unmatched_before,
         ),
     ]
     everything = found[0]
@@ -90,7 +127,7 @@ def _anomalies(frames: Frames, inputs: Inputs, options: AuditOptions) -> DataFra
 
 
 def _counted(found: DataFrame, examples: int) -> tuple[dict[str, int], list[dict[str, Any]]]:
-    """Full counts by kind, and the first rows of each."""
+    """Return the full count of each kind, and the first rows of each."""
     kind = Window.partitionBy("kind")
     ranked = found.withColumn("total", F.count(F.lit(1)).over(kind)).withColumn(
         "rank", F.row_number().over(kind.orderBy("topic", "consumer_group", "queue_id", "queue_offset", "message_id"))
@@ -130,8 +167,8 @@ def _equations(topics: list[dict[str, Any]], groups: list[dict[str, Any]]) -> li
                 {
                     "applied": row["applied"],
                     "in retry": row["retrying"],
-                    "dead letters": row["dead"],
-                    "ahead": row["ahead"],
+                    "dead or skipped": row["dead"],
+                    "not reached yet": row["ahead"],
                 },
             )
         )
@@ -139,7 +176,7 @@ def _equations(topics: list[dict[str, Any]], groups: list[dict[str, Any]]) -> li
 
 
 def _doubts(
-    inputs: Inputs,
+    inputs: AuditInputs,
     options: AuditOptions,
     topics: list[dict[str, Any]],
     groups: list[dict[str, Any]],
@@ -147,7 +184,7 @@ def _doubts(
 ) -> list[str]:
     doubts = list(inputs.doubts)
     if not any(row[name] for row in topics for name in ("sent", "prepared", "queued")):
-        doubts.append("nothing was read: there is no message to judge")
+        doubts.append("nothing was read: there is no message to audit")
     if not options.drained:
         return doubts
     for row in topics:
@@ -167,24 +204,24 @@ def _doubts(
     return doubts
 
 
-def _report(frames: Frames, inputs: Inputs, options: AuditOptions, run: dict[str, Any]) -> Report:
+def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dict[str, Any]) -> Report:
     purged_before = (inputs.taken_at - options.ledger_keep).isoformat()
     names = {row["topic_id"]: row["topic"] for row in frames.topics.collect()}
     found = _anomalies(frames, inputs, options)
-    (counts, examples), topics, groups, ledgers, lag, latency, redelivery = together(
+    (counts, examples), topics, groups, ledgers, lag, latency, redelivery = run_concurrently(
         lambda: _counted(found, options.examples),
-        lambda: _rows(conservation.topic_accounts(frames.known, frames.placed, frames.queued, frames.topics)),
-        lambda: _rows(conservation.group_accounts(frames.delivered, frames.applied, frames.queued)),
+        lambda: _rows(conservation.topic_totals(frames.messages, frames.entries, frames.queued_ids, frames.topics)),
+        lambda: _rows(conservation.group_totals(frames.deliveries, frames.effects, frames.queued_ids)),
         lambda: _rows(
-            conservation.ledger_accounts(
-                frames.promised, frames.applied, frames.delivered, frames.queued, purged_before=purged_before
+            conservation.ledger_totals(
+                frames.ledger_matches, frames.effects, frames.deliveries, frames.queued_ids, purged_before=purged_before
             )
         ),
-        lambda: _rows(conservation.lag(frames.where)),
+        lambda: _rows(conservation.lag(frames.positions)),
         lambda: _rows(
-            conservation.latencies(frames.known, frames.placed, frames.delivered, frames.ticks, frames.topics)
+            conservation.latencies(frames.messages, frames.entries, frames.deliveries, frames.ticks, frames.topics)
         ),
-        lambda: _rows(conservation.redelivery(frames.delivered)),
+        lambda: _rows(conservation.redelivery(frames.deliveries)),
     )
     relations = [Relation(topic=names[row.pop("topic_id")], **row) for row in ledgers]
     equations = _equations(topics, groups)
@@ -207,7 +244,7 @@ def _report(frames: Frames, inputs: Inputs, options: AuditOptions, run: dict[str
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """The rows, in an order of their own: sorting some few is not worth a stage of Spark's."""
+    """Return the rows in a fixed order. Sorting a few rows here is faster than a stage of Spark."""
     return sorted((row.asDict() for row in frame.collect()), key=lambda row: [str(value) for value in row.values()])
 
 
@@ -230,20 +267,20 @@ def _histograms(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _run_row(
-    inputs: Inputs, options: AuditOptions, jar: JdbcJar | None, started: float, begun: float, read: float
+    inputs: AuditInputs, options: AuditOptions, jar: JdbcJar | None, started: float, read_from: float, read_until: float
 ) -> dict[str, Any]:
     total = sum(inputs.rows.values())
     return {
         "run_id": str(uuid.uuid4()),
         "at": datetime.now(UTC),
         "broker": inputs.broker,
-        "snapshots": [asdict(one) for one in inputs.reads],
+        "snapshots": [asdict(one) for one in inputs.snapshots],
         "rows": total,
         "rows_by_source": inputs.rows,
-        "read_seconds": round(read - begun, 3),
-        "rows_per_second": round(total / max(read - begun, 1e-9)),
+        "read_seconds": round(read_until - read_from, 3),
+        "rows_per_second": round(total / max(read_until - read_from, 1e-9)),
         "drained": options.drained,
         "spark_version": pyspark.__version__,
-        "jdbc": str(jar) if jar else "of the session",
+        "jdbc": str(jar) if jar else "the session's own",
         "_started": started,
     }

@@ -1,8 +1,10 @@
-"""The set-difference plan as a Spark job (protocol T6): whole ledgers against whole brokers, each at one snapshot.
+"""Reconciliation by set difference (protocol T6) with Spark: whole ledgers against whole brokers.
 
-A ledger is read first and the broker after it, and rows younger than older_than are left to their producers. So a row
-whose half no commit decided is a lost commit: its local transaction had committed before, and its producer has had its
-time. Each hit is looked at again when it is settled, so any number of jobs, and of Reconciler, may run at once.
+Each database is read at one snapshot, the ledger first and the broker after it. Rows younger than
+`older_than` are left to their producers. So a ledger row whose half message has no commit decision
+is a lost commit: its local transaction committed before the broker was read, and its producer had
+enough time. Each hit is looked up again before it is committed, so any number of these jobs and of
+Reconcilers may run at the same time.
 """
 
 from __future__ import annotations
@@ -20,23 +22,30 @@ from mqpg.dsn import resolve
 from mqpg.errors import LedgerError
 from mqpg.message import Unsettled, Verdict
 
-from ..derive.messages import Segments, expand, in_segments
-from ..read import queries, schemas
+from ..derive.messages import IdRanges, expand_batches, in_ranges
+from ..read import queries, schemas, user_queries
 from ..read.database import is_postgresql, parse_database
 from ..read.jar import find_jdbc_jar
-from ..read.jdbc import Reader
-from ..read.session import interpreted, open_session
-from ..read.snapshot import Snapshot, pinned, table_named
-from ..read.sqlalchemy_reader import LocalDatabase
+from ..read.jdbc import JdbcReader
+from ..read.session import open_session, without_codegen
+from ..read.snapshot import Snapshot, pinned_snapshot
+from ..read.sqlalchemy_reader import SqlalchemySnapshot
 
-__all__ = ["ReconcileOptions", "probe", "reconcile", "reconcile_in", "unsettled"]
+__all__ = ["ReconcileOptions", "connect_once", "missing_commits", "reconcile", "reconcile_in"]
 
 
 @dataclass(frozen=True)
 class ReconcileOptions:
-    """What to compare. dsns: brokers; ledgers: URLs, each may hold handles of all of them; none: the brokers' own.
+    """What is compared.
 
-    older_than: rows younger than this are left alone. most: how many hits are collected and settled at a time.
+    Attributes:
+        dsns: The brokers. Empty means the one that the environment names.
+        ledgers: The URLs of ledgers. Each may have handles of all brokers. Empty means the ledger
+            in each broker's own database.
+        older_than: Younger ledger rows are left to their producers.
+        settle: Whether lost commits are committed. False only lists them.
+        partitions: The most partitions in which one query is read.
+        max_messages: How many hits of one broker are collected and committed at a time.
     """
 
     dsns: tuple[str, ...] = ()
@@ -44,11 +53,22 @@ class ReconcileOptions:
     older_than: timedelta = timedelta(minutes=1)
     settle: bool = True
     partitions: int = 2
-    most: int = 100_000
+    max_messages: int = 100_000
 
 
-def probe(options: ReconcileOptions) -> None:
-    """Reaches every broker and ledger once. Raises ConnectionFailed, SchemaError, LedgerError."""
+def connect_once(options: ReconcileOptions) -> None:
+    """Connect to every broker and ledger once, before a JVM is started.
+
+    A wrong URL is reported at once for that reason.
+
+    Args:
+        options: Which databases.
+
+    Raises:
+        ConnectionFailed: A database does not answer.
+        SchemaError: A broker's schema is missing or of another version.
+        LedgerError: A ledger's table is missing or not as it must be.
+    """
     for dsn in options.dsns or (resolve(None),):
         with mqpg.connect(dsn):
             pass
@@ -58,40 +78,77 @@ def probe(options: ReconcileOptions) -> None:
 
 
 def reconcile(options: ReconcileOptions, *, threads: int | None = None) -> list[Unsettled]:
-    """One comparison in a Spark session of its own. Raises as `reconcile_in`, and ConfigurationError without Java."""
+    """Compare once, in a Spark session of its own.
+
+    Args:
+        options: What is compared.
+        threads: Threads of a local session. None means one for each core, two to four.
+
+    Returns:
+        What was found, with the outcome of each commit.
+
+    Raises:
+        ConnectionFailed: A database does not answer. What was committed before stays committed.
+        SchemaError: A broker's schema is missing or of another version.
+        LedgerError: A ledger's table is missing or cannot be read.
+        UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
+        ConfigurationError: There is no Java, no usable JDBC driver, or a URL is wrong.
+    """
     with open_session(threads, jar=find_jdbc_jar()) as spark:
         return reconcile_in(spark, options)
 
 
 def reconcile_in(spark: SparkSession, options: ReconcileOptions) -> list[Unsettled]:
-    """One comparison in a given session; what it found, and what became of it.
+    """Compare once, in a given session.
 
-    Raises ConnectionFailed, SchemaError, LedgerError, UnpinnedRead. What was settled before stays so.
+    Args:
+        spark: The session.
+        options: What is compared.
+
+    Returns:
+        What was found, with the outcome of each commit.
+
+    Raises:
+        ConnectionFailed: A database does not answer. What was committed before stays committed.
+        SchemaError: A broker's schema is missing or of another version.
+        LedgerError: A ledger's table is missing or cannot be read.
+        UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
     """
     found: list[Unsettled] = []
     for dsn in options.dsns or (resolve(None),):
         hits = _compare(spark, dsn, options)
-        found += _settle(dsn, hits, options) if options.settle else [hit.found for hit in hits]
+        found += _commit_hits(dsn, hits, options) if options.settle else [hit.found for hit in hits]
     return found
 
 
-def unsettled(promised: DataFrame, bodies: DataFrame, decisions: DataFrame, dropped: Segments) -> DataFrame:
-    """Ledger rows without a commit decision: (ledger, handle, message_id, topic_id, state).
+def missing_commits(
+    local_commits: DataFrame, bodies: DataFrame, decisions: DataFrame, dropped_ranges: IdRanges
+) -> DataFrame:
+    """Find ledger rows whose half message has no commit decision.
 
-    promised: (ledger, handle, message_id, nonce); bodies, decisions: as the audit reads them; dropped: ranges of ids
-    whose messages are dropped. state: undecided, rolled_back, absent.
+    Args:
+        local_commits: Rows with the columns of `schemas.LOCAL_COMMITS`.
+        bodies: Rows with the columns of `schemas.BODIES`.
+        decisions: Rows with the columns of `schemas.DECISIONS`.
+        dropped_ranges: The ids of messages that retention has dropped.
+
+    Returns:
+        Rows (ledger, handle, message_id, topic_id, state). `state` is undecided, rolled_back or
+        absent.
     """
-    halves = expand(bodies.where("kind = 'h'")).select("message_id", "nonce", "topic_id", F.lit(True).alias("here"))
-    ops = decisions.where("stage = 0").select("message_id", "op")
-    joined = promised.join(halves, ["message_id", "nonce"], "left").join(ops, "message_id", "left")
-    known = F.coalesce("here", F.lit(False))
-    gone = in_segments("message_id", dropped)
-    state = (
-        F.when(known & F.col("op").isNull(), "undecided")
-        .when((known | gone) & (F.col("op") == "b"), "rolled_back")
-        .when(~known & ~gone, "absent")
+    halves = expand_batches(bodies.where("kind = 'h'")).select(
+        "message_id", "nonce", "topic_id", F.lit(True).alias("exists")
     )
-    return joined.withColumn("state", state).where("state is not null").drop("nonce", "here", "op")
+    ops = decisions.where("stage = 0").select("message_id", "op")
+    joined = local_commits.join(halves, ["message_id", "nonce"], "left").join(ops, "message_id", "left")
+    exists = F.coalesce("exists", F.lit(False))
+    dropped = in_ranges("message_id", dropped_ranges)
+    state = (
+        F.when(exists & F.col("op").isNull(), "undecided")
+        .when((exists | dropped) & (F.col("op") == "b"), "rolled_back")
+        .when(~exists & ~dropped, "absent")
+    )
+    return joined.withColumn("state", state).where("state is not null").drop("nonce", "exists", "op")
 
 
 @dataclass(frozen=True)
@@ -101,8 +158,8 @@ class _Hit:
 
 
 def _compare(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[_Hit]:
-    reader = Reader(spark, options.partitions)
-    with interpreted(spark), contextlib.ExitStack() as stack:
+    reader = JdbcReader(spark, options.partitions)
+    with without_codegen(spark), contextlib.ExitStack() as stack:
         own = parse_database(dsn)
         with mqpg.connect(dsn) as mq:
             broker_id = mq.info().broker_id
@@ -110,21 +167,21 @@ def _compare(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[_
             _ledger(stack, reader, str(number), url, broker_id, options)
             for number, url in enumerate(options.ledgers or (own.conninfo,))
         ]
-        broker = stack.enter_context(pinned(own))
+        broker = stack.enter_context(pinned_snapshot(own))
         frames = {
-            source.name: reader.read(broker, source)
-            for source in queries.broker_sources(None)
-            if source.name in ("commit_log", "held", "op_log", "topic")
+            query.name: reader.read(broker, query)
+            for query in queries.broker_queries(None)
+            if query.name in ("commit_log", "survivor", "op_log", "topic")
         }
-        dropped = [(row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)]
-        reader.seal()
-        missing = unsettled(
-            reader.union(ledgers, schemas.PROMISES),
-            frames["commit_log"].unionByName(frames["held"]),
+        dropped_ranges = [(row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)]
+        reader.verify()
+        missing = missing_commits(
+            reader.union(ledgers, schemas.LOCAL_COMMITS),
+            frames["commit_log"].unionByName(frames["survivor"]),
             frames["op_log"],
-            dropped,
+            dropped_ranges,
         )
-        rows = missing.join(frames["topic"], "topic_id", "left").limit(options.most).collect()
+        rows = missing.join(frames["topic"], "topic_id", "left").limit(options.max_messages).collect()
         spark.catalog.clearCache()
     return sorted((_hit(row.asDict()) for row in rows), key=lambda hit: hit.found.message_id or 0)
 
@@ -135,23 +192,23 @@ def _hit(row: dict[str, Any]) -> _Hit:
 
 
 def _ledger(
-    stack: contextlib.ExitStack, reader: Reader, label: str, url: str, broker_id: str, options: ReconcileOptions
+    stack: contextlib.ExitStack, reader: JdbcReader, label: str, url: str, broker_id: str, options: ReconcileOptions
 ) -> DataFrame:
     if not is_postgresql(url):
-        database = LocalDatabase.open(url)
+        database = SqlalchemySnapshot.open(url)
         stack.callback(database.close)
-        return database.promises(reader.spark, label, broker_id, options.older_than)
-    snapshot: Snapshot = stack.enter_context(pinned(parse_database(url)))
-    # Without a ledger named, the one in the broker's own database is meant.
-    table = (table_named(snapshot, "mqpg_ledger") if options.ledgers else None) or table_named(snapshot, "mqpg.ledger")
+        return database.local_commits(reader.spark, label, broker_id, options.older_than)
+    snapshot: Snapshot = stack.enter_context(pinned_snapshot(parse_database(url)))
+    # Where no ledger is named, the one in the broker's own database is read.
+    table = (snapshot.find_table("mqpg_ledger") if options.ledgers else None) or snapshot.find_table("mqpg.ledger")
     if table is None:
         raise LedgerError(f"{snapshot.database.name} has no table mqpg_ledger")
     before = snapshot.taken_at - options.older_than
-    return reader.read(snapshot, queries.promises_source(label, table, broker_id, before))
+    return reader.read(snapshot, user_queries.local_commits_query(label, table, broker_id, before))
 
 
-def _settle(dsn: str, hits: list[_Hit], options: ReconcileOptions) -> list[Unsettled]:
-    """Commit what is undecided, each looked at again: by its key at the broker, and in its ledger."""
+def _commit_hits(dsn: str, hits: list[_Hit], options: ReconcileOptions) -> list[Unsettled]:
+    """Commit what is undecided, after looking it up again at the broker and in its ledger."""
     with mqpg.connect(dsn) as mq, contextlib.ExitStack() as stack:
         used = {hit.ledger for hit in hits}
         ledgers = {
@@ -159,16 +216,16 @@ def _settle(dsn: str, hits: list[_Hit], options: ReconcileOptions) -> list[Unset
             for number, url in enumerate(options.ledgers)
             if str(number) in used
         }
-        return [_settle_one(mq, ledgers.get(hit.ledger), hit.found) for hit in hits]
+        return [_commit_hit(mq, ledgers.get(hit.ledger), hit.found) for hit in hits]
 
 
-def _settle_one(mq: mqpg.Client, ledger: mqpg.Ledger | None, found: Unsettled) -> Unsettled:
+def _commit_hit(mq: mqpg.Client, ledger: mqpg.Ledger | None, found: Unsettled) -> Unsettled:
     (now,) = mq.half_states([found.handle])
     outcome = None
     if now.state == "undecided":
         payload = None
         if ledger is not None:
-            # The verdict again: it makes sure that the local commit is on disk.
+            # Asking for the verdict again makes sure that the local commit is on disk.
             if ledger.verdict(found.handle) is not Verdict.COMMIT:
                 return found
             payload = ledger.final_payload(found.handle)

@@ -1,4 +1,4 @@
-"""What an audit found, as an object, and as JSON."""
+"""What an audit found, as an object and as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,22 @@ __all__ = ["Report", "as_json"]
 
 @dataclass
 class Report:
-    """One run: `anomalies` counts every kind in full, `examples` shows some of each."""
+    """The result of one audit.
+
+    Attributes:
+        run: What was read, when, from where and how fast.
+        verdict: The verdict.
+        reasons: Its reasons, one line each.
+        anomalies: How many anomalies of each kind there are.
+        examples: Some anomalies of each kind.
+        equations: The conservation equations.
+        relations: The relations between ledgers and groups.
+        topics: Counts for each topic.
+        groups: Counts for each group and topic.
+        lag: How many messages each group has not reached yet.
+        redelivery: Histograms of how often messages were applied and attempted.
+        latency: Percentiles of each step's duration, in seconds.
+    """
 
     run: dict[str, Any]
     verdict: Verdict
@@ -30,7 +45,7 @@ class Report:
     latency: list[dict[str, Any]] = field(default_factory=list)
 
     def as_dict(self) -> dict[str, Any]:
-        """The report as plain values, times in ISO notation."""
+        """Return the report as plain values. Times are still datetime objects."""
         return {
             "verdict": str(self.verdict),
             "reasons": list(self.reasons),
@@ -40,8 +55,8 @@ class Report:
             "relations": [
                 asdict(one)
                 | {
-                    "confirmed_le_consumed": one.first,
-                    "confirmed_plus_open_ge_consumed": one.second,
+                    "confirmed_le_consumed": one.confirmed_le_consumed,
+                    "confirmed_plus_open_ge_consumed": one.confirmed_plus_open_ge_consumed,
                     "ids_equal": one.ids_equal,
                 }
                 for one in self.relations
@@ -55,7 +70,14 @@ class Report:
 
 
 def as_json(report: Report) -> str:
-    """One JSON object."""
+    """Return a report as one JSON object, with times in ISO notation.
+
+    Args:
+        report: The report.
+
+    Returns:
+        The text.
+    """
     return json.dumps(report.as_dict(), default=_plain, ensure_ascii=False, indent=2)
 
 

@@ -1,4 +1,4 @@
-"""What an audit reads from: a PostgreSQL database as psycopg and as JDBC want it."""
+"""A PostgreSQL database that the audit reads, in the forms that psycopg and JDBC expect."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from mqpg.errors import ConfigurationError
 
 __all__ = ["Database", "is_postgresql", "jdbc_options", "parse_database"]
 
-# libpq parameters that the JDBC driver knows under another name; the rest either has a default or is libpq's alone.
+# libpq parameters that the JDBC driver knows, and their names there. The driver has a default for
+# every other parameter, or the parameter exists in libpq only.
 _JDBC_NAMES = {
     "sslmode": "sslmode",
     "sslcert": "sslcert",
@@ -22,31 +23,69 @@ _JDBC_NAMES = {
 
 @dataclass(frozen=True)
 class Database:
-    """One PostgreSQL database to read. `name` is free of passwords and fit for reports."""
+    """One PostgreSQL database to read.
+
+    Attributes:
+        conninfo: How psycopg connects to it. It may contain a password.
+        name: How reports and error texts call it. It never contains a password.
+    """
 
     conninfo: str = field(repr=False)
     name: str
 
 
 def is_postgresql(url: str) -> bool:
-    """Whether a DSN or URL names a PostgreSQL database; others are read through SQLAlchemy."""
+    """Say whether a DSN or URL names a PostgreSQL database.
+
+    Every other database is read through SQLAlchemy.
+
+    Args:
+        url: A libpq DSN or a SQLAlchemy URL.
+
+    Returns:
+        True for PostgreSQL.
+
+    Raises:
+        ConfigurationError: The text is neither a DSN nor a URL.
+    """
     return to_sqlalchemy(url).get_backend_name() == "postgresql"
 
 
 def parse_database(url: str) -> Database:
-    """A Database from a libpq DSN or a SQLAlchemy URL. Raises ConfigurationError for what is neither."""
+    """Make a Database from a DSN or URL.
+
+    Args:
+        url: A libpq DSN or a SQLAlchemy URL of a PostgreSQL database.
+
+    Returns:
+        The database.
+
+    Raises:
+        ConfigurationError: The text is neither a DSN nor a URL.
+    """
     return Database(to_libpq(url), describe(url))
 
 
 def jdbc_options(host: str, port: int, dbname: str, parameters: dict[str, str], password: str) -> dict[str, str]:
-    """Spark's JDBC options for a server that psycopg has reached: `parameters` are psycopg's, password apart.
+    """Translate a connection of psycopg into the options of a Spark JDBC read.
 
-    Raises ConfigurationError for a Unix socket, which the JDBC driver cannot use.
+    Args:
+        host: The host that psycopg reached.
+        port: Its port.
+        dbname: The name of the database.
+        parameters: The connection's libpq parameters, without the password.
+        password: The password. An empty text means that there is none.
+
+    Returns:
+        The options. The password is an option of its own, because URLs reach logs.
+
+    Raises:
+        ConfigurationError: psycopg used a Unix socket, which the JDBC driver cannot use.
     """
     if not host or host.startswith(("/", "@")):
         raise ConfigurationError(
             f"JDBC needs TCP, and this database was reached through a Unix socket ({host or 'default'}): "
-            "give a host in its DSN"
+            "name a host in its DSN"
         )
     shown = f"[{host}]" if ":" in host else host
     options = {
@@ -56,6 +95,6 @@ def jdbc_options(host: str, port: int, dbname: str, parameters: dict[str, str], 
         "ApplicationName": "mqpg audit",
     }
     options |= {jdbc: parameters[libpq] for libpq, jdbc in _JDBC_NAMES.items() if parameters.get(libpq)}
-    if password:  # never in the URL: URLs reach logs
+    if password:
         options["password"] = password
     return options

@@ -1,4 +1,4 @@
-"""Finding the PostgreSQL JDBC driver, so that Spark can read PostgreSQL wherever it was installed from."""
+"""Finding the PostgreSQL JDBC driver for Spark."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from mqpg.errors import ConfigurationError
 __all__ = ["MAVEN_COORDINATES", "WBJDBC_SHA256", "JdbcJar", "find_jdbc_jar"]
 
 MAVEN_COORDINATES = "org.postgresql:postgresql:42.7.4"
-# The wheel has one maintainer and is no project of PostgreSQL's: only the very bytes that were checked are run.
+# The wheel has one maintainer and does not come from the PostgreSQL project. For that reason only
+# a jar with exactly these bytes, which were inspected, is run.
 WBJDBC_SHA256 = "188976721ead8e8627eb6d8389d500dccc0c9bebd885268a3047180274a6031e"
 _WBJDBC_PATH = Path("resources", "maven", "postgresql", "postgresql-42.7.4.jar")
 _DEBIAN_FOLDER = Path("/usr/share/java")
@@ -23,7 +24,13 @@ _DEBIAN_FOLDER = Path("/usr/share/java")
 
 @dataclass(frozen=True)
 class JdbcJar:
-    """A driver: a jar on disk, or Maven coordinates that Spark is to resolve."""
+    """A driver: a jar on disk, or Maven coordinates that Spark resolves.
+
+    Attributes:
+        source: Where it was found, for the report.
+        path: The jar. None means that there are coordinates.
+        coordinates: The Maven coordinates. None means that there is a jar.
+    """
 
     source: str
     path: Path | None = None
@@ -31,7 +38,7 @@ class JdbcJar:
 
     @property
     def version(self) -> str:
-        """Version as the file's name or the coordinates tell it; 'unknown' where they do not."""
+        """The version in the file's name or in the coordinates, 'unknown' where there is none."""
         found = re.search(r"(\d+(?:\.\d+)+)", self.coordinates or (self.path.name if self.path else ""))
         return found.group(1) if found else "unknown"
 
@@ -39,16 +46,26 @@ class JdbcJar:
         return f"{self.path or self.coordinates} ({self.source})"
 
     def spark_options(self) -> dict[str, str]:
-        """Settings that put the driver on Spark's class path."""
+        """Return the settings that put the driver on Spark's class path."""
         if self.path is not None:
             return {"spark.jars": str(self.path), "spark.driver.extraClassPath": str(self.path)}
         return {"spark.jars.packages": self.coordinates or MAVEN_COORDINATES}
 
 
 def find_jdbc_jar(environ: Mapping[str, str] = os.environ) -> JdbcJar:
-    """The first driver found: MQPG_JDBC_JAR, pyspark's jars, Debian's package, the package wbjdbc, Maven.
+    """Find a driver.
 
-    Raises ConfigurationError where MQPG_JDBC_JAR names no file or wbjdbc's jar is not the one known.
+    The places are searched in this order: MQPG_JDBC_JAR, pyspark's jars, Debian's package, the
+    package wbjdbc, Maven.
+
+    Args:
+        environ: The environment variables. The default are those of this process.
+
+    Returns:
+        The first driver found.
+
+    Raises:
+        ConfigurationError: MQPG_JDBC_JAR names no file, or wbjdbc's jar is not the inspected one.
     """
     named = environ.get("MQPG_JDBC_JAR")
     if named:
@@ -63,7 +80,7 @@ def find_jdbc_jar(environ: Mapping[str, str] = os.environ) -> JdbcJar:
 
 
 def _package_folder(name: str) -> Path | None:
-    # find_spec does not import: wbjdbc's __init__ would start looking for a JVM of its own.
+    # find_spec does not import the package. Importing wbjdbc would make it look for a JVM.
     spec = importlib.util.find_spec(name)
     return Path(spec.origin).parent if spec and spec.origin else None
 
@@ -92,6 +109,6 @@ def _in_wbjdbc() -> JdbcJar | None:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     if digest != WBJDBC_SHA256:
         raise ConfigurationError(
-            f"{path} has sha256 {digest}, not the known {WBJDBC_SHA256}: set MQPG_JDBC_JAR to a jar that you trust"
+            f"{path} has sha256 {digest} instead of {WBJDBC_SHA256}: set MQPG_JDBC_JAR to a jar that you trust"
         )
     return JdbcJar("PyPI package wbjdbc", path)

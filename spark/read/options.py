@@ -1,4 +1,4 @@
-"""What one audit is asked to read."""
+"""What one audit reads, and what it tolerates."""
 
 from __future__ import annotations
 
@@ -11,11 +11,23 @@ __all__ = ["AuditOptions"]
 
 @dataclass(frozen=True)
 class AuditOptions:
-    """What to audit. ledgers: producer group -> URL; applied: consumer group -> URL; empty names mean all.
+    """The options of one audit.
 
-    drained: nothing runs any more, so nothing may be left open. slack: how long after its check is due a half
-    may stay undecided. clock_tolerance: seconds by which the clocks of two servers may differ (default: none on
-    one server cluster, 5 else). ledger_keep: ledger rows of decisions older than this may have been deleted.
+    Attributes:
+        dsn: The broker's DSN or URL. None means the one that the environment names.
+        ledgers: The URL of each producer group's ledger. The ledger in the broker's own database
+            is read without being named here.
+        applied: The URL of the database where each consumer group keeps its journal. A journal in
+            the broker's own database is read without being named here.
+        topics: The topics to audit. Empty means all.
+        groups: The consumer groups to audit. Empty means all.
+        drained: Whether nothing is running any more, so that nothing may be left open.
+        slack: How long a half message may stay undecided after its check-back is due.
+        clock_tolerance: Seconds by which the clocks of two servers may differ. None means 0 for
+            databases of one server cluster and 5 for all others.
+        ledger_keep: Ledger rows of decisions older than this may have been deleted.
+        partitions: The most partitions in which one query is read.
+        examples: How many anomalies of each kind the report shows. The counts are always full.
     """
 
     dsn: str | None = None

@@ -1,4 +1,7 @@
-"""Columns of every frame that the audit reads or returns. Ids are bigint, xids too, times are UTC timestamps."""
+"""The columns of every frame that the audit reads or returns.
+
+Ids and transaction ids are bigint, times are UTC timestamps.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,10 @@ __all__ = [
     "DELAYED",
     "LEDGER",
     "LEDGER_GROUPS",
+    "LOCAL_COMMITS",
     "OFFSETS",
-    "PROMISES",
     "QUEUE_ROWS",
+    "REPLAYS",
     "SUBSCRIPTIONS",
     "TICKS",
     "TOPICS",
@@ -48,7 +52,7 @@ _TYPES: dict[str, DataType] = {
 
 
 def _parse(text: str) -> StructType:
-    # StructType.fromDDL would need a running JVM.
+    # StructType.fromDDL needs a running JVM.
     columns = [column.split() for column in text.split(",")]
     return StructType([StructField(name, _TYPES[kind]) for name, kind in columns])
 
@@ -58,22 +62,24 @@ ANOMALY = _parse(
     "evidence string"
 )
 
-# commit_log and held: one row a record batch. settled: its transaction is visible to the newest tick;
-# forgotten: visible to the oldest tick that is left, so that its place in the queues may be dropped by now;
-# decision_gone: a half whose decision, made long ago, is dropped.
+# The log, one row for each record batch, and the surviving rows.
+# covered: the newest tick's snapshot sees its transaction, so it must have an offset.
+# may_be_dropped: the oldest remaining tick's snapshot sees its transaction, so its offset may have
+# been dropped since.
+# decision_gone: a half message whose decision retention has dropped.
 BODIES = _parse(
     "first_id bigint, n int, xid bigint, born_at timestamp, topic_id int, producer_group_id int, kind string, "
-    "nonce string, check_at timestamp, settled boolean, forgotten boolean, decision_gone boolean"
+    "nonce string, check_at timestamp, covered boolean, may_be_dropped boolean, decision_gone boolean"
 )
-# relayed_as: the message that the commit of a relay topic's half travels as.
+# relayed_as: the message that delivers the commit of a half message of a relay topic.
 DECISIONS = _parse(
     "message_id bigint, stage int, op string, xid bigint, at timestamp, visible_at timestamp, decided_by string, "
-    "relayed_as bigint, settled boolean, forgotten boolean"
+    "relayed_as bigint, covered boolean, may_be_dropped boolean"
 )
-# due: its time is not after the due_until of the newest tick.
+# due: the due_until of the newest tick has reached its time.
 DELAYED = _parse(
     "first_id bigint, n int, visible_at timestamp, xid bigint, topic_id int, subscription_id int, attempt int, "
-    "due boolean, settled boolean, forgotten boolean"
+    "due boolean, covered boolean, may_be_dropped boolean"
 )
 QUEUE_ROWS = _parse(
     "base_offset bigint, tick_id bigint, topic_id int, subscription_id int, n int, queue_id int, "
@@ -83,24 +89,33 @@ TICKS = _parse("tick_id bigint, xmax bigint, xip array<bigint>, due_until timest
 TOPICS = _parse("topic_id int, topic string")
 SUBSCRIPTIONS = _parse("subscription_id int, consumer_group string, topic_id int, start string")
 CURSORS = _parse("subscription_id int, queue_id int, committed bigint, start_offset bigint")
-# Dead ones, and those that the group was moved over: what it need not apply.
+# Messages that a group does not have to apply: its dead letters, and those that it skipped.
 DEAD_LETTERS = _parse("subscription_id int, message_id bigint, attempts int")
-# How often a seek back brought a message again.
-AGAIN = _parse("consumer_group string, topic string, message_id bigint, times bigint")
+# How often a seek back delivered a message again.
+REPLAYS = _parse("consumer_group string, topic string, message_id bigint, times bigint")
 
 LEDGER = _parse("ledger string, message_id bigint, nonce string, entry string, created_at timestamp, done_at timestamp")
-# Committed rows of a ledger, as reconciliation reads them.
-PROMISES = _parse("ledger string, handle string, message_id bigint, nonce string")
-# own: the ledger is mqpg.ledger, in the broker's own database.
-LEDGER_GROUPS = _parse("producer_group_id int, producer_group string, ledger string, own boolean")
+# Rows of a ledger whose local transaction committed, as reconciliation reads them.
+LOCAL_COMMITS = _parse("ledger string, handle string, message_id bigint, nonce string")
+# in_broker: the ledger is mqpg.ledger, in the broker's own database.
+LEDGER_GROUPS = _parse("producer_group_id int, producer_group string, ledger string, in_broker boolean")
 APPLIED = _parse(
     "consumer_group string, topic string, queue_id int, queue_offset bigint, message_id bigint, applied_at timestamp"
 )
-# Messages that a group's own database defers: its position is beyond them, a retry is to apply them.
+# Messages that a group deferred in its own database. Its position is beyond them, and a retry will
+# apply them.
 DEFERRED = _parse("consumer_group string, topic string, message_id bigint")
 OFFSETS = _parse("consumer_group string, topic string, queue_id int, next_offset bigint")
 
 
 def conform(frame: DataFrame, schema: StructType) -> DataFrame:
-    """The frame with exactly the schema's columns, in its order and types."""
+    """Select exactly a schema's columns.
+
+    Args:
+        frame: A frame with at least these columns.
+        schema: The columns.
+
+    Returns:
+        The columns in the schema's order and types.
+    """
     return frame.select(*(F.col(column.name).cast(column.dataType).alias(column.name) for column in schema))

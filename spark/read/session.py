@@ -1,4 +1,8 @@
-"""The Spark session of an audit: local unless MQPG_SPARK_MASTER names a cluster, small, quiet, UTC."""
+"""The Spark session of an audit.
+
+It is small, writes few log lines and computes in UTC. It runs locally unless MQPG_SPARK_MASTER
+names a cluster.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +23,11 @@ from mqpg.errors import ConfigurationError
 
 from .jar import JdbcJar, find_jdbc_jar
 
-__all__ = ["INTERPRETED", "default_threads", "interpreted", "open_session", "settings", "together"]
+__all__ = ["NO_CODEGEN", "default_threads", "open_session", "run_concurrently", "session_settings", "without_codegen"]
 
 _log = logging.getLogger(__name__)
 
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+NO_CODEGEN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -38,24 +42,46 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 
 
 def default_threads() -> int:
-    """Local threads of a session where nobody says: the cores of this machine, two to four."""
+    """Return how many threads a local session has by default: one for each core, two to four."""
     return max(2, min(4, os.cpu_count() or 2))
 
 
-def together(*jobs: Callable[[], Any]) -> list[Any]:
-    """Results of some jobs that run two at a time: one plans while the other works."""
+def run_concurrently(*jobs: Callable[[], Any]) -> list[Any]:
+    """Run some jobs, two at a time, so that one is planned while the other runs.
+
+    Args:
+        *jobs: The jobs.
+
+    Returns:
+        Their results, in their order.
+    """
     with ThreadPoolExecutor(2) as pool:
         return [future.result() for future in [pool.submit(job) for job in jobs]]
 
 
-def interpreted(spark: SparkSession) -> contextlib.AbstractContextManager[None]:
-    """Plain reads gain nothing from generated code, whose compilation a short job feels."""
-    return settings(spark, INTERPRETED)
+def without_codegen(spark: SparkSession) -> contextlib.AbstractContextManager[None]:
+    """Interpret plans until the block ends, instead of compiling generated code.
+
+    Plain reads are not faster with generated code, and compiling it takes a visible part of a short
+    job.
+
+    Args:
+        spark: The session.
+
+    Returns:
+        The block.
+    """
+    return session_settings(spark, NO_CODEGEN)
 
 
 @contextlib.contextmanager
-def settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
-    """Settings of the session until the block ends."""
+def session_settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
+    """Change settings of a session until the block ends.
+
+    Args:
+        spark: The session.
+        wanted: The settings by name.
+    """
     before: dict[str, str | None] = {name: spark.conf.get(name) for name in wanted}
     for name, value in wanted.items():
         spark.conf.set(name, value)
@@ -73,9 +99,18 @@ def settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[None]:
 def open_session(
     threads: int | None = None, *, jar: JdbcJar | None = None, memory: str = "1g"
 ) -> Iterator[SparkSession]:
-    """A Spark session with the JDBC driver on its class path, stopped at the end: local, or on MQPG_SPARK_MASTER.
+    """Open a Spark session with the JDBC driver on its class path, until the block ends.
 
-    Raises ConfigurationError where there is no Java to run it.
+    Args:
+        threads: Threads of a local session. None means `default_threads()`.
+        jar: The JDBC driver. None means what `find_jdbc_jar()` finds.
+        memory: The driver's heap, in Spark's notation.
+
+    Yields:
+        The session.
+
+    Raises:
+        ConfigurationError: There is no Java to run it, or no usable driver.
     """
     _require_java()
     jar = jar or find_jdbc_jar()
@@ -104,14 +139,15 @@ def _require_java() -> None:
 
 
 def _build(threads: int, jar: JdbcJar, memory: str, scratch: Path) -> SparkSession:
-    # Workers of another interpreter than the driver's would lack its packages.
+    # Workers with another interpreter than the driver's would lack its packages.
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # A host name that does not resolve stops Spark; nothing but this process is to reach it anyway.
+    # Spark stops where the host name does not resolve. Only this process connects to it anyway.
     if not os.environ.get("MQPG_SPARK_MASTER"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     log_config = scratch / "log4j2.properties"
     log_config.write_text(_QUIET)
-    # Client JIT only and the serial collector: the job ends before the second compiler would pay.
+    # Only the first JIT compiler, and the serial collector, because the job ends before the second
+    # compiler would save time.
     java = f"-Dlog4j2.configurationFile={log_config} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
     options = {
         "spark.driver.extraJavaOptions": java,

@@ -1,8 +1,8 @@
 """One snapshot of one database for all connections of Spark.
 
-A plain partitioned JDBC read is no snapshot: each partition is a transaction of its own, and under load the
-sums are wrong. So one connection exports its snapshot and stays open, every partition's session adopts it,
-and readers compare what came back with what the exporter saw.
+A partitioned JDBC read is not a snapshot by itself: each partition is a transaction of its own, and
+under load the sums are wrong. So one connection exports its snapshot and stays open, the session of
+every partition adopts that snapshot, and `jdbc` compares what came back with what the exporter saw.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError
 
 from .database import Database, jdbc_options
 
-__all__ = ["Snapshot", "pinned", "table_named"]
+__all__ = ["Snapshot", "pinned_snapshot"]
 
 _EXPORT = """
 select pg_export_snapshot() as snapshot_id, pg_current_snapshot()::text as snapshot,
     (select system_identifier from pg_control_system()) as system_identifier,
     current_database() as database, current_setting('server_version') as server_version
 """
-# Tables with partitions, as far as the database has them; LOCK TABLE takes the partitions along.
+# The tables with partitions that this database has. LOCK TABLE locks the partitions too.
 _PARTITIONED = """
 select c.relname from pg_class c
 where c.relnamespace = to_regnamespace('mqpg') and c.relkind = 'p'
@@ -38,7 +38,17 @@ where c.relnamespace = to_regnamespace('mqpg') and c.relkind = 'p'
 
 @dataclass(frozen=True)
 class Snapshot:
-    """An exported snapshot, good while its exporter is open. `taken_at`: the database's clock just before it."""
+    """An exported snapshot. It is valid while the connection that exported it is open.
+
+    Attributes:
+        database: The database.
+        connection: The exporter: an open transaction with this snapshot.
+        snapshot_id: The name under which other sessions adopt the snapshot.
+        snapshot: Its content, as pg_current_snapshot() writes it.
+        taken_at: The database's clock just before the snapshot.
+        system_identifier: The server cluster.
+        server_version: The version of PostgreSQL.
+    """
 
     database: Database
     connection: psycopg.Connection[dict[str, Any]]
@@ -49,38 +59,78 @@ class Snapshot:
     server_version: str
 
     def session_init(self) -> str:
-        """What each JDBC session runs first.
+        """Return what each JDBC session runs first.
 
-        BEGIN opens the transaction itself: with SET TRANSACTION alone and no fetch size, the driver is in
-        autocommit mode, and the statement would silently pin nothing.
+        BEGIN opens the transaction explicitly. With SET TRANSACTION alone and no fetch size the
+        driver is in autocommit mode, and the statement would silently pin nothing.
         """
         return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{self.snapshot_id}'"
 
     def jdbc(self) -> dict[str, str]:
-        """Options of a Spark JDBC read at this snapshot."""
+        """Return the options of a Spark JDBC read at this snapshot.
+
+        Raises:
+            ConfigurationError: The exporter is connected through a Unix socket.
+        """
         info = self.connection.info
         options = jdbc_options(info.host, info.port, info.dbname, info.get_parameters(), info.password)
         return options | {"sessionInitStatement": self.session_init(), "fetchsize": "5000"}
 
     def rows(self, query: LiteralString | Composed, *parameters: object) -> list[dict[str, Any]]:
-        """Rows of a small query, in the exporter's own transaction. Raises DatabaseError."""
+        """Run a small query in the exporter's own transaction.
+
+        Args:
+            query: The SQL with placeholders.
+            *parameters: The values of the placeholders.
+
+        Returns:
+            The rows.
+
+        Raises:
+            DatabaseError: The query failed.
+        """
         try:
             return self.connection.execute(query, parameters).fetchall()
         except psycopg.Error as error:
-            raise DatabaseError(f"{self.database.name}: {_line(error)}") from error
+            raise DatabaseError(f"{self.database.name}: {_one_line(error)}") from error
+
+    def find_table(self, name: str) -> tuple[str, str] | None:
+        """Find a table as the connection's search_path does.
+
+        Args:
+            name: The table's name, with or without its schema.
+
+        Returns:
+            Schema and name. None means that there is no such table.
+        """
+        rows = self.rows(
+            "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
+            "where c.oid = to_regclass(%s)",
+            name,
+        )
+        return (rows[0]["nspname"], rows[0]["relname"]) if rows else None
 
 
 @contextlib.contextmanager
-def pinned(database: Database) -> Iterator[Snapshot]:
-    """Pins the database at one snapshot until the block ends.
+def pinned_snapshot(database: Database) -> Iterator[Snapshot]:
+    """Pin a database at one snapshot until the block ends.
 
-    Vacuum cannot pass the snapshot meanwhile, so read, then leave. Raises ConnectionFailed, and
-    ConfigurationError for a server that JDBC cannot reach.
+    Vacuum cannot remove rows that the snapshot sees. Keep the block short.
+
+    Args:
+        database: The database. A broker's partitions are locked against being dropped.
+
+    Yields:
+        The snapshot.
+
+    Raises:
+        ConnectionFailed: The database does not answer or refuses the snapshot.
+        ConfigurationError: JDBC cannot reach the server.
     """
     try:
         connection = psycopg.connect(database.conninfo, row_factory=dict_row, application_name="mqpg audit")
     except psycopg.OperationalError as error:
-        raise ConnectionFailed(f"no connection to {database.name}: {_line(error)}") from error
+        raise ConnectionFailed(f"no connection to {database.name}: {_one_line(error)}") from error
     with connection:
         try:
             connection.execute("set idle_in_transaction_session_timeout = 0")
@@ -89,10 +139,10 @@ def pinned(database: Database) -> Iterator[Snapshot]:
             connection.commit()
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
-            _hold(connection, tables)
+            _lock_tables(connection, tables)
             row = connection.execute(_EXPORT).fetchone()
         except psycopg.Error as error:
-            raise ConnectionFailed(f"no snapshot of {database.name}: {_line(error)}") from error
+            raise ConnectionFailed(f"no snapshot of {database.name}: {_one_line(error)}") from error
         if row is None or clock is None:
             raise ConfigurationError(f"no snapshot of {database.name}")
         snapshot = Snapshot(
@@ -108,25 +158,17 @@ def pinned(database: Database) -> Iterator[Snapshot]:
         yield snapshot
 
 
-def table_named(snapshot: Snapshot, name: str) -> tuple[str, str] | None:
-    """Schema and name of a table as the connection's search_path finds it."""
-    rows = snapshot.rows(
-        "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
-        "where c.oid = to_regclass(%s)",
-        name,
-    )
-    return (rows[0]["nspname"], rows[0]["relname"]) if rows else None
+def _lock_tables(connection: psycopg.Connection[dict[str, Any]], tables: list[str]) -> None:
+    """Keep a broker's partitions from being dropped before they are read.
 
-
-def _hold(connection: psycopg.Connection[dict[str, Any]], tables: list[str]) -> None:
-    """Keeps a broker's partitions from being dropped before they are read: a snapshot alone does not.
-
-    Locks first, then the snapshot: LOCK TABLE takes none. keep() gives up on them after 100 ms and comes back.
+    A snapshot alone does not do that. The locks come first: LOCK TABLE takes no snapshot, so the
+    snapshot that follows sees every partition that is locked. keep() waits 100 ms for a partition
+    and tries again later.
     """
     if tables:
         names = SQL(", ").join(Identifier("mqpg", table) for table in tables)
         connection.execute(SQL("lock table {} in access share mode").format(names))
 
 
-def _line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())

@@ -1,4 +1,7 @@
-"""One JVM and one told history for all tests; each test of a fault gets copies of the three databases."""
+"""One JVM and one clean history for all tests.
+
+Each test that changes the history gets copies of the three databases.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from pyspark.sql import SparkSession
 from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
 from mqpg.spark.jobs.report import Report
 from mqpg.spark.read.session import open_session
-from tests.audit.story import Story, Trio, tell
+from tests.audit.story import Story, Trio, write_history
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
 
@@ -24,20 +27,20 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def told(server: Server, databases: Databases, template: str) -> Iterator[tuple[str, str, str]]:
-    """Names of the three databases with the whole clean history."""
+def history(server: Server, databases: Databases, template: str) -> Iterator[tuple[str, str, str]]:
+    """Names of the three databases with the clean history."""
     names = (databases.create(template), databases.create(), databases.create())
     with Story.of(Trio(*map(server.dsn, names))) as story:
-        tell(story)
+        write_history(story)
     yield names
     for name in names:
         databases.drop(name)
 
 
 @pytest.fixture
-def trio(server: Server, databases: Databases, told: tuple[str, str, str]) -> Iterator[Trio]:
-    """Copies of the told history, to be spoilt."""
-    names = [databases.create(name) for name in told]
+def trio(server: Server, databases: Databases, history: tuple[str, str, str]) -> Iterator[Trio]:
+    """Copies of the clean history, which a test may change."""
+    names = [databases.create(name) for name in history]
     yield Trio(*map(server.dsn, names))
     for name in names:
         databases.drop(name)
@@ -52,7 +55,7 @@ def story(trio: Trio) -> Iterator[Story]:
 
 @pytest.fixture
 def audit(spark: SparkSession, trio: Trio) -> Callable[..., Report]:
-    """Audits `trio` with its ledger and journal; keyword arguments are those of AuditOptions."""
+    """A function that audits `trio`. Its keyword arguments are those of AuditOptions."""
 
     def run(**options: Any) -> Report:
         chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}} | options
@@ -62,7 +65,7 @@ def audit(spark: SparkSession, trio: Trio) -> Callable[..., Report]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """A JVM on a busy machine takes its time."""
+    """Allow more time, because a JVM is slow on a busy machine."""
     for item in items:
         if item.get_closest_marker("spark"):
             item.add_marker(pytest.mark.timeout(600))

@@ -1,6 +1,7 @@
-"""Planted faults: each spoils a told history by direct writes, and names the one kind that the audit must find.
+"""Planted faults. Each changes a clean history by direct writes.
 
-Those of one kind and with the same options are planted together, in the order of this file, into one copy.
+Each names the one kind of anomaly that the audit must find. Faults of one kind and with the same
+options are planted into one copy, in the order of this file.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["FAULTS", "Fault"]
 
 @dataclass(frozen=True)
 class Fault:
-    """What to plant, the kind and the words that must be found, and options of the audit that it takes."""
+    """A fault: how it is planted, what the audit must find, and the options that this needs."""
 
     name: str
     kind: str
@@ -44,7 +45,7 @@ def _id_of(story: Story, condition: str) -> int:
 
 
 def _rolled_back(story: Story) -> str:
-    """A half rolled back without any ledger row."""
+    """Roll back a half message that has no ledger row."""
     handle = story.prepare()
     story.broker.execute("select mqpg.rollback(%s)", (handle,))
     return handle
@@ -57,7 +58,7 @@ def _apply(story: Story, message: int) -> None:
 
 
 def _enqueue(story: Story, message: int) -> None:
-    """Behind the tail of queue 0, as if by the newest tick."""
+    """Append a message to queue 0, as the newest tick would."""
     story.broker.execute(
         "insert into mqpg.consume_queue (base_offset, tick_id, topic_id, n, queue_id, first_ids, starts) "
         "select mqpg._tail(t.topic_id, 0, 0), (select max(tick_id) from mqpg.tick), t.topic_id, 1, 0, array[%s::bigint], "
@@ -71,7 +72,7 @@ def effect_missing(story: Story) -> None:
     story.consumer.execute("delete from mqpg_applied where message_id = %s", (_id_of(story, "kind = 'n'"),))
 
 
-@_fault("lost", "retry 2 was settled")
+@_fault("lost", "retry 2 was acknowledged")
 def retried_effect_missing(story: Story) -> None:
     story.consumer.execute("delete from mqpg_applied where queue_id = -1")
 
@@ -145,7 +146,7 @@ def delivered_over_a_fence(story: Story) -> None:
 
 
 @_fault("early", "appended by tick 1, which had not seen")
-def appended_by_a_pass_that_had_not_seen_it(story: Story) -> None:
+def appended_by_a_tick_that_had_not_seen_it(story: Story) -> None:
     story.broker.execute(
         "update mqpg.consume_queue set tick_id = 1 where (base_offset, queue_id, tick_id) = "
         "(select base_offset, queue_id, tick_id from mqpg.consume_queue where subscription_id = 0 "
@@ -153,12 +154,12 @@ def appended_by_a_pass_that_had_not_seen_it(story: Story) -> None:
     )
 
 
-@_fault("early", "applied, but the half is undecided")
+@_fault("early", "applied, but the half message is undecided")
 def effect_of_an_undecided_half(story: Story) -> None:
     _apply(story, message_id(story.prepare()))
 
 
-@_fault("early", "in a queue, but the half is undecided")
+@_fault("early", "in a queue, but the half message is undecided")
 def undecided_half_in_a_queue(story: Story) -> None:
     _enqueue(story, message_id(story.prepare()))
 
@@ -218,13 +219,13 @@ def local_commit_rolled_back(story: Story) -> None:
     story.local(_rolled_back(story), done=True)
 
 
-@_fault("mismatch", "the broker has no such half", drained=True)
+@_fault("mismatch", "the broker has no such half message", drained=True)
 def local_commit_of_an_unknown_half(story: Story) -> None:
     story.local(f"{story.one('select broker_id from mqpg.broker')}.1.999936.{'0' * 32}")
     story.drain("mail", journal=False)
 
 
-@_fault("mismatch", "the queue has the message elsewhere")
+@_fault("mismatch", "the queue has the message at another one")
 def journal_names_another_offset(story: Story) -> None:
     story.consumer.execute(
         "update mqpg_applied set queue_offset = queue_offset + 1000 where message_id = %s",

@@ -15,20 +15,20 @@ HALF = {"kind": "h", "nonce": "0" * 32, "producer_group_id": 1, "check_at": NOW}
 
 
 def frame(spark: SparkSession, schema: StructType, *rows: dict[str, Any]) -> DataFrame:
-    """Rows as dicts; what they leave out is null."""
+    """Make a frame of rows. A column that a row leaves out is null."""
     return spark.createDataFrame([tuple(row.get(name) for name in schema.fieldNames()) for row in rows], schema)
 
 
 def body(batch: int, **columns: Any) -> dict[str, Any]:
     common = {"first_id": batch * 1024, "n": 1, "xid": 700 + batch, "born_at": NOW, "topic_id": 1, "kind": "n"}
-    return common | {"settled": True, "forgotten": False, "decision_gone": False} | columns
+    return common | {"covered": True, "may_be_dropped": False, "decision_gone": False} | columns
 
 
 def decision(batch: int, op: str, stage: int = 0, **columns: Any) -> dict[str, Any]:
     common = {"message_id": batch * 1024, "stage": stage, "op": op, "xid": 900 + batch, "at": NOW}
-    return common | {"decided_by": "producer", "settled": True, "forgotten": False} | columns
+    return common | {"decided_by": "producer", "covered": True, "may_be_dropped": False} | columns
 
 
 def delay(batch: int, *, due: bool) -> dict[str, Any]:
     return {"first_id": batch * 1024, "n": 1, "visible_at": NOW, "xid": 1, "topic_id": 1, "subscription_id": 0,
-            "attempt": 1, "due": due, "settled": True, "forgotten": False}  # fmt: skip
+            "attempt": 1, "due": due, "covered": True, "may_be_dropped": False}  # fmt: skip

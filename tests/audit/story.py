@@ -1,8 +1,10 @@
-"""A small but complete history over three databases: broker, the producer's ledger, the consumer's journal.
+"""A small but complete history over three databases.
 
-Topic `orders` on two queues: single and batch sends, halves committed (by the producer, and by a checker) and
-rolled back, a delayed send that came due and one that is still to come, one message retried and then applied,
-one dead-lettered. Group `board` keeps journal and offsets in the consumer's database; group `mail` keeps none.
+They are the broker, the producer's ledger and the consumer's journal. Topic `orders` has two queues
+with single and batch sends, half messages that were committed (by the producer and by a check-back)
+and rolled back, a delayed message that has come due, one message that was retried and then applied,
+and one dead letter. Group `board` stores journal and offsets in the consumer's database. Group
+`mail` stores nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-__all__ = ["LEDGER_DDL", "JOURNAL_DDL", "Story", "Trio", "tell"]
+__all__ = ["LEDGER_DDL", "JOURNAL_DDL", "Story", "Trio", "write_history"]
 
 Row = dict[str, Any]
 
@@ -48,7 +50,10 @@ class Trio:
 
 @dataclass
 class Story:
-    """Connections (autocommit) to the three databases, and what a producer and a consumer do with them."""
+    """Connections to the three databases, and what a producer and a consumer do with them.
+
+    The connections are in autocommit mode.
+    """
 
     broker: psycopg.Connection[Row]
     ledger: psycopg.Connection[Row]
@@ -57,7 +62,7 @@ class Story:
     @classmethod
     @contextlib.contextmanager
     def of(cls, trio: Trio) -> Iterator[Story]:
-        """Opens the three; closes them at the end."""
+        """Open the three connections until the block ends."""
         with contextlib.ExitStack() as stack:
             connections = [
                 stack.enter_context(psycopg.connect(dsn, autocommit=True, row_factory=dict_row))
@@ -66,17 +71,17 @@ class Story:
             yield cls(*connections)
 
     def one(self, query: str, *parameters: object) -> Any:
-        """The first column of the first row, from the broker."""
+        """Return the first column of the first row of a query to the broker."""
         row = self.broker.execute(query, parameters).fetchone()
         return None if row is None else next(iter(row.values()))
 
     def prepare(self, payload: str = "{}", **options: object) -> str:
-        """A half message of group `shop`."""
+        """Prepare a half message of group `shop` and return its handle."""
         extra = "".join(f", {name} => %s" for name in options)
         return str(self.one(f"select mqpg.prepare('orders', %s::text, 'shop'{extra})", payload, *options.values()))
 
     def local(self, handle: str, entry: str = "local", *, done: bool = False) -> None:
-        """The ledger row of a handle."""
+        """Write the ledger row of a handle."""
         self.ledger.execute(
             "insert into mqpg_ledger (handle, entry, topic, done_at) "
             "values (%s, %s, 'orders', case when %s then clock_timestamp() end)",
@@ -84,23 +89,26 @@ class Story:
         )
 
     def commit(self, handle: str) -> None:
-        """The decision, and the ledger's mark."""
+        """Commit a half message and mark its ledger row done."""
         self.broker.execute("select mqpg.commit(%s)", (handle,))
         self.ledger.execute("update mqpg_ledger set done_at = clock_timestamp() where handle = %s", (handle,))
 
     def business(self, payload: str = "{}") -> int:
-        """One transaction of the producer, whole; returns the message id."""
+        """Run one complete transaction of the producer and return the message id."""
         handle = self.prepare(payload)
         self.local(handle)
         self.commit(handle)
         return message_id(handle)
 
     def append(self) -> int:
-        """One pass of the appender."""
+        """Run the appender once."""
         return int(self.one("select mqpg.append()"))
 
     def consume(self, group: str = "board", *, nack: tuple[int, ...] = (), journal: bool = True) -> int:
-        """Receives, applies and acks once; ids in nack are given back instead. Returns how many came."""
+        """Receive once, nack the ids in `nack`, apply and acknowledge the others.
+
+        Returns how many messages were received.
+        """
         rows = self.broker.execute(
             "select * from mqpg.receive(%s, 'orders', 1000, consumer => 'c1')", (group,)
         ).fetchall()
@@ -114,7 +122,7 @@ class Story:
             )
         if journal:
             self._apply(group, [row for row in rows if row["message_id"] not in nack], rows)
-        with contextlib.suppress(psycopg.Error):  # spent, where all of it was given back
+        with contextlib.suppress(psycopg.Error):  # The receipt is spent where all were nacked.
             self.broker.execute("select mqpg.ack(%s)", (receipt,))
         return len(rows)
 
@@ -134,18 +142,18 @@ class Story:
             )
 
     def drain(self, group: str = "board", **options: Any) -> None:
-        """Appends and consumes until nothing comes any more."""
+        """Append and consume until no message is left."""
         while self.append() + self.consume(group, **options):
             pass
 
 
 def message_id(handle: str) -> int:
-    """The message id that a handle carries."""
+    """Return the message id in a handle."""
     return int(handle.split(".")[2])
 
 
-def tell(story: Story) -> None:
-    """Tells the history of the module's docstring; drained at the end but for the delayed send to come."""
+def write_history(story: Story) -> None:
+    """Write the history that the module's docstring describes."""
     story.ledger.execute(LEDGER_DDL)
     story.consumer.execute(JOURNAL_DDL)
     broker = story.broker
@@ -160,7 +168,8 @@ def tell(story: Story) -> None:
         story.business(f'{{"half": {number}}}')
     checked = story.prepare()
     story.local(checked)
-    broker.execute("select mqpg.commit(%s)", (checked,))  # as a check-back does; the producer never came back
+    # The producer does not answer any more, and a check-back commits.
+    broker.execute("select mqpg.commit(%s)", (checked,))
     story.ledger.execute("update mqpg_ledger set done_at = clock_timestamp() where done_at is null")
     rolled_back = story.prepare()
     broker.execute("select mqpg.rollback(%s)", (rolled_back,))
@@ -172,7 +181,7 @@ def tell(story: Story) -> None:
     story.append()
     retried, dead = story.business(), story.business()
     story.append()
-    while story.consume(nack=(retried, dead)):  # retries become visible by append() only
+    while story.consume(nack=(retried, dead)):  # Only append() makes retries visible.
         pass
     time.sleep(0.01)
     _bury(story, dead)

@@ -1,4 +1,4 @@
-"""A clean history is valid, and the books say what happened."""
+"""A clean history is valid, and the counts say what happened."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mqpg.spark.derive import stage
+from mqpg.spark.derive import parquet
 from mqpg.spark.jobs.report import Report
 from mqpg.spark.jobs.verdict import Verdict
 from tests.audit.story import Story
@@ -27,7 +27,11 @@ def test_clean_history_is_valid_and_adds_up(audit: Callable[..., Report], story:
     assert all(equation.holds for equation in report.equations)
     (relation,) = report.relations
     assert (relation.confirmed, relation.open, relation.consumed, relation.excused) == (15, 0, 14, 1)
-    assert (relation.first, relation.second, relation.ids_equal) == (True, True, True)
+    assert (relation.confirmed_le_consumed, relation.confirmed_plus_open_ge_consumed, relation.ids_equal) == (
+        True,
+        True,
+        True,
+    )
     histogram = {row["what"]: row["histogram"] for row in report.redelivery}
     assert histogram["applied"] == {0: 1, 1: 65}
     assert histogram["attempts"][1] == 64
@@ -41,19 +45,19 @@ def test_clean_history_is_valid_and_adds_up(audit: Callable[..., Report], story:
 
 
 def test_running_system_is_valid_while_it_is_behind(audit: Callable[..., Report], story: Story) -> None:
-    story.business()  # not appended
-    story.local(story.prepare())  # the decision is still on its way
-    story.prepare()  # nothing but prepared
+    story.business()  # It is not appended.
+    story.local(story.prepare())  # It is not decided yet.
+    story.prepare()  # It is only prepared.
     report = audit()
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
     (relation,) = report.relations
-    assert (relation.open, relation.ahead, relation.first, relation.ids_equal) == (1, 1, None, None)
+    assert (relation.open, relation.ahead, relation.confirmed_le_consumed, relation.ids_equal) == (1, 1, None, None)
 
 
-def test_large_audits_take_the_same_road_with_shuffles(
+def test_large_audits_give_the_same_report_with_shuffles(
     audit: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stage, "_SMALL", 0)
+    monkeypatch.setattr(parquet, "_SMALL", 0)
     story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
     report = audit()
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}

@@ -1,4 +1,4 @@
-"""`mqpg audit` as users run it: exit statuses, JSON, the page, one line for an error."""
+"""`mqpg audit` as users run it: exit statuses, JSON, the page, an error in one line."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def run(*arguments: str) -> tuple[int, str, str]:
 @JVM
 def test_valid_unknown_and_invalid(trio: Trio, story: Story) -> None:
     both = ("--dsn", trio.broker, "--ledger", f"shop={trio.ledger}", "--applied", f"board={trio.consumer}")
-    valid, unknown = start(*both, "--json"), start(*both, "--drained")  # group mail never read a message
+    # Group mail has read no message.
+    valid, unknown = start(*both, "--json"), start(*both, "--drained")
     out, err = valid.communicate(timeout=500)
     assert valid.returncode == 0, err
     report = json.loads(out)

@@ -1,4 +1,4 @@
-"""Ledgers and journals wherever they may be: SQLite, the broker's own database, what the library itself writes."""
+"""Ledgers and journals in SQLite and in the broker's own database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def sqlite(tmp_path: Path, story: Story) -> Path:
-    """Ledger, journal, offsets and inbox of the story, copied into a SQLite file."""
+    """Ledger, journal and offsets of the story, copied into a SQLite file."""
     path = tmp_path / "shop.db"
     tables = {"mqpg_ledger": story.ledger, "mqpg_applied": story.consumer, "mqpg_offsets": story.consumer}
     with sqlite3.connect(path) as copy:
@@ -41,13 +41,14 @@ def sqlite(tmp_path: Path, story: Story) -> Path:
 def test_ledger_and_journal_in_sqlite(spark: SparkSession, trio: Trio, sqlite: Path) -> None:
     url = f"sqlite:///{sqlite}"
     options = AuditOptions(dsn=trio.broker, ledgers={"shop": url}, applied={"board": url})
-    with sqlite3.connect(sqlite) as spoilt:
-        spoilt.execute("delete from mqpg_applied where rowid = 1")
-        spoilt.execute("create table mqpg_inbox (consumer_group, topic, message_id, state)")
-    spoilt.close()
+    with sqlite3.connect(sqlite) as changed:
+        changed.execute("delete from mqpg_applied where rowid = 1")
+        changed.execute("create table mqpg_inbox (consumer_group, topic, message_id, state)")
+    changed.close()
     report = run_audit_in(spark, options)
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}
-    assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)  # the lost one was a send
+    # The lost message was a plain send, so the ledger is not concerned.
+    assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
 
 
 def test_journal_and_ledger_in_the_brokers_own_database(spark: SparkSession, dsn: str) -> None:
@@ -80,7 +81,7 @@ def test_journal_and_ledger_in_the_brokers_own_database(spark: SparkSession, dsn
         assert (relation.ledger, relation.confirmed, relation.consumed, relation.ids_equal) == ("shop", 2, 2, True)
 
 
-def test_deferred_messages_are_accounted_apart(audit: Callable[..., Report], story: Story) -> None:
+def test_deferred_messages_count_as_retrying(audit: Callable[..., Report], story: Story) -> None:
     row = story.consumer.execute(
         "delete from mqpg_applied where ctid = (select min(ctid) from mqpg_applied) returning message_id"
     ).fetchone()
@@ -94,7 +95,7 @@ def test_deferred_messages_are_accounted_apart(audit: Callable[..., Report], sto
     assert report.groups[0]["retrying"] == 1
 
 
-def test_purged_ledger_rows_are_not_held_against_their_messages(audit: Callable[..., Report], story: Story) -> None:
+def test_purged_ledger_rows_are_no_anomaly(audit: Callable[..., Report], story: Story) -> None:
     story.ledger.execute("delete from mqpg_ledger where done_at is not null")
     report = audit(ledger_keep=timedelta(0))
     assert report.verdict is Verdict.VALID
@@ -111,7 +112,7 @@ def test_only_what_is_asked_for(audit: Callable[..., Report], story: Story) -> N
     assert [row["consumer_group"] for row in report.groups] == ["board"]
 
 
-def test_dropped_topic_is_not_judged(audit: Callable[..., Report], story: Story) -> None:
+def test_dropped_topic_is_not_audited(audit: Callable[..., Report], story: Story) -> None:
     story.broker.execute("select mqpg.drop_topic('orders', force => true)")
     story.broker.execute("select mqpg.create_topic('orders', 2)")
     story.broker.execute("select mqpg.subscribe('board', 'orders', mode => 'pinned')")

@@ -1,4 +1,4 @@
-"""Every kind of anomaly, planted, is found, and found alone."""
+"""The audit finds every planted kind of anomaly, and no other kind."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from tests.audit.story import Story
 pytestmark = pytest.mark.spark
 
 
-def _together() -> dict[str, list[Fault]]:
-    """Faults that one copy of the history can hold at once: of one kind, under the same options."""
+def _batches() -> dict[str, list[Fault]]:
+    """Group the faults that fit into one copy: those of one kind with the same options."""
     batches: dict[str, list[Fault]] = {}
     for fault in FAULTS:
         batches.setdefault("-".join([fault.kind, *sorted(fault.options)]), []).append(fault)
     return batches
 
 
-_BATCHES = _together()
+_BATCHES = _batches()
 
 
 def test_each_kind_is_planted() -> None:
@@ -39,6 +39,6 @@ def test_faults_are_found_and_no_other_kind(batch: str, story: Story, audit: Cal
     assert report.verdict is Verdict.INVALID
     assert {kind for kind, count in report.anomalies.items() if count} == {faults[0].kind}, report.examples
     assert {row["kind"] for row in report.examples} == {faults[0].kind}
-    told = [row["evidence"] for row in report.examples]
+    evidence = [row["evidence"] for row in report.examples]
     for fault in faults:
-        assert any(fault.evidence in evidence for evidence in told), (fault.name, told)
+        assert any(fault.evidence in line for line in evidence), (fault.name, evidence)

@@ -1,4 +1,4 @@
-"""The pure functions on small frames: states of messages, offsets of runs, gaps, early sight."""
+"""The pure functions on small frames: states of messages, offsets of runs, gaps, early effects."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ pytestmark = pytest.mark.spark
 def test_states_of_messages(spark: SparkSession) -> None:
     bodies = frame(
         spark, schemas.BODIES,
-        body(1), body(2, settled=False), body(3, kind="f"), body(4, **HALF), body(5, **HALF), body(6, **HALF),
+        body(1), body(2, covered=False), body(3, kind="f"), body(4, **HALF), body(5, **HALF), body(6, **HALF),
         body(7, kind="d"), body(8, kind="d"), body(9, kind="d"), body(10, kind="d"), body(11, **HALF),
-        body(12, **(HALF | {"decision_gone": True})), body(13, forgotten=True), body(14, kind="d"),
+        body(12, **(HALF | {"decision_gone": True})), body(13, may_be_dropped=True), body(14, kind="d"),
         body(15, kind="d"),
     )  # fmt: skip
     decisions = frame(
@@ -36,7 +36,7 @@ def test_states_of_messages(spark: SparkSession) -> None:
     )  # fmt: skip
     found = {
         row["message_id"] // 1024: (row["state"], row["expected"], row["waiting"])
-        for row in messages.messages(bodies, decisions, delayed).collect()
+        for row in messages.derive_messages(bodies, decisions, delayed).collect()
     }
     assert found == {
         1: ("committed", True, False),
@@ -64,12 +64,14 @@ def queue_row(base: int, n: int, first_ids: list[int], starts: list[int], **colu
 
 def test_runs_become_offsets(spark: SparkSession) -> None:
     rows = frame(spark, schemas.QUEUE_ROWS, queue_row(10, 4, [1024, 5000], [0, 3]))
-    found = messages.entries(rows).orderBy("queue_offset").select("queue_offset", "message_id", "attempt").collect()
+    found = (
+        messages.derive_entries(rows).orderBy("queue_offset").select("queue_offset", "message_id", "attempt").collect()
+    )
     assert [tuple(row) for row in found] == [(10, 1024, 1), (11, 1025, 1), (12, 1026, 1), (13, 5000, 1)]
 
 
 @pytest.mark.parametrize(
-    ("rows", "complete", "told"),
+    ("rows", "complete", "expected"),
     [
         ([queue_row(0, 2, [1024], [0]), queue_row(2, 1, [2048], [0])], True, []),
         ([queue_row(5, 1, [1024], [0])], False, []),
@@ -77,22 +79,23 @@ def test_runs_become_offsets(spark: SparkSession) -> None:
         ([queue_row(0, 1, [1024], [0]), queue_row(3, 1, [2048], [0])], True, ["no row holds the offsets 1 to 2"]),
         ([queue_row(0, 3, [1024, 2048, 3072], [0, 2, 1])], True, ["n = 3 does not fit the runs"]),
         ([queue_row(0, 2, [1024, 2048], [0, 2])], True, ["n = 2 does not fit the runs"]),
-        ([queue_row(0, 2, [2047], [0])], True, ["n = 2 does not fit the runs"]),  # over the end of a batch
+        # The run crosses the end of a record batch.
+        ([queue_row(0, 2, [2047], [0])], True, ["n = 2 does not fit the runs"]),
     ],
 )
-def test_gaps(spark: SparkSession, rows: list[dict[str, Any]], complete: bool, told: list[str]) -> None:
-    where = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 1L next_offset, 1L tail")
+def test_gaps(spark: SparkSession, rows: list[dict[str, Any]], complete: bool, expected: list[str]) -> None:
+    positions = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 1L next_offset, 1L tail")
     topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
-    found = anomalies.gap(frame(spark, schemas.QUEUE_ROWS, *rows), where, topics, complete=complete)
+    found = anomalies.gap(frame(spark, schemas.QUEUE_ROWS, *rows), positions, topics, complete=complete)
     evidence = sorted(row["evidence"] for row in found.collect())
-    assert len(evidence) == len(told)
-    assert all(line.startswith(start) for line, start in zip(evidence, told, strict=True))
+    assert len(evidence) == len(expected)
+    assert all(line.startswith(start) for line, start in zip(evidence, expected, strict=True))
 
 
 def test_anomalies_have_one_schema(spark: SparkSession) -> None:
-    where = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 9L next_offset, 1L tail")
+    positions = spark.sql("select 'g' consumer_group, 't' topic, 0 queue_id, 9L next_offset, 1L tail")
     topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
-    found = anomalies.gap(frame(spark, schemas.QUEUE_ROWS), where, topics, complete=True)
+    found = anomalies.gap(frame(spark, schemas.QUEUE_ROWS), positions, topics, complete=True)
     assert [(f.name, f.dataType) for f in found.schema] == [(f.name, f.dataType) for f in schemas.ANOMALY]
     (row,) = found.collect()
     assert (row["kind"], row["consumer_group"], row["queue_offset"]) == ("gap", "g", 1)
@@ -102,19 +105,24 @@ def test_anomalies_have_one_schema(spark: SparkSession) -> None:
 def test_clocks_may_differ_by_the_tolerance(spark: SparkSession, lead: float, tolerance: float, early: int) -> None:
     from mqpg.spark.anomalies.early import _before_the_commit, _seconds
 
-    applied = spark.createDataFrame(
+    effects = spark.createDataFrame(
         [("g", "t", "committed", NOW, None, NOW - timedelta(seconds=lead))],
         "consumer_group string, topic string, state string, committed_at timestamp, due_at timestamp, "
         "applied_at timestamp",
     )
-    assert _before_the_commit(applied, _seconds("consumer_group", {"g": tolerance})).count() == early
+    assert _before_the_commit(effects, _seconds("consumer_group", {"g": tolerance})).count() == early
 
 
 def test_dropped_segments_explain_missing_messages(spark: SparkSession) -> None:
     found = spark.createDataFrame([(5000, 1), (9000, 1)], "message_id bigint, topic_id int")
-    known = messages.messages(
+    stored = messages.derive_messages(
         frame(spark, schemas.BODIES), frame(spark, schemas.DECISIONS), frame(spark, schemas.DELAYED)
     )
     topics = frame(spark, schemas.TOPICS, {"topic_id": 1, "topic": "t"})
-    states = messages.with_state(found, known, topics, [(4096, 8191)]).orderBy("message_id").select("state").collect()
+    states = (
+        messages.add_message_state(found, stored, topics, [(4096, 8191)])
+        .orderBy("message_id")
+        .select("state")
+        .collect()
+    )
     assert [row["state"] for row in states] == ["expired", "missing"]

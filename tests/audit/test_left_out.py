@@ -1,5 +1,7 @@
-"""What a group was moved over on purpose is neither lost nor a gap, and what it was told to do again is no duplicate:
-the audit says so, and still finds what is wrong beside it."""
+"""Messages that a group skipped on purpose are no anomaly, and neither are replayed ones.
+
+The audit reports them, and still finds other faults.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 from mqpg.spark.jobs.report import Report
 from mqpg.spark.jobs.verdict import Verdict
 from mqpg.spark.read.database import parse_database
-from mqpg.spark.read.snapshot import pinned
+from mqpg.spark.read.snapshot import pinned_snapshot
 from tests.audit.story import Story, Trio
 
 pytestmark = pytest.mark.spark
@@ -22,7 +24,7 @@ def found(report: Report) -> dict[str, int]:
     return {kind: count for kind, count in report.anomalies.items() if count}
 
 
-def test_seek_purge_expiry_discard_and_policy_are_accounted_apart(audit: Callable[..., Report], story: Story) -> None:
+def test_seek_purge_and_discard_are_no_anomalies(audit: Callable[..., Report], story: Story) -> None:
     broker = story.broker
     broker.execute("select mqpg.discard_dead_letters('board', 'orders')")
     for why in ("purge_topic('orders')", "seek('board', 'orders', 'latest')"):
@@ -47,7 +49,10 @@ def test_seek_purge_expiry_discard_and_policy_are_accounted_apart(audit: Callabl
 
 
 def _forget_local_offsets(story: Story) -> None:
-    """The group goes by the broker's cursor: one that keeps its own offsets would not have been moved."""
+    """Make the broker's cursor the group's position.
+
+    A seek does not move a group that stores its own offsets.
+    """
     story.consumer.execute("delete from mqpg_offsets")
 
 
@@ -60,7 +65,7 @@ def test_what_a_filter_does_not_choose_is_not_lost(audit: Callable[..., Report],
     report = audit()
     assert (report.verdict, found(report)) == (Verdict.VALID, {}), (report.reasons, report.examples)
     story.broker.execute("select mqpg.alter_subscription('board', 'orders', filter => 'true')")
-    assert found(audit()) == {"lost": 3}  # they were passed, and by no filter that there is
+    assert found(audit()) == {"lost": 3}  # They were skipped, and no filter explains it.
 
 
 def test_what_a_seek_back_brought_again_may_be_applied_again(audit: Callable[..., Report], story: Story) -> None:
@@ -95,9 +100,9 @@ def test_what_a_seek_back_brought_again_may_be_applied_again(audit: Callable[...
     assert found(audit()) == {"duplicated": 1}
 
 
-def test_a_pinned_snapshot_keeps_the_tables_that_it_is_to_read(trio: Trio) -> None:
-    """Without locks keep() could drop a partition between the snapshot and the read."""
-    with pinned(parse_database(trio.broker)), psycopg.connect(trio.broker, autocommit=True) as keeper:
+def test_a_pinned_snapshot_keeps_its_tables_from_being_dropped(trio: Trio) -> None:
+    """Without locks, keep() could drop a partition between the snapshot and the read."""
+    with pinned_snapshot(parse_database(trio.broker)), psycopg.connect(trio.broker, autocommit=True) as keeper:
         partition = keeper.execute("select inhrelid::regclass::text from pg_inherits"
                                    " where inhparent = 'mqpg.commit_log'::regclass limit 1").fetchone()  # fmt: skip
         assert partition is not None

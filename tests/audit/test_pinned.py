@@ -1,4 +1,4 @@
-"""No verdict rests on rows that are not those of the exported snapshot."""
+"""A read that does not show the exported snapshot is refused."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError
 from mqpg.spark.read.database import jdbc_options, parse_database
-from mqpg.spark.read.jdbc import Reader, UnpinnedRead, check_pinned
-from mqpg.spark.read.queries import Source
-from mqpg.spark.read.snapshot import Snapshot, pinned
+from mqpg.spark.read.jdbc import JdbcReader, UnpinnedRead, require_pinned
+from mqpg.spark.read.queries import Query
+from mqpg.spark.read.snapshot import Snapshot, pinned_snapshot
 
-NUMBERS = Source("numbers", "x.id, x.n", "numbers x", StructType([StructField("n", IntegerType())]), "x.id")
+NUMBERS = Query("numbers", "x.id, x.n", "numbers x", StructType([StructField("n", IntegerType())]), "x.id")
 
 
 class Unpinned(Snapshot):
     """A snapshot whose sessions pin nothing, as with SET TRANSACTION in autocommit mode."""
 
     def session_init(self) -> str:
-        """Harmless."""
+        """Pin nothing."""
         return "select 1"
 
 
@@ -43,48 +43,48 @@ def churn(dsn: str) -> None:
 
 @pytest.mark.spark
 def test_partitions_see_what_the_exporter_saw(spark: SparkSession, numbers: str) -> None:
-    with pinned(parse_database(numbers)) as snapshot:
-        reader = Reader(spark, 2)
+    with pinned_snapshot(parse_database(numbers)) as snapshot:
+        reader = JdbcReader(spark, 2)
         frame = reader.read(snapshot, NUMBERS)
         churn(numbers)
-        assert reader.seal() == {"numbers": 60000}
+        assert reader.verify() == {"numbers": 60000}
         assert frame.rdd.getNumPartitions() == 2
         assert frame.count() == 60000
 
 
 @pytest.mark.spark
 def test_unpinned_read_is_refused(spark: SparkSession, numbers: str) -> None:
-    with pinned(parse_database(numbers)) as snapshot:
+    with pinned_snapshot(parse_database(numbers)) as snapshot:
         fields = {field.name: getattr(snapshot, field.name) for field in dataclasses.fields(snapshot)}
-        reader = Reader(spark, 2)
+        reader = JdbcReader(spark, 2)
         reader.read(Unpinned(**fields), NUMBERS)
         churn(numbers)
         with pytest.raises(UnpinnedRead, match="instead of"):
-            reader.seal()
+            reader.verify()
 
 
 @pytest.mark.spark
-def test_unreadable_source_is_an_error_with_its_name(spark: SparkSession, numbers: str) -> None:
+def test_unreadable_query_is_an_error_with_its_name(spark: SparkSession, numbers: str) -> None:
     absent = dataclasses.replace(NUMBERS, origin="absent x")
-    with pinned(parse_database(numbers)) as snapshot, pytest.raises(DatabaseError, match="numbers of"):
-        Reader(spark, 2).read(snapshot, absent)
+    with pinned_snapshot(parse_database(numbers)) as snapshot, pytest.raises(DatabaseError, match="numbers of"):
+        JdbcReader(spark, 2).read(snapshot, absent)
 
 
 @pytest.mark.parametrize(("rows", "seen"), [(3, {"a", "b"}), (3, {"b"}), (2, {"a"}), (4, {"a"})])
-def test_check_pinned_refuses(rows: int, seen: set[str | None]) -> None:
+def test_require_pinned_refuses(rows: int, seen: set[str | None]) -> None:
     with pytest.raises(UnpinnedRead, match="things"):
-        check_pinned("things", "a", 3, rows, seen)
+        require_pinned("things", "a", 3, rows, seen)
 
 
 @pytest.mark.parametrize(("rows", "seen"), [(3, {"a"}), (0, {None})])
-def test_check_pinned_accepts(rows: int, seen: set[str | None]) -> None:
-    check_pinned("things", "a", rows, rows, seen)
+def test_require_pinned_accepts(rows: int, seen: set[str | None]) -> None:
+    require_pinned("things", "a", rows, rows, seen)
 
 
 def test_server_that_does_not_answer() -> None:
     with (
         pytest.raises(ConnectionFailed, match="no connection to host="),
-        pinned(parse_database("postgresql://nobody:secret@127.0.0.1:1/none")),
+        pinned_snapshot(parse_database("postgresql://nobody:secret@127.0.0.1:1/none")),
     ):
         pass
 

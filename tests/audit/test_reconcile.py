@@ -1,4 +1,4 @@
-"""T6 as a Spark job: whole ledgers against whole brokers, alone and beside others, while databases go away."""
+"""T6 with Spark: whole ledgers against whole brokers, also while databases do not answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sqlalchemy import create_engine
 
 import mqpg
 from mqpg import errors, protocols
-from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in, unsettled
+from mqpg.spark.jobs.reconcile import ReconcileOptions, missing_commits, reconcile_in
 from mqpg.spark.read import schemas
 from tests.audit.small_frames import HALF, body, decision, frame
 from tests.support.business import delivered
@@ -44,7 +44,7 @@ def mq(dsn: str) -> Iterator[mqpg.Client]:
 
 @contextmanager
 def shop(mq: mqpg.Client, url: str) -> Iterator[mqpg.TransactionalProducer]:
-    """A producer whose decisions get lost when `decide` is patched."""
+    """A producer. `lose` patches it so that a decision is lost."""
     engine = create_engine(url)
     with mqpg.TransactionalProducer(mq, group="shop", ledger=engine) as producer:
         producer.create_ledger()
@@ -61,7 +61,7 @@ def lose(producer: mqpg.TransactionalProducer, payload: Any, monkeypatch: pytest
 
 
 @pytest.fixture
-def elsewhere(new_database: Callable[..., str]) -> str:
+def other_database(new_database: Callable[..., str]) -> str:
     """URL of a ledger in another PostgreSQL database."""
     return new_database(empty=True).replace("postgresql://", "postgresql+psycopg://", 1)
 
@@ -72,48 +72,49 @@ def test_the_set_difference(spark: SparkSession) -> None:
         body(1, **HALF), body(2, **HALF), body(3, **HALF), body(4, **(HALF | {"nonce": "1" * 32})), body(5),
     )  # fmt: skip
     decisions = frame(spark, schemas.DECISIONS, decision(2, "c"), decision(3, "b"), decision(8, "c"), decision(9, "b"))
-    promised = frame(
-        spark, schemas.PROMISES,
+    local_commits = frame(
+        spark, schemas.LOCAL_COMMITS,
         *({"ledger": "0", "handle": f"h{n}", "message_id": n * 1024, "nonce": "0" * 32} for n in range(1, 11)),
     )  # fmt: skip
-    found = unsettled(promised, bodies, decisions, [(8 * 1024, 11 * 1024 - 1)]).collect()
-    # 8: committed and dropped since; 9: rolled back and dropped since; 10: even its decision is dropped
+    found = missing_commits(local_commits, bodies, decisions, [(8 * 1024, 11 * 1024 - 1)]).collect()
+    # Retention has dropped the messages 8 (committed) and 9 (rolled back). For 10 it has dropped
+    # the decision too.
     assert {row["handle"]: row["state"] for row in found} == {
         "h1": "undecided", "h3": "rolled_back", "h4": "absent", "h5": "absent", "h6": "absent", "h7": "absent",
         "h9": "rolled_back",
     }  # fmt: skip
 
 
-def test_ledgers_of_several_kinds_beside_another_job(
-    spark: SparkSession, mq: mqpg.Client, dsn: str, elsewhere: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_ledgers_of_several_kinds_with_another_job(
+    spark: SparkSession, mq: mqpg.Client, dsn: str, other_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No false positives, and two at once double nothing."""
+    """There are no false positives, and two jobs at once commit nothing twice."""
     light = f"sqlite:///{tmp_path / 'ledger.db'}"
-    with shop(mq, elsewhere) as one, shop(mq, light) as two:
+    with shop(mq, other_database) as one, shop(mq, light) as two:
         lost = [lose(one, 1, monkeypatch), lose(one, 2, monkeypatch), lose(two, 3, monkeypatch)]
         contradicted = lose(two, 4, monkeypatch)
         mq.settle(contradicted, "rollback", "by mistake")
         for producer in (one, two):
             with producer.transaction("orders", "decided"):
                 pass
-        options = ReconcileOptions((dsn,), (elsewhere, light), older_than=AT_ONCE)
-        with one.transaction("orders", "open") as tx:  # commits after the ledger was read
-            listed = reconcile_in(spark, ReconcileOptions((dsn,), (elsewhere, light), AT_ONCE, settle=False))
+        options = ReconcileOptions((dsn,), (other_database, light), older_than=AT_ONCE)
+        with one.transaction("orders", "open") as tx:  # It is open while the ledger is read.
+            listed = reconcile_in(spark, ReconcileOptions((dsn,), (other_database, light), AT_ONCE, settle=False))
             tx.rollback()
         assert {hit.handle: hit.state for hit in listed} == dict.fromkeys(lost, "undecided") | {
             contradicted: "rolled_back"
         }
-        young = reconcile_in(spark, ReconcileOptions((dsn,), (elsewhere, light)))
+        young = reconcile_in(spark, ReconcileOptions((dsn,), (other_database, light)))
         assert young == []
         outcomes: dict[str, list[Any]] = {handle: [] for handle in [*lost, contradicted]}
 
-        def beside() -> None:
-            for ledger in (elsewhere, light):
+        def reconcile_each() -> None:
+            for ledger in (other_database, light):
                 with protocols.Reconciler(mq, ledger, older_than=AT_ONCE) as reconciler:
                     for hit in reconciler.step():
                         outcomes[hit.handle].append(hit.outcome)
 
-        thread = threading.Thread(target=beside)
+        thread = threading.Thread(target=reconcile_each)
         thread.start()
         for hit in reconcile_in(spark, options):
             outcomes[hit.handle].append(hit.outcome)
@@ -136,22 +137,22 @@ def test_the_ledger_at_the_broker(spark: SparkSession, mq: mqpg.Client, dsn: str
     assert delivered(mq, "orders") == [1]
 
 
-def test_errors(spark: SparkSession, mq: mqpg.Client, dsn: str, elsewhere: str) -> None:
+def test_errors(spark: SparkSession, mq: mqpg.Client, dsn: str, other_database: str) -> None:
     with pytest.raises(errors.LedgerError, match="no table mqpg_ledger"):
-        reconcile_in(spark, ReconcileOptions((dsn,), (elsewhere,)))
+        reconcile_in(spark, ReconcileOptions((dsn,), (other_database,)))
     with pytest.raises(errors.ConnectionFailed):
         reconcile_in(spark, ReconcileOptions(("postgresql://nobody@127.0.0.1:1/none",)))
 
 
 def test_the_command_waits_for_a_broker_that_is_away(
-    mq: mqpg.Client, dsn: str, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+    mq: mqpg.Client, dsn: str, other_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = psycopg.conninfo.conninfo_to_dict(dsn)
-    with shop(mq, elsewhere) as producer, proxy(str(found["host"]), int(str(found["port"]))) as between:
+    with shop(mq, other_database) as producer, proxy(str(found["host"]), int(str(found["port"]))) as between:
         lose(producer, 1, monkeypatch)
         between.down = True
         behind = psycopg.conninfo.make_conninfo(dsn, host="127.0.0.1", port=between.port, gssencmode="disable")
-        arguments = ["--dsn", behind, "--ledger", elsewhere, "--older-than", "0", "--local-threads", "1", "--json"]
+        arguments = ["--dsn", behind, "--ledger", other_database, "--older-than", "0", "--local-threads", "1", "--json"]
         environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG", "DATABASE"))
         }

@@ -1,4 +1,4 @@
-"""Relay topics: phases are messages, the half behind them is not, and a ledger is compared with its COMMITs."""
+"""Relay topics: each phase is a message, and a ledger is compared with the COMMITs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def stage(dsn: str, tmp_path: Path) -> Iterator[tuple[mqpg.Client, mqpg.TransactionalProducer, mqpg.Consumer, str]]:
-    """A relay topic with a producer (ledger in SQLite) and a consumer (inbox, offsets and journal in SQLite)."""
+    """A relay topic, a producer and a consumer, with all their tables in SQLite."""
     ledger, inbox = f"sqlite:///{tmp_path / 'ledger.db'}", create_engine(f"sqlite:///{tmp_path / 'inbox.db'}")
     with inbox.begin() as conn:
         conn.execute(text("create table business (id int)"))
@@ -46,10 +46,10 @@ def stage(dsn: str, tmp_path: Path) -> Iterator[tuple[mqpg.Client, mqpg.Transact
             tx.add("relayed", 101)
             tx.add("relayed", 102, delay="10 ms")
         mq.send("relayed", 200)
-        give_up = threading.Event()
-        while mq.append() + handle.step(mq) or not give_up.wait(0.05):
+        idle = threading.Event()
+        while mq.append() + handle.step(mq) or not idle.wait(0.05):
             if handle.step(mq) + mq.append() == 0:
-                give_up.set()
+                idle.set()
         producer.close()
         yield mq, producer, handle, ledger
         handle.close()
@@ -70,7 +70,8 @@ def test_a_clean_relay_topic_is_valid(spark: SparkSession, dsn: str, stage: Any,
     assert (report.verdict, report.reasons) == (Verdict.VALID, ()), json.dumps(report.anomalies)
     (topic,) = report.topics
     assert (topic["prepared"], topic["decided_commit"], topic["rolled_back"]) == (15, 12, 3)
-    assert topic["committed"] == topic["queued"] == 31  # a PREPARE and a decision each, and a plain one
+    # Each of the 15 has a PREPARE and a decision, and there is one plain message.
+    assert topic["committed"] == topic["queued"] == 31
     (relation,) = report.relations
     assert (relation.confirmed, relation.consumed, relation.ids_equal) == (12, 12, True)
 
@@ -78,7 +79,7 @@ def test_a_clean_relay_topic_is_valid(spark: SparkSession, dsn: str, stage: Any,
 def test_a_commit_without_effect_and_one_for_nothing_are_found(
     spark: SparkSession, dsn: str, stage: Any, tmp_path: Path
 ) -> None:
-    """The journal lacks one COMMIT; a ledger lost the row of another."""
+    """The journal lacks one COMMIT, and the ledger lacks the row of another."""
     with psycopg.connect(dsn) as conn:
         found = conn.execute(
             "select o.message_id, o.deliver_id from mqpg.op_log o where o.op = 'c' and o.stage = 0 order by 1 limit 2"

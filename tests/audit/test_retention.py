@@ -1,4 +1,4 @@
-"""What retention has dropped is neither lost nor phantom; the rest is still judged."""
+"""What retention has dropped is neither lost nor phantom. The rest is still audited."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ pytestmark = pytest.mark.spark
 
 
 def dropped(story: Story) -> set[str]:
-    """Families with a segment whose rows are gone."""
+    """Return the families with a segment whose rows are dropped."""
     rows = story.broker.execute("select distinct family from mqpg.segment where body_dropped_at is not null").fetchall()
     return {row["family"] for row in rows}
 
 
 def drop_what_may_go(story: Story) -> None:
-    """Lives on under a retention of nothing until segments of messages and of queues are dropped."""
+    """Work with a retention of 0 until segments of messages and of queues are dropped."""
     broker = story.broker
     broker.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
     deadline = time.monotonic() + 60
@@ -33,15 +33,16 @@ def drop_what_may_go(story: Story) -> None:
             broker.execute("update mqpg.topic set retention = '0 s'")
             for _ in range(1 if age == "0 s" else 20):
                 broker.execute("select * from mqpg.keep()")
-            broker.execute("update mqpg.topic set retention = '1 day'")  # or no half may be prepared
+            # With a retention of 0, prepare() would be refused.
+            broker.execute("update mqpg.topic set retention = '1 day'")
             story.business()
             story.drain()
             story.drain("mail", journal=False)
     assert {"log", "tick"} <= dropped(story)
 
 
-def test_dropped_segments_are_not_judged(audit: Callable[..., Report], story: Story) -> None:
-    open_half = story.prepare()  # survives its segment in `held`
+def test_dropped_segments_are_not_audited(audit: Callable[..., Report], story: Story) -> None:
+    open_half = story.prepare()  # survives its segment in `survivor`
     drop_what_may_go(story)
     report = audit()
     assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
@@ -51,5 +52,5 @@ def test_dropped_segments_are_not_judged(audit: Callable[..., Report], story: St
     message = story.business()
     story.drain()
     story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
-    spoilt = audit()
-    assert {kind: count for kind, count in spoilt.anomalies.items() if count} == {"lost": 1}, spoilt.examples
+    second = audit()
+    assert {kind: count for kind, count in second.anomalies.items() if count} == {"lost": 1}, second.examples

@@ -1,4 +1,4 @@
-"""The audit of a system that runs meanwhile: snapshots taken in the right order contradict nothing."""
+"""The audit of a running system: snapshots in the right order do not contradict each other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _loop(trio: Trio, stop: threading.Event, errors: list[BaseException], work: 
             while not stop.is_set():
                 work(story)
                 stop.wait(0.02)
-    except BaseException as error:  # told by the test
+    except BaseException as error:  # The test reports it.
         errors.append(error)
 
 
@@ -43,4 +43,4 @@ def test_running_system_is_valid(audit: Callable[..., Report], trio: Trio) -> No
             thread.join()
     assert errors == []
     assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
-    assert report.relations[0].confirmed > 15  # read while it ran
+    assert report.relations[0].confirmed > 15  # It was read while it ran.

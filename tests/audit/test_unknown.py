@@ -1,4 +1,4 @@
-"""Where the audit cannot tell, it says so, and why; an unknown name is an error."""
+"""The audit says unknown where it cannot decide, and why. An unknown name is an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 
 def test_nothing_read(spark: SparkSession, dsn: str) -> None:
     report = run_audit_in(spark, AuditOptions(dsn=dsn))
-    assert (report.verdict, report.reasons) == (Verdict.UNKNOWN, ("nothing was read: there is no message to judge",))
+    assert (report.verdict, report.reasons) == (Verdict.UNKNOWN, ("nothing was read: there is no message to audit",))
 
 
 def test_not_drained_though_asked(audit: Callable[..., Report], story: Story) -> None:
@@ -30,11 +30,11 @@ def test_not_drained_though_asked(audit: Callable[..., Report], story: Story) ->
     report = audit(drained=True)
     assert report.verdict is Verdict.UNKNOWN
     assert not any(report.anomalies.values())
-    told = "\n".join(report.reasons)
-    assert "1 messages of topic orders wait for the appender" in told
-    assert "1 messages of topic orders wait for their time" in told
-    assert "group board is 1 messages behind on topic orders" in told
-    assert "group mail is 67 messages behind on topic orders" in told
+    reasons = "\n".join(report.reasons)
+    assert "1 messages of topic orders wait for the appender" in reasons
+    assert "1 messages of topic orders wait for their time" in reasons
+    assert "group board is 1 messages behind on topic orders" in reasons
+    assert "group mail is 67 messages behind on topic orders" in reasons
 
 
 def test_offsets_of_another_broker(audit: Callable[..., Report], story: Story) -> None:
@@ -50,7 +50,7 @@ def test_offsets_of_another_broker(audit: Callable[..., Report], story: Story) -
         ([], 0),
         ([("board", "b1", 1)], 0),
         ([("board", "b1", 2)], 0),
-        ([("board", "b1", 1), ("board", "b2", 9)], 0),  # a group may read several brokers
+        ([("board", "b1", 1), ("board", "b2", 9)], 0),  # A group may read several brokers.
         ([("other", "b2", 1)], 0),
         ([("board", "b2", 1)], 1),
         ([("board", "b1", 3)], 1),

@@ -50,14 +50,14 @@ def test_an_equation_that_does_not_hold_is_invalid() -> None:
 )
 def test_relations(counts: dict[str, int], first: bool | None, second: bool, ids: bool | None) -> None:
     one = relation(**counts)
-    assert (one.first, one.second, one.ids_equal) == (first, second, ids)
+    assert (one.confirmed_le_consumed, one.confirmed_plus_open_ge_consumed, one.ids_equal) == (first, second, ids)
     expected: Any = Verdict.INVALID if False in (first, second, ids) else Verdict.VALID
     assert rule({}, [], [one], []).verdict is expected
 
 
 def test_one_loss_and_one_duplicate_do_not_cancel() -> None:
     one = relation(missing=1, extra=1)
-    assert (one.first, one.second, one.ids_equal) == (True, True, False)
+    assert (one.confirmed_le_consumed, one.confirmed_plus_open_ge_consumed, one.ids_equal) == (True, True, False)
 
 
 def test_exit_statuses() -> None:

@@ -1,5 +1,5 @@
 # ruff: noqa: PT012  (what raises is the end of the block)
-"""Every call of the client, in its own transaction and in the caller's."""
+"""Every call of the client runs in its own transaction and in the caller's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN_HANDLE = "000000000000.1.1024.00000000000000000000000000000000"
 
 @contextmanager
 def callers(kind: str, dsn: str) -> Iterator[Any]:
-    """A connection of the caller's, of each kind, in a transaction that nobody has committed."""
+    """The caller's connection, of each kind, in a transaction that is not committed."""
     with ExitStack() as stack:
         if kind == "psycopg":
             yield stack.enter_context(psycopg.connect(dsn, row_factory=dict_row))

@@ -12,7 +12,7 @@ import pglast
 import pytest
 
 from mqpg import migrate
-from mqpg.sql.assemble import FIRST, assemble, manifest
+from mqpg._first_migration import FIRST, assemble, manifest
 
 ROOT = Path(__file__).resolve().parents[2]
 SQL = ROOT / "sql"

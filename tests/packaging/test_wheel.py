@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from mqpg import migrate
-from mqpg.sql.assemble import FIRST, assemble
+from mqpg._first_migration import FIRST, assemble
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]

@@ -1,6 +1,7 @@
-"""The floor: what PostgreSQL itself costs. A table per client pair, INSERT to send, SELECT to receive.
+"""The floor: what PostgreSQL itself costs, with INSERT and SELECT only.
 
-Nothing is acknowledged, positions live in the client: no queue can be faster than this by much.
+Each pair of clients has a table. Nothing is acknowledged, and positions are variables of the
+client. As a consequence, no queue can be much faster than this.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class BareSide:
     rereads = True
 
     def install(self, dsn: str) -> None:
-        """A message table per lane and one table for decisions."""
+        """Create a message table for each lane and one table for decisions."""
         link = Link(dsn)
         for lane in range(_LANES):
             link.execute(
@@ -43,7 +44,7 @@ class BareSide:
         link.close()
 
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
-        """Fill all lanes alike."""
+        """Fill all lanes with the same messages."""
         for lane in range(_LANES):
             link.prepare(f"fill{lane}", _INSERT_MANY.format(lane=lane))
         batches = cycle(chunks(bodies(0), 1000))
@@ -55,18 +56,18 @@ class BareSide:
         return (_ONE_HALF if cell.kind is Kind.HALF else _ONE_SEND).format(body=body)
 
     def producer(self, link: Link, cell: Cell, index: int) -> Producer:
-        """In an end-to-end cell every producer has its lane, else all share the first."""
+        """In an end-to-end cell every producer has its own lane, otherwise all share the first."""
         lane = index % _LANES if cell.kind is Kind.E2E else 0
         if cell.kind is Kind.HALF:
             return _Halves(link, cell, index)
         return _Sends(link, cell, index, lane)
 
     def consumer(self, link: Link, cell: Cell, index: int) -> Consumer:
-        """Every consumer reads its lane in order."""
+        """Every consumer reads its own lane in order."""
         return _Reads(link, cell, index % _LANES)
 
     def stored(self, link: Link, cell: Cell) -> int:
-        """Rows in the tables."""
+        """Count the rows of the tables."""
         if cell.kind is Kind.HALF:
             return int(link.scalar("select count(*) from bench_decision join bench_message_0 using (id)"))
         tables = " + ".join(f"(select count(*) from bench_message_{lane})" for lane in range(_LANES))

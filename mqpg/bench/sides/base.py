@@ -1,4 +1,4 @@
-"""What a side of the comparison offers to the driver and to its client processes."""
+"""What a side of the comparison provides for the driver and its client processes."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ __all__ = ["BACKLOG", "Consumer", "Producer", "Range", "Seen", "Side", "bodies",
 BACKLOG = 400_000  # messages waiting when a receive cell begins
 _DOCUMENTS = 2_000
 
-Range = tuple[int, int, int]  # lane, first and last number delivered, both inclusive
+Range = tuple[int, int, int]  # lane, first and last delivered number, both inclusive
 
 
 class Producer(Protocol):
-    """A producing client; its statements are prepared when it is made."""
+    """A client that sends. Its statements are prepared when it is created."""
 
     def step(self) -> int:
-        """One send, or one half and its commit; messages sent."""
+        """Send once, or prepare and commit one half; how many messages were sent."""
         ...
 
 
 @dataclass
 class Seen:
-    """What a consumer got, by the numbers its queue gives to messages."""
+    """What a consumer received, by the numbers that its queue gives to messages."""
 
     ranges: list[Range] = field(default_factory=list)
-    ids: list[int] = field(default_factory=list)  # where numbers have gaps; made into ranges at the end
+    ids: list[int] = field(default_factory=list)  # where numbers have gaps; they become ranges at the end
 
     def as_ranges(self) -> list[Range]:
-        """All of it as ranges; a number seen twice is in two of them."""
+        """Everything as ranges. A number that was received twice is in two of them."""
         return self.ranges + runs(self.ids)
 
 
 class Consumer(Protocol):
-    """A consuming client."""
+    """A client that receives."""
 
     seen: Seen
 
     def step(self) -> int:
-        """One receive and ack; messages got, 0 where there is nothing."""
+        """Receive and acknowledge once; how many messages were received."""
         ...
 
 
 class Side(Protocol):
-    """A queue under test; objects of it are made anew in every process."""
+    """A queue under test. Every process has an object of its own."""
 
     name: str
     appends: bool  # needs `append` in the background
@@ -60,11 +60,14 @@ class Side(Protocol):
         ...
 
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
-        """Create the queue and fill in the backlog."""
+        """Create the queue and send the backlog."""
         ...
 
     def script(self, cell: Cell, body: str) -> str:
-        """What pgbench runs for one message of a scripted cell; `body` is the document as an SQL literal."""
+        """The pgbench script for one message of a scripted cell.
+
+        `body` is the document as an SQL literal.
+        """
         ...
 
     def producer(self, link: Link, cell: Cell, index: int) -> Producer:
@@ -76,22 +79,22 @@ class Side(Protocol):
         ...
 
     def stored(self, link: Link, cell: Cell) -> int:
-        """Messages that the server holds as sent, counted in its tables."""
+        """Count in the server's tables the messages that were sent."""
         ...
 
 
 def bodies(index: int) -> list[bytes]:
-    """The documents that client `index` sends, over and over; other clients send others."""
+    """The documents that client `index` sends again and again. Every client has other ones."""
     return documents(_DOCUMENTS, seed=index + 1)
 
 
 def chunks(bodies: list[bytes], size: int) -> list[list[bytes]]:
-    """Whole batches of `size` documents."""
+    """Split into whole batches of `size` documents."""
     return [bodies[at : at + size] for at in range(0, len(bodies) - size + 1, size)]
 
 
 def runs(ids: Iterable[int]) -> list[Range]:
-    """Numbers as ranges of neighbours in lane 0; a repeated number begins a range of its own."""
+    """Join neighbouring numbers to ranges in lane 0. A repeated number begins a new range."""
     found: list[Range] = []
     first = last = None
     for number in sorted(ids):

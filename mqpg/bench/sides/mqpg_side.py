@@ -1,4 +1,7 @@
-"""mqpg, called through its SQL API. The appender runs beside the clients, so its cost is in every figure."""
+"""mqpg, by its SQL functions.
+
+The appender runs beside the clients, so every figure includes its cost.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +39,11 @@ class MqpgSide:
     rereads = False
 
     def install(self, dsn: str) -> None:
-        """The schema as `mqpg migrate` installs it."""
+        """Install the schema as `mqpg migrate` does."""
         migrate.upgrade(dsn)
 
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
-        """Topic, groups, and a backlog that has its offsets already."""
+        """Create the topic and the groups, and send a backlog that already has its offsets."""
         link.execute("select mqpg.create_topic('bench')")
         link.execute("select mqpg.create_producer_group('bench')")
         link.execute("select mqpg.subscribe('bench', 'bench')")
@@ -65,7 +68,7 @@ class MqpgSide:
         return _Receives(link, cell)
 
     def stored(self, link: Link, cell: Cell) -> int:
-        """Messages with an offset, once everything is appended."""
+        """Append everything, then count the messages that have an offset."""
         _append_all(link)
         return int(link.scalar("select coalesce(sum(n), 0) from mqpg.consume_queue where queue_id >= 0"))
 
@@ -103,7 +106,7 @@ class _Halves:
         outcomes = self._link.run(b"commit", [array(handles, TEXT_OID)])
         for row in range(outcomes.ntuples):
             if outcomes.get_value(row, 0) != b"committed":
-                raise RuntimeError(f"a first commit came to {outcomes.get_value(row, 0)!r}")
+                raise RuntimeError(f"the outcome of a first commit was {outcomes.get_value(row, 0)!r}")
         return outcomes.ntuples
 
 

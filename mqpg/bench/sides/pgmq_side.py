@@ -1,8 +1,8 @@
-"""PGMQ, from the SQL that the PyPI package `pgmq` bundles: its own calls, as a user makes them.
+"""PGMQ, from the SQL that the PyPI package `pgmq` bundles, with the calls that a user makes.
 
-Half messages are the MNS scheme on two queues: a delayed message and a delayed op-log entry in one
-transaction, then visible at once and entry deleted in another; each step a call, and for comparison
-(`packed`) each transaction one statement and one round trip.
+Half messages follow the MNS scheme on two queues. A first transaction sends a delayed message and a
+delayed op-log entry. A second one makes the message visible and deletes the entry. Each step is a
+call of its own. For comparison (`packed`), each transaction is also run as one statement.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class PgmqSide:
     rereads = False
 
     def install(self, dsn: str) -> None:
-        """The extension where the server has it, else the bundled SQL; mqpg may have installed it already."""
+        """Install the extension, or else the bundled SQL, unless mqpg has already done so."""
         link = Link(dsn)
         if link.scalar("select 1 from pg_namespace where nspname = 'pgmq'"):
             pass
@@ -65,7 +65,7 @@ class PgmqSide:
         link.close()
 
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
-        """A queue, one more for the op log, the backlog in thousands."""
+        """Create a queue, and another one for the op log, and send the backlog in thousands."""
         link.execute("select pgmq.create('bench')")
         if cell.kind is Kind.HALF:
             link.execute("select pgmq.create('bench_log')")
@@ -75,7 +75,7 @@ class PgmqSide:
             link.run(b"fill", [array(next(batches), JSONB_OID)])
 
     def script(self, cell: Cell, body: str) -> str:
-        """A send, or the MNS scheme: each step a call, or (`packed`) each transaction one statement."""
+        """A send, or the MNS scheme: a call per step, or (`packed`) a statement per transaction."""
         if cell.kind is Kind.HALF:
             return (_ONE_HALF_PACKED if cell.packed else _ONE_HALF).format(body=body)
         return _ONE_SEND.format(body=body)
@@ -91,7 +91,10 @@ class PgmqSide:
         return _Reads(link, cell)
 
     def stored(self, link: Link, cell: Cell) -> int:
-        """Messages ever sent; of halves the visible ones whose op-log entry is gone."""
+        """Count all messages that were sent.
+
+        Of halves, the visible ones without an op-log entry.
+        """
         if cell.kind is Kind.HALF:
             return int(
                 link.scalar(

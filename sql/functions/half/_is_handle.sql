@@ -1,4 +1,4 @@
--- Whether a text has the form of a handle, so that its parts may be cast.
+-- Whether a text has the form of a handle, so that its parts can be cast.
 -- Locks: none. Cost: one regular expression (inlined).
 create function mqpg._is_handle(handle text) returns boolean
 language sql immutable as $$

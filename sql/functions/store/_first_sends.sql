@@ -1,10 +1,12 @@
--- Tells which messages are the first with their dedup id within the window, and registers those:
--- returns, per element, null where the message is new (or has no dedup id), else the first one's id.
--- Each id goes into the current slot and the next, so that two sends within a window meet in one; new is
--- who inserted into both. Ids are inserted sorted, slot by slot: one order for all, hence no deadlock.
--- A message with a dedup id is a batch of its own, since its id must be known before it is known to be new.
--- Locks: the inserted keys; waits for a running send of the same id. Cost: two index inserts an id.
--- Errors: 40001 for a REPEATABLE READ caller who meets an id that his snapshot does not show.
+-- Registers dedup ids. Returns, for each element, null if the message is the first with its id
+-- within the window (or has no id), else the id of the first message. Each dedup id is written into
+-- the current slot and into the next one, so that two sends within a window meet in one of them. A
+-- message is new if both inserts succeed. All callers insert the ids in the same order, sorted and
+-- slot by slot, so they cannot deadlock. A message with a dedup id is a record batch of its own,
+-- because its message id must be known before it is known to be new.
+-- Locks: the inserted keys; waits for a running send with the same dedup id.
+-- Cost: two index inserts for each dedup id.
+-- Errors: MQ001 (length), 40001 (a REPEATABLE READ caller whose snapshot does not show the id).
 create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
 language plpgsql as $$
 declare
@@ -52,5 +54,5 @@ begin
     return v_first;
 end
 $$;
-comment on function mqpg._first_sends(int, text [], bigint [])
-    is 'Internal: register dedup ids and find the first sends of known ones';
+comment on function mqpg._first_sends(int, text [], bigint []) is
+    'Internal: register dedup ids and find the first message with each';

@@ -1,8 +1,11 @@
--- Writes one decision over many half messages; outcomes come in argument order, and a handle named twice
--- is decided once. All get one order number, so they are ordered by message id among themselves (I6).
--- Keys are taken in ascending order by everybody, hence no deadlock.
--- Locks: the op_log keys; waits for decisions that are under way. Cost: one row read and one written each.
--- Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
+-- Writes one decision over many half messages. The outcomes come in the order of the arguments, and
+-- a handle named twice is decided once. All decisions have one order number, so they are ordered by
+-- message id among themselves (I6). All callers take the keys in ascending order, so they cannot
+-- deadlock.
+-- Locks: the op_log keys; waits for decisions that are under way.
+-- Cost: one row read and one written for each.
+-- Errors: MQ001 (nulls, lengths), MQ010 (payload too large), 22P02 (not JSON), 40001 (REPEATABLE
+-- READ callers).
 create function mqpg._decide_batch(handles text [], op "char", decided_by text, payloads text [] default null)
 returns table (handle text, outcome mqpg.outcome)
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -28,7 +31,7 @@ begin
     if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
         raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
     end if;
-    perform mqpg._check_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
+    perform mqpg._require_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
     if cardinality(_decide_batch.handles) = 0 then
         return;
     end if;
@@ -56,7 +59,7 @@ begin
         union all
         select n.place, n.id, h.topic_id, h.queue_id, h.delay, h.relay
         from named n
-        join mqpg.held h on h.message_id = n.id
+        join mqpg.survivor h on h.message_id = n.id
         where h.kind = 'h' and h.nonce = n.nonce and h.incarnation = n.life
             and n.id / 1024 not in (select b.batch_id from batch b)
     )
@@ -130,5 +133,5 @@ begin
     order by u.o;
 end
 $$;
-comment on function mqpg._decide_batch(text [], "char", text, text [])
-    is 'Internal: decide many half messages; first decisions stand';
+comment on function mqpg._decide_batch(text [], "char", text, text []) is
+    'Internal: decide many half messages; the first decisions stand';

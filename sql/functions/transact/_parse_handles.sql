@@ -1,5 +1,6 @@
--- As _parse_handle, for many at once: place, broker, incarnation, message id and nonce of those that are handles.
--- Locks: none. Cost: one regular expression each.
+-- _parse_handle() for many texts: place in the array, broker, incarnation, message id and nonce of
+-- those that are handles.
+-- Locks: none. Cost: one regular expression for each.
 create function mqpg._parse_handles(handles text [])
 returns table (place bigint, broker_id text, incarnation int, message_id bigint, nonce uuid)
 language sql immutable as $$
