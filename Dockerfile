@@ -1,4 +1,5 @@
-# Two images from one file: `workers` (light) and `spark` (with a JRE and pyspark; also the cluster's own processes).
+# Two images: `workers` is light, and `spark` also has a JRE and pyspark, for the audit and the
+# Spark cluster itself.
 FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml setup.py README.md LICENSE ./
@@ -20,7 +21,8 @@ USER root
 RUN apt-get update \
     && apt-get install -y --no-install-recommends default-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
-# pyspark brings the cluster's processes along (spark-class), so that they have the driver's version.
+# pyspark includes the programs of the cluster (spark-class), which therefore have the same version
+# as the driver.
 RUN pip install --no-cache-dir "$(echo /wheels/*.whl)[spark]"
 USER mqpg
 CMD ["mqpg", "audit"]

@@ -1,4 +1,5 @@
-# Everything runs from .venv in this folder; `make` alone lists the targets. Works from any path, as any user.
+# Everything runs from .venv in this folder. `make` without a target lists the targets. Any path and
+# user will do.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -7,7 +8,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
-# one process where all would share a server: what one of them leaves open, the others see in their snapshots
+# With MQPG_DATABASE_URL all tests share one server, and a transaction that one process leaves open
+# is in the snapshots of the others. They then run in one process.
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
@@ -16,33 +18,33 @@ export PYTHON
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
 
-setup: ## Make or renew .venv with everything in it
+setup: ## Make or update .venv with everything in it
 	@tools/venv.sh
 
-java: ## Check for Java 17 or newer; install the headless JRE where that is possible
+java: ## Check for Java 17 or newer, or install the headless JRE where possible
 	@tools/java.sh
 
-demo: setup java ## Replay a month of real flights, kill everything meanwhile, audit (ARGS="--flights 2000")
+demo: setup java ## Replay a month of real flights, kill every process meanwhile, audit (ARGS="--flights 2000")
 	@$(BIN)/mqpg demo $(ARGS)
 
 test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(ARGS)
 
-test-long: setup ## Random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
+test-long: setup ## Test random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
 
-soak: setup java ## All modes at work for MINUTES (30) while processes and servers are killed; must end drained, audit valid
+soak: setup java ## Run all modes for MINUTES (30) while processes and servers are killed, then drain and audit
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-test-mariadb: setup ## Ledgers and offsets in MariaDB: install its server where possible, start one, test, stop it
+test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
 	@tools/mariadb.sh
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile -m mariadb $(ARGS)
 
-test-node: setup ## The example in JavaScript: its packages by npm, then run against a server
+test-node: setup ## Test the example in JavaScript; installs Node.js where possible
 	@tools/node.sh
 	@$(BIN)/python -m pytest -p randomly -m node $(ARGS)
 
-lint: setup ## ruff, mypy, sqlfluff, generated files up to date
+lint: setup ## Run ruff, mypy and sqlfluff, and check that generated files are up to date
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
@@ -51,28 +53,28 @@ lint: setup ## ruff, mypy, sqlfluff, generated files up to date
 	$(BIN)/python tools/results.py --check
 	$(BIN)/python -m sqlfluff lint --processes 0 sql
 
-format: setup ## Format Python, rebuild generated files
+format: setup ## Format Python and rebuild generated files
 	$(BIN)/python tools/async_to_sync.py
 	$(BIN)/python tools/results.py
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
-prove: ## Check the model of half messages and check-backs with SPIN, and that each broken one is found out
+prove: ## Prove the model of half messages with SPIN, and that each broken rule is found
 	@tools/prove.sh $(ARGS)
 
 sql: setup ## Print the script that installs the schema with psql
 	@$(BIN)/mqpg migrate sql
 
-bench: setup ## mqpg, pgmq and a bare INSERT side by side (ARGS="--quick")
+bench: setup ## Measure mqpg beside pgmq and a bare INSERT (ARGS="--quick")
 	@$(BIN)/mqpg bench $(ARGS)
 
-chaos: setup ## Only the tests that kill processes and servers
+chaos: setup ## Run only the tests that kill processes and servers
 	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node" $(ARGS)
 
-idle: setup ## What 10,000 idle subscriptions cost: at most 5 % of one core (ARGS="--topics 100")
+idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core (ARGS="--topics 100")
 	@$(BIN)/python -m mqpg.bench.idle $(ARGS)
 
-clean: ## Remove .venv and what tools left; data of `mqpg up` (.mqpg) stay
+clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
 	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis spark-warehouse
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

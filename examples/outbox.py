@@ -36,7 +36,8 @@ def main(path: Path) -> None:
         with shop.begin() as conn:  # QoS 1, in your own transaction
             conn.execute(insert(orders).values(id=2))
             producer.send("stored-orders", {"id": 2}, conn=conn)
-        finished = producer.recover(older_than=timedelta(0))  # producer.run_recovery(stop) repeats this
+        # producer.run_recovery(stop) calls it periodically.
+        finished = producer.recover(older_than=timedelta(0))
         print(f"finished by recovery: {finished}")
 
         mq.append()  # `mqpg worker` does this all the time

@@ -37,7 +37,8 @@ def main(path: Path) -> None:
         with producer.transaction("placed", {"customer": "Ada"}, key="Ada") as tx:
             inserted = tx.execute(insert(orders).values(customer="Ada"))
             (number,) = inserted.inserted_primary_key or (None,)
-            tx.commit_payload({"customer": "Ada", "order": number})  # with the id that the database generated
+            # The final payload has the id that the database generated.
+            tx.commit_payload({"customer": "Ada", "order": number})
             tx.add("invoices", {"order": number, "amount": 90}, key="Ada")
             tx.add("letters", {"to": "Ada", "text": "thank you"}, delay=timedelta(seconds=0))
 

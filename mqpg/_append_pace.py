@@ -4,21 +4,23 @@ from __future__ import annotations
 
 __all__ = ["AppendPace"]
 
-_MANY = 100  # messages of one call from which on its fixed cost (half a millisecond) is worth sharing
+# From this many messages a call on, its fixed cost of half a millisecond is worth sharing.
+_MANY = 100
 
 
 class AppendPace:
     """Pauses between calls of `mqpg.append`, in seconds.
 
-    After a call that moved messages, the pause is twice as long as the call took, or eight times as long if the call
-    moved a hundred messages or more, but at most `busy`. Calls back to back would take the processor from producers
-    and consumers. While there is no work, the pause grows from `least` to `most`.
+    After a call that moved messages, the pause is twice as long as the call took, or eight times as
+    long if the call moved a hundred messages or more, but at most `busy`. Calls without a pause
+    would take the processor from producers and consumers. While there is no work, the pause grows
+    from `least` to `most`.
 
     Args:
-        least: First pause after the last message, in seconds.
-        most: Longest pause while there is no work, in seconds; at least `least`.
-        growth: Factor between one idle pause and the next.
-        busy: Longest pause while there is work, in seconds.
+        least: The first pause after the last message, in seconds.
+        most: The longest pause while there is no work, in seconds; at least `least`.
+        growth: The factor between one idle pause and the next.
+        busy: The longest pause while there is work, in seconds.
     """
 
     def __init__(self, least: float = 0.001, most: float = 0.05, growth: float = 1.5, busy: float = 0.05) -> None:

@@ -17,10 +17,10 @@ STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 
 def stop_on_signals(stop: threading.Event) -> None:
-    """Set `stop` on SIGTERM or SIGINT; call it from the main thread. Repeats change nothing.
+    """Set `stop` on SIGTERM or SIGINT. Call it from the main thread.
 
-    The handler only writes to a pipe, and a thread sets the event: an Event set by a handler can deadlock
-    with the main thread that is just entering `wait()`.
+    A second signal changes nothing. The handler only writes to a pipe, and a thread sets the event,
+    because an event that a handler sets can deadlock with a main thread that is entering `wait()`.
     """
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
@@ -35,7 +35,7 @@ def stop_on_signals(stop: threading.Event) -> None:
 
 
 def stop_on_eof(stop: threading.Event, descriptor: int = 0) -> None:
-    """Set `stop` when `descriptor` reaches its end: the parent that held the other end is gone, however it died."""
+    """Set `stop` when `descriptor` reaches its end, because the parent at its other end is gone."""
     _watch(descriptor, stop, "parent")
 
 

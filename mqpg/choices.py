@@ -7,9 +7,11 @@ from typing import Literal
 __all__ = [
     "AckTiming",
     "Checker",
+    "Decision",
     "Effect",
     "FoundState",
     "HalfStateName",
+    "LedgerEntry",
     "Mode",
     "OnExhausted",
     "OnExpired",
@@ -42,6 +44,9 @@ Checker = Literal["due_checks", "ledger", "function", "url"]
 OnExhausted = Literal["park", "rollback"]
 """What becomes of a half message after `max_checks` check-backs without an answer."""
 
+Decision = Literal["commit", "rollback"]
+"""What becomes of a half message that is decided by hand."""
+
 Effect = Literal["broker", "database", "external"]
 """Where a handler's effect happens: C1 in the broker's database, C2 in another one, C3 anywhere."""
 
@@ -58,3 +63,6 @@ UnsettledState = Literal["undecided", "rolled_back", "absent"]
 
 FoundState = Literal["prepared", "rolled_back", "committed", "delayed", "recalled", "pending", "appended"]
 """How far a message that `find_by_key` finds has come."""
+
+LedgerEntry = Literal["local", "fence"]
+"""What a ledger row is: a local transaction's, or a check-back's ruling that it rolls back."""

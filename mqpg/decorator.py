@@ -56,12 +56,12 @@ def consumer(
 
     Where the effect of the handler is decides how often it happens:
 
-    - In the broker's database (C1, the default). `conn` is a psycopg connection, in one transaction
-      with receive and acknowledgement: exactly once.
-    - In another database (C2, `database`). `conn` is a SQLAlchemy connection to it, in one
-      transaction with the consumer's offset: exactly once.
-    - Anywhere (C3, ``effect="external"``). The handler takes the message alone, works under a
-      lease, and its message is acknowledged afterwards: at least once.
+    - In the broker's database (protocol C1, the default) it happens exactly once. `conn` is a
+      psycopg connection, and its transaction also has the receive and the acknowledgement.
+    - In another database (C2, `database`) it happens exactly once. `conn` is a SQLAlchemy
+      connection to that database, and its transaction also has the consumer's offset.
+    - Anywhere else (C3, ``effect="external"``) it happens at least once. The handler takes the
+      message alone and works under a lease, and the message is acknowledged afterwards.
 
     The handler must not commit. An exception undoes its effect and sends the message to the retry
     lane: mqpg.Retry gives the delay, and mqpg.Reject makes the message a dead letter at once. What
@@ -77,27 +77,30 @@ def consumer(
         mode: The subscription's mode. None: "pinned" for C2, else "exclusive".
         batch: Call the handler with the list of all messages of a delivery, instead of once for
             each message.
-        max_messages: How many messages one delivery has at most.
-        lease: How long messages stay with this consumer without a heartbeat.
+        max_messages: How many messages one delivery has at most, 1 to 10000.
+        lease: How long messages stay with this consumer without a heartbeat: a timedelta, a number
+            of seconds, or text such as "1 min". 30 seconds by default.
         consumer: The consumer's name. None: the variable MQPG_CONSUMER, or the host's name (with a
             mark of `database`).
-        queues: Only these queues. None: all.
+        queues: Only these queues, and the retry lane. None: all queues.
         journal: Write a row of mqpg_applied for each effect, in its transaction, for the audit.
         ack: C3 only. "each" acknowledges after each message, "delivery" after all of them,
             "receive" before the handler runs (at most once).
-        concurrency: How many deliveries are handled at the same time.
+        concurrency: How many deliveries are handled at the same time, 1 or more.
         timeout: Seconds that one call of the handler may take. None: no limit.
         middleware: Callables (message, proceed) around the handler, the first one outermost.
-        session: Hand a SQLAlchemy session to the handler instead of a connection. A parameter that
-            is annotated Session or AsyncSession does the same.
+        session: Hand a SQLAlchemy session to the handler instead of a connection. A parameter with
+            the annotation Session or AsyncSession does the same.
         subscribe: Create the subscription where it is missing. False: refuse to run without it.
         start: Where a new subscription starts: "earliest", "latest" or a time.
         filter: A new subscription's jsonpath predicate. None: all messages.
         tags: A new subscription's tags. None: any tag.
-        max_attempts: How many deliveries a message of a new subscription has.
-        retry_delay: A new subscription's pause before the second attempt.
-        on_failure: What waits behind a failed message of a new subscription: "skip", "block_key" or
-            "block_queue".
+        max_attempts: How many deliveries a message of a new subscription has, 1 to 10000, before it
+            becomes a dead letter.
+        retry_delay: A new subscription's pause before the second attempt, which doubles with each
+            further one. 10 seconds by default.
+        on_failure: What waits behind a failed message of a new subscription: nothing ("skip"), the
+            messages of its key ("block_key") or its whole queue ("block_queue").
 
     Returns:
         A decorator that makes a Consumer, or an AsyncConsumer of an ``async def`` handler.

@@ -38,7 +38,7 @@ A class has an SQLSTATE where SQL can raise it.
      ├── WrongState                MQ018  not possible for this half message now
      ├── WrongTopicKind            MQ024  a relay topic cannot be read like that
      ├── LedgerError               the ledger (or offsets) table is not what it must be
-     ├── OffsetBeyondLog           the consumer's own offset lies beyond the broker's log
+     ├── OffsetBeyondLog           the consumer's own offset is beyond the broker's log
      ├── HandlerTimeout            a handler took longer than its consumer's `timeout`
      ├── HandlerStuck              too many handlers never returned: the process has to be restarted
      └── NoReply                   no reply to a request came in time

@@ -275,7 +275,10 @@ create table {VERSION_TABLE} (
 
 
 def _text(revision: str) -> str:
-    """The SQL of one migration as its file has it; the first one is assembled where it is no file yet."""
+    """The SQL of one migration as its file has it.
+
+    The first one is assembled where it has no file yet.
+    """
     files = _files()
     if revision in files:
         return files[revision].read_text(encoding="utf-8")
@@ -285,7 +288,10 @@ def _text(revision: str) -> str:
 
 
 def _files() -> dict[str, Traversable]:
-    """The numbered files. A wheel has all of them; a checkout lacks the first one before it is released."""
+    """The numbered files.
+
+    A wheel has all of them. A checkout has no first one until it is released.
+    """
     folder = importlib.resources.files("mqpg.sql") / "migrations"
     files = (entry for entry in folder.iterdir() if re.fullmatch(r"\d{4}_\w+\.sql", entry.name))
     return {entry.name[:4]: entry for entry in files}

@@ -1,4 +1,4 @@
-"""What make prove checks: the protocol as it is, and the protocol with one rule taken away."""
+"""The cases of `make prove`: the protocol as it is, and the protocol with one rule removed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ __all__ = ["CASES", "Case"]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One run of SPIN. `options` are macros of half_message.pml; `claim` is the name of an ltl formula in it.
+    """One run of SPIN.
 
-    `fails` says that a counterexample must be found; `size` is producers x checkers. `big`: only by name.
+    Attributes:
+        name: Name of the case on the command line and in docs/proof.md.
+        what: What the case shows, for the table of results.
+        options: Macros of half_message.pml to define.
+        size: Number of producers and number of checkers.
+        claim: Name of an LTL formula of the model; None: assertions only.
+        fails: A counterexample must be found.
+        big: The case runs only when it is named.
     """
 
     name: str
@@ -24,14 +31,14 @@ class Case:
 
     @property
     def found(self) -> str:
-        """What it means that SPIN stopped."""
+        """What it means that SPIN found a trail; empty if it must find none."""
         if not self.fails:
             return ""
         return "reached" if any(option.startswith("SHOWN") for option in self.options) else "counterexample"
 
     @property
     def macros(self) -> list[str]:
-        """Arguments of spin."""
+        """Arguments of spin that define the macros."""
         named = [f"N={self.size[0]}", f"K={self.size[1]}", *self.options]
         named += ["LIVE", f"CLAIM_{self.claim}"] if self.claim else []
         return [f"-D{macro}" for macro in named]

@@ -1,24 +1,29 @@
 /*
- * Half messages (T2) and check-backs (T3): producers, broker, checkers, recovery, and a ledger with fences.
+ * Half messages (T2) and check-backs (T3): producers, broker, checkers, recovery, and a ledger with
+ * fences.
  *
- * A producer has one half message; its later transactions have other handles, so they are other producers. A step
- * bears the name of the function that it stands for, and prints its line of the sequence that a counterexample
- * shows. Between any two steps, and as often as they like:
+ * Each producer has one half message. Its later transactions have other handles, so the model treats
+ * them as other producers. A step has the name of the function that it models, and it prints one line
+ * of the sequence that a counterexample shows. Between any two steps, any number of these may happen:
  *
- * - a producer, a checker or the recovery dies, or loses its connection;
- * - a request gets lost, or arrives although its sender has died, or arrives late; an answer gets lost;
- * - the ledger's database restarts: open transactions are gone, and so is what had committed and was not on disk
- *   yet. Others may see a commit before it is on disk, as with InnoDB or an asynchronous commit;
- * - a half falls due. There is no clock, so nothing may hang on how long something takes.
+ * - A producer, a checker or the recovery dies or loses its connection.
+ * - A request gets lost, arrives although its sender has died, or arrives late. An answer gets lost.
+ * - The ledger's database restarts. Open transactions are lost, and so are commits that were not on
+ *   disk yet. Others may see a commit before it is on disk, as with InnoDB or an asynchronous commit.
+ * - A half message becomes due. There is no clock, so no result may depend on durations.
  *
- * The broker flushes what it stores before anybody sees it (_force_sync), so that its restarts are lost requests and
- * lost answers; PREPARE_ASYNC shows what comes of it otherwise.
+ * The broker flushes what it stores before it answers. As a consequence, its restarts look like lost
+ * requests and lost answers. The mutant PREPARE_ASYNC shows what happens otherwise.
  *
- * Options: N producers, K checkers, R recoveries. HERE: the ledger is in the broker's database (local_begin, checker
- * `ledger`), fence and decision are one transaction; else it is in another one (checker `url`). ADMIN: settle() at any
- * moment with any verdict. LIVE: the trouble ends some day; for CLAIM_decided and CLAIM_delivered, about what comes at
- * last. P_ATOMIC, P_EARLY, P_FIRST, P_FINAL: what is asserted. SHOWN: a state that must be reached. The other names
- * that #ifdef asks for are mutants: each takes one rule of the protocol away.
+ * Options:
+ *   N, K, R      number of producers, checkers and recoveries
+ *   HERE         the ledger is in the broker's database (local_begin, checker `ledger`), and fence and
+ *                decision are one transaction; otherwise it is in another database (checker `url`)
+ *   ADMIN        settle() at any moment with any verdict
+ *   LIVE         failures eventually end; needed for the LTL formulas CLAIM_decided, CLAIM_delivered
+ *   P_ATOMIC, P_EARLY, P_FIRST, P_FINAL    the properties that are asserted
+ *   SHOWN        a state that must be reached
+ * All other names in #ifdef are mutants: each removes one rule of the protocol.
  */
 
 #ifndef N
@@ -31,16 +36,16 @@
 #define R 1
 #endif
 
-/* The ledger's row of a handle, and how far the transaction is that writes it. */
+/* The ledger's row of a handle, and the progress of the transaction that writes it. */
 mtype:entry = {
     absent,
-    local_begun,        /* a local row; its transaction is open */
-    local_orphan,       /* the same, and its client is gone */
-    local_ending,       /* COMMIT is under way */
+    local_begun,        /* a local row whose transaction is open */
+    local_orphan,       /* the same, but its client is gone */
+    local_ending,       /* COMMIT was sent */
     local_visible,      /* committed, not yet on disk */
     local_durable,
-    fence_ending,       /* a fence; its COMMIT is under way */
-    fence_orphan,       /* the same without COMMIT, and its client is gone (HERE) */
+    fence_ending,       /* a fence whose COMMIT was sent */
+    fence_orphan,       /* a fence without COMMIT whose client is gone (HERE) */
     fence_visible,
     fence_durable
 };
@@ -50,8 +55,8 @@ mtype:outcome = { none, newly, already, opposite, unknown };
 /* broker */
 bool half[N];                    /* commit_log: prepare() stored it */
 mtype:op op[N] = undecided;      /* op_log */
-bool seen[N];                    /* consume_queue: append() gave it a place, consumers see it */
-bool late_commit[N];             /* a commit() or rollback() is under way whose sender waits no more */
+bool seen[N];                    /* consume_queue: append() gave it an offset, so consumers see it */
+bool late_commit[N];             /* a commit() or rollback() was sent, and its sender no longer waits */
 bool late_rollback[N];
 #ifdef PREPARE_ASYNC
 bool flushed[N];
@@ -61,11 +66,11 @@ bool flushed[N];
 mtype:entry row[N] = absent;
 bool marked[N];
 
-/* for the properties alone */
+/* used by the properties only */
 mtype:op first[N] = undecided;
 
 #ifdef LIVE
-bool calm;                       /* from now on nothing dies, gets lost or restarts */
+bool calm;                       /* from now on there are no failures */
 #define TROUBLE (!calm)
 #else
 #define TROUBLE (true)
@@ -76,7 +81,7 @@ bool calm;                       /* from now on nothing dies, gets lost or resta
 #define IS_OPEN(h) (row[h] == local_begun || row[h] == local_orphan || row[h] == local_ending || \
     row[h] == fence_ending || row[h] == fence_orphan)
 
-/* Called after every step that changes what they speak about. */
+/* Called after every step that changes a variable that the properties use. */
 inline properties(h) {
 #ifdef P_ATOMIC
     assert(!(op[h] == commit && row[h] != local_durable));
@@ -92,7 +97,7 @@ inline properties(h) {
     skip
 }
 
-/* Finality: a verdict rests on a row that is on disk, and such a row changes no more. */
+/* Finality: a verdict is based on a row that is on disk, and such a row never changes. */
 inline ruled(h, verdict) {
 #ifdef P_FINAL
     assert(row[h] == (verdict == commit -> local_durable : fence_durable));
@@ -106,7 +111,8 @@ inline becomes(h, entry) {
     row[h] = entry
 }
 
-/* Who says what the ledger says never hears the opposite, nor that a committed half is unknown. */
+/* A caller that decides as the ledger says never gets the opposite outcome, and never `unknown` for a
+ * committed half message. */
 inline agrees(what, got) {
 #ifdef P_ATOMIC
     assert(got != opposite && !(got == unknown && what == commit));
@@ -114,14 +120,14 @@ inline agrees(what, got) {
     skip
 }
 
-/* SHOWN=n: fails where the model comes to something that it must be able to come to. */
+/* SHOWN=n: fails when the model reaches a state that it must be able to reach. */
 #ifdef SHOWN
 #define SHOW(n) assert(n != SHOWN)
 #else
 #define SHOW(n) skip
 #endif
 
-/* A synchronous commit puts all commits before it on disk. */
+/* A synchronous commit also puts all earlier commits on disk. */
 inline flush(h) {
     if
     :: row[h] == local_visible -> becomes(h, local_durable)
@@ -132,7 +138,7 @@ inline flush(h) {
 
 /* ------------------------------------------------------------------ broker */
 
-/* The key of op_log lets the first writer win; who comes later reads what stands. */
+/* The primary key of op_log lets the first writer win. Later ones read the first decision. */
 inline _decide(h, what, got) {
     if
     :: !half[h] -> got = unknown
@@ -141,7 +147,7 @@ inline _decide(h, what, got) {
         got = newly;
         if :: first[h] == undecided -> first[h] = what :: else fi;
 #ifdef HERE
-        flush(h)    /* one database: the decision's flush carries the local commit before it */
+        flush(h)    /* one database: the flush of the decision includes the earlier local commit */
 #endif
     :: half[h] && op[h] != undecided ->
         if :: op[h] == what -> got = already :: else -> got = opposite fi;
@@ -152,7 +158,7 @@ inline _decide(h, what, got) {
     if :: op[h] != undecided -> late_commit[h] = false; late_rollback[h] = false :: else fi
 }
 
-/* A decision whose answer its sender will not see: executed now, later, or never. */
+/* A decision whose sender does not get the answer: executed now, later or never. */
 inline send_and_forget(h, what) {
     if
     :: half[h] && op[h] == undecided && what == commit -> late_commit[h] = true
@@ -179,7 +185,7 @@ end:
     od
 }
 
-/* settle(): an administrator decides without asking anybody; only the first decision is promised then. */
+/* settle(): an administrator decides without any check, so only I3 (first decision stands) holds. */
 #ifdef ADMIN
 proctype admin(byte h) {
     mtype:op what;
@@ -240,7 +246,7 @@ prepare_half:    /* step 1 */
         got = none; properties(h) }
 #endif
 
-begin_local:    /* step 2 begins; a fence whose transaction is open is waited for */
+begin_local:    /* step 2 begins; it waits for a fence whose transaction is open */
     atomic {
         if
 #ifdef HERE
@@ -318,7 +324,7 @@ mark_done:    /* step 4 */
         goto over
     }
 
-rollback_half:    /* step 3 where it is certain that the local transaction rolled back */
+rollback_half:    /* step 3 when the local transaction has certainly rolled back */
     atomic {
         if
         :: _decide(h, rollback, got); printf("producer %d ->> broker: rollback(h%d) -> %e\n", h + 1, h + 1, got);
@@ -334,7 +340,7 @@ over:
 
 /* ------------------------------------------------------------------ recovery: Recovery.run(), step 5 */
 
-/* Forgets the variables: kept, they would be states without a difference. */
+/* Resets the variables, because their old values would only multiply equal states. */
 #define AGAIN h = 0; verdict = undecided; got = none; goto again
 
 #define OPEN_ROW(x) ((IS_LOCAL(x) || IS_FENCE(x)) && !marked[x])
@@ -346,7 +352,7 @@ proctype recovery() {
     mtype:outcome got;
 end:
 again:
-    atomic {    /* look and flush together: a restart in between would break the connection, and nothing had happened */
+    atomic {    /* look and flush are one step: a restart in between breaks the connection and changes nothing */
         if
         :: OPEN_ROW(0) -> h = 0
 #if N > 1
@@ -389,7 +395,7 @@ proctype checker(byte k) {
     mtype:outcome got;
 end:
 again:
-    atomic {    /* both may have the same half: the lease of the first may have lapsed */
+    atomic {    /* two may have the same half message, if the lease of the first has ended */
         if
         :: DUE(0) -> h = 0
 #if N > 1
@@ -404,7 +410,7 @@ again:
     }
 
 #if defined(NO_FENCE)
-    atomic {    /* looks, and leaves nothing behind */
+    atomic {    /* looks without inserting a fence */
         if
         :: row[h] == absent -> verdict = rollback
         :: row[h] == local_durable -> verdict = commit
@@ -415,7 +421,7 @@ again:
         goto answer
     }
 #elif defined(TIMEOUT)
-    atomic {    /* granted that no producer tarries before it begins: what has not committed by now has failed */
+    atomic {    /* assumes that no producer pauses before it begins: what is not committed by now has failed */
         if
         :: row[h] == local_durable -> verdict = commit
         :: row[h] == local_begun -> verdict = rollback
@@ -433,7 +439,7 @@ again:
         :: IS_OPEN(h) ->
             printf("checker %d ->> ledger: _fence(h%d) times out on an open transaction: wait\n", k + 1, h + 1);
             SHOW(2); AGAIN
-        :: IS_LOCAL(h) || IS_FENCE(h) ->    /* a new statement reads the row, and flushes what it has read */
+        :: IS_LOCAL(h) || IS_FENCE(h) ->    /* a new statement reads the row and flushes it */
             if :: IS_LOCAL(h) -> verdict = commit :: else -> verdict = rollback fi;
 #if defined(VERDICT_UNFLUSHED)
             skip;

@@ -1,4 +1,4 @@
-"""Writes the results as seen into docs/proof.md: a table of the cases, and the counterexamples as sequence diagrams."""
+"""Writes results into docs/proof.md: a table of the cases, and counterexamples as sequence diagrams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ _LINE = re.compile(r"^([\w ]+) (->>|--x) ([\w ]+): (.*)$")
 
 
 def write(results: Sequence[Result]) -> None:
-    """Replace what stands between the markers."""
+    """Replace the text between the markers of docs/proof.md.
+
+    Args:
+        results: The results of all cases, in the order of the table.
+    """
     text = PAGE.read_text()
     text = _replace(text, "results", "\n".join(_table(results)))
     for result in results:
@@ -28,7 +32,7 @@ def _replace(text: str, name: str, content: str) -> str:
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     head, marker, rest = text.partition(begin)
     if not marker or end not in rest:
-        raise SystemExit(f"{PAGE}: no place for {name}: it needs {begin.strip()} and {end}")
+        raise SystemExit(f"{PAGE}: markers {begin.strip()} and {end} are missing")
     return f"{head}{begin}{content}\n{end}{rest.partition(end)[2]}"
 
 

@@ -1,7 +1,8 @@
 """Proves protocol T2 + T3 with SPIN: python proof/prove.py [--docs] [name ...]
 
-Every case must come out as it must: the protocol holds in all states, and with a rule taken away a counterexample
-is found. --docs also writes the results into docs/proof.md (all cases only). Exit status 1 where one does not.
+The protocol must hold in all states, and SPIN must find a counterexample for each rule that is
+removed. The exit status is 1 if a case has another result. With --docs and no names, the results
+are also written into docs/proof.md.
 """
 
 from __future__ import annotations
@@ -18,14 +19,21 @@ __all__ = ["main"]
 
 
 def main(arguments: list[str]) -> int:
-    """Run the named cases, or all but the big ones; the exit status."""
+    """Run cases and print their results.
+
+    Args:
+        arguments: Names of cases, or none for all but the big ones; and perhaps --docs.
+
+    Returns:
+        The exit status: 0 if all results are as expected, 1 if not, 2 for an unknown name.
+    """
     names = [argument for argument in arguments if argument != "--docs"]
     if unknown := set(names) - {case.name for case in CASES}:
         print(f"no such case: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     chosen = [case for case in CASES if case.name in names or not (names or case.big)]
     print(f"{'':4}{'case':20}{'states':>12}{'seconds':>9}  what")
-    # Two at a time: "all" takes as long as everything else together.
+    # Two at a time, because "all" takes as long as the other cases combined.
     with ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
         results = list(map(_report, pool.map(check, chosen)))
     wrong = [result for result in results if result.problem]

@@ -1,4 +1,4 @@
-"""Runs SPIN over one case: translate, compile, search, and the counterexample as lines `who ->> whom: what`."""
+"""Runs SPIN on one case: translate, compile, search; a counterexample is lines `who ->> whom: what`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,15 @@ _UNREACHED = re.compile(r"half_message\.pml:(\d+), state")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a case. `problem` is empty where it came out as it must."""
+    """The result of one case.
+
+    Attributes:
+        case: The case.
+        states: Number of states that SPIN stored.
+        seconds: Duration of the search.
+        problem: Why the result is not the expected one; empty if it is.
+        trail: Steps of the counterexample, if there is one.
+    """
 
     case: Case
     states: int
@@ -35,7 +43,17 @@ class Result:
 
 
 def check(case: Case) -> Result:
-    """Run one case in a folder of its own."""
+    """Run one case in a temporary folder.
+
+    Args:
+        case: The case to run.
+
+    Returns:
+        The result; a wrong one has a `problem`.
+
+    Raises:
+        SystemExit: SPIN or the compiler failed.
+    """
     with tempfile.TemporaryDirectory(prefix="mqpg-prove-") as name:
         folder = Path(name)
         shutil.copy(MODEL, folder)
@@ -53,7 +71,7 @@ def check(case: Case) -> Result:
 def _compiler(case: Case) -> list[str]:
     if case.claim:
         return ["-DCOLLAPSE", "-DNFAIR=5", f"-DMEMLIM={_MEMORY}"]
-    if case.fails:  # breadth first: the shortest counterexample
+    if case.fails:  # breadth first, which finds the shortest counterexample
         return ["-DSAFETY", "-DBFS", f"-DMEMLIM={_MEMORY}"]
     return ["-DSAFETY", "-DCOLLAPSE", f"-DMEMLIM={_MEMORY}"]
 
@@ -71,11 +89,11 @@ def _states(said: str) -> int:
 
 
 def _problem(case: Case, said: str, found: int) -> str:
-    """Why this is not the result that it must be; an incomplete search proves nothing."""
+    """Why the result is not the expected one, or an empty text. An incomplete search proves nothing."""
     if found < 0:
         return f"the search ended early:\n{said}"
     if case.fails:
-        return "" if found else "no counterexample: the check is blind, or the rule is not needed"
+        return "" if found else "no counterexample: the assertions miss the fault, or the rule is not needed"
     if found:
         return "it does not hold"
     if "Search not completed" in said or "max search depth too small" in said:
@@ -86,7 +104,7 @@ def _problem(case: Case, said: str, found: int) -> str:
 
 
 def _unreached(said: str) -> list[str]:
-    """Lines of the model that print a step and were never come to."""
+    """Lines of the model that print a step and were never reached."""
     lines = MODEL.read_text().splitlines()
     missed = sorted({int(number) for number in _UNREACHED.findall(said.partition("unreached in")[2])})
     return [f"line {number}: {lines[number - 1].strip()}" for number in missed if "printf(" in lines[number - 1]]

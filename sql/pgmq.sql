@@ -33,6 +33,7 @@ begin
     end if;
 end $mqpg$;
 
--- Each read asks for one producer group, so that a group whose checker fails does not slow the others.
+-- Each read asks for one producer group, so that a group whose checker fails does not slow the
+-- others.
 create index if not exists q_mqpg_oplog_producer_group on pgmq.q_mqpg_oplog ((message ->> 'producer_group'), vt);
 comment on index pgmq.q_mqpg_oplog_producer_group is 'Overdue half messages of one producer group (mqpg)';

@@ -1,10 +1,11 @@
 """Generate mqpg/_sync from mqpg/_async.
 
     python tools/async_to_sync.py           write the files
-    python tools/async_to_sync.py --check   exit 1 and name the files that are not up to date
+    python tools/async_to_sync.py --check   exit 1 and name the files that are out of date
 
-Works on tokens, so comments and layout survive: `async` and `await` go, names of NAMES change (in
-docstrings and other strings too). `_acompat.py` exists by hand on both sides and holds what differs otherwise.
+It works on tokens, so comments and layout survive. It removes `async` and `await` and replaces the
+names of NAMES, also in docstrings and other strings. All other differences are in `_acompat.py`,
+which is written by hand on both sides.
 """
 
 from __future__ import annotations
@@ -48,7 +49,15 @@ _STRINGS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE
 
 
 def convert(text: str, name: str) -> str:
-    """The synchronous twin of one file's text, not yet formatted."""
+    """Convert the text of one asynchronous file.
+
+    Args:
+        text: The Python source.
+        name: Path of the file below mqpg/_async, for the header comment.
+
+    Returns:
+        The synchronous source, not yet formatted.
+    """
     lines = text.splitlines(keepends=True)
     edits: list[tuple[tuple[int, int], tuple[int, int], str]] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
@@ -77,13 +86,13 @@ def _ruff(text: str, path: str) -> str:
 
 
 def _sources() -> list[str]:
-    """Paths of the files to convert, relative to SOURCE, in every room."""
+    """Paths of the files to convert, relative to SOURCE, in all folders."""
     found = (path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
     return sorted(name for name in found if name not in BY_HAND)
 
 
 def _leftovers(wanted: list[str]) -> list[str]:
-    """Generated files whose source is gone."""
+    """Generated files whose source no longer exists."""
     there = {path.relative_to(TARGET).as_posix() for path in TARGET.rglob("*.py")}
     return sorted(there - set(wanted) - BY_HAND)
 
@@ -95,8 +104,16 @@ def _write(name: str, text: str) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """Write the generated files, or compare them.
+
+    Args:
+        argv: Arguments of the command line; None: those of the process.
+
+    Returns:
+        The exit status: 1 if --check found a file that is out of date, else 0.
+    """
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 where a file is not up to date")
+    parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is out of date")
     check = parser.parse_args(argv).check
     wanted = _sources()
     stale = leftovers = _leftovers(wanted)
@@ -112,7 +129,7 @@ def main(argv: list[str] | None = None) -> int:
             (TARGET / name).unlink()
         return 0
     for name in stale:
-        print(f"mqpg/_sync/{name} is not what mqpg/_async gives: run python tools/async_to_sync.py", file=sys.stderr)
+        print(f"mqpg/_sync/{name} is out of date: run python tools/async_to_sync.py", file=sys.stderr)
     return 1 if stale else 0
 
 

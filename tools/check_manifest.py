@@ -1,6 +1,9 @@
-"""Check that sql/manifest.txt lists every object file of sql/ exactly once: `python tools/check_manifest.py`.
+"""Check that sql/manifest.txt lists every object file of sql/ exactly once.
 
-The first migration is assembled in the order of the manifest, so a file that it omits would not be installed.
+    python tools/check_manifest.py
+
+The first migration is assembled in the order of the manifest, so a file that the manifest omits would
+not be installed.
 """
 
 from __future__ import annotations
@@ -16,13 +19,18 @@ SQL = ROOT / "sql"
 
 
 def unlisted(listed: list[str], sql: Path = SQL) -> list[str]:
-    """Object files that the manifest omits; migrations are no object files."""
+    """Object files that the manifest omits. Migrations are not object files.
+
+    Args:
+        listed: Paths that the manifest lists, relative to sql/.
+        sql: The folder sql/.
+    """
     present = {path.relative_to(sql).as_posix() for path in sql.rglob("*.sql")}
     return sorted(path for path in present - set(listed) if not path.startswith("migrations/"))
 
 
 def main() -> int:
-    """The exit status: 0 where the manifest is complete."""
+    """Run the check and return the exit status: 0 if the manifest is complete, else 1."""
     try:
         listed = runpy.run_path(str(ROOT / "mqpg" / "_first_migration.py"))["manifest"](SQL)
     except ValueError as error:

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The Spark audit needs Java 17 or newer: use JAVA_HOME or PATH, else install the distribution's headless JRE.
+# Check for Java 17 or newer, which the Spark audit needs: in JAVA_HOME, or else on PATH. If there
+# is none, install the distribution's headless JRE where that is possible.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/packages.sh
 
 WANTED=17
 
-# java_major: of the Java that Spark would take; nothing where there is none.
+# java_major: print the major version of the Java that Spark would use, or nothing if there is none.
 java_major() {
     local java=java
     [ -z "${JAVA_HOME:-}" ] || java="$JAVA_HOME/bin/java"
@@ -24,7 +25,7 @@ enough && exit 0
 found=$(java_major)
 if [ -n "${JAVA_HOME:-}" ]; then
     [ -n "$found" ] && what="Java $found" || what="not a Java"
-    fail "JAVA_HOME=$JAVA_HOME is $what: unset it or name Java $WANTED or newer"
+    fail "JAVA_HOME=$JAVA_HOME is $what: unset it, or set it to Java $WANTED or newer"
 fi
 if may_install; then
     install_package openjdk-17-jre-headless openjdk-21-jre-headless default-jre-headless || true

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# make test-mariadb needs the programs of a MariaDB or MySQL server; the tests start one themselves. Installs the
-# distribution's where that is possible: the core packages only, which start no service.
+# Check for the programs of a MariaDB or MySQL server, which make test-mariadb needs. The tests
+# start a server of their own. If there is none, install the distribution's core packages, which
+# start no service, where that is possible.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/packages.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make test-node needs Node.js 18 or newer with npm. Installs the distribution's where that is possible.
+# Check for Node.js 18 or newer with npm, which make test-node needs. If there is none, install the
+# distribution's packages where that is possible.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/packages.sh

@@ -1,21 +1,22 @@
-# Sourced by the other scripts: install packages of the distribution where that is possible.
+# Functions for the other scripts, which install packages of the distribution where that is
+# possible.
 
 fail() {
     printf 'mqpg: %s\n' "$*" >&2
     exit 1
 }
 
-# may_install: root, or sudo without a password, on a system with apt-get.
+# may_install: true on a system with apt-get, as root or with sudo that asks for no password.
 may_install() {
     command -v apt-get > /dev/null || return 1
     [ "$(id -u)" = 0 ] || sudo -n true 2> /dev/null
 }
 
-# install_package NAME...: the first of the names that the distribution has.
+# install_package NAME...: install the first of these packages that the distribution has.
 install_package() {
     local as_root=()
     [ "$(id -u)" = 0 ] || as_root=(sudo -n)
-    "${as_root[@]}" apt-get update -qq >&2 || printf 'mqpg: apt-get update failed, trying without\n' >&2
+    "${as_root[@]}" apt-get update -qq >&2 || printf 'mqpg: apt-get update failed, continuing without it\n' >&2
     local name
     for name in "$@"; do
         printf 'mqpg: apt-get install %s\n' "$name" >&2

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The formal proof needs SPIN and a C compiler: install them where that is possible, then run it.
+# Run the formal proof. It needs SPIN and a C compiler, which this script installs where that is
+# possible.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/packages.sh

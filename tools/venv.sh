@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
-# Make .venv with mqpg (editable) and all extras. Quick when nothing changed; made anew when it is broken.
+# Make .venv with mqpg (editable) and all extras. It returns at once if nothing changed, and makes a
+# broken .venv again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/packages.sh
 
 VENV=.venv
-# activated, it would be taken for the interpreter that it is to be made with
+# If .venv is activated, its python would be used to make it, so take it out of PATH.
 if [ "${VIRTUAL_ENV:-}" = "$PWD/$VENV" ]; then
     PATH=${PATH//"$VIRTUAL_ENV/bin:"/}
 fi
 STAMP=$VENV/.mqpg-stamp
 IS_ENOUGH='import sys; sys.exit(sys.version_info < (3, 11))'
 
-# find_python: the interpreter that PYTHON names, else the first of the usual names that is new enough.
+# find_python: print the interpreter that PYTHON names, or else the first of the usual names that is
+# new enough.
 find_python() {
     local name
     for name in "${PYTHON:-python3}" python3 python3.14 python3.13 python3.12 python3.11; do
@@ -23,10 +25,11 @@ find_python() {
     done
     local here="no python3"
     ! command -v python3 > /dev/null || here=$(python3 --version 2>&1)
-    fail "Python 3.11 or newer is needed, and here is $here: install it, or name one by make PYTHON=/path/to/python3"
+    fail "Python 3.11 or newer is needed, but found $here: install it, or run make PYTHON=/path/to/python3"
 }
 
-# What the environment depends on: the interpreter, the requirements, and where the clone lies.
+# wanted_stamp: print what the environment depends on: the folder, the interpreter and the
+# requirements.
 wanted_stamp() {
     printf '%s\n' "$PWD" "$1" "$("$1" --version)"
     cksum pyproject.toml setup.py
@@ -40,7 +43,7 @@ make_venv() {
     rm -rf "$VENV"
     "$1" -m venv "$VENV" > /dev/null 2>&1 && return
     rm -rf "$VENV"
-    if may_install; then # Debian keeps ensurepip in a package of its own
+    if may_install; then # Debian has ensurepip in a separate package
         install_package "python$("$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv" python3-venv || true
         "$1" -m venv "$VENV" > /dev/null && return
     fi
@@ -48,7 +51,7 @@ make_venv() {
 }
 
 python=$(find_python)
-if command -v flock > /dev/null; then # two runs of make at once
+if command -v flock > /dev/null; then # two runs of make at the same time
     exec 9>> .venv.lock
     flock 9
 fi

@@ -1,4 +1,8 @@
-"""The processes around the queue: appender, compensator, keeper, their supervisor, and the consumer runner."""
+"""The processes around the queue.
+
+They are the appender, the compensator, the keeper, the supervisor of these three, and the runner of
+consumers.
+"""
 
 from __future__ import annotations
 

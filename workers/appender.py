@@ -1,4 +1,4 @@
-"""The appender: gives committed messages their place in the consume queues (protocol T2, step 6)."""
+"""The appender: gives committed messages their offsets (protocol T2, step 6)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ __all__ = ["Appender"]
 
 
 class Appender(Worker):
-    """Calls `mqpg.append`, soon again while there is work, at the latest after `interval` (50 ms) when idle."""
+    """Calls `mqpg.append` again and again.
+
+    While there are messages to append the next call follows soon. While there are none, the pause
+    grows to the longest one.
+
+    Args:
+        options: What the process was started with. `interval` is the longest pause in seconds; None
+            means 0.05.
+        stop: An event that ends the worker when it is set. None: a new one.
+    """
 
     role = "appender"
     lock_id = 1
@@ -25,6 +34,14 @@ class Appender(Worker):
         self.detail["messages"] = 0
 
     def turn(self, conn: Connection) -> float:
+        """Append once.
+
+        Args:
+            conn: The connection that leads.
+
+        Returns:
+            How many seconds to pause; 0 where the call reached its target size.
+        """
         began = time.monotonic()
         row = conn.execute("select mqpg.append(%s)", (self.options.max_messages,)).fetchone()
         moved = int(row[0]) if row else 0

@@ -1,4 +1,4 @@
-"""Check-backs in one ledger outside the broker's database (protocol T3), in a thread of their own."""
+"""Check-backs in one ledger outside the broker's database (protocol T3)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = ["LedgerChecker"]
 
 logger = logging.getLogger(__name__)
 
-# The lease must outlive the looks into the ledger (one that lapses counts as a check), so they are begun for a
-# third of it only; and it is how long the handles in hand of a killed compensator wait for the next one.
+# A lease that ends counts as a check, so looks into the ledger begin only in the first third of it.
+# The lease is also how long the handles of a killed compensator wait for the next one.
 _HANDLES = 16
 _LEASE = 12.0
-_GIVEN_BACK = timedelta(seconds=1)
+_RETURN_DELAY = timedelta(seconds=1)
 _DUE = "select handle from mqpg.due_checks(%s, %s, %s)"
 _ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s, %s, %s)"
 _WAIT = "select mqpg.check_wait(%s, %s)"
@@ -32,7 +32,21 @@ _BROKER = "select broker_id from mqpg.broker"
 
 
 class LedgerChecker(threading.Thread):
-    """Settles the overdue halves of the groups that name one ledger, over an own connection to the broker."""
+    """Decides the overdue half messages of the producer groups that name one ledger.
+
+    It is a thread with a connection of its own to the broker, so a slow ledger delays its own
+    groups only.
+
+    Args:
+        dsn: The broker's database.
+        name: The ledger's name, which the groups have as checker_target.
+        url: The ledger's SQLAlchemy URL.
+        groups: The producer groups that name it.
+        interval: How many seconds to pause while nothing is overdue.
+
+    Raises:
+        ConfigurationError: The URL is malformed.
+    """
 
     def __init__(self, dsn: str, name: str, url: str, groups: list[str], interval: float) -> None:
         super().__init__(name=f"mqpg-ledger-{name}", daemon=True)
@@ -43,29 +57,32 @@ class LedgerChecker(threading.Thread):
         self._backoff = Backoff(0.2, 15.0)
 
     def run(self) -> None:
-        """Ask until `stop` is set."""
+        """Check back until `stop` is set."""
         keep_connected(self._dsn, f"compensator {self._target}", self._serve, self.stop)
         self._ledger.close()
 
     def _serve(self, conn: Connection) -> None:
         while not self.stop.is_set():
             try:
-                pause = self._interval if self._round(conn) == 0 else 0.0
+                pause = self._interval if self._check_groups(conn) == 0 else 0.0
             except NoVerdict as error:
                 pause = self._backoff.next()
                 self.detail["state"] = "no verdict"
                 self.detail["failures"] += 1
                 logger.warning(
-                    "ledger gives no verdict: its half messages wait",
+                    "ledger gives no verdict, so its half messages wait",
                     extra={"ledger": self._target, "error": error, "retry_in": round(pause, 2)},
                 )
             self.stop.wait(pause)
 
-    def _round(self, conn: Connection) -> int:
-        """One hand-out for each group; a ledger that failed must first be reachable again."""
+    def _check_groups(self, conn: Connection) -> int:
+        """Check one batch of each group.
+
+        After a failure the ledger must first be reachable again.
+        """
         if self.detail["state"] != "ok":
             require_reachable(self._ledger)
-            self._look_at_owner(conn)
+            self._warn_of_wrong_url(conn)
         asked = 0
         for group in self.groups:
             asked += self._check(conn, group)
@@ -73,12 +90,15 @@ class LedgerChecker(threading.Thread):
         self.detail["state"] = "ok"
         return asked
 
-    def _look_at_owner(self, conn: Connection) -> None:
-        """Say so where the URL may lead to somebody else's ledger: what was committed elsewhere is not in it."""
+    def _warn_of_wrong_url(self, conn: Connection) -> None:
+        """Warn where the ledger holds handles of other brokers only.
+
+        Its URL is then probably wrong, and the local commits are in another ledger.
+        """
         row = conn.execute(_BROKER).fetchone()
         try:
             other = self._ledger.foreign_broker(str(row[0])) if row else None
-        except Exception as error:  # no table, no right: the first look tells
+        except Exception as error:  # no table or no right; the first look into it reports that
             logger.debug("ledger %s: %s", self._target, error)
             return
         if other is not None:
@@ -89,20 +109,23 @@ class LedgerChecker(threading.Thread):
             )
 
     def _check(self, conn: Connection, group: str) -> int:
-        """Take what is overdue and settle it; what cannot be asked now is given back, uncounted."""
-        enough = time.monotonic() + _LEASE / 3
+        """Decide the overdue half messages of one group.
+
+        Those for which no time is left are given back, which does not count as a check.
+        """
+        deadline = time.monotonic() + _LEASE / 3
         left = deque(row[0] for row in conn.execute(_DUE, (group, _HANDLES, timedelta(seconds=_LEASE))))
         taken = len(left)
         try:
-            while left and not self.stop.is_set() and time.monotonic() < enough:
-                self._settle(conn, left.popleft())
+            while left and not self.stop.is_set() and time.monotonic() < deadline:
+                self._decide(conn, left.popleft())
         finally:
             if not conn.broken:
                 for handle in left:
-                    conn.execute(_WAIT, (handle, _GIVEN_BACK))
+                    conn.execute(_WAIT, (handle, _RETURN_DELAY))
         return taken
 
-    def _settle(self, conn: Connection, handle: str) -> None:
+    def _decide(self, conn: Connection, handle: str) -> None:
         by = f"ledger {self._target}"
         try:
             look = self._ledger.look_up(handle)
@@ -110,11 +133,12 @@ class LedgerChecker(threading.Thread):
                 require_reachable(self._ledger)
             payload = self._ledger.final_payload(handle) if look.verdict is Verdict.COMMIT else None
         except NoVerdict as error:
-            conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, str(error), _GIVEN_BACK, None))
+            conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, str(error), _RETURN_DELAY, None))
             raise
-        except Exception as error:  # whatever the driver raises is no verdict, and never a guess
+        except Exception as error:  # whatever the driver raises, it gives no verdict
             known = str(errors.translate(error))
-            # With the full back-off: should it be about this handle alone, it does not hold up the others.
+            # The full back-off applies. If the error concerns this handle only, the others are not
+            # delayed.
             conn.execute(_ANSWER, (handle, Verdict.WAIT.value, by, known, None, None))
             raise NoVerdict(known) from error
         final = None if payload is None else payload.raw
@@ -129,7 +153,10 @@ class LedgerChecker(threading.Thread):
             self.detail[look.verdict.value] += 1
 
     def _refused(self, conn: Connection, handle: str, reason: str) -> None:
-        """A payload over the limit, for one: it waits for somebody to raise that, and holds up no other."""
+        """Leave a half message undecided, for instance because its final payload is too large.
+
+        It waits until an operator has raised the limit. Others are not delayed.
+        """
         conn.execute(_ANSWER, (handle, Verdict.WAIT.value, f"ledger {self._target}", reason, None, None))
         self.detail["wait"] += 1
-        logger.error("half message stays", extra={"ledger": self._target, "handle": handle, "error": reason})
+        logger.error("half message stays undecided", extra={"ledger": self._target, "handle": handle, "error": reason})

@@ -23,34 +23,39 @@ __all__ = ["consume", "worker"]
 
 Ledgers = Annotated[
     list[str] | None,
-    typer.Option("--ledger", help="name=url of a producers' ledger, repeatable; else MQPG_LEDGER_<NAME>."),
+    typer.Option("--ledger", help="A producers' ledger: name=url. May be repeated. Default: MQPG_LEDGER_<NAME>."),
 ]
 Interval = Annotated[
     float | None,
     typer.Option(
         "--interval",
         min=0.001,
-        help="Longest pause of one role, in seconds: appender 0.05, compensator 1, keeper 60.",
+        help="The longest pause of one role, in seconds. Default: appender 0.05, compensator 1, keeper 60.",
         show_default=False,
     ),
 ]
-PassSize = Annotated[int, typer.Option("--max-messages", min=1, help="Target size of an append pass.")]
+AppendSize = Annotated[int, typer.Option("--max-messages", min=1, help="How many messages one append should move.")]
 CheckTime = Annotated[
-    float, typer.Option("--check-timeout", min=0.01, help="Seconds that a checker function may take for one half.")
+    float,
+    typer.Option(
+        "--check-timeout", min=0.01, help="How many seconds a checker function may take for one half message."
+    ),
 ]
-Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between heartbeats.")]
-Patience = Annotated[float, typer.Option("--wait", min=0, help="Seconds to try the first connection.")]
-Level = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")]
-Form = Annotated[LogFormat, typer.Option("--log-format", help="Log lines as text or JSON objects, on stderr.")]
-Eof = Annotated[bool, typer.Option("--stop-on-eof", help="Drain when standard input ends: the parent is gone.")]
+Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between two heartbeats.")]
+Patience = Annotated[float, typer.Option("--wait", min=0, help="How many seconds to try the first connection.")]
+Level = Annotated[str, typer.Option("--log-level", help="The lowest level to log: debug, info, warning or error.")]
+Form = Annotated[LogFormat, typer.Option("--log-format", help="The format of log lines on stderr: text or json.")]
+Eof = Annotated[
+    bool, typer.Option("--stop-on-eof", help="Drain when standard input ends, because the parent process is gone.")
+]
 
 
 def worker(
-    role: Annotated[str | None, typer.Argument(help="appender, compensator or keeper; without it all three.")] = None,
+    role: Annotated[str | None, typer.Argument(help="appender, compensator or keeper. Default: all three.")] = None,
     dsn: Dsn = None,
     ledger: Ledgers = None,
     interval: Interval = None,
-    max_messages: PassSize = 100_000,
+    max_messages: AppendSize = 100_000,
     check_timeout: CheckTime = 30.0,
     heartbeat: Beat = 5.0,
     wait: Patience = 10.0,
@@ -58,11 +63,14 @@ def worker(
     log_level: Level = "info",
     log_format: Form = LogFormat.TEXT,
 ) -> None:
-    """Run appender, compensator and keeper until SIGTERM; several copies stand by for each other."""
+    """Run appender, compensator and keeper until SIGTERM.
+
+    You may start several copies. One of each role leads, and the others stand by.
+    """
     if role is not None and role not in ROLES:
         raise errors.ConfigurationError(f"role must be one of {', '.join(ROLES)}, not {role!r}")
     if role is None and interval is not None:
-        raise errors.ConfigurationError("--interval goes with one role: each has a pace of its own")
+        raise errors.ConfigurationError("--interval goes with one role, because each role has its own default")
     stop = _prepare(role or "supervisor", log_level, log_format, at_eof)
     options = Options(
         dsn=dsns.resolve(dsn),
@@ -80,16 +88,21 @@ def worker(
 
 
 def consume(
-    handler: Annotated[str, typer.Argument(help="module:name of a function decorated with @mqpg.consumer.")],
+    handler: Annotated[str, typer.Argument(help="module:name of a function that is decorated with @mqpg.consumer.")],
     dsn: Dsn = None,
     consumer: Annotated[
-        str | None, typer.Option("--consumer", help="Name of this member; its queues stay with it in mode pinned.")
+        str | None,
+        typer.Option("--consumer", help="The name of this consumer. In mode pinned its queues stay with it."),
     ] = None,
-    queues: Annotated[str | None, typer.Option("--queues", help="Only these queues, like 0-3,6.")] = None,
-    max_messages: Annotated[int | None, typer.Option("--max-messages", min=1, help="Messages a round.")] = None,
-    concurrency: Annotated[int | None, typer.Option("--concurrency", min=1, help="Rounds at a time.")] = None,
+    queues: Annotated[str | None, typer.Option("--queues", help="Only these queues, for instance 0-3,6.")] = None,
+    max_messages: Annotated[
+        int | None, typer.Option("--max-messages", min=1, help="How many messages one delivery has at most.")
+    ] = None,
+    concurrency: Annotated[
+        int | None, typer.Option("--concurrency", min=1, help="How many deliveries are handled at the same time.")
+    ] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", min=0.001, help="Seconds that one call of the handler may take.")
+        float | None, typer.Option("--timeout", min=0.001, help="How many seconds one call of the handler may take.")
     ] = None,
     heartbeat: Beat = 5.0,
     wait: Patience = 10.0,
@@ -97,7 +110,10 @@ def consume(
     log_level: Level = "info",
     log_format: Form = LogFormat.TEXT,
 ) -> None:
-    """Run a consumer until SIGTERM: its handler is imported, fed, and counted in worker_status."""
+    """Run a consumer until SIGTERM.
+
+    Its handler is imported and called with messages. The view worker_status counts them.
+    """
     stop = _prepare("consumer", log_level, log_format, at_eof)
     wanted = runner.with_options(
         runner.load(handler),
@@ -111,7 +127,11 @@ def consume(
 
 
 def _supervise(options: Options, stop: threading.Event, arguments: list[str]) -> None:
-    """Children get the DSN and the ledgers by their environment: the process list would show passwords."""
+    """Run all roles as child processes.
+
+    The children get DSN and ledgers by their environment, because arguments would show passwords in
+    the process list.
+    """
     first = patiently(lambda: connect(options.dsn, "supervisor"), stop, options.patience)
     if first is not None:
         first.close()
@@ -123,7 +143,7 @@ def _supervise(options: Options, stop: threading.Event, arguments: list[str]) ->
 
 
 def _prepare(role: str, level: str, form: LogFormat, at_eof: bool) -> threading.Event:
-    """Logging, and the event that ends this process."""
+    """Configure logging, and return the event that ends this process."""
     configure(role, level, form)
     stop = threading.Event()
     stop_on_signals(stop)

@@ -1,4 +1,4 @@
-"""The compensator: asks what became of overdue half messages (protocol T3) and records the verdicts."""
+"""The compensator: checks overdue half messages back and decides them (protocol T3)."""
 
 from __future__ import annotations
 
@@ -27,15 +27,21 @@ group by checker_target
 """
 _FUNCTIONS = "select distinct checker_target from mqpg.producer_group where checker = 'function'"
 _PASS = "select mqpg._compensate(1, 'ledger')"
-_ROUND = 200  # halves between two looks at the groups
-_DRAIN = 10.0  # seconds that a drain waits for checks in hand
+_BATCH = 200  # half messages between two looks at the producer groups
+_DRAIN = 10.0  # how many seconds a drain waits for checks that have begun
 
 
 class Compensator(Worker):
-    """Groups whose ledger is in the broker's database are settled here, one short transaction a half; each other
-    ledger and each SQL function has a thread, so that a slow or dead one holds up its own groups only.
+    """Decides overdue half messages by the checkers of their producer groups.
 
-    Groups with checker `due_checks` are left to their apps.
+    Groups whose ledger is in the broker's database are checked here, with one short transaction for
+    each half message. Each other ledger and each SQL function has a thread, so a slow or dead one
+    delays its own groups only. Groups with the checker `due_checks` are left to their apps.
+
+    Args:
+        options: What the process was started with. `interval` is the pause in seconds while nothing
+            is overdue; None means 1.
+        stop: An event that ends the worker when it is set. None: a new one.
     """
 
     role = "compensator"
@@ -50,9 +56,17 @@ class Compensator(Worker):
         self.detail |= {"checked": 0, "ledgers": {}, "functions": {}}
 
     def turn(self, conn: Connection) -> float:
+        """Start missing checkers, and check the ledger in the broker's database.
+
+        Args:
+            conn: The connection that leads.
+
+        Returns:
+            How many seconds to pause; 0 where more may be overdue.
+        """
         self._tend_ledgers(conn)
         self._tend_functions(conn)
-        for _ in range(_ROUND):
+        for _ in range(_BATCH):
             if self.stop.is_set() or not self._compensate(conn):
                 return self._interval
             self.detail["checked"] += 1
@@ -64,7 +78,7 @@ class Compensator(Worker):
         return int(row[0]) if row else 0
 
     def _tend_ledgers(self, conn: Connection) -> None:
-        """One checker for each target that groups name and this process knows; no other."""
+        """Run one checker for each ledger that groups name and this process knows, and no other."""
         wanted: dict[str, list[str]] = dict(conn.execute(_URL_GROUPS).fetchall())
         for name in set(self._checkers) - set(wanted):
             self._checkers.pop(name).stop.set()
@@ -76,10 +90,10 @@ class Compensator(Worker):
                 self._start(name, url, groups)
             else:
                 hint = f"--ledger {name}=URL or {ledger_variable(name)}"
-                self._remind(name, groups, f"not configured here: {hint}")
+                self._remind(name, groups, f"it is not configured here: set {hint}")
 
     def _tend_functions(self, conn: Connection) -> None:
-        """One checker for each function that groups name."""
+        """Run one checker for each function that groups name."""
         wanted = {str(row[0]) for row in conn.execute(_FUNCTIONS)}
         for name in set(self._functions) - wanted:
             self._functions.pop(name).stop.set()
@@ -102,29 +116,32 @@ class Compensator(Worker):
         checker.start()
 
     def _remind(self, name: str, groups: list[str], reason: str) -> None:
-        """Their halves wait, unasked and uncounted, until somebody says where the ledger is."""
+        """Report a ledger that cannot be opened.
+
+        The half messages of its groups wait until an operator configures it. No check is counted.
+        """
         self.detail["ledgers"][name] = {"state": "unknown", "reason": reason}
         if self._unknown.setdefault(name, _Reminder()).due():
             logger.error(
-                "unknown ledger: overdue half messages of its groups wait",
+                "unknown ledger, so the overdue half messages of its groups wait",
                 extra={"ledger": name, "groups": ",".join(groups), "reason": reason},
             )
 
     def end(self) -> None:
-        """Stop the checkers; a drain waits for what they have in hand."""
+        """Stop the checkers. A drain waits for the checks that have begun."""
         super().end()
         checkers: list[LedgerChecker | FunctionChecker] = [*self._checkers.values(), *self._functions.values()]
         self._checkers, self._functions = {}, {}
         for checker in checkers:
             checker.stop.set()
         if self.stop.is_set():
-            until = time.monotonic() + _DRAIN
+            deadline = time.monotonic() + _DRAIN
             for checker in checkers:
-                checker.join(max(0.0, until - time.monotonic()))
+                checker.join(max(0.0, deadline - time.monotonic()))
 
 
 class _Reminder:
-    """True at first, then after pauses that grow to ten minutes."""
+    """Decides when to repeat a report: at once, then after pauses that grow to ten minutes."""
 
     def __init__(self) -> None:
         self._backoff, self._next = Backoff(5.0, 600.0), 0.0

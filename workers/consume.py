@@ -1,4 +1,4 @@
-"""Runs one consumer of the user's: import, signals, heartbeat."""
+"""Runs one consumer of an application, for `mqpg consume`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,20 @@ AnyConsumer = mqpg.Consumer | mqpg.AsyncConsumer
 
 
 def load(target: str) -> AnyConsumer:
-    """The consumer named `module:name`; modules of the working directory are found too. Raises ConfigurationError."""
+    """Import a consumer.
+
+    Args:
+        target: `module:name`. Modules of the working directory are found, too.
+
+    Returns:
+        The consumer.
+
+    Raises:
+        ConfigurationError: `target` is malformed, its import fails, or it is no consumer.
+    """
     module_name, separator, name = target.partition(":")
     if not (separator and module_name and name):
-        raise ConfigurationError(f"handler must be module:name, like shop.billing:bill, not {target!r}")
+        raise ConfigurationError(f"handler must be module:name, for instance shop.billing:bill, not {target!r}")
     if "" not in sys.path:
         sys.path.insert(0, "")
     found: Any = _import(module_name)
@@ -39,7 +49,7 @@ def load(target: str) -> AnyConsumer:
         found = getattr(found, part)
     if not isinstance(found, AnyConsumer):
         raise ConfigurationError(
-            f"{target} is no consumer but a {type(found).__name__}: decorate it with @mqpg.consumer"
+            f"handler {target} is a {type(found).__name__} and not a consumer: decorate it with @mqpg.consumer"
         )
     return found
 
@@ -55,7 +65,17 @@ def _import(name: str) -> Any:
 
 
 def parse_queues(text: str) -> list[int]:
-    """`0-3,6` as [0, 1, 2, 3, 6]. Raises ConfigurationError."""
+    """Parse a list of queues.
+
+    Args:
+        text: Numbers and ranges, for instance `0-3,6`.
+
+    Returns:
+        The queue ids in ascending order.
+
+    Raises:
+        ConfigurationError: The text is malformed.
+    """
     queues: set[int] = set()
     for part in text.split(","):
         first, separator, last = part.strip().partition("-")
@@ -66,7 +86,18 @@ def parse_queues(text: str) -> list[int]:
 
 
 def with_options(made: AnyConsumer, **changes: Any) -> AnyConsumer:
-    """The consumer with those options that are not None in place of its own. Raises ConfigurationError."""
+    """Replace some options of a consumer.
+
+    Args:
+        made: The consumer. It is not changed.
+        **changes: Fields of its options. A field that is None keeps the consumer's own value.
+
+    Returns:
+        A consumer with the same handler.
+
+    Raises:
+        ConfigurationError: The options do not fit together.
+    """
     given = {name: value for name, value in changes.items() if value is not None}
     return _remade(made, replace(made.options, **given))
 
@@ -80,7 +111,20 @@ def _remade(made: AnyConsumer, options: Any) -> AnyConsumer:
 def run(
     consumer: AnyConsumer, target: str, dsn: str, stop: threading.Event, *, heartbeat: float, patience: float
 ) -> None:
-    """Consume until `stop` is set; the round in hand is finished. Raises mqpg.Error for what cannot be mended."""
+    """Consume until `stop` is set. An iteration that has begun is finished.
+
+    Args:
+        consumer: The consumer.
+        target: Its `module:name`, for the log and worker_status.
+        dsn: The broker's database.
+        stop: An event that ends the consumer when it is set.
+        heartbeat: Seconds between two heartbeats.
+        patience: How many seconds to try the first connection.
+
+    Raises:
+        Error: The first connection fails, or the consumer cannot continue without loss or
+            repetition.
+    """
     options = consumer.options
     detail: dict[str, Any] = {
         "handler": target,
@@ -90,10 +134,10 @@ def run(
         "handled": 0,
         "raised": 0,
     }
-    # The innermost of the middleware: it sees what the handler itself raises.
+    # It is the innermost middleware, so it sees what the handler itself raises.
     count = _counter(detail, asynchronous=isinstance(consumer, mqpg.AsyncConsumer))
     counted = _remade(consumer, replace(options, middleware=(*options.middleware, count)))
-    # One connection for each round at a time, and some for what goes on beside them.
+    # One connection for each concurrent iteration, and some for heartbeats and other calls.
     settings = {"pool_max_size": max(10, options.concurrency + 2)}
     mq = patiently(lambda: mqpg.connect(dsn, **settings), stop, patience)
     if mq is None:
@@ -123,7 +167,7 @@ async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Eve
 
 
 def _counter(detail: dict[str, Any], *, asynchronous: bool) -> Callable[..., Any]:
-    """Middleware that counts messages handled: effects tried, not yet committed ones."""
+    """Middleware that counts handled messages, whether or not their effects are committed later."""
     lock = threading.Lock()
 
     def count(given: Any, what: str) -> None:
@@ -152,11 +196,11 @@ def _counter(detail: dict[str, Any], *, asynchronous: bool) -> Callable[..., Any
 
 
 class _Beating:
-    """Heartbeats from a thread with a connection of its own, since handlers may take long."""
+    """Heartbeats from a thread with a connection of its own, because a handler may take long."""
 
     def __init__(self, dsn: str, heartbeat: Heartbeat) -> None:
         self._dsn, self._heartbeat, self._done = dsn, heartbeat, threading.Event()
-        self._thread = threading.Thread(target=self._live, name="mqpg-heartbeat", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="mqpg-heartbeat", daemon=True)
 
     def __enter__(self) -> None:
         self._thread.start()
@@ -165,7 +209,7 @@ class _Beating:
         self._done.set()
         self._thread.join(5.0)
 
-    def _live(self) -> None:
+    def _run(self) -> None:
         keep_connected(self._dsn, "consumer heartbeat", self._beat, self._done)
 
     def _beat(self, conn: Connection) -> None:

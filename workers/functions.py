@@ -1,4 +1,4 @@
-"""Check-backs by one SQL function (protocol T3), in a thread of its own: one that hangs holds up nobody else."""
+"""Check-backs by one SQL function (protocol T3)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ _PASS = "select mqpg._compensate(1, 'function', %s)"
 
 
 class FunctionChecker(threading.Thread):
-    """Settles the overdue halves of the groups that name one function, over an own connection to the broker.
+    """Decides the overdue half messages of the producer groups that name one SQL function.
 
-    A function that does not answer within `timeout` seconds is cut off, which is a check without an answer.
+    It is a thread with a connection of its own to the broker, so a function that does not return
+    delays its own groups only.
+
+    Args:
+        dsn: The broker's database.
+        name: The function's name.
+        interval: How many seconds to pause while nothing is overdue.
+        timeout: How many seconds one call of the function may take. A longer call is cancelled,
+            which counts as a check without a result.
     """
 
     def __init__(self, dsn: str, name: str, interval: float, timeout: float) -> None:
@@ -29,7 +37,7 @@ class FunctionChecker(threading.Thread):
         self._dsn, self._function, self._interval, self._timeout = dsn, name, interval, timeout
 
     def run(self) -> None:
-        """Ask until `stop` is set."""
+        """Check back until `stop` is set."""
         keep_connected(self._dsn, f"compensator {self._function}", self._serve, self.stop)
 
     def _serve(self, conn: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Heartbeats: one row in mqpg.worker for each life of a worker process."""
+"""Heartbeats: one row in mqpg.worker for each start of a worker process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ set state = excluded.state, detail = excluded.detail, seen_at = clock_timestamp(
 
 
 class Heartbeat:
-    """Says every `interval` seconds, and at each change of state, that this process lives and what it did."""
+    """Reports that this process is alive, and what it has done.
+
+    Args:
+        role: The role in the process, for instance "appender".
+        interval: Seconds between two heartbeats. A change of state is reported at once.
+        detail: What the process has done. It is read at each heartbeat.
+    """
 
     def __init__(self, role: str, interval: float, detail: dict[str, Any]) -> None:
         self._identity = {
@@ -36,11 +42,20 @@ class Heartbeat:
         self._state, self._next = "", 0.0
 
     def due_in(self) -> float:
-        """Seconds until the next beat is due; 0 when it is."""
+        """When the next heartbeat is due.
+
+        Returns:
+            The seconds until then; 0 when it is due now.
+        """
         return max(0.0, self._next - time.monotonic())
 
     def beat(self, conn: Connection, state: str) -> None:
-        """Write the row if it is due or the state changed."""
+        """Write the row if it is due or the state has changed.
+
+        Args:
+            conn: A connection to the broker.
+            state: active, standby or stopped.
+        """
         if state == self._state and self.due_in() > 0:
             return
         conn.execute(_BEAT, {**self._identity, "state": state, "detail": Jsonb(self._detail)})

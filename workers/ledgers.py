@@ -1,4 +1,4 @@
-"""Opening ledgers for check-backs, and telling an unreachable one from one that has no verdict."""
+"""Opening ledgers for check-backs, and finding out whether a ledger can be reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from mqpg.dsn import to_sqlalchemy
 
 __all__ = ["NoVerdict", "open_ledger", "require_reachable"]
 
-# What a server that vanished or froze may cost, in seconds (tcp_user_timeout: milliseconds). The URL may say otherwise.
+# How many seconds a server that no longer answers may cost (tcp_user_timeout: milliseconds). The
+# URL may set other values.
 _PATIENCE = {
     "postgresql": {"connect_timeout": "5", "keepalives_idle": "10", "tcp_user_timeout": "20000"},
     "pymysql": {"connect_timeout": "5", "read_timeout": "15", "write_timeout": "15"},
@@ -19,16 +20,26 @@ _PATIENCE = {
 
 
 class NoVerdict(Exception):
-    """The ledger cannot be asked now; says why."""
+    """The ledger cannot answer now. Its text says why."""
 
 
 def open_ledger(url: str) -> Ledger:
-    """The ledger at a SQLAlchemy URL; connects later. Raises mqpg.ConfigurationError."""
+    """Open a ledger for check-backs. It connects when it is first used.
+
+    Args:
+        url: The ledger's SQLAlchemy URL.
+
+    Returns:
+        The ledger.
+
+    Raises:
+        ConfigurationError: The URL is malformed, or its database is not supported.
+    """
     target = to_sqlalchemy(url)
     patience = _PATIENCE.get(target.drivername.partition("+")[2]) or _PATIENCE.get(target.get_backend_name(), {})
     target = target.update_query_dict({key: value for key, value in patience.items() if key not in target.query})
     if target.get_backend_name() == "sqlite" and "uri" not in target.query and target.database:
-        # Without `mode=rw` SQLite makes a missing file, where no producer ever wrote.
+        # Without `mode=rw` SQLite creates a missing file, in which no producer has written.
         target = target.set(
             database=f"file:{quote(target.database)}", query={**target.query, "mode": "rw", "uri": "true"}
         )
@@ -36,7 +47,14 @@ def open_ledger(url: str) -> Ledger:
 
 
 def require_reachable(ledger: Ledger) -> None:
-    """Raise NoVerdict unless the ledger's database answers."""
+    """Make sure that the ledger's database answers.
+
+    Args:
+        ledger: The ledger.
+
+    Raises:
+        NoVerdict: It does not answer.
+    """
     try:
         with ledger.database.engine.connect() as connection:
             connection.execute(sqlalchemy.select(1))

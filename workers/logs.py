@@ -1,4 +1,7 @@
-"""Log lines of worker processes: `time level role message key=value …` on stderr, or JSON objects."""
+"""Log lines of worker processes on stderr.
+
+A line is `time level role message key=value …`, or a JSON object.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,28 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The format of log lines.
+
+    Attributes:
+        TEXT: Time, level, role, message, and key=value for each field.
+        JSON: One JSON object for each line.
+    """
 
     TEXT = "text"
     JSON = "json"
 
 
 def configure(role: str, level: str = "info", form: LogFormat = LogFormat.TEXT) -> None:
-    """Send the records of this process to stderr; `role` names it in each line."""
+    """Send the log records of this process to stderr.
+
+    Args:
+        role: The role of the process, which each line names.
+        level: The lowest level to log: debug, info, warning or error.
+        form: The format of the lines.
+
+    Raises:
+        ConfigurationError: `level` is none of these.
+    """
     number = logging.getLevelNamesMapping().get(level.upper())
     if number is None:
         raise ConfigurationError(f"--log-level must be debug, info, warning or error, not {level!r}")
@@ -74,6 +91,6 @@ class _Json(_Fields):
 
 
 def _plain(value: object) -> str:
-    """A value on one line, quoted only where blanks or quotes would blur it."""
+    """Format a value on one line. It is quoted only where it has blanks, quotes or equals signs."""
     text = str(value)
     return json.dumps(text) if not text or any(c.isspace() or c in '"=' for c in text) else text

@@ -1,4 +1,4 @@
-"""One long-lived connection of a worker, made again after every loss."""
+"""The long-lived connection of a worker, which is replaced after every loss."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ logger = logging.getLogger(__name__)
 Connection = psycopg.Connection[Any]
 T = TypeVar("T")
 
-# A host that vanished without a word is noticed within half a minute, here and (below) by the server, which
-# then gives the lock of the lost worker to a standby. The DSN may say otherwise.
+# A host that no longer answers is noticed within half a minute. The server notices it too (see
+# _WATCHED), and then frees the lock of the lost worker for a standby. The DSN may set other values.
 _TRANSPORT = {
     "connect_timeout": 5,
     "keepalives_idle": 10,
@@ -33,7 +33,8 @@ _TRANSPORT = {
     "keepalives_count": 3,
     "tcp_user_timeout": 25_000,
 }
-# Passes want READ COMMITTED, and none may be cut by a time-out that an administrator meant for queries.
+# Workers need READ COMMITTED. A time-out that an administrator meant for queries must not cancel
+# their statements.
 _SESSION = """
 select set_config(wanted.name, wanted.value, false)
 from (values
@@ -43,7 +44,7 @@ from (values
     ('idle_session_timeout', '0')
 ) as wanted (name, value)
 """
-# Not every platform of a server has all of these.
+# Not every server platform has all of these settings.
 _WATCHED = {
     "client_connection_check_interval": "1s",
     "tcp_keepalives_idle": "10",
@@ -54,22 +55,45 @@ _WATCHED = {
 
 @dataclass
 class Backoff:
-    """Seconds to wait after failures in a row: exponential with jitter, from `first` to `most`."""
+    """Pauses after failures in a row: exponential, with jitter.
+
+    Attributes:
+        first: The longest first pause, in seconds.
+        most: The longest pause, in seconds.
+    """
 
     first: float = 0.05
     most: float = 5.0
     _failures: int = field(default=0, init=False)
 
     def next(self) -> float:
+        """Count one more failure.
+
+        Returns:
+            How many seconds to wait.
+        """
         self._failures += 1
         return float(min(self.most, self.first * 2.0 ** min(self._failures - 1, 30)) * random.uniform(0.7, 1.0))
 
     def reset(self) -> None:
+        """Begin again with the first pause."""
         self._failures = 0
 
 
 def connect(dsn: str, name: str) -> Connection:
-    """An autocommit connection with the settings that passes need. Raises mqpg.ConnectionFailed and SchemaError."""
+    """Open an autocommit connection with the settings that workers need.
+
+    Args:
+        dsn: The broker's database.
+        name: What the connection is for. The server shows it as application_name.
+
+    Returns:
+        The connection.
+
+    Raises:
+        ConnectionFailed: The database does not answer.
+        SchemaError: The schema is missing or of another version.
+    """
     given = conninfo_to_dict(dsn)
     extra: dict[str, Any] = {key: value for key, value in _TRANSPORT.items() if key not in given}
     try:
@@ -91,21 +115,31 @@ def connect(dsn: str, name: str) -> Connection:
 
 
 def patiently(connect: Callable[[], T], stop: threading.Event, patience: float) -> T | None:
-    """What `connect` returns, tried for `patience` seconds; None when asked to stop meanwhile.
+    """Try to connect for some time.
 
-    Raises what it raises: at the start a wrong DSN is likelier than a server that comes back.
+    Args:
+        connect: Makes the connection.
+        stop: An event that ends the attempts when it is set.
+        patience: How many seconds to try. It is short, because at the start a wrong DSN is more
+            likely than a server that comes back.
+
+    Returns:
+        What `connect` returned. None where `stop` was set before.
+
+    Raises:
+        ConnectionFailed: The time is over.
     """
-    give_up, backoff, said = time.monotonic() + patience, Backoff(0.1, 1.0), False
+    deadline, backoff, reported = time.monotonic() + patience, Backoff(0.1, 1.0), False
     while not stop.is_set():
         try:
             return connect()
         except errors.ConnectionFailed as error:
             pause = backoff.next()
-            if time.monotonic() + pause > give_up:
+            if time.monotonic() + pause > deadline:
                 raise
-            if not said:
+            if not reported:
                 logger.warning("no connection yet", extra={"error": error, "trying_for": f"{patience:g} s"})
-            said = True
+            reported = True
             stop.wait(pause)
     return None
 
@@ -119,11 +153,22 @@ def keep_connected(
     conn: Connection | None = None,
     on_failure: Callable[[errors.Error], None] = lambda error: None,
 ) -> None:
-    """Call `body` with a connection until it returns normally or `stop` is set; `conn` is the first one if given.
+    """Call `body` with a connection, again after each failure, until it returns or `stop` is set.
 
-    After any error of the database the connection goes, and all session state with it (so a lock that says
-    "I lead" cannot outlive it, and a standby gets its turn), and comes back after a pause that grows with
-    failures in a row. A body that ran for a while starts the pauses anew.
+    After any error of the database the connection is closed, and its session state ends with it. A
+    leader's lock therefore cannot outlive its connection, and a standby can take over. The next
+    connection is made after a pause that grows with failures in a row.
+
+    Args:
+        dsn: The broker's database.
+        name: What the connection is for, for application_name and the log.
+        body: The work. When it returns, the loop ends.
+        stop: An event that ends the loop when it is set.
+        conn: The first connection. None: a new one.
+        on_failure: Called with each error.
+
+    Raises:
+        Exception: What `body` raises, if it is no error of a database.
     """
     backoff = Backoff()
     while not stop.is_set():
@@ -133,16 +178,16 @@ def keep_connected(
                 body(conn)
             return
         except (psycopg.Error, errors.Error) as error:
-            if time.monotonic() - began > 2 * backoff.most:
+            if time.monotonic() - began > 2 * backoff.most:  # it worked for a while
                 backoff.reset()
             known, pause = errors.translate(error), backoff.next()
             on_failure(known)
             logger.warning(
-                "lost the connection" if isinstance(known, errors.ConnectionFailed) else "pass failed",
+                "lost the connection" if isinstance(known, errors.ConnectionFailed) else "iteration failed",
                 extra={"connection": name, "error": known, "sqlstate": known.sqlstate, "retry_in": round(pause, 2)},
             )
         finally:
             conn = None
         stop.wait(pause)
     if conn is not None:
-        conn.close()  # asked to stop before it was used
+        conn.close()  # `stop` was set before it was used

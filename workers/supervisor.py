@@ -1,4 +1,4 @@
-"""Runs roles as child processes: restarts what dies, passes SIGTERM on, ends with them."""
+"""Runs roles as child processes, restarts those that die, and forwards SIGTERM to them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["Supervisor"]
 logger = logging.getLogger(__name__)
 
 _LOOK = 0.2  # seconds between two looks at the children
-_SETTLED = 10.0  # a child that lived so long starts its back-off anew
+_STABLE = 10.0  # a child that lived for this many seconds begins with the first pause again
 
 
 class _Child:
-    """One role: its process now, and when to start the next one."""
+    """One role: its process, and when to start the next one."""
 
     def __init__(self, role: str, command: Sequence[str], environment: Mapping[str, str]) -> None:
         self.role, self._command, self._environment = role, list(command), dict(environment)
@@ -30,16 +30,17 @@ class _Child:
         self._started = self._start_at = 0.0
 
     def start(self) -> None:
-        # The child drains when its standard input ends. Only this process holds the other end: no child outlives it.
+        # The child drains when its standard input ends. Only this process holds the other end, so
+        # no child outlives it.
         self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, env=self._environment)
         self._started = time.monotonic()
         logger.info("child started", extra={"child": self.role, "pid": self._process.pid})
 
     def tend(self) -> None:
-        """Notice a death and plan the restart; restart when the time has come."""
+        """Notice an end and plan the restart, or restart when its time has come."""
         now = time.monotonic()
         if self._process is not None and (status := self._process.poll()) is not None:
-            if now - self._started > _SETTLED:
+            if now - self._started > _STABLE:
                 self._backoff.reset()
             self._start_at = now + self._backoff.next()
             self._forget()
@@ -53,17 +54,20 @@ class _Child:
             self._process.terminate()
 
     def wait(self, timeout: float) -> bool:
-        """Whether it ended in time as asked; kills it otherwise."""
+        """Wait for the end. False where the child did not drain in time."""
         if self._process is None:
             return True
         try:
             status = self._process.wait(max(0.0, timeout))
         except subprocess.TimeoutExpired:
-            logger.error("child does not stop: killed", extra={"child": self.role, "pid": self._process.pid})
+            logger.error(
+                "child did not stop in time and was killed", extra={"child": self.role, "pid": self._process.pid}
+            )
             self._process.kill()
             status = self._process.wait()
         self._forget()
-        # Ended by the signal itself: asked before it listened, so it had not begun anything.
+        # A child that ended by the signal itself had no signal handler yet, so it had not begun any
+        # work.
         return status in (0, -signal.SIGTERM)
 
     def _forget(self) -> None:
@@ -73,7 +77,15 @@ class _Child:
 
 
 class Supervisor:
-    """Runs `mqpg worker <role> <arguments>` as a child process for each role until `stop` is set."""
+    """Runs `mqpg worker <role> <arguments>` as a child process for each role.
+
+    Args:
+        roles: The roles.
+        arguments: Further arguments of each child.
+        environment: The environment of each child.
+        stop: An event that ends the children when it is set.
+        grace: How many seconds the children may take to drain. They are killed after that.
+    """
 
     def __init__(
         self,
@@ -89,7 +101,11 @@ class Supervisor:
         self._stop, self._grace = stop, grace
 
     def run(self) -> bool:
-        """Tend the children until asked to stop, then let them drain; True if all ended by themselves in time."""
+        """Watch the children until `stop` is set, then let them drain.
+
+        Returns:
+            True where all of them ended by themselves in time.
+        """
         try:
             while True:
                 for child in self._children:
@@ -103,6 +119,6 @@ class Supervisor:
     def _drain(self) -> bool:
         for child in self._children:
             child.ask_to_stop()
-        until = time.monotonic() + self._grace
-        ended = [child.wait(until - time.monotonic()) for child in self._children]
+        deadline = time.monotonic() + self._grace
+        ended = [child.wait(deadline - time.monotonic()) for child in self._children]
         return all(ended)

@@ -1,4 +1,4 @@
-"""`--ledger name=url`: ledgers named on the command line, before those of MQPG_LEDGER_<NAME>."""
+"""Ledgers of the command line (`--ledger name=url`) and of the variables MQPG_LEDGER_<NAME>."""
 
 from __future__ import annotations
 
@@ -11,23 +11,50 @@ __all__ = ["find_url", "parse_ledgers", "to_environment"]
 
 
 def parse_ledgers(options: Iterable[str]) -> dict[str, str]:
-    """`["shop=sqlite:////data/shop.db"]` as a dictionary. Raises ConfigurationError for anything else."""
+    """Parse the values of `--ledger`, for instance `shop=sqlite:////data/shop.db`.
+
+    Args:
+        options: The values.
+
+    Returns:
+        The URL of each name.
+
+    Raises:
+        ConfigurationError: A value is not of the form name=url.
+    """
     pairs: dict[str, str] = {}
     for option in options:
         name, separator, url = option.partition("=")
         if not (separator and name and "://" in url):
             raise ConfigurationError(
-                "--ledger must be name=url, the url as SQLAlchemy writes it, like shop=sqlite:////data/shop.db"
+                "--ledger must be name=url with a SQLAlchemy URL, for instance shop=sqlite:////data/shop.db"
             )
         pairs[name] = url
     return pairs
 
 
 def find_url(name: str, given: Mapping[str, str]) -> str | None:
-    """The URL of the ledger of that name; None when this process does not know it."""
+    """Find the URL of a ledger.
+
+    Args:
+        name: The ledger's name.
+        given: Ledgers of the command line. They come before those of the environment.
+
+    Returns:
+        The URL. None where this process does not know the ledger.
+    """
     return given.get(name) or ledger_url(name) or None
 
 
 def to_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """The same names as variables for a child process: an argument would show passwords in the process list."""
+    """Turn ledgers into environment variables of a child process.
+
+    Arguments would show their passwords in the process list.
+
+    Args:
+        given: Ledgers of the command line.
+
+    Returns:
+        The URL of each variable.
+    """
     return {ledger_variable(name): url for name, url in given.items()}

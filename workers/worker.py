@@ -1,4 +1,4 @@
-"""The life that appender, compensator and keeper have in common: connect, wait to lead, work, drain."""
+"""What appender, compensator and keeper have in common: connect, wait to lead, work, drain."""
 
 from __future__ import annotations
 
@@ -18,30 +18,52 @@ __all__ = ["Options", "Worker"]
 
 logger = logging.getLogger(__name__)
 
-# First key of the session advisory locks that say who leads; the second is the role's own.
+# First key of the session advisory locks of the leaders. The second key is the role's own.
 LEADERSHIP = 1836150837
 
 
 @dataclass(frozen=True)
 class Options:
-    """What all roles can be told; times in seconds."""
+    """The options of all roles. Times are in seconds.
+
+    Attributes:
+        dsn: The broker's database.
+        interval: The longest pause of an idle worker. None: the role's default.
+        heartbeat: The time between two heartbeats.
+        standby_poll: The time between two attempts of a standby to take over.
+        patience: How long to try the first connection.
+        max_messages: For the appender, the target size of one append.
+        check_timeout: For the compensator, how long a SQL function may take for one half message.
+        ledgers: For the compensator, the SQLAlchemy URL of each ledger name.
+    """
 
     dsn: str
-    interval: float | None = None  # longest pause of an idle worker; None: the role's default
+    interval: float | None = None
     heartbeat: float = 5.0
-    standby_poll: float = 0.5  # how often a standby tries to take over
-    patience: float = 10.0  # how long the first connection is tried
-    max_messages: int = 100_000  # appender: target size of a pass
-    check_timeout: float = 30.0  # compensator: how long a SQL function may think about one half
-    ledgers: dict[str, str] = field(default_factory=dict)  # compensator: name -> SQLAlchemy URL
+    standby_poll: float = 0.5
+    patience: float = 10.0
+    max_messages: int = 100_000
+    check_timeout: float = 30.0
+    ledgers: dict[str, str] = field(default_factory=dict)
 
 
 class Worker(ABC):
-    """One role in one process: any number may run anywhere, one of each role leads, the others stand by.
+    """One role in one process.
 
-    Leadership is a session lock on the very connection that the passes use: who loses the connection has
-    lost both at once, and the server frees the lock of a killed process. It only saves work; passes are
-    correct however many run.
+    Any number of processes may run, on any host. One of each role leads, and the others stand by.
+
+    Leadership is a session lock on the same connection that does the work. A worker that loses the
+    connection therefore loses the lock at the same moment, and the server frees the lock of a
+    killed process. Leadership only saves work. The result is correct with any number of leaders.
+
+    Args:
+        options: What the process was started with.
+        stop: An event that ends the worker when it is set. None: a new one.
+
+    Attributes:
+        role: The name of the role.
+        lock_id: The second key of its lock.
+        detail: What the worker has done. The view worker_status shows it.
     """
 
     role: ClassVar[str]
@@ -50,19 +72,31 @@ class Worker(ABC):
     def __init__(self, options: Options, stop: threading.Event | None = None) -> None:
         self.options = options
         self.stop = stop or threading.Event()
-        self.detail: dict[str, Any] = {"passes": 0, "failures": 0}
+        self.detail: dict[str, Any] = {"iterations": 0, "failures": 0}
         self._heartbeat = Heartbeat(self.role, options.heartbeat, self.detail)
 
     @abstractmethod
     def turn(self, conn: Connection) -> float:
-        """One pass as the leader; returns the seconds to pause before the next one."""
+        """Do one iteration of the work, as the leader.
+
+        Args:
+            conn: The connection that leads.
+
+        Returns:
+            How many seconds to pause before the next iteration.
+        """
 
     def end(self) -> None:
-        """Called when this worker no longer leads, whatever the cause."""
-        logger.info("leading no more")
+        """Clean up when this worker no longer leads, for whatever reason."""
+        logger.info("no longer leading")
 
     def run(self) -> None:
-        """Work until `stop` is set; the pass in hand is finished. Raises mqpg.Error when the start fails."""
+        """Work until `stop` is set. An iteration that has begun is finished.
+
+        Raises:
+            ConnectionFailed: The first connection cannot be made in time.
+            SchemaError: The schema is missing or of another version.
+        """
         dsn = self.options.dsn
         conn = patiently(lambda: connect(dsn, self.role), self.stop, self.options.patience)
         logger.info("started")
@@ -82,7 +116,10 @@ class Worker(ABC):
         self._heartbeat.beat(conn, "stopped")
 
     def _take_over(self, conn: Connection) -> bool:
-        """Wait to become the leader. Polls: a statement that waits for the lock would hold back vacuum."""
+        """Wait to become the leader.
+
+        It polls, because a statement that waits for the lock would hold back vacuum.
+        """
         while not self.stop.is_set():
             row = conn.execute("select pg_try_advisory_lock(%s, %s)", (LEADERSHIP, self.lock_id)).fetchone()
             if row and row[0]:
@@ -96,11 +133,14 @@ class Worker(ABC):
         while not self.stop.is_set():
             self._heartbeat.beat(conn, "active")
             pause = self.turn(conn)
-            self.detail["passes"] += 1
+            self.detail["iterations"] += 1
             self._rest(conn, pause)
 
     def _rest(self, conn: Connection, seconds: float) -> None:
-        """Pause, with heartbeats: one that fails shows a lost connection long before the pause ends."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0 and not self.stop.wait(min(left, self._heartbeat.due_in())):
+        """Pause, with heartbeats.
+
+        A heartbeat that fails shows a lost connection before the pause ends.
+        """
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and not self.stop.wait(min(left, self._heartbeat.due_in())):
             self._heartbeat.beat(conn, "active")

@@ -1,6 +1,8 @@
-"""The command `mqpg`. Results go to stdout, logs and errors to stderr.
+"""The command `mqpg`.
 
-Exit status: 0 ok, 1 negative result, 2 usage or something unknown, 3 no connection or the wrong schema.
+Results go to stdout, logs and errors to stderr. The exit status is 0 for success, 1 for a negative
+result, 2 for wrong usage or an unknown name, and 3 where there is no connection or the schema is of
+another version.
 """
 
 from __future__ import annotations
@@ -46,18 +48,26 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Log more; twice: everything.")] = 0,
+    verbose: Annotated[int, typer.Option("--verbose", "-v", count=True, help="Log more. Twice: log everything.")] = 0,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """A transactional message queue that lives inside PostgreSQL."""
+    """A transactional message queue that lives inside PostgreSQL.
+
+    Results go to stdout, logs and errors to stderr. Exit status: 0 success, 1 a negative result,
+    2 wrong usage or an unknown name, 3 no connection or a schema of another version.
+    """
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
 def main() -> None:
-    """Entry point: every expected failure is one line on stderr and an exit status."""
+    """Run the command; every expected failure is one line on stderr.
+
+    Raises:
+        SystemExit: Always, with the exit status.
+    """
     try:
         app()
     except errors.Error as error:

@@ -1,4 +1,4 @@
-"""The client that a command works with, and rows of a view."""
+"""The client that a command works with, and its listings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,45 @@ __all__ = ["broker", "rows", "show"]
 
 @contextmanager
 def broker(dsn: str | None) -> Iterator[mqpg.Client]:
-    """A client for one command: it says at once what does not work. Raises mqpg.Error."""
+    """Open a client for one command. It does not retry, so a failure is reported at once.
+
+    Args:
+        dsn: The broker's database. None: the sources that `mqpg.connect` names.
+
+    Yields:
+        The client, which is closed at the end of the block.
+
+    Raises:
+        ConnectionFailed: The database does not answer.
+        SchemaError: The schema is missing or of another version.
+        ConfigurationError: The DSN is malformed, or there is none.
+    """
     with mqpg.connect(dsn, retry_timeout=0, pool_timeout=5) as client:
         yield client
 
 
 def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
-    """What a query gives, as dictionaries in the order of its columns."""
+    """Run a query.
+
+    Args:
+        client: The client of the broker.
+        query: The SQL text.
+        values: Values of its named parameters. None: it has none.
+
+    Returns:
+        One dictionary for each row, in the order of the columns.
+    """
     with client.transaction() as conn, conn.cursor(row_factory=dict_row) as cursor:
         return cursor.execute(query.encode(), values).fetchall()
 
 
 def show(found: Iterable[Any], columns: list[str], *, as_json: bool) -> None:
-    """A listing of dataclasses or dictionaries."""
+    """Print dataclasses or dictionaries as a listing.
+
+    Args:
+        found: The objects.
+        columns: Which of their fields to print, in this order.
+        as_json: Print a JSON array instead of a table.
+    """
     listed = [asdict(one) if is_dataclass(one) and not isinstance(one, type) else one for one in found]
     print_rows([{column: one[column] for column in columns} for one in listed], columns, as_json=as_json)

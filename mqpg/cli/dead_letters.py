@@ -1,4 +1,4 @@
-"""`mqpg dead-letters …`."""
+"""`mqpg dead-letters …`: messages whose attempts are used up, or that a handler rejected."""
 
 from __future__ import annotations
 
@@ -11,33 +11,43 @@ from mqpg.cli.options import Dsn, Json
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Dead letters of a subscription.", no_args_is_help=True)
+app = typer.Typer(help="List, redrive and discard the dead letters of a subscription.", no_args_is_help=True)
 
 _COLUMNS = ["message_id", "queue_id", "key", "payload", "attempts", "reason", "died_at", "consumer"]
 _ALL_COLUMNS = [*_COLUMNS, "headers", "tag", "history"]
 
 Group = Annotated[str, typer.Argument(help="Consumer group.")]
 Topic = Annotated[str, typer.Argument(help="Topic.")]
-Ids = Annotated[list[int] | None, typer.Option("--id", help="Only this message; repeatable.")]
-Filter = Annotated[str | None, typer.Option("--filter", help='jsonpath predicate, as "$.amount > 10".')]
-Most = Annotated[int | None, typer.Option("--max", min=1, help="Not more than so many, the oldest first.")]
+Ids = Annotated[list[int] | None, typer.Option("--id", help="Only the message with this id; may be repeated.")]
+Filter = Annotated[
+    str | None,
+    typer.Option(
+        "--filter", help='Only messages with such a payload: a jsonpath predicate, for instance "$.amount > 10".'
+    ),
+]
+Most = Annotated[int | None, typer.Option("--max", min=1, help="At most this number of messages, the oldest first.")]
 
 
 @app.command("list")
 def list_some(
     group: Group,
     topic: Topic,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Not more than so many.")] = 100,
-    after: Annotated[int | None, typer.Option("--after", help="Go on behind this message id.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="List at most this number of messages.")] = 100,
+    after: Annotated[
+        int | None, typer.Option("--after", help="Continue behind this message id (the last one listed).")
+    ] = None,
     after_consumer: Annotated[
-        str | None, typer.Option("--after-consumer", help="Whose it was, of a broadcast group.")
+        str | None, typer.Option("--after-consumer", help="In a broadcast group, the consumer of that last message.")
     ] = None,
     ids: Ids = None,
     filter: Filter = None,
     json: Json = False,
     dsn: Dsn = None,
 ) -> None:
-    """The latest first, with the last reason; --json has headers and the history of all attempts too."""
+    """List dead letters, the latest first, with the last reason.
+
+    --json also prints the headers and the history of all attempts.
+    """
     with broker(dsn) as mq:
         found = mq.dead_letters(group, topic, limit, after, ids or None, filter, after_consumer)
     show(found, _ALL_COLUMNS if json else _COLUMNS, as_json=json)
@@ -47,7 +57,10 @@ def list_some(
 def redrive(
     group: Group, topic: Topic, ids: Ids = None, filter: Filter = None, most: Most = None, dsn: Dsn = None
 ) -> None:
-    """Send all or some back to the subscription, attempts from 1; prints how many."""
+    """Deliver dead letters again, counting their attempts from 1. Prints how many there were.
+
+    Without --id, --filter and --max all of them are delivered again.
+    """
     with broker(dsn) as mq:
         typer.echo(mq.redrive(group, topic, ids or None, filter, most))
 
@@ -59,11 +72,11 @@ def discard(
     ids: Ids = None,
     filter: Filter = None,
     most: Most = None,
-    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Discard all of them.")] = False,
     dsn: Dsn = None,
 ) -> None:
-    """Take some (or --all) away for good; prints how many."""
+    """Delete dead letters for good. Prints how many there were."""
     if not (everything or ids or filter or most):
-        raise typer.BadParameter("say which ones: --id, --filter, --max or --all")
+        raise typer.BadParameter("choose the dead letters by --id, --filter or --max, or discard all with --all")
     with broker(dsn) as mq:
         typer.echo(mq.discard_dead_letters(group, topic, ids or None, filter, most))

@@ -1,4 +1,4 @@
-"""`mqpg find` and `mqpg trace`."""
+"""`mqpg find` and `mqpg trace`: one message, by key or by id."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ __all__ = ["find", "trace"]
 
 def find(
     topic: Annotated[str, typer.Argument(help="Topic.")],
-    key: Annotated[str, typer.Argument(help="Key of the messages.")],
+    key: Annotated[str, typer.Argument(help="The key of the messages.")],
     json: Json = False,
     dsn: Dsn = None,
 ) -> None:
-    """Messages by key, undecided, delayed and not yet appended ones too; exit status 1 where there are none."""
+    """Find messages by key, also undecided, delayed and not yet appended ones.
+
+    Exit status 1 where there are none.
+    """
     with broker(dsn) as mq:
         found = mq.find_by_key(topic, key)
     show(found, ["message_id", "queue_id", "queue_offset", "state", "born_at", "payload"], as_json=json)
@@ -31,7 +34,7 @@ def trace(
     json: Json = False,
     dsn: Dsn = None,
 ) -> None:
-    """The life of a message: prepared, decided, appended, each delivery, retries, dead letter.
+    """List the events of a message: prepared, decided, appended, delivered, retried, dead letter.
 
     Exit status 1 where there is no such message.
     """

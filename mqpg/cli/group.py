@@ -1,4 +1,4 @@
-"""`mqpg group …`: producer groups."""
+"""`mqpg group …`: producer groups, and who answers their check-backs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqpg.cli.options import Dsn, Json, print_rows
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Producer groups.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, alter and drop producer groups.", no_args_is_help=True)
 
 _COLUMNS = ["producer_group", "check_after", "max_checks", "on_exhausted", "checker", "checker_target"]
 _LIST = (
@@ -21,41 +21,62 @@ _LIST = (
 )
 
 
+Name = Annotated[str, typer.Argument(help="Producer group.")]
+
+
 @app.command()
 def create(
-    name: str,
+    name: Name,
     checker: Annotated[Checker, typer.Option(help="Who answers check-backs: due_checks, ledger, function or url.")] = (
         "due_checks"
     ),
-    target: Annotated[str | None, typer.Option(help="Name of the function or of the configured ledger.")] = None,
-    check_after: Annotated[str, typer.Option(help="When an undecided half is overdue.")] = "60 s",
-    max_checks: Annotated[int, typer.Option(help="Checks before on_exhausted applies.")] = 15,
-    on_exhausted: Annotated[OnExhausted, typer.Option(help="park or rollback.")] = "park",
+    target: Annotated[
+        str | None, typer.Option(help="The name of the SQL function, or of the ledger in the worker's configuration.")
+    ] = None,
+    check_after: Annotated[
+        str, typer.Option(help="How long a half message may stay undecided before it is checked back.")
+    ] = "60 s",
+    max_checks: Annotated[
+        int, typer.Option(help="The number of checks without a result after which on_exhausted applies.")
+    ] = 15,
+    on_exhausted: Annotated[
+        OnExhausted, typer.Option(help="What then happens to the half message: park or rollback.")
+    ] = "park",
     dsn: Dsn = None,
 ) -> None:
-    """Create a producer group; nothing happens where it is there with the same settings."""
+    """Create a producer group. Where it exists with the same settings, nothing happens."""
     with broker(dsn) as mq:
         mq.create_producer_group(name, check_after, max_checks, on_exhausted, checker, target)
 
 
 @app.command("list")
 def list_all(json: Json = False, dsn: Dsn = None) -> None:
-    """All producer groups."""
+    """List all producer groups."""
     with broker(dsn) as mq:
         print_rows(rows(mq, _LIST), _COLUMNS, as_json=json)
 
 
 @app.command()
 def alter(
-    name: str,
-    checker: Annotated[Checker | None, typer.Option(help="due_checks, ledger, function or url.")] = None,
-    target: Annotated[str | None, typer.Option(help="Name of the function or of the configured ledger.")] = None,
-    check_after: Annotated[str | None, typer.Option(help="When an undecided half is overdue.")] = None,
-    max_checks: Annotated[int | None, typer.Option(help="Checks before on_exhausted applies.")] = None,
-    on_exhausted: Annotated[OnExhausted | None, typer.Option(help="park or rollback.")] = None,
+    name: Name,
+    checker: Annotated[
+        Checker | None, typer.Option(help="Who answers check-backs: due_checks, ledger, function or url.")
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="The name of the SQL function, or of the ledger in the worker's configuration.")
+    ] = None,
+    check_after: Annotated[
+        str | None, typer.Option(help="How long a half message may stay undecided before it is checked back.")
+    ] = None,
+    max_checks: Annotated[
+        int | None, typer.Option(help="The number of checks without a result after which on_exhausted applies.")
+    ] = None,
+    on_exhausted: Annotated[
+        OnExhausted | None, typer.Option(help="What then happens to the half message: park or rollback.")
+    ] = None,
     dsn: Dsn = None,
 ) -> None:
-    """Change what is given."""
+    """Change the given settings of a producer group."""
     with broker(dsn) as mq:
         mq.alter_producer_group(
             name,
@@ -68,7 +89,7 @@ def alter(
 
 
 @app.command()
-def drop(name: str, dsn: Dsn = None) -> None:
+def drop(name: Name, dsn: Dsn = None) -> None:
     """Drop a producer group that has no undecided half messages."""
     with broker(dsn) as mq:
         mq.drop_producer_group(name)

@@ -1,4 +1,4 @@
-"""`mqpg migrate [up|status|adopt|sql]`."""
+"""`mqpg migrate [up|status|adopt|sql]`: the schema in the broker's database."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqpg.cli.options import Dsn, Json, print_rows
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Install or upgrade the schema (alone: up).", invoke_without_command=True)
+app = typer.Typer(help="Install or upgrade the schema. Without a command: up.", invoke_without_command=True)
 
 
 @app.callback()
@@ -24,7 +24,7 @@ def _default(context: typer.Context, dsn: Dsn = None) -> None:
 
 @app.command()
 def up(context: typer.Context, dsn: Dsn = None) -> None:
-    """Bring the database to this release's schema, in one transaction."""
+    """Install this release's schema, or upgrade the database to it, in one transaction."""
     where = dsns.resolve(dsn or context.obj)
     done = migrate.upgrade(where)
     typer.echo(f"{dsns.describe(where)}: schema version {done.current}")
@@ -32,7 +32,7 @@ def up(context: typer.Context, dsn: Dsn = None) -> None:
 
 @app.command()
 def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
-    """Installed version and this release's; exit status 1 unless they are the same."""
+    """Print the installed version and this release's. Exit status 1 unless they are the same."""
     found = migrate.status(dsns.resolve(dsn or context.obj))
     row = {"current": found.current, "head": found.head, "up_to_date": found.up_to_date}
     print_rows([row], list(row), as_json=json)
@@ -44,15 +44,18 @@ def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
 def adopt(
     context: typer.Context,
     same_xids: Annotated[
-        bool, typer.Option("--same-xids", help="The transaction ids came along, as with pg_upgrade.")
+        bool, typer.Option("--same-xids", help="The copy has kept its transaction ids, as after pg_upgrade.")
     ] = False,
     dsn: Dsn = None,
 ) -> None:
-    """Make a restored, promoted or recovered copy a broker again; with all workers and clients stopped."""
+    """Make a restored, promoted or recovered copy a broker again.
+
+    Stop all workers and clients first.
+    """
     typer.echo(migrate.adopt(dsns.resolve(dsn or context.obj), same_xids=same_xids))
 
 
 @app.command()
 def sql() -> None:
-    """Print one script for psql that installs everything, for people without Python."""
+    """Print one script for psql that installs the schema without Python."""
     typer.echo(migrate.script(), nl=False)

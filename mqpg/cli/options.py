@@ -17,17 +17,24 @@ Dsn = Annotated[
     str | None,
     typer.Option(
         "--dsn",
-        help="The broker's database; default: MQPG_DATABASE_URL, DATABASE_URL, PG*, mqpg up (started if need be).",
+        help="The broker's database. Default: MQPG_DATABASE_URL, DATABASE_URL, the PG* variables, or the server of "
+        "`mqpg up`, which is started where it does not run.",
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 _PIPED_WIDTH = 200
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json: bool) -> None:
-    """A listing on stdout: a table, or a JSON array of objects."""
+    """Print a listing on stdout.
+
+    Args:
+        rows: The rows.
+        columns: The columns of the table, in this order.
+        as_json: Print a JSON array of objects instead of a table.
+    """
     if as_json:
         typer.echo(json.dumps([dict(row) for row in rows], default=str, ensure_ascii=False, indent=2))
         return

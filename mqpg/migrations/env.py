@@ -1,4 +1,4 @@
-"""Alembic environment: runs in the transaction, and under the lock, of mqpg.migrate.upgrade."""
+"""Alembic environment. It runs in the transaction, and under the lock, of mqpg.migrate.upgrade."""
 
 from __future__ import annotations
 

@@ -9,5 +9,5 @@ down_revision = ${repr(down_revision)}
 
 
 def upgrade() -> None:
-    """Run the numbered SQL file."""
+    """Run the SQL file of this revision."""
     run(revision)

@@ -99,7 +99,12 @@ class Relation:
 
 @dataclass(frozen=True)
 class Ruling:
-    """A verdict and its reasons, one line each."""
+    """A verdict and its reasons.
+
+    Attributes:
+        verdict: The verdict.
+        reasons: Its reasons, one line each. Empty for a valid audit.
+    """
 
     verdict: Verdict
     reasons: tuple[str, ...]

@@ -42,7 +42,7 @@ _GROUPS_OF = SQL("select distinct consumer_group from {}")
 # and neither makes the verdict invalid.
 _LEFT_OUT = """
 select j.topic, j.consumer_group, j.why, j.back, sum(j.to_offset - j.from_offset)::bigint as offsets
-from mqpg.jump j group by 1, 2, 3, 4 order by 1, 2, 3, 4
+from mqpg.position_jump j group by 1, 2, 3, 4 order by 1, 2, 3, 4
 """
 
 

@@ -46,7 +46,7 @@ _DECISIONS_GONE = (
 # looking up the offsets of position jumps in the consume queues, as far back as the queues reach.
 _JUMPED_OVER = (
     "(select j.subscription_id, j.consumer_group, j.topic, j.back, c.first_ids[u.i] + o.o - u.start as message_id "
-    "from mqpg.jump j join mqpg.consume_queue c on c.topic_id = j.topic_id and c.queue_id = j.queue_id "
+    "from mqpg.position_jump j join mqpg.consume_queue c on c.topic_id = j.topic_id and c.queue_id = j.queue_id "
     "and c.subscription_id = case j.queue_id when -1 then j.subscription_id else 0 end "
     "and c.base_offset < j.to_offset and c.base_offset + c.n > j.from_offset "
     "cross join lateral unnest(c.starts) with ordinality as u(start, i) "
@@ -58,9 +58,10 @@ _JUMPED_OVER = (
 _NOT_TO_APPLY = (
     "(select d.subscription_id, d.message_id, max(d.attempts) as attempts from ("
     "select l.subscription_id, l.message_id, l.attempts from mqpg.dead_letter l "
-    "union all select f.subscription_id, f.message_id, f.attempts from mqpg.former_letter f where f.fate = 'discarded' "
+    "union all select f.subscription_id, f.message_id, f.attempts from mqpg.former_dead_letter f "
+    "where f.fate = 'discarded' "
     f"union all select j.subscription_id, j.message_id, 0 from {_JUMPED_OVER} j where not j.back "
-    "union all select u.subscription_id, u.message_id, 0 from mqpg._unchosen() u) d group by 1, 2)"
+    "union all select u.subscription_id, u.message_id, 0 from mqpg._unmatched_messages() u) d group by 1, 2)"
 )
 
 DROPPED_SEGMENTS = """
@@ -99,7 +100,14 @@ def _may_be_dropped(xid: str, also: str = "true") -> str:
 
 
 def literal_text(composed: Composable) -> str:
-    """Return composed SQL as text, with its identifiers and literals quoted."""
+    """Return composed SQL as text, with its identifiers and literals quoted.
+
+    Args:
+        composed: The SQL.
+
+    Returns:
+        The text.
+    """
     return composed.as_string(None)
 
 
@@ -135,7 +143,7 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         Query(
             "survivor",
             f"x.message_id as first_id, 1 as n, {body}, {_DECISIONS_GONE} as decision_gone",
-            "mqpg.held x where not exists (select from mqpg.commit_log c where c.batch_id = x.message_id >> 10) "
+            "mqpg.survivor x where not exists (select from mqpg.commit_log c where c.batch_id = x.message_id >> 10) "
             f"and {scope}",
             schemas.BODIES,
         ),

@@ -58,7 +58,8 @@ create index commit_log_normal_xid on mqpg.commit_log (xid) where kind = 'n';
 create index commit_log_half_xid on mqpg.commit_log (xid) where kind = 'h';
 create index commit_log_keys on mqpg.commit_log using gin (keys) where keys is not null;
 
--- lz4 where the server has it. pglz would cost a third of the write speed, so the fallback is no compression.
+-- lz4 where the server has it. pglz would cost a third of the write speed, so the fallback is no
+-- compression.
 do $$
 declare
     v_column text;

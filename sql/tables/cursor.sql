@@ -13,9 +13,19 @@ create table mqpg.cursor (
     subscription_id int not null,
     slot int not null,
     queue_id smallint not null,
-    action "char" not null,         -- s start, r receive, t take-over, a ack, n nack, e extend, l release,
-                                    -- f filtered, p pin, u unpin, d dead-letter, q seek, purge or policy, x expired,
-                                    -- i new incarnation, c closed here, k carried here
+    action "char" not null,         -- what wrote this version:
+                                    -- s subscribe, or a member joined: the first version
+                                    -- r receive: fresh messages were claimed
+                                    -- t take-over: a claim that was returned or ran out was claimed again
+                                    -- a ack, n nack, e extend, l release
+                                    -- f filtered: receive skipped messages that match no filter
+                                    -- x expired: receive skipped messages older than message_ttl
+                                    -- d dead letter: receive found messages without attempts left
+                                    -- u unpin: the owner and its claims are gone
+                                    -- q moved: by seek, purge_topic or a policy of the topic
+                                    -- i incarnation: adopt() ended the claims of a former life
+                                    -- c closed: keep() continues the cursor in a newer slot
+                                    -- k carried: keep() continues it here from an older slot
     owner text,
     claims mqpg.claim [] not null,
     failed bigint [],
@@ -32,6 +42,10 @@ comment on column mqpg.cursor.epoch is
     'Epoch of the claim that this version changed; null where none';
 comment on column mqpg.cursor.slot is 'The partition, a period of about cursor_slot_age';
 comment on column mqpg.cursor.queue_id is '-1: the subscription''s retry lane';
+comment on column mqpg.cursor.action is
+    'What wrote this version: s subscribe, r receive, t take-over, a ack, n nack, e extend, l release, f filtered, '
+    'x expired, d dead letter, u unpin, q moved by seek, purge or policy, i new incarnation, '
+    'c closed in this slot, k carried into this slot';
 comment on column mqpg.cursor.owner is
     'Mode pinned: the consumer that owns the queue until unpin()';
 comment on column mqpg.cursor.claims is

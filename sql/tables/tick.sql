@@ -25,6 +25,7 @@ comment on column mqpg.tick.due_until is 'Delayed messages up to this time are a
 comment on column mqpg.tick.messages is 'Number of messages appended';
 comment on column mqpg.tick.topic_ids is 'Topics that got messages';
 create index tick_snapshot_xmax on mqpg.tick (snapshot_xmax);
--- snapshot_xmax is the newest finished xid plus one, so a running transaction may have a greater xid. Batch
--- ids up to batch_seq are therefore known to be finished only when all xids below this row's xid are.
+-- snapshot_xmax is the newest finished xid plus one, so a running transaction may have a greater
+-- xid. Batch ids up to batch_seq are therefore known to be finished only when all xids below this
+-- row's xid are.
 create index tick_xid on mqpg.tick (xid);

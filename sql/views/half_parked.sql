@@ -13,11 +13,11 @@ select
     a.archived_at as parked_at
 from pgmq.a_mqpg_oplog as a
 cross join lateral (values ((a.message ->> 'message_id')::bigint)) as i (message_id)
-cross join lateral mqpg._half_row(i.message_id) as m
+cross join lateral mqpg._half_by_id(i.message_id) as m
 inner join mqpg.topic as t on m.topic_id = t.topic_id
 cross join lateral mqpg._checks(i.message_id) as k
 cross join lateral mqpg._last_reason(i.message_id) as r (reason)
-where not mqpg._is_decided(i.message_id);
+where not mqpg._is_decided_half(i.message_id);
 comment on view mqpg.half_parked is
     'Half messages that are parked until an administrator decides them';
 comment on column mqpg.half_parked.prepared_at is 'When prepare() stored it';

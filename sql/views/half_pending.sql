@@ -43,12 +43,12 @@ select
     k.checks,
     r.reason
 from candidate as c
-cross join lateral mqpg._half_row(c.message_id) as m
+cross join lateral mqpg._half_by_id(c.message_id) as m
 inner join mqpg.topic as t on m.topic_id = t.topic_id
 left join mqpg.producer_group as g on m.producer_group_id = g.producer_group_id
 cross join lateral mqpg._checks(c.message_id) as k
 cross join lateral mqpg._last_reason(c.message_id) as r (reason)
-where not mqpg._is_decided(c.message_id);
+where not mqpg._is_decided_half(c.message_id);
 comment on view mqpg.half_pending is 'Half messages that are neither decided nor parked';
 comment on column mqpg.half_pending.prepared_at is 'When prepare() stored it';
 comment on column mqpg.half_pending.check_at is 'When its next check is due';

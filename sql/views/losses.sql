@@ -13,7 +13,7 @@ select
     j.to_offset - j.from_offset as messages,
     j.why,
     j.by
-from mqpg.jump as j
+from mqpg.position_jump as j
 where j.why in ('age', 'size') and not j.back
 order by j.jump_id desc;
 comment on view mqpg.losses is

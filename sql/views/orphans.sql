@@ -18,7 +18,7 @@ select
         from pgmq.q_mqpg_oplog as q
         cross join lateral (values ((q.message ->> 'message_id')::bigint)) as i (message_id)
         cross join lateral mqpg._message(i.message_id) as m
-        where m.topic_id = d.topic_id and not mqpg._is_decided(i.message_id)
+        where m.topic_id = d.topic_id and not mqpg._is_decided_half(i.message_id)
     ) as undecided
 from mqpg.dropped_topic as d;
 comment on view mqpg.orphans is 'Messages of dropped topics that arrived after the drop';

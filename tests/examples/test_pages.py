@@ -1,15 +1,37 @@
-"""The snippets of the pages about protocols run, against a fresh database each, and do what they say."""
+"""The snippets of the documentation run and do what they say.
+
+Those of the pages about protocols and of the README run against a fresh database each, those of the tutorial as a
+reader would type them in an empty folder.
+"""
 
 from __future__ import annotations
 
+import gc
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
+from typer import Context
+from typer.main import get_command
 
-from tests.examples.pages import run_page, snippets
+import mqpg
+from mqpg.cli import app
+from mqpg.embedded import Home
+from mqpg.settings import Settings
+from tests.examples.pages import run_page, run_shell_page, saved_files, snippets
+from tests.fixtures.server import Server
+from tests.support.waiting import eventually
 
-PROTOCOLS = Path(__file__).parents[2] / "docs" / "protocols"
+README = Path(__file__).parents[2] / "README.md"
+DOCS = README.with_name("docs")
+PROTOCOLS = DOCS / "protocols"
+MQPG = Path(sys.executable).with_name("mqpg")
 PAGES = sorted(path.name for path in PROTOCOLS.glob("*.md") if path.name != "README.md")
 
 
@@ -20,3 +42,94 @@ def test_snippets(name: str, db: psycopg.Connection, dsn: str, tmp_path: Path, m
     monkeypatch.chdir(tmp_path)
     assert list(snippets(PROTOCOLS / name)), "a page without a snippet"
     run_page(PROTOCOLS / name, db)
+
+
+@pytest.mark.spark
+@pytest.mark.chaos
+@pytest.mark.timeout(900)  # minutes on a busy machine, most of them Spark
+def test_tutorial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("MQPG_", "PG", "DATABASE_URL"))]:
+        monkeypatch.delenv(name)
+    programs = f"{MQPG.parent}{os.pathsep}{os.environ['PATH']}"
+    try:
+        run_shell_page(DOCS / "tutorial.md", tmp_path, timeout=840, PATH=programs)
+    finally:
+        Home(tmp_path / ".mqpg").down(remove=True)
+
+
+def test_readme_in_python(dsn: str, db: psycopg.Connection, tmp_path: Path) -> None:
+    """Saved as a reader saves it; imported by `mqpg consume` it inserts nothing again."""
+    ((name, code),) = saved_files(README).items()
+    (tmp_path / name).write_text(code)
+    assert len(code.splitlines()) <= 15
+    environment = os.environ | {"MQPG_DATABASE_URL": dsn}
+    subprocess.run([sys.executable, name], cwd=tmp_path, env=environment, check=True, timeout=60)
+    db.execute("select mqpg.append()")
+    consumer = subprocess.Popen([MQPG, "consume", "shop:bill"], cwd=tmp_path, env=environment)
+    try:
+        eventually(lambda: db.execute("select from invoices").rowcount == 1)
+        consumer.terminate()
+        assert consumer.wait(30) == 0
+    finally:
+        consumer.kill()
+        consumer.wait()
+    assert db.execute("select id from orders").fetchall() == [(7,)]
+    assert db.execute("select order_id from invoices").fetchall() == [(7,)]
+
+
+def test_readme_in_sql(dsn: str, db: psycopg.Connection, server_bin: Callable[[str], str]) -> None:
+    (code,) = [code for language, code in snippets(README) if language == "sql"]
+    psql = [server_bin("psql"), "-X", "-v", "ON_ERROR_STOP=1", dsn]
+    subprocess.run(psql, input=code, text=True, check=True, timeout=60, stdout=subprocess.DEVNULL)
+    assert db.execute("select parcel from labels").fetchall() == [(7,)]
+    assert db.execute("select lag from mqpg.subscription_lag where lag > 0").fetchall() == []
+
+
+@pytest.mark.parametrize("name", ["consumers.md", "consuming.md", "checkers.md", "python.md", "sql.md"])
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_references(
+    name: str, db: psycopg.Connection, dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MQPG_DATABASE_URL", dsn)
+    monkeypatch.chdir(tmp_path)
+    run_page(DOCS / name, db)
+    gc.collect()  # while the warnings about connections that the page left open are ignored
+
+
+def test_python_page_lists_every_method_of_a_client() -> None:
+    table = (DOCS / "python.md").read_text().partition("## All methods of a client")[2].partition("## Settings")[0]
+    public = {name for name in dir(mqpg.Client) if not name.startswith("_")} - {"queries"}
+    assert public | {"dsn", "settings"} == set(re.findall(r"`(\w+)`", table))
+
+
+def test_consumers_page_lists_every_option() -> None:
+    table = (DOCS / "consumers.md").read_text().partition("## All options")[2].partition("\n## ")[0]
+    named = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)}
+    assert named == set(inspect.signature(mqpg.consumer).parameters) - {"topic", "group"}
+
+
+def test_python_page_lists_every_setting() -> None:
+    table = (DOCS / "python.md").read_text().partition("## Settings")[2].partition("## Errors")[0]
+    assert set(Settings.model_fields) - {"database_url"} <= set(re.findall(r"`(\w+)`", table))
+
+
+def test_commands_page_lists_every_command() -> None:
+    page = (DOCS / "cli.md").read_text().replace("\\|", "|")
+    context = Context(get_command(app))
+    for name in context.command.list_commands(context):
+        mentioned = re.findall(rf"`mqpg {name}\b ?([a-z|]*)", page)
+        assert mentioned, name
+        inner = getattr(context.command.get_command(context, name), "commands", {})
+        assert set(inner) <= {word for words in mentioned for word in words.split("|")}, name
+
+
+def test_billing_of_the_page_about_consumers(server: Server, tmp_path: Path) -> None:
+    """Its handler and its test, saved and run with pytest."""
+    for name, code in saved_files(DOCS / "consumers.md").items():
+        (tmp_path / name).write_text(code)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "test_billing.py"]
+    environment = os.environ | {"MQPG_TEST_DSN": server.dsn()}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""What the processes do that the tests kill: whole programs of users and workers, over the public library."""
+"""Run what the killed processes do: whole programs of users and workers, with the public library."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def sell_compensated(dsn: str, shop: str, id: int, fail: bool = False) -> None:
 
 
 def post(dsn: str, shop: str, id: int, result: str = "success") -> None:
-    """postMessage: the business in a callback, which tells its result."""
+    """postMessage: the business runs in a callback, which returns its result."""
 
     def business(handle: str) -> str:
         if result != "failure":
@@ -85,14 +85,14 @@ def post(dsn: str, shop: str, id: int, result: str = "success") -> None:
 
 
 def do_business(shop: str, id: int) -> None:
-    """The business of `post`, in one transaction of its own."""
+    """Do the business of `post` in a transaction of its own."""
     engine = create_engine(shop, poolclass=NullPool)
     with engine.begin() as conn:
         conn.execute(SALE, {"id": id})
 
 
 def answer(dsn: str, shop: str) -> None:
-    """The reverse flow of `post`: what became of the business of each message that is asked about."""
+    """The reverse flow of `post`: answer with the outcome of the business for each message."""
     engine = create_engine(shop, poolclass=NullPool)
     with mqpg.connect(dsn) as mq:
         producer = mqpg.protocols.PostProducer(mq, group="posted", check=lambda half: look_up(engine, half))
@@ -102,20 +102,20 @@ def answer(dsn: str, shop: str) -> None:
 
 
 def look_up(engine: Engine, half: mqpg.HalfCheck) -> mqpg.protocols.Result:
-    """What the shop's books say."""
+    """Return the result that the shop's books show."""
     with engine.connect() as conn:
         found = conn.execute(text("select id from sale where id = :id"), {"id": half.payload["id"]}).first()
     return mqpg.protocols.Result.FAILURE if found is None else mqpg.protocols.Result.SUCCESS
 
 
 def reconcile(dsn: str, shop: str) -> None:
-    """One comparison of the shop's ledger with the broker."""
+    """Compare the shop's ledger with the broker once."""
     with mqpg.connect(dsn) as mq:
         mqpg.protocols.Reconciler(mq, shop, older_than=timedelta(0)).step()
 
 
 def compensator(dsn: str, shop: str, seconds: float = 30.0) -> None:
-    """The compensator, for so long."""
+    """Run the compensator for this many seconds."""
     stop = threading.Event()
     worker = Compensator(Options(dsn, interval=0.02, ledgers={"shop": shop}), stop)
     threading.Timer(seconds, stop.set).start()
@@ -123,7 +123,7 @@ def compensator(dsn: str, shop: str, seconds: float = 30.0) -> None:
 
 
 def compensate(dsn: str) -> None:
-    """What pg_cron would do."""
+    """Do what pg_cron would do."""
     with mqpg.connect(dsn) as mq:
         give_up = time.monotonic() + 10
         while not mq.compensate() and time.monotonic() < give_up:
@@ -156,7 +156,7 @@ def consume_here(dsn: str) -> None:
 
 
 def consume_c3(dsn: str, lease: float, effects: str) -> None:
-    """Protocol C3: an effect outside of any transaction, then the ack."""
+    """Protocol C3: the effect is outside of any transaction, and the ack follows."""
     with mqpg.connect(dsn) as mq:
         messages = mq.receive("readers", "orders", lease=lease)
         with open(effects, "a") as out:

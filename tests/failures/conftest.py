@@ -1,4 +1,7 @@
-"""Fixtures of the failure tests: a stage on databases that all of them share, emptied in between."""
+"""Fixtures of the failure tests.
+
+All tests share the stage's databases, which are emptied between them.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from tests.fixtures.server import Server
 
 @pytest.fixture(scope="session")
 def zygote() -> Iterator[Zygote]:
-    """Where the processes come from that are killed."""
+    """The process that forks the processes to be killed."""
     made = Zygote()
     yield made
     made.close()
@@ -40,7 +43,7 @@ def shop_database(server: Server, databases: Databases) -> Iterator[str]:
 
 @pytest.fixture
 def shop_dsn(shop_database: str) -> str:
-    """The database of the shop's own, with tables for what producers and consumers do."""
+    """The shop's own database, with tables for what producers and consumers do."""
     with psycopg.connect(shop_database) as conn:
         conn.execute("drop schema public cascade; create schema public")
         conn.execute(SHOP_TABLES)
@@ -49,7 +52,7 @@ def shop_dsn(shop_database: str) -> str:
 
 @pytest.fixture
 def stage(stage_dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
-    """A broker and a shop; when the test has passed, the broker as a whole must be consistent."""
+    """A broker and a shop. After the test the broker as a whole must be consistent."""
     empty(stage_dsn)
     made = Stage(stage_dsn, shop_dsn, zygote)
     try:
@@ -69,7 +72,7 @@ def crashing_server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def crashing(crashing_server: EmbeddedServer, shop_dsn: str, zygote: Zygote) -> Iterator[CrashingStage]:
-    """A broker whose server can be crashed, and a shop that stays."""
+    """A broker whose server can be crashed, and a shop whose server stays up."""
     dsn = crashing_server.dsn("broker")
     empty(dsn)
     made = CrashingStage(Stage(dsn, shop_dsn, zygote), crashing_server)
@@ -82,7 +85,7 @@ def crashing(crashing_server: EmbeddedServer, shop_dsn: str, zygote: Zygote) -> 
 
 @pytest.fixture
 def own_stage(dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
-    """A stage on a broker of the test's own: for tests that drop segments or change functions."""
+    """A stage on a broker for this test alone, so that it may drop segments or change functions."""
     made = Stage(dsn, shop_dsn, zygote)
     yield made
     made.close()

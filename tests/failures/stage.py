@@ -1,4 +1,4 @@
-"""A broker, the shop's own database beside it, and the questions that every failure test asks at the end."""
+"""A broker, the shop's own database, and the questions that every failure test asks at the end."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ SHOP_TABLES = "create table if not exists sale (id int primary key); create tabl
 
 
 class Stage:
-    """Topic `orders` (2 queues) with subscriber `readers`; producer group `shop`, its ledger in the shop's database.
-
-    `sql` and `mq` work on the broker, `shop` on the shop's database.
+    """A broker with the topic `orders` (2 queues), the subscriber `readers` and the producer group
+    `shop`. The group's ledger is in the shop's database. `sql` and `mq` work on the broker, `shop`
+    works on the shop's database.
     """
 
     def __init__(self, dsn: str, shop_dsn: str, zygote: Zygote) -> None:
@@ -63,23 +63,31 @@ class Stage:
     def stored(
         self, mq: mqpg.Client | mqpg.protocols.Brokers | None = None, **options: Any
     ) -> mqpg.protocols.OutboxProducer:
-        """FastMiniMQ's producer: it stores its messages in the shop's database; group `fast`, which nobody checks."""
+        """FastMiniMQ's producer, which stores its messages in the shop's database.
+
+        Its group `fast` has no checker that answers.
+        """
         self.mq.create_producer_group("fast", check_after="1 h")
         producer = mqpg.protocols.OutboxProducer(mq or self.mq, database=self.engine, group="fast", **options)
         producer.create_outbox()
         return producer
 
     def outbox(self) -> list[str]:
-        """States of the messages that FastMiniMQ's producer still has stored."""
+        """The states of the messages that FastMiniMQ's producer still stores."""
         return [row[0] for row in self.shop.rows("select state from mqpg_outbox order by created_at")]
 
     def sell_here(self) -> None:
-        """The business is in the broker's database too: its tables, and producer group `here` for them."""
+        """Put the business into the broker's database too: its tables, and the producer group
+        `here`.
+        """
         self.sql.execute(SHOP_TABLES)
         self.mq.create_producer_group("here", check_after="10 ms", checker="ledger")
 
     def reconnect(self) -> None:
-        """After a crash of the broker's server: test sessions anew; the client finds out by itself."""
+        """Open new test sessions after a crash of the broker's server.
+
+        The client notices the crash by itself.
+        """
         self.broker.close()
         self.broker = Broker(self.dsn)
         self.sql = self.broker.session()
@@ -87,17 +95,17 @@ class Stage:
     # what is done
 
     def sell(self, id: int, *, producer: mqpg.TransactionalProducer | None = None, **named: Any) -> str:
-        """One sale with its message (protocol T2); its handle."""
+        """Make one sale with its message (protocol T2). Returns its handle."""
         with (producer or self.producer).transaction("orders", {"id": id}, **named) as tx:
             tx.execute(SALE, {"id": id})
         return tx.handle
 
     def killed(self, actor: str, when: str, step: str, nth: int = 1, **arguments: Any) -> None:
-        """An actor on this broker, dead by SIGKILL at that step."""
+        """Run an actor on this broker until SIGKILL ends it at that step."""
         self._zygote.killed(actor, when, step, nth, **self._places(actor), **arguments)
 
     def finished(self, actor: str, **arguments: Any) -> None:
-        """An actor on this broker, run to its end."""
+        """Run an actor on this broker to its end."""
         self._zygote.finished(actor, **self._places(actor), **arguments)
 
     def _places(self, actor: str) -> dict[str, str]:
@@ -107,12 +115,12 @@ class Stage:
         return {name: place for name, place in (("dsn", self.dsn), ("shop", self.shop_url)) if name in known}
 
     def recover(self) -> int:
-        """The producer's recovery pass (T2, step 5)."""
+        """Run the producer's recovery once (T2, step 5)."""
         return self.producer.recover(older_than=timedelta(0))
 
     @contextmanager
     def compensator(self, **options: Any) -> Iterator[None]:
-        """A compensator at work on all groups, in a thread."""
+        """Run a compensator for all groups in a thread."""
         stop = threading.Event()
         wanted = {"interval": 0.02, "ledgers": {"shop": self.shop_url}} | options
         worker = Compensator(Options(self.dsn, **wanted), stop)
@@ -125,12 +133,12 @@ class Stage:
             running.join(30)
 
     def check_back(self, until: Callable[[], Any] | None = None, **options: Any) -> None:
-        """Have the compensator ask until nothing is undecided (or `until` says enough)."""
+        """Let the compensator ask until no half is undecided, or until `until` returns true."""
         with self.compensator(**options):
             eventually(until or (lambda: self.pending() == []), timeout=20, interval=0.03)
 
     def append(self) -> None:
-        """Everything that is visible gets its place."""
+        """Append until nothing is left to append."""
         while self.mq.append():
             pass
 
@@ -160,7 +168,7 @@ class Stage:
 
     @contextmanager
     def shop_away(self) -> Iterator[None]:
-        """The shop's database lets nobody in."""
+        """Make the shop's database refuse all connections."""
         name = sql.Identifier(self.shop.conn.info.dbname)
         alter = sql.SQL("alter database {} allow_connections {}")
         with psycopg.connect(make_conninfo(self.shop_dsn, dbname="postgres"), autocommit=True) as admin:
@@ -189,13 +197,13 @@ class Stage:
         session.execute("drop schema jumped cascade")
 
     def overdue_now(self) -> None:
-        """As if every lease and back-off of a check-back had passed."""
+        """End every lease and back-off of check-backs."""
         self.sql.execute("update pgmq.q_mqpg_oplog set vt = clock_timestamp() - interval '1 ms'")
 
     # what is found
 
     def sold(self) -> list[int]:
-        """What the local transactions that committed did."""
+        """The ids of the sales whose local transactions committed."""
         return [row[0] for row in self.shop.rows("select id from sale order by id")]
 
     def sold_here(self) -> list[int]:
@@ -203,11 +211,11 @@ class Stage:
         return [row[0] for row in self.sql.rows("select id from sale order by id")]
 
     def effects(self) -> list[int]:
-        """What consumers did, duplicates shown."""
+        """The effects of consumers, with duplicates."""
         return [row[0] for row in self.shop.rows("select id from effect order by id")]
 
     def delivered(self) -> list[int]:
-        """Ids that `readers` get and acknowledge, duplicates shown."""
+        """The ids that `readers` get and acknowledge, with duplicates."""
         self.append()
         return sorted(m.payload["id"] for m in self.sql.drain("orders", group="readers", max_messages=1000))
 
@@ -218,24 +226,30 @@ class Stage:
         return self.sql.rows("select * from mqpg.half_parked")
 
     def events(self, handle: str) -> list[str]:
-        """What the check log says of a half, in order."""
+        """The events of a half in the check log, in order."""
         rows = self.sql.rows("select event from mqpg.check_log where message_id = %s order by at", message_id(handle))
         return [row.event for row in rows]
 
     def decision(self, handle: str) -> tuple[str, str] | None:
-        """Who decided a half, and how: c or b."""
+        """How a half was decided (c: commit, b: rollback), and by which party."""
         query = "select op::text, decided_by from mqpg.op_log where message_id = %s and stage = 0"
         rows = self.sql.rows(query, message_id(handle))
         return tuple(rows[0]) if rows else None
 
     def exactly_once(self, ids: list[int]) -> None:
-        """These sales happened, their messages and no others were delivered, and nothing is left open."""
+        """Assert that these sales happened, exactly their messages were delivered, and nothing is
+        left open.
+        """
         assert self.sold() == ids
         assert self.delivered() == ids
         assert self.pending() == []
 
     def consistent(self) -> None:
-        """The broker as a whole: dense offsets, one for each committed message, none for others, no UPDATE."""
+        """Assert that the broker as a whole is consistent.
+
+        Offsets are dense, each committed message has one, other messages have none, and no hot
+        table saw an UPDATE.
+        """
         self.append()
         for topic in self.sql.rows("select name, kind from mqpg.topic"):
             offsets: dict[int, list[int]] = {}
@@ -294,7 +308,7 @@ def message_id(handle: str) -> int:
 
 
 def expire(stage: Stage, handle: str) -> None:
-    """Drop the segment that the half is in: its topic's retention has passed."""
+    """Drop the half's segment, as after its topic's retention."""
     stage.sql.execute("update mqpg.settings set value = '0 s' where name in ('op_log_keep', 'segment_age')")
     stage.sql.execute("update mqpg.topic set retention = '0 s'")
     batch = int(handle.split(".")[2]) // 1024
@@ -315,6 +329,6 @@ class CrashingStage:
     server: EmbeddedServer
 
     def crash(self) -> None:
-        """Immediate shutdown (no checkpoint, like a loss of power to the process) and start."""
+        """Shut the server down at once, without a checkpoint, and start it again."""
         self.server.restart("immediate")
         self.stage.reconnect()

@@ -1,4 +1,7 @@
-"""What comes in wrong: checkers, handles, groups that change, clocks. A clear error, or parked with the reason; no guess."""
+"""Wrong checkers, handles, clocks and changes of groups.
+
+They lead to a clear error or to a half that is parked with the reason, and never to a guess.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ def asking(stage: Stage) -> Stage:
 
 
 def answer(stage: Stage, body: str, returns: str = "mqpg.verdict") -> None:
-    """Make the checker function anew."""
+    """Replace the checker function."""
     stage.sql.execute("drop function if exists public.answer")
     stage.sql.execute(
         "create function public.answer(handle text, key text, headers jsonb, payload json)"
@@ -38,7 +41,9 @@ def answer(stage: Stage, body: str, returns: str = "mqpg.verdict") -> None:
 
 
 def parked_for(stage: Stage, handle: str, reason: str) -> None:
-    """Checked as often as allowed for that reason, then parked, undecided, and decided by hand."""
+    """Assert that the half is checked as often as allowed, parked undecided for that reason, and
+    decided by hand.
+    """
     while not stage.parked():
         stage.overdue_now()
         if stage.mq.compensate() and (left := stage.pending()):
@@ -61,7 +66,7 @@ def test_bad_1_checker_that_raises(asking: Stage) -> None:
 
 
 def test_bad_2_checker_that_hangs(asking: Stage) -> None:
-    """It is cut off, that counts as a check, and the others are asked meanwhile."""
+    """The checker is cut off, which counts as a check, and other halves are asked about meanwhile."""
     answer(asking, "perform pg_sleep(case payload ->> 'id' when '1' then 60 else 0 end); return 'commit';")
     hangs, answers = (asking.sql.prepare("orders", f'{{"id": {id}}}', "asks") for id in (1, 2))
     asking.check_back(until=lambda: asking.parked() and asking.decision(answers), check_timeout=0.2)
@@ -103,7 +108,9 @@ CHECKERS: dict[str, dict[str, str]] = {
 @pytest.mark.parametrize("before", CHECKERS)
 @pytest.mark.parametrize("after", CHECKERS)
 def test_bad_4_group_changes_its_checker_with_halves_open(asking: Stage, before: str, after: str) -> None:
-    """Another ledger does not know them and would rule rollback: refused. A function or an app answers for itself."""
+    """A change to another ledger is refused, because that ledger does not know the halves and would
+    roll them back. A function or an app answers for itself.
+    """
     stage = asking
     answer(stage, "return 'commit';")
     stage.mq.create_producer_group("moving", check_after="1 h", **CHECKERS[before])
@@ -130,7 +137,10 @@ def test_bad_4_group_changes_its_checker_with_halves_open(asking: Stage, before:
 
 @pytest.mark.parametrize("after", ["ledger", "url"])
 def test_bad_11_half_whose_prepare_was_open_when_its_group_got_another_ledger(stage: Stage, after: str) -> None:
-    """It could not be seen then, and the new ledger knows nothing of it: parked with the reason, never rolled back."""
+    """The half is parked with the reason and never rolled back.
+
+    It was not visible at the change, and the new ledger does not know it.
+    """
     stage.mq.create_producer_group("moving", check_after="10 ms")
     preparing = stage.broker.session()
     with preparing.transaction():
@@ -147,7 +157,7 @@ def test_bad_11_half_whose_prepare_was_open_when_its_group_got_another_ledger(st
 
 
 def test_bad_5_handle_of_another_broker(stage: Stage, new_database: Callable[..., str]) -> None:
-    """Unknown, everywhere, and its ledger row is left to its own broker."""
+    """The handle is unknown everywhere, and its ledger row is left to its own broker."""
     with mqpg.connect(new_database()) as other:
         other.create_topic("orders")
         other.create_producer_group("shop")
@@ -174,7 +184,10 @@ def test_bad_5_handle_of_another_broker(stage: Stage, new_database: Callable[...
 
 
 def test_bad_6_clock_that_jumps_ahead_and_back(stage: Stage) -> None:
-    """What was due comes early, once; what is written behind the mark that the jump left comes at once, once."""
+    """What was due comes early, once.
+
+    What is written behind the mark that the jump left comes at once, once.
+    """
     stage.mq.send("orders", {"id": 1}, delay=1800)
     with stage.jumped("1 hour") as ahead:
         assert ahead.append() == 1
@@ -195,7 +208,10 @@ def test_bad_6_clock_that_jumps_ahead_and_back(stage: Stage) -> None:
 
 
 def test_bad_7_clock_that_jumps_back(stage: Stage) -> None:
-    """Time stands still for what is due until the clock is there again; all else goes on, dense and once."""
+    """Nothing new becomes due until the clock has caught up.
+
+    Everything else continues, dense and once.
+    """
     stage.mq.send("orders", {"id": 1}, delay=0.01)
     time.sleep(0.02)
     stage.append()
@@ -211,7 +227,7 @@ def test_bad_7_clock_that_jumps_back(stage: Stage) -> None:
 
 
 def test_bad_8_clock_that_jumps_does_not_decide_a_half(stage: Stage) -> None:
-    """It is asked about too early, and a local transaction that is open then is waited for."""
+    """The half is asked about too early, and the check-back waits for its open local transaction."""
     stage.mq.alter_producer_group("shop", check_after="1 h", checker="ledger")
     stage.sell_here()
     handle = stage.sql.prepare("orders", '{"id": 1}', "shop")
@@ -228,7 +244,10 @@ def test_bad_8_clock_that_jumps_does_not_decide_a_half(stage: Stage) -> None:
 
 
 def test_bad_9_ledger_that_hangs_holds_up_nobody(stage: Stage) -> None:
-    """Its table is locked, or its server accepts and never answers: waited for, uncounted; other groups go on."""
+    """The ledger's table is locked, or its server accepts and never answers.
+
+    Its halves wait, uncounted, and other groups continue.
+    """
     for group, checker, target in (("deaf", "url", "deaf"), ("here", "ledger", None)):
         stage.mq.create_producer_group(group, check_after="10 ms", checker=checker, checker_target=target)
     with socket.create_server(("127.0.0.1", 0)) as silent, closing(psycopg.connect(stage.shop_dsn)) as locker:
@@ -248,7 +267,7 @@ def test_bad_9_ledger_that_hangs_holds_up_nobody(stage: Stage) -> None:
 
 
 def test_bad_10_ledger_that_nobody_configured(stage: Stage) -> None:
-    """Its halves wait, unasked and uncounted, and the compensator's row says why."""
+    """The halves wait, no check is counted, and the compensator's row says why."""
     stage.mq.create_producer_group("lost", check_after="10 ms", checker="url", checker_target="nowhere")
     handle = stage.sql.prepare("orders", '{"id": 1}', "lost")
     told = "select detail #>> '{ledgers,nowhere,reason}' from mqpg.worker where role = 'compensator'"

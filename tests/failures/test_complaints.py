@@ -1,4 +1,4 @@
-"""What users of other transactional queues complain about: each complaint, and that it is no more."""
+"""Complaints of users of other transactional queues, and what mqpg does in the same situation."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ STEPS = "mqpg._sync.producer.transactional"
 
 @pytest.fixture
 def app(stage: Stage) -> Stage:
-    """Producer group `app` answers by due_checks, at most twice."""
+    """The producer group `app`, which answers by due_checks and has two checks."""
     stage.mq.create_producer_group("app", check_after="10 ms", max_checks=2)
     return stage
 
 
 def due(stage: Stage, group: str = "app", **named: Any) -> list[mqpg.HalfCheck]:
-    """The first hand-out that is not empty."""
+    """Return the first answer of due_checks that is not empty."""
     found: list[mqpg.HalfCheck] = eventually(lambda: stage.mq.due_checks(group, **named))
     return found
 
 
 def parked(stage: Stage) -> str:
-    """A half of `app` that nobody answered for."""
+    """Return a half of `app` that is parked because no app answered."""
     handle = stage.sql.prepare("orders", '{"id": 1}', "app")
     for _ in range(2):
         due(stage, lease=0.01)
@@ -43,7 +43,10 @@ def parked(stage: Stage) -> str:
 
 
 def test_4_1_commit_twice_delivers_once(stage: Stage) -> None:
-    """Repeated, at the same time from two connections, by batch, with another payload: one op, one message."""
+    """The commit is repeated, raced from two connections, batched, and given another payload.
+
+    There is one op and one message.
+    """
     handle = stage.sql.prepare("orders", '{"id": 1}', "shop")
     first, second = stage.broker.session(), stage.broker.session()
     with first.transaction():
@@ -58,7 +61,10 @@ def test_4_1_commit_twice_delivers_once(stage: Stage) -> None:
 
 
 def test_4_2_decision_after_a_final_one_is_refused_and_said(app: Stage) -> None:
-    """Commit after the check said rollback: refused. Commit after too many checks: nothing was decided, so it counts."""
+    """A commit after the check said rollback is refused.
+
+    A commit after too many checks counts, because the half was undecided.
+    """
     ruled = app.sql.prepare("orders", '{"id": 9}', "shop")
     app.check_back(until=lambda: app.decision(ruled))
     assert app.mq.commit(ruled) is mqpg.Outcome.ALREADY_ROLLED_BACK
@@ -69,7 +75,10 @@ def test_4_2_decision_after_a_final_one_is_refused_and_said(app: Stage) -> None:
 
 
 def test_4_3_checks_end_with_the_decision(app: Stage) -> None:
-    """Whoever's clock is wrong: due times and decisions are the database's. Decided halves are not asked about."""
+    """Due times and decisions are the database's, so wrong clocks of clients do not matter.
+
+    Decided halves are not asked about.
+    """
     at_once = app.sql.prepare("orders", "{}", "app")
     app.mq.commit(at_once)
     asked = app.sql.prepare("orders", "{}", "app")
@@ -83,7 +92,10 @@ def test_4_3_checks_end_with_the_decision(app: Stage) -> None:
 
 
 def test_4_4_lost_commit_with_nobody_to_answer_is_not_lost(stage: Stage) -> None:
-    """The ledger's database is away, too: the half waits, uncounted and never dropped, and is decided by the facts."""
+    """The ledger's database is unreachable too.
+
+    The half waits, uncounted and never dropped, and the facts decide it.
+    """
     stage.killed("sell", "before", "mqpg:Client.commit", id=1)
     (half,) = stage.pending()
     with stage.shop_away(), stage.compensator():
@@ -96,7 +108,7 @@ def test_4_4_lost_commit_with_nobody_to_answer_is_not_lost(stage: Stage) -> None
 
 
 def test_4_5_no_flood_of_checks(app: Stage) -> None:
-    """Only what is undecided is asked about, in growing pauses, and the log is not rewritten for it."""
+    """Only undecided halves are asked about, in growing pauses, and the log is not rewritten."""
     handles = [row[0] for row in app.sql.call("prepare_batch", "orders", ["{}"] * 300, "app")]
     app.mq.commit_batch(handles[1:])
     size = "select count(*), max(batch_id), pg_total_relation_size('mqpg.commit_log') from mqpg.commit_log"
@@ -114,7 +126,10 @@ def test_4_5_no_flood_of_checks(app: Stage) -> None:
 
 
 def test_4_6_checks_are_shared_and_cost_what_is_undecided(app: Stage) -> None:
-    """No op queue to read back: decided halves leave no entry. Two checkers split the work, none waits for the other."""
+    """Decided halves leave no entry in the op queue.
+
+    Two checkers share the work without waiting for each other.
+    """
     handles = [row[0] for row in app.sql.call("prepare_batch", "orders", ["{}"] * 60, "app")]
     app.mq.rollback_batch(handles[:40])
     app.mq.due_checks("shop")  # feeds the queue
@@ -146,7 +161,7 @@ def test_4_7_dropping_topics_and_groups_forgets_no_decision(app: Stage) -> None:
 
 
 def test_4_8_no_check_is_counted_before_its_time(app: Stage) -> None:
-    """A time of its own for each half; until then it costs nothing and loses none of its checks."""
+    """Each half has a time of its own. Until then it costs nothing and loses none of its checks."""
     late = app.sql.prepare("orders", '{"id": 1}', "app", check_after=seconds(3600))
     soon = app.sql.prepare("orders", "{}", "app", check_after=seconds(0.05))
     (check,) = due(app)
@@ -163,7 +178,7 @@ def test_4_8_no_check_is_counted_before_its_time(app: Stage) -> None:
 
 
 def test_4_9_transactional_messages_may_be_delayed(stage: Stage) -> None:
-    """The delay counts from the commit, is not dropped, and a rolled back one never comes."""
+    """The delay counts from the commit, and a half that is rolled back never comes."""
     with stage.producer.transaction("orders", {"id": 1}, delay=0.3) as tx:
         tx.execute(SALE, {"id": 1})
     stage.mq.rollback(stage.mq.prepare("orders", {"id": 2}, "shop", delay=0.01))
@@ -176,7 +191,9 @@ def test_4_9_transactional_messages_may_be_delayed(stage: Stage) -> None:
 
 
 def test_4_10_transactional_messages_keep_the_order_of_their_key(stage: Stage) -> None:
-    """Same key, same queue, in the order of the decisions, among plain messages of that key too."""
+    """Messages of one key keep the order of their decisions in one queue, together with plain
+    messages of that key.
+    """
     handles = [stage.mq.prepare("orders", {"id": id}, "shop", key="k") for id in range(4)]
     for id in (2, 0):
         stage.mq.commit(handles[id])
@@ -199,7 +216,9 @@ def test_4_11_many_halves_are_one_call_over_several_topics(stage: Stage) -> None
 
 
 def test_4_12_check_goes_to_nobody_but_its_group(app: Stage) -> None:
-    """And says which half it is: an instance that is not its producer finds the answer under the handle."""
+    """The check-back names the half, so an instance that did not produce it finds the answer by the
+    handle.
+    """
     app.mq.create_producer_group("other", check_after="10 ms")
     mine = app.mq.prepare("orders", {"id": 1}, "app", key="1", headers={"instance": "a"})
     theirs = app.mq.prepare("orders", {"id": 2}, "other")
@@ -212,7 +231,10 @@ def test_4_12_check_goes_to_nobody_but_its_group(app: Stage) -> None:
 
 
 def test_4_13_producer_that_is_gone_is_not_needed(stage: Stage) -> None:
-    """One committed, one failed, and no producer of the group will ever run again: the ledger answers."""
+    """One half committed, one failed, and no producer of the group ever runs again.
+
+    The ledger answers.
+    """
     stage.killed("sell", "before", "mqpg:Client.commit", id=1)
     stage.killed("sell", "before", "mqpg:Client.rollback", id=2, fail=True)
     stage.check_back()
@@ -221,7 +243,10 @@ def test_4_13_producer_that_is_gone_is_not_needed(stage: Stage) -> None:
 
 @pytest.mark.chaos
 def test_4_14_standby_that_is_down_fails_no_transaction(crashing: CrashingStage) -> None:
-    """A commit that must wait for a standby waits; it is neither lost nor turned into a rollback."""
+    """A commit that must wait for a standby waits.
+
+    It is neither lost nor turned into a rollback.
+    """
     stage = crashing.stage
     handle = stage.sql.prepare("orders", '{"id": 1}', "shop")
     stage.sql.execute("alter system set synchronous_standby_names = 'gone'")
@@ -242,7 +267,10 @@ def test_4_14_standby_that_is_down_fails_no_transaction(crashing: CrashingStage)
 
 @pytest.mark.parametrize("dies", [False, True])
 def test_4_15_body_may_depend_on_the_local_transaction(stage: Stage, dies: bool) -> None:
-    """A generated id goes into the final payload; it is in the ledger, so whoever commits in the end has it."""
+    """A generated id goes into the final payload, which is in the ledger.
+
+    Whichever party commits has it.
+    """
     if dies:
         stage.killed("sell", "before", "mqpg:Client.commit", id=1, final={"id": 1, "number": 77})
     else:
@@ -272,7 +300,9 @@ def test_4_16_stuck_halves_are_listed_and_decided_by_hand(app: Stage) -> None:
 
 
 def test_4_17_half_and_message_have_one_id(stage: Stage) -> None:
-    """With a final payload too; found by key in every state, with its whole story."""
+    """The message has one id, also with a final payload, and is found by key in every state with
+    its history.
+    """
     handle = stage.mq.prepare("orders", {"id": 0}, "shop", key="k")
     (undecided,) = stage.mq.find_by_key("orders", "k")
     stage.mq.commit(handle, {"id": 1})
@@ -296,7 +326,7 @@ def test_4_18_delayed_message_can_be_taken_back(stage: Stage) -> None:
 
 
 def test_4_19_any_language_that_speaks_sql_will_do(stage: Stage, server_bin: Callable[[str], str]) -> None:
-    """The whole protocol by psql: half, local transaction, check-back, commit."""
+    """The whole protocol works in psql: half, local transaction, check-back, commit."""
     stage.sell_here()
     script = """
         select mqpg.prepare('orders', '{"id": 1}', 'here') as handle \\gset
@@ -316,7 +346,10 @@ def test_4_19_any_language_that_speaks_sql_will_do(stage: Stage, server_bin: Cal
 
 @pytest.mark.parametrize("arrived", [True, False])
 def test_4_20_consumer_whose_commit_raised_applies_once(stage: Stage, arrived: bool) -> None:
-    """COMMIT of effect and offset: its reply is lost, whether it arrived or not; then an aborted try. One effect."""
+    """The reply to the COMMIT of effect and offset is lost, and then an attempt is aborted.
+
+    There is one effect.
+    """
     stage.sell(1)
     stage.append()
     fail = [False]
@@ -352,7 +385,10 @@ def test_4_20_consumer_whose_commit_raised_applies_once(stage: Stage, arrived: b
 
 
 def test_4_21_hanging_transaction_holds_up_nobody_else(stage: Stage) -> None:
-    """An open send and an undecided half: the others' messages go on, of the same key too."""
+    """A send is open and a half is undecided.
+
+    Other messages continue, including those of the same key.
+    """
     hanging = stage.broker.session()
     stage.mq.prepare("orders", {"id": 90}, "shop", check_after=3600)
     with hanging.transaction() as tx:
@@ -364,7 +400,9 @@ def test_4_21_hanging_transaction_holds_up_nobody_else(stage: Stage) -> None:
 
 
 def test_4_22_idle_queue_keeps_no_wal_and_needs_no_heartbeat(stage: Stage) -> None:
-    """No replication slot holds anything back, and a pass that finds nothing writes nothing."""
+    """No replication slot holds WAL back, and a call of the appender that finds nothing writes
+    nothing.
+    """
     stage.mq.send("orders", {"id": 1})
     stage.append()
     assert stage.sql.scalar("select count(*) from pg_replication_slots") == 0
@@ -378,7 +416,7 @@ def test_4_22_idle_queue_keeps_no_wal_and_needs_no_heartbeat(stage: Stage) -> No
 
 
 def test_4_23_no_endpoint_to_write_and_no_barrier_to_forget(stage: Stage) -> None:
-    """The library writes the ledger row first and the fence answers: nothing of it is the user's code."""
+    """The library writes the ledger row first, and the fence answers. The user writes neither."""
     stage.killed("sell", "before", "mqpg:Client.commit", id=1)
     never = stage.sql.prepare("orders", '{"id": 2}', "shop")
     stage.check_back()

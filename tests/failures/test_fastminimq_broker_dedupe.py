@@ -1,7 +1,8 @@
 """FastMiniMQ with dedupe at the broker: every way in which a party can fail between P1 and S3.
 
-P1 message stored, P2 P3 PREPARE, P4 business and decision in one local transaction, P5 P6 COMMIT or ROLLBACK, P7
-message deleted; a loop sends again what is stored. S1 S2 messages requested, S3 effect and offset in one transaction.
+The producer's steps are P1 message stored, P2 P3 PREPARE, P4 business and decision in one local
+transaction, P5 P6 COMMIT or ROLLBACK, P7 message deleted. A loop sends again what is stored. The
+consumer's steps are S1 S2 messages requested, S3 effect and offset in one transaction.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def fast(stage: Stage) -> Iterator[mqpg.protocols.OutboxProducer]:
 
 
 def sell(producer: mqpg.protocols.OutboxProducer, id: int, *, key: str | None = None, fail: bool = False) -> str:
-    """One sale; its handle."""
+    """Make one sale. Returns its handle."""
     with producer.transaction("orders", {"id": id}, key=key) as tx:
         tx.execute(SALE, {"id": id})
         if fail:
@@ -57,7 +58,9 @@ def test_1_1_E1_producer_dies_before_it_stored_anything(stage: Stage, fast: mqpg
 def test_1_1_E2_producer_dies_before_it_knows_of_the_prepare(
     stage: Stage, fast: mqpg.protocols.OutboxProducer, when: str, step: str
 ) -> None:
-    """The loop asks the same broker under the same id, and rolls back: the business was never done."""
+    """The loop asks the same broker under the same id and rolls back, because the business was
+    never done.
+    """
     stage.killed("sell_stored", when, step, id=1)
     assert stage.outbox() == ["stored"]
     assert fast.recover(older_than=NOW) == 1
@@ -68,7 +71,10 @@ def test_1_1_E2_producer_dies_before_it_knows_of_the_prepare(
 
 @pytest.mark.parametrize("arrived", [True, False])
 def test_1_1_E3_prepare_or_its_reply_lost_is_absorbed(stage: Stage, arrived: bool) -> None:
-    """Sent again under the same id it finds the first one: one half, one message."""
+    """A PREPARE that is sent again under the same id finds the first one.
+
+    There is one half and one message.
+    """
     with stage.through_proxy() as (cut, mq), stage.stored(mq) as producer:
         cut.cut_at(b"mqpg.prepare", forward=arrived)
         handle = sell(producer, 1)
@@ -79,8 +85,10 @@ def test_1_1_E3_prepare_or_its_reply_lost_is_absorbed(stage: Stage, arrived: boo
 
 
 def test_1_1_E4_orphan_of_the_merged_variant_stays_invisible(stage: Stage, fast: mqpg.protocols.OutboxProducer) -> None:
-    """P1 merged into P4 saves a local transaction, and a crash leaves a PREPARE that no row names. It is listed, never
-    delivered, and ended by a check-back where the group has one; FastMiniMQ waits for the log to expire."""
+    """A merged P1 and P4 saves a local transaction, and a crash then leaves a PREPARE that no row
+    names. It is listed, it is never delivered, and a check-back ends it where the group has a
+    checker. FastMiniMQ waits until the log expires.
+    """
     stage.killed("sell_stored", "after", f"{STEPS}:prepare_message", id=1, merged=True)
     assert stage.outbox() == []
     assert fast.recover(older_than=NOW) == 0
@@ -116,7 +124,10 @@ def test_1_1_E5_decision_lost_on_its_way_is_sent_again(
 def test_1_1_E6_reply_to_the_decision_lost_delivers_once(
     stage: Stage, fast: mqpg.protocols.OutboxProducer, decision: str
 ) -> None:
-    """The broker has it and says so again: the loop hears that it stands, and deletes the row."""
+    """The broker has the decision and says so again.
+
+    The loop hears that it is made, and deletes the row.
+    """
     with stage.through_proxy(**IMPATIENT) as (cut, mq), stage.stored(mq) as producer:
         cut.cut_at(f"mqpg.{decision}".encode(), forward=True, stay_down=True)
         try:
@@ -144,7 +155,7 @@ def test_1_1_E7_producer_dies_before_it_deleted_the_message(
 
 @contextmanager
 def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.protocols.Brokers, str]]:
-    """The stage's broker behind a proxy, and a second one; a key that belongs to the first."""
+    """The stage's broker behind a proxy, a second broker, and a key that belongs to the first one."""
     with mqpg.connect(other) as mq:
         mq.create_topic("orders", queues=2)
         mq.create_producer_group("fast", check_after="1 h")
@@ -157,7 +168,7 @@ def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.protocol
 
 
 def taken(dsn: str) -> list[int]:
-    """What the second broker delivers."""
+    """The ids that the second broker delivers."""
     other = Broker(dsn)
     session = other.session()
     while session.append():
@@ -171,7 +182,10 @@ def taken(dsn: str) -> list[int]:
 def test_1_1_E8_failover_between_the_phases_cannot_double(
     stage: Stage, new_database: Callable[..., str], arrived: bool
 ) -> None:
-    """Broker A times out on PREPARE, B is taken. From then on the transaction is B's; what A may have is rolled back."""
+    """Broker A times out on PREPARE, and B is chosen.
+
+    From then on the transaction is B's, and what A may have is rolled back.
+    """
     other = new_database()
     with two_brokers(stage, other) as (cut, brokers, key), stage.stored(brokers) as producer:
         cut.cut_at(b"mqpg.prepare", forward=arrived, stay_down=True)
@@ -186,7 +200,10 @@ def test_1_1_E8_failover_between_the_phases_cannot_double(
 
 
 def test_1_1_E9_broken_broker_is_left_out_and_tried_again(stage: Stage, new_database: Callable[..., str]) -> None:
-    """Its rows wait; the others' go on; when it is back its own follow, to it alone."""
+    """The rows of the broken broker wait, and others continue.
+
+    When it is back, its rows go to it alone.
+    """
     other = new_database()
     with two_brokers(stage, other) as (cut, brokers, key), stage.stored(brokers) as producer:
         cut.cut_at(b"mqpg.commit", forward=False, stay_down=True)
@@ -202,7 +219,10 @@ def test_1_1_E9_broken_broker_is_left_out_and_tried_again(stage: Stage, new_data
 
 
 def test_1_1_E10_consumer_dies_before_its_local_commit(stage: Stage) -> None:
-    """Effect and offset are one transaction: both are undone, and the same offset comes again."""
+    """Effect and offset are one transaction.
+
+    Both are undone, and the same offset is delivered again.
+    """
     stage.sell(1)
     stage.append()
     stage.killed("consume_there", "after", "mqpg._sync.stores.offsets:Offsets.move")
@@ -212,7 +232,10 @@ def test_1_1_E10_consumer_dies_before_its_local_commit(stage: Stage) -> None:
 
 
 def test_1_1_E11_messages_in_doubt_stay_with_the_dead_consumer(stage: Stage) -> None:
-    """It has applied them and died before the broker knew. Nobody else may have them; back again, it goes on."""
+    """The consumer applied the messages and died before the broker knew.
+
+    No other consumer may get them. When it is back it continues.
+    """
     for id in range(4):
         stage.sell(id, key="same")
     stage.append()
@@ -229,7 +252,10 @@ def test_1_1_E11_messages_in_doubt_stay_with_the_dead_consumer(stage: Stage) -> 
 def test_1_1_E14_message_that_cannot_be_routed_is_never_recorded(
     stage: Stage, fast: mqpg.protocols.OutboxProducer
 ) -> None:
-    """No such topic, or no broker at all: the local transaction does not begin, and nothing stays stored."""
+    """There is no such topic, or no broker at all.
+
+    The local transaction does not begin, and nothing stays stored.
+    """
     with pytest.raises(errors.UnknownTopic), fast.transaction("nowhere", {"id": 1}):
         raise AssertionError("the local transaction must not begin")
     nobody = mqpg.protocols.Brokers(["postgresql://postgres@127.0.0.1:1/x"], **IMPATIENT)

@@ -1,7 +1,8 @@
-"""FastMiniMQ's compensation (QoS 1): P1 message stored with the business, P2 P3 sent, P4 deleted; the loop sends again.
+"""FastMiniMQ's compensation (QoS 1).
 
-There the consumer must be idempotent. Here the message's own id is its dedup id at the broker, so a repetition within the
-dedup window is absorbed there, too.
+The steps are P1 message stored with the business, P2 P3 sent, P4 deleted. The loop sends again what
+is stored. FastMiniMQ requires an idempotent consumer. In mqpg the message's own id is its dedup id,
+so the broker absorbs a repetition within the dedup window.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def fast(stage: Stage) -> Iterator[mqpg.protocols.OutboxProducer]:
 
 @pytest.mark.parametrize("fail", [False, True])
 def test_1_1_C1_producer_dies_before_it_sent(stage: Stage, fast: mqpg.protocols.OutboxProducer, fail: bool) -> None:
-    """The message is stored exactly when the business was done, and the loop sends it."""
+    """The message is stored exactly when the business is done, and the loop sends it."""
     step = ("after", "mqpg.protocols:OutboxProducer.send") if fail else ("before", f"{STEPS}:send_message")
     stage.killed("sell_compensated", *step, id=1, fail=fail)
     assert stage.outbox() == ([] if fail else ["send"])
@@ -66,7 +67,7 @@ def test_1_1_C2_message_or_its_answer_lost(stage: Stage, fast: mqpg.protocols.Ou
 def test_1_1_C3_producer_dies_after_it_sent(
     stage: Stage, fast: mqpg.protocols.OutboxProducer, when: str, step: str
 ) -> None:
-    """Sent again where it is not deleted, found again by its id, and then deleted."""
+    """A message that is not deleted is sent again, found by its id, and then deleted."""
     stage.killed("sell_compensated", when, step, id=1)
     left = len(stage.outbox())
     assert left == int((when, step) != ("after", f"{STEPS}:delete_message"))
@@ -76,7 +77,7 @@ def test_1_1_C3_producer_dies_after_it_sent(
 
 
 def test_1_1_C4_broker_away_is_waited_for(stage: Stage) -> None:
-    """The message is pinned to its broker: one attempt after the other there, none anywhere else."""
+    """The message is pinned to its broker. All attempts go there, and none to another one."""
     with stage.through_proxy(**IMPATIENT) as (cut, mq), stage.stored(mq) as producer:
         mq.append()
         cut.cut_at(b"mqpg.send", forward=False, stay_down=True)
@@ -89,7 +90,7 @@ def test_1_1_C4_broker_away_is_waited_for(stage: Stage) -> None:
 
 
 def _recovered(producer: mqpg.protocols.OutboxProducer) -> bool:
-    """A pass, which fails while its broker is away."""
+    """Run the recovery once. It fails while the broker is unreachable."""
     try:
         return producer.recover(older_than=NOW) == 2
     except mqpg.ConnectionFailed:

@@ -1,8 +1,8 @@
-"""FastMiniMQ with dedupe at the consumer: a plain log (topic kind relay), and an inbox that holds PREPAREs back.
-
-S1 S2 PREPARE arrives, S3 stored in the inbox, S4 queue position; S5 S6 COMMIT or ROLLBACK arrives, S7 taken out of the
-inbox in the transaction of the effect, S8 queue position. Here S4 and S8 are in the transactions of S3 and S7; what the
-broker knows of the position follows, and may be lost.
+"""FastMiniMQ with dedupe at the consumer: a topic of kind relay, and an inbox that holds PREPAREs
+back. The steps are S1 S2 PREPARE arrives, S3 stored in the inbox, S4 queue position, S5 S6 COMMIT
+or ROLLBACK arrives, S7 taken out of the inbox in the transaction of the effect, S8 queue position.
+In mqpg S4 and S8 are in the transactions of S3 and S7. The broker learns the position afterwards,
+and may miss it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ def inbox(stage: Stage) -> list[str]:
     return [row[0] for row in stage.shop.rows("select handle from mqpg_prepared")]
 
 
-# Where a consumer can die in a round: before its local commit, and after it, before the broker knows.
+# Where a consumer can die in an iteration: before its local commit, or after it and before the broker knows.
 DEATHS = [("after", "mqpg._sync.stores.offsets:Offsets.move"), ("before", "mqpg:Client.ack")]
 
 
 @pytest.mark.parametrize(("when", "step"), DEATHS, ids=["S3", "S4"])
 def test_1_1_E12_consumer_dies_after_it_stored_a_prepare(relay: Stage, when: str, step: str) -> None:
-    """PREPARE comes again: stored once, not applied; then its COMMIT applies it once."""
+    """The PREPARE comes again and is stored once, not applied. Its COMMIT then applies it once."""
     handle = prepare(relay, 1)
     relay.killed("consume_there", when, step, topic="relayed")
     relay.finished("consume_there", topic="relayed")
@@ -51,7 +51,10 @@ def test_1_1_E12_consumer_dies_after_it_stored_a_prepare(relay: Stage, when: str
 @pytest.mark.parametrize(("when", "step"), DEATHS, ids=["S7", "S8"])
 @pytest.mark.parametrize("decision", ["commit", "rollback"])
 def test_1_1_E13_consumer_dies_after_it_applied_a_commit(relay: Stage, decision: str, when: str, step: str) -> None:
-    """COMMIT comes again and finds no PREPARE: ignored, as is every COMMIT that nothing was prepared for."""
+    """The COMMIT comes again and finds no PREPARE.
+
+    It is ignored, as every COMMIT without a PREPARE is.
+    """
     handle = prepare(relay, 1)
     relay.finished("consume_there", topic="relayed")
     getattr(relay.mq, decision)(handle)
@@ -68,7 +71,10 @@ def test_1_1_E13_consumer_dies_after_it_applied_a_commit(relay: Stage, decision:
 
 @pytest.mark.parametrize(("when", "step"), DEATHS, ids=["before its commit", "after its commit"])
 def test_1_1_F3_prepare_and_commit_in_one_batch_apply_once(relay: Stage, when: str, step: str) -> None:
-    """One position for both at the end of the batch: a crash replays both there. Here it is the effect's transaction."""
+    """In FastMiniMQ both have one position at the end of the batch, so a crash replays both.
+
+    In mqpg the position is in the effect's transaction.
+    """
     handles = [prepare(relay, id) for id in (1, 2)]
     relay.mq.commit(handles[0])
     relay.append()

@@ -1,4 +1,4 @@
-"""Holes that reading FastMiniMQ's code shows, closed here."""
+"""Cases that FastMiniMQ's published code does not handle, and mqpg does."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tests.failures.stage import SALE, Stage
 
 
 def test_1_1_F1_decision_over_an_unknown_id_is_never_swallowed(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """The broker lost the half (PREPARE never became durable, or it expired): that is said, and stays on record."""
+    """The broker lost the half, because the PREPARE never became durable or expired.
+
+    The outcome says so, and the ledger row remains.
+    """
     with stage.sql.transaction() as tx:
         lost = stage.sql.prepare("orders", "{}", "shop")
         tx.force_rollback = True
@@ -33,7 +36,10 @@ def test_1_1_F1_decision_over_an_unknown_id_is_never_swallowed(stage: Stage, cap
 
 
 def test_1_1_F2_late_duplicate_of_a_prepare_arms_nothing(stage: Stage) -> None:
-    """With its dedup id it is the first half, decided long ago; without one another, which nobody's ledger names."""
+    """With its dedup id the PREPARE is the first half, which is decided.
+
+    Without one it is another half, which no ledger names.
+    """
     prepare = partial(stage.mq.prepare, "orders", {"id": 1}, "shop", key="1")
     handle = prepare(dedup_id="order 1")
     with stage.engine.begin() as local:
@@ -50,7 +56,7 @@ def test_1_1_F2_late_duplicate_of_a_prepare_arms_nothing(stage: Stage) -> None:
 
 
 def test_1_1_F4_rollback_is_indexed_nowhere(stage: Stage) -> None:
-    """A rolled back half reaches no topic at all, least of all one named after its producer."""
+    """A half that is rolled back reaches no topic, not even one that is named after its producer."""
     topics = stage.sql.rows("select name from mqpg.topic")
     for handle in (stage.sql.prepare("orders", "{}", "shop", key="k"), stage.sql.prepare("orders", "{}", "shop")):
         assert stage.mq.rollback(handle) is mqpg.Outcome.ROLLED_BACK

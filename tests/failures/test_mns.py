@@ -1,8 +1,9 @@
-"""MNS transaction queues: eight steps, the failure analysis A to D, and the rules between.
+"""MNS transaction queues: eight steps, the failure analysis A to D, and the rules between them.
 
-1 prepared message, 2 op log with its handle, 3 local transaction, 4 commit or rollback, 5 op log confirmed, 6 receive,
-7 process, 8 delete. A reads an overdue op log, B asks the local transaction, C decides, D confirms the op log. Here 2
-follows from 1 and 5 from 4, so neither can be forgotten.
+The steps are 1 prepared message, 2 op log with its handle, 3 local transaction, 4 commit or
+rollback, 5 op log confirmed, 6 receive, 7 process, 8 delete. A reads an overdue op log, B asks
+about the local transaction, C decides, D confirms the op log. In mqpg 2 follows from 1 and 5 from
+4, so neither can be forgotten.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ EXECUTE = "psycopg:Connection.execute"  # sell_here: 1 prepare, 2 local_begin, 3
 
 @pytest.fixture
 def here(stage: Stage) -> Stage:
-    """The business is in the broker's database, as SQL only."""
+    """A stage whose business is in the broker's database and uses SQL only."""
     stage.sell_here()
     return stage
 
 
 def consumed(stage: Stage) -> int:
-    """How many messages `readers` get."""
+    """The number of messages that `readers` get."""
     stage.append()
     return len(stage.sql.drain("orders", group="readers"))
 
@@ -44,7 +45,7 @@ def op_log_queue(stage: Stage) -> list[str]:
 
 
 def test_1_2_1_producer_dies_between_prepared_message_and_op_log(here: Stage) -> None:
-    """The op-log entry follows from the prepared message: a crash cannot come between the two."""
+    """The op-log entry follows from the prepared message, so a crash cannot come between the two."""
     here.killed("sell_here", "before", EXECUTE, nth=2, id=1)
     assert op_log_queue(here) == []
     eventually(lambda: here.mq.compensate() == 1)
@@ -83,7 +84,7 @@ def test_1_2_5_producer_dies_after_a_local_rollback(here: Stage) -> None:
 
 @pytest.mark.parametrize("fail", [False, True])
 def test_1_2_6_producer_dies_before_it_confirmed_the_op_log(here: Stage, fail: bool) -> None:
-    """The decision is the confirmation: nobody is asked about a half that is decided."""
+    """The decision is the confirmation, so there is no check-back for a decided half."""
     here.killed("sell_here", "after", EXECUTE, nth=4, id=1, fail=fail)
     time.sleep(0.15)
     assert here.mq.compensate() == 0
@@ -95,14 +96,16 @@ def test_1_2_6_producer_dies_before_it_confirmed_the_op_log(here: Stage, fail: b
 @pytest.mark.parametrize(
     ("when", "step"),
     [
-        ("before", "mqpg.workers.checker:LedgerChecker._settle"),
+        ("before", "mqpg.workers.checker:LedgerChecker._decide"),
         ("after", "mqpg:Ledger.look_up"),
-        ("after", "mqpg.workers.checker:LedgerChecker._settle"),
+        ("after", "mqpg.workers.checker:LedgerChecker._decide"),
     ],
     ids=["A read", "B asked", "C decided"],
 )
 def test_1_2_7_compensator_dies_between_its_steps(stage: Stage, when: str, step: str, sold: bool) -> None:
-    """The next one finds the entry when the lease has passed, and what was asked before gives the same answer."""
+    """The next compensator finds the entry after the lease, and a repeated question gets the same
+    answer.
+    """
     handle = stage.sql.prepare("orders", '{"id": 1}', "shop")
     if sold:
         with stage.engine.begin() as conn:
@@ -117,7 +120,10 @@ def test_1_2_7_compensator_dies_between_its_steps(stage: Stage, when: str, step:
 
 
 def test_1_2_8_consumer_dies_before_it_deleted_the_message(stage: Stage, tmp_path: Path) -> None:
-    """Visible again after the visibility time, to anybody; at least once, as MNS has it (C3)."""
+    """After the visibility time every consumer can get the message again.
+
+    This is at least once, as in MNS (C3).
+    """
     stage.sell(1)
     stage.append()
     effects = tmp_path / "effects"
@@ -133,7 +139,10 @@ def test_1_2_8_consumer_dies_before_it_deleted_the_message(stage: Stage, tmp_pat
 
 @pytest.mark.chaos
 def test_1_2_9_service_unreachable_resumes_where_it_was(crashing: CrashingStage) -> None:
-    """All state is the server's: what was prepared and sold while it was away is delivered when it is back."""
+    """All state is in the server.
+
+    What was prepared and sold while it was unreachable is delivered when it is back.
+    """
     stage = crashing.stage
     settings = {"retry_timeout": 0.2, "pool_timeout": 0.5, "connect_timeout": 1}
     with (
@@ -152,7 +161,7 @@ def test_1_2_9_service_unreachable_resumes_where_it_was(crashing: CrashingStage)
     stage.exactly_once([1])
 
 
-# why two phases, and no single send
+# why there are two phases and not one send
 
 
 @pytest.mark.parametrize("fail", [False, True])
@@ -170,7 +179,10 @@ def test_1_2_10_sent_before_the_local_transaction_is_not_seen_early(stage: Stage
 
 @pytest.mark.parametrize("fail", [False, True])
 def test_1_2_11_sent_inside_the_local_transaction_shares_its_fate(here: Stage, fail: bool) -> None:
-    """Business and queue in one database (T1): one transaction, one order, nothing seen before it commits."""
+    """Business and queue in one database (T1) share one transaction and one order.
+
+    Nothing is visible before it commits.
+    """
     business = here.broker.session()
     with business.transaction() as tx:
         business.execute("insert into sale values (1)")
@@ -182,7 +194,10 @@ def test_1_2_11_sent_inside_the_local_transaction_shares_its_fate(here: Stage, f
 
 
 def test_1_2_12_sending_after_the_local_transaction_cannot_be_lost(stage: Stage) -> None:
-    """The producer dies between its commit and the send: the half message is the trace that a plain send lacks."""
+    """The producer dies between its commit and the send.
+
+    The half message is the trace that a plain send lacks.
+    """
     stage.killed("sell", "after", "mqpg._sync.producer.transactional:commit_local", id=1)
     assert stage.sold() == [1]
     assert stage.delivered() == []
@@ -209,11 +224,11 @@ def test_1_2_13_asked_while_the_local_transaction_runs_means_wait(stage: Stage, 
 
 
 def test_1_2_14_retention_does_not_expire_an_undecided_message(own_stage: Stage) -> None:
-    """The queue's retention passes before the commit: the half is kept aside, and commits as if nothing was."""
+    """The retention ends before the commit. The half is copied aside and commits as usual."""
     stage = own_stage
     handle = stage.sql.prepare("orders", '{"id": 1}', "shop", check_after=seconds(3600))
     expire(stage, handle)
-    assert stage.sql.scalar("select count(*) from mqpg.held where kind = 'h'") == 1
+    assert stage.sql.scalar("select count(*) from mqpg.survivor where kind = 'h'") == 1
     with stage.engine.begin() as local:
         stage.ledger.begin(local, handle)
         local.execute(SALE, {"id": 1})
@@ -237,7 +252,7 @@ def test_1_2_15_retention_shorter_than_the_check_back_is_refused(stage: Stage) -
 
 
 def test_1_2_16_not_found_is_final_for_a_local_transaction_that_comes_late(stage: Stage) -> None:
-    """MNS needs an op-log delay above every transaction's length for this; the fence needs no such guess."""
+    """The fence needs no guess. MNS needs an op-log delay that is longer than every transaction."""
     handle = stage.sql.prepare("orders", '{"id": 1}', "shop")
     stage.check_back()
     assert stage.decision(handle) == ("b", "checker")
@@ -256,7 +271,10 @@ def test_1_2_17_handle_is_decided_once_and_repeats_are_harmless(stage: Stage) ->
 
 
 def test_1_2_18_checker_that_does_not_know_yet_says_so(stage: Stage) -> None:
-    """MNS's checker answers yes or no. Here it may say wait: neither, asked again, and not counted as a check."""
+    """MNS's checker answers yes or no.
+
+    In mqpg it may also answer wait, which asks again and does not count as a check.
+    """
     stage.mq.create_producer_group("app", check_after="10 ms", max_checks=1)
     handle = stage.sql.prepare("orders", '{"id": 1}', "app")
     for _ in range(3):
@@ -270,7 +288,7 @@ def test_1_2_18_checker_that_does_not_know_yet_says_so(stage: Stage) -> None:
 
 
 def test_1_2_19_commit_whose_own_retries_fail_is_left_to_the_op_log(stage: Stage) -> None:
-    """The producer's tries are over and it is gone for good: the check-back commits."""
+    """The producer used up its retries and never comes back. The check-back commits."""
     settings = {"retry_timeout": 0.3, "pool_timeout": 0.2, "connect_timeout": 1}
     with stage.through_proxy(**settings) as (cut, mq):
         cut.cut_at(b"mqpg.commit", forward=False, stay_down=True)
@@ -301,7 +319,9 @@ def test_1_2_20_attributes_out_of_range_are_refused(stage: Stage, call: Any, com
 
 
 def test_1_2_21_receipt_is_worth_nothing_once_the_message_was_visible_again(stage: Stage) -> None:
-    """Spent after use, stale after a take-over, and never good for somebody else's delivery."""
+    """A receipt is spent after use, stale after a take-over, and never valid for another consumer's
+    delivery.
+    """
     stage.sell(1)
     stage.append()
     (first,) = stage.mq.receive("readers", "orders", lease=0.05)
@@ -315,7 +335,10 @@ def test_1_2_21_receipt_is_worth_nothing_once_the_message_was_visible_again(stag
 
 
 def test_1_2_22_late_prepared_transaction_meets_the_fence_uncommitted(here: Stage) -> None:
-    """The local transaction begins while the checker's own transaction is open: it waits, then fails as a whole."""
+    """The local transaction begins while the checker's own transaction is open.
+
+    It waits, then fails as a whole.
+    """
     handle = here.sql.prepare("orders", "{}", "here", check_after=seconds(3600))
     here.mq.compensate()
     here.overdue_now()

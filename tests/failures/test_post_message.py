@@ -1,7 +1,8 @@
 """The middleware's postMessage: what each side can see of a failure, and the reverse flow.
 
-1 send, 2 stored pending, 3 answered, 4 business, 5 its result sent, 6 dropped or deliverable. Reverse: the middleware
-asks for the result of what is pending, the app answers success, failure or wait, the middleware acts on it.
+The steps are 1 send, 2 stored pending, 3 answered, 4 business, 5 its result sent, 6 dropped or
+deliverable. In the reverse flow the middleware asks for the result of what is pending. The app
+answers success, failure or wait, and the middleware acts on it.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 @pytest.fixture
 def app(stage: Stage) -> Stage:
-    """Producer group `posted` is asked by the reverse flow."""
+    """An app of the producer group `posted`, which the reverse flow asks."""
     stage.mq.create_producer_group("posted", check_after="10 ms")
     return stage
 
 
 def reverse(stage: Stage) -> None:
-    """The reverse flow, until nothing is pending."""
+    """Run the reverse flow until nothing is pending."""
     producer = mqpg.protocols.PostProducer(stage.mq, group="posted", check=lambda half: look_up(stage.engine, half))
 
     def settled() -> bool:
@@ -44,7 +45,7 @@ def reverse(stage: Stage) -> None:
 
 
 def test_1_4_1_app_dies_before_it_sent(app: Stage) -> None:
-    """Not done and not stored: nothing to do."""
+    """Nothing is done and nothing is stored, so there is nothing to repair."""
     app.killed("post", "before", "mqpg:Client.prepare", id=1)
     assert app.sql.scalar("select count(*) from mqpg.commit_log") == 0
     app.exactly_once([])
@@ -52,7 +53,10 @@ def test_1_4_1_app_dies_before_it_sent(app: Stage) -> None:
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_1_4_2_app_gets_no_answer_to_its_send(app: Stage, stored: bool) -> None:
-    """It treats that as a failure and does not begin the business; what is stored all the same ends dropped."""
+    """The app treats that as a failure and does not begin the business.
+
+    A message that was stored is dropped.
+    """
 
     def business(handle: str) -> str:
         raise AssertionError("the business must not begin")
@@ -83,7 +87,10 @@ STATES = ["not done", "rolled back", "done"]
 
 @pytest.mark.parametrize("state", STATES)
 def test_1_4_4_result_of_the_business_never_arrives(app: Stage, state: str) -> None:
-    """Pending there, and here one of three: the reverse flow finds out which, and ends it so."""
+    """The message is pending, and the business has one of three results.
+
+    The reverse flow finds out which.
+    """
     match state:
         case "not done":
             app.killed("post", "before", "tests.failures.actors:do_business", id=1)
@@ -99,7 +106,7 @@ def test_1_4_4_result_of_the_business_never_arrives(app: Stage, state: str) -> N
 
 @contextmanager
 def full_disk(stage: Stage) -> Iterator[None]:
-    """No decision can be stored."""
+    """Make the broker unable to store a decision."""
     stage.sql.execute(
         "create function public.full_disk() returns trigger language plpgsql as $$ begin"
         " raise exception using errcode = '53100', message = 'no space left on device'; end $$"
@@ -115,7 +122,10 @@ def full_disk(stage: Stage) -> Iterator[None]:
 
 @pytest.mark.parametrize("state", STATES)
 def test_1_4_5_result_arrives_and_cannot_be_stored(app: Stage, state: str) -> None:
-    """The update of the state fails: pending as before, and the reverse flow ends it by the facts."""
+    """The decision cannot be stored, so the message is still pending.
+
+    The reverse flow ends it by the facts.
+    """
 
     def business(handle: str) -> str:
         if state == "done":
@@ -141,7 +151,10 @@ def test_1_4_5_result_arrives_and_cannot_be_stored(app: Stage, state: str) -> No
     ("result", "outcome"), [("success", "committed"), ("failure", "rolled_back"), ("wait", None), ("maybe", None)]
 )
 def test_1_4_6_each_result_means_what_it_says(app: Stage, result: str, outcome: str | None) -> None:
-    """Success delivers, failure drops, wait leaves it to the reverse flow, and anything else is no result."""
+    """Success delivers, failure drops, and wait leaves the message to the reverse flow.
+
+    Any other value is an error.
+    """
     producer = mqpg.protocols.PostProducer(app.mq, group="posted")
     if result == "maybe":
         with pytest.raises(errors.InvalidArgument, match="success, failure or wait, not 'maybe'"):
@@ -168,7 +181,7 @@ def test_1_4_7_wait_is_asked_again_until_it_is_known(app: Stage) -> None:
 
 @pytest.mark.parametrize("done", [True, False])
 def test_1_4_8_last_step_of_the_reverse_flow_fails(app: Stage, done: bool) -> None:
-    """All before it only reads: the timer asks again, and the whole of it is repeated."""
+    """All steps before it only read, so the timer asks again and repeats the whole flow."""
     handle = mqpg.protocols.PostProducer(app.mq, group="posted").post("orders", {"id": 1}, lambda handle: "wait").handle
     if done:
         do_business(app.shop_url, 1)
@@ -197,7 +210,9 @@ def test_1_4_9_app_dies_while_it_answers_the_reverse_flow(app: Stage, when: str,
 
 
 def test_1_4_10_callback_that_raises_is_not_taken_for_a_failure(app: Stage) -> None:
-    """It may have raised after the business was done: the message waits for the reverse flow."""
+    """The callback may have raised after the business was done, so the message waits for the
+    reverse flow.
+    """
 
     def business(handle: str) -> str:
         do_business(app.shop_url, 1)

@@ -1,7 +1,7 @@
 """RocketMQ transactional messages: where each of their eight steps can fail.
 
-1 half sent, 2 stored, 3 acknowledged, 4 local transaction, 5 endTransaction, 6 decision stored, 7 check-backs,
-8 too many checks.
+The steps are 1 half sent, 2 stored, 3 acknowledged, 4 local transaction, 5 endTransaction, 6
+decision stored, 7 check-backs, 8 too many checks.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 @pytest.fixture
 def here(stage: Stage) -> Stage:
-    """The business is in the broker's database."""
+    """A stage whose business is in the broker's database."""
     stage.sell_here()
     return stage
 
 
 @pytest.fixture
 def app(stage: Stage) -> Stage:
-    """Producer group `app` answers by due_checks, at most three times."""
+    """The producer group `app`, which answers by due_checks and has three checks."""
     stage.mq.create_producer_group("app", check_after="10 ms", max_checks=3)
     return stage
 
 
 def asked(stage: Stage, **named: Any) -> mqpg.HalfCheck:
-    """The check that is due next."""
+    """Return the check that is due next."""
     (found,) = eventually(lambda: stage.mq.due_checks("app", **named))
     return found
 
@@ -78,7 +78,10 @@ def test_1_3_3_producer_dies_between_half_and_local_transaction(stage: Stage) ->
 
 
 def test_1_3_4_local_transaction_that_raises_is_rolled_back_at_once(stage: Stage) -> None:
-    """RocketMQ answers UNKNOW and asks later; that it has failed is known here, and told."""
+    """The half is rolled back at once, because the failure is known.
+
+    RocketMQ answers UNKNOW and asks later.
+    """
     with pytest.raises(ZeroDivisionError), stage.producer.transaction("orders", {"id": 1}) as tx:
         tx.execute(SALE, {"id": 1 // 0})
     assert stage.decision(tx.handle) == ("b", "producer")
@@ -87,7 +90,10 @@ def test_1_3_4_local_transaction_that_raises_is_rolled_back_at_once(stage: Stage
 
 @pytest.mark.parametrize("arrived", [True, False])
 def test_1_3_5_local_transaction_whose_commit_is_in_doubt_is_asked_about(stage: Stage, arrived: bool) -> None:
-    """The reply to COMMIT is lost: neither a commit nor a rollback is sent before the ledger has been read."""
+    """The reply to COMMIT is lost.
+
+    Neither a commit nor a rollback is sent before the ledger has been read.
+    """
     handles: list[str] = []
 
     def sell(producer: mqpg.TransactionalProducer, cut: Proxy) -> None:
@@ -109,7 +115,10 @@ def test_1_3_5_local_transaction_whose_commit_is_in_doubt_is_asked_about(stage: 
 
 
 def test_1_3_6_commit_lost_is_found_by_the_check(stage: Stage) -> None:
-    """It is sent one way there, and nobody notices; here the ledger knows."""
+    """The ledger shows the lost commit.
+
+    RocketMQ sends it one way, and no party notices the loss.
+    """
     stage.killed("sell", "before", "mqpg:Client.commit", id=1)
     stage.check_back()
     stage.exactly_once([1])
@@ -123,7 +132,10 @@ def test_1_3_7_rollback_lost_is_found_by_the_check(stage: Stage) -> None:
 
 
 def test_1_3_8_decision_with_wrong_facts_is_refused(stage: Stage) -> None:
-    """Another message's id, another's nonce, another broker's handle, a normal message: unknown, and nothing done."""
+    """Another message's id or nonce, another broker's handle, and a normal message are unknown.
+
+    Nothing changes.
+    """
     mine = stage.sql.prepare("orders", "{}", "shop").split(".")
     other = stage.sql.prepare("orders", "{}", "shop").split(".")
     normal = stage.mq.send("orders", {"id": 1})
@@ -143,7 +155,10 @@ def test_1_3_8_decision_with_wrong_facts_is_refused(stage: Stage) -> None:
 
 @pytest.mark.chaos
 def test_1_3_9_broker_dies_while_it_stores_the_decision(crashing: CrashingStage) -> None:
-    """RocketMQ writes the message and then the op: two writes, and a crash between them delivers twice. Here it is one."""
+    """The decision is one write.
+
+    RocketMQ writes the message and then the op, and a crash between the two delivers twice.
+    """
     stage = crashing.stage
     handle = stage.sql.prepare("orders", '{"id": 1}', "shop", key="k")
     with psycopg.connect(stage.dsn) as conn, cut_off():
@@ -157,8 +172,10 @@ def test_1_3_9_broker_dies_while_it_stores_the_decision(crashing: CrashingStage)
 
 @pytest.mark.chaos
 def test_1_3_10_broker_dies_right_after_it_answered_a_decision(crashing: CrashingStage) -> None:
-    """Ops are flushed in batches there, and lost with the broker: checked again, delivered again. Here the answer is
-    given after the flush, whatever the session's synchronous_commit says."""
+    """The answer comes after the flush, whatever the session's synchronous_commit says.
+
+    RocketMQ flushes ops in batches and loses them with the broker, so it checks and delivers again.
+    """
     stage = crashing.stage
     hasty = stage.broker.session("set synchronous_commit = off")
     kept, dropped = (hasty.prepare("orders", f'{{"id": {id}}}', "shop") for id in (1, 2))
@@ -188,7 +205,7 @@ def test_1_3_11_unknown_is_no_decision_and_asked_again(app: Stage) -> None:
 
 
 def test_1_3_12_checks_rewrite_nothing(app: Stage) -> None:
-    """There each check appends the half again. Here the log stands still and only the note of the check is added."""
+    """A check adds only its own record. RocketMQ appends the half again at each check."""
     handles = [row[0] for row in app.sql.call("prepare_batch", "orders", ["{}"] * 20, "app")]
     size = "select count(*), sum(n), max(batch_id) from mqpg.commit_log"
     before = app.sql.rows(size)
@@ -219,7 +236,7 @@ def test_1_3_13_answer_to_a_check_lost_is_asked_again(app: Stage, arrived: bool)
 
 
 def exhausted(stage: Stage) -> str:
-    """A half that nobody answered for."""
+    """Return a half whose checks are used up because no app answered."""
     handle = stage.sql.prepare("orders", '{"id": 1}', "app")
     for attempt in (1, 2, 3):
         assert asked(stage, lease=0.01).attempt == attempt
@@ -237,7 +254,10 @@ def test_1_3_14_too_many_checks_park_and_guess_nothing(app: Stage) -> None:
 
 
 def test_1_3_15_half_older_than_the_log_is_kept(own_stage: Stage) -> None:
-    """fileReservedTime ends a half there. Here a parked one outlives its segment and can still be decided."""
+    """A parked half outlives its segment and can still be decided.
+
+    In RocketMQ fileReservedTime ends it.
+    """
     own_stage.mq.create_producer_group("app", check_after="10 ms", max_checks=3)
     handle = exhausted(own_stage)
     expire(own_stage, handle)
@@ -256,7 +276,10 @@ def test_1_3_16_parked_half_is_armed_again(app: Stage) -> None:
 
 
 def test_1_3_17_commit_long_after_the_checks_began_counts(app: Stage) -> None:
-    """RocketMQ refuses it after the immunity time (604). Undecided is undecided: the producer may still commit."""
+    """The producer may still commit a half that is undecided.
+
+    RocketMQ refuses that after the immunity time (604).
+    """
     handle = app.sql.prepare("orders", '{"id": 1}', "app")
     asked(app, lease=0.01)
     asked(app)
@@ -269,7 +292,10 @@ def test_1_3_17_commit_long_after_the_checks_began_counts(app: Stage) -> None:
 
 @pytest.mark.chaos
 def test_1_3_18_broker_dies_right_after_it_acknowledged_a_half(crashing: CrashingStage) -> None:
-    """ASYNC_FLUSH loses it there, and with it a message whose business was done. Here prepare waits for the disk."""
+    """`prepare` waits for the disk.
+
+    In RocketMQ ASYNC_FLUSH loses the half, and with it the message of a business that was done.
+    """
     stage = crashing.stage
     hasty = stage.broker.session("set synchronous_commit = off")
     handle = hasty.prepare("orders", '{"id": 1}', "shop")
@@ -283,7 +309,10 @@ def test_1_3_18_broker_dies_right_after_it_acknowledged_a_half(crashing: Crashin
 
 @pytest.mark.parametrize("step", ["mqpg._sync.consumer.same_database:SameDatabase._apply", "mqpg:Client.ack"])
 def test_1_3_19_consumer_dies_between_effect_and_acknowledgement(here: Stage, step: str) -> None:
-    """Acknowledged before it is processed, a message is lost there. Here both are one transaction (C1)."""
+    """Effect and acknowledgement are one transaction (C1).
+
+    In RocketMQ a message that is acknowledged first is lost.
+    """
     here.mq.send("orders", {"id": 1})
     here.append()
     here.killed("consume_here", "after", step)
@@ -312,14 +341,17 @@ def _recover(stage: Stage) -> int:
 
 
 def test_1_3_21_what_is_checked_or_retried_often_takes_effect_once(stage: Stage) -> None:
-    """Documented there: may be checked and consumed more than once. Three recoveries and two checkers at a time here."""
+    """Three recoveries and two checkers run at the same time.
+
+    RocketMQ documents that a message may be checked and consumed more than once.
+    """
     for id in (1, 2, 3):
         stage.killed("sell", "before", "mqpg:Client.commit", id=id)
     handles = [row[0] for row in stage.shop.rows("select handle from mqpg_ledger")]
     with stage.compensator(), stage.compensator(), ThreadPoolExecutor() as pool:
         holder = stage.broker.session()
         with holder.transaction() as undecided:
-            # All of them meet at this decision that is never made, and go on together.
+            # All of them meet at this decision, which is never committed, and continue at the same time.
             holder.execute("select mqpg.rollback_batch(%s)", handles)
             recoveries = [pool.submit(_recover, stage) for _ in range(3)]
             waiting = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query ~ 'commit_batch'"
@@ -339,7 +371,10 @@ def test_1_3_21_what_is_checked_or_retried_often_takes_effect_once(stage: Stage)
 
 
 def test_1_3_22_one_group_serves_every_kind_of_message(stage: Stage) -> None:
-    """A producer group may not be shared with other kinds there."""
+    """One group serves all kinds.
+
+    In RocketMQ a producer group may not be shared with other kinds.
+    """
     stage.mq.create_topic("other")
     stage.mq.subscribe("readers", "other")
     stage.sell(1)
@@ -354,7 +389,10 @@ def test_1_3_22_one_group_serves_every_kind_of_message(stage: Stage) -> None:
 
 @pytest.mark.chaos
 def test_1_3_23_submission_that_fails_for_a_while_arrives(crashing: CrashingStage) -> None:
-    """The broker crashes while the commit is under way: the library repeats it, and the outcome says that it stands."""
+    """The broker crashes while the commit is under way.
+
+    The library repeats it, and the outcome says that it is made.
+    """
     stage = crashing.stage
     with mqpg.connect(stage.dsn, retry_timeout=30) as mq:
         handle = mq.prepare("orders", {"id": 1}, "shop")
@@ -375,7 +413,9 @@ def test_1_3_23_submission_that_fails_for_a_while_arrives(crashing: CrashingStag
 
 
 def test_1_3_24_answer_that_nobody_asked_for_is_refused(app: Stage) -> None:
-    """Re-arming or answering for a half that is not parked, not asked about, or not there says which it is."""
+    """Re-arming or answering for a half that is not parked, not asked about, or not there is an
+    error that says which.
+    """
     handle = app.sql.prepare("orders", "{}", "app", check_after=seconds(3600))
     with refused("MQ018", "not parked"):
         app.sql.call("rearm", handle)

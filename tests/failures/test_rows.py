@@ -27,7 +27,7 @@ MEANS = (
 
 
 def named() -> dict[str, tuple[str, str]]:
-    """id -> (test, file) of every test in this folder, apart from those of this file."""
+    """Return id -> (test, file) for every test in this folder, apart from those of this file."""
     found: dict[str, tuple[str, str]] = {}
     for path in sorted(FOLDER.glob("test_*.py")):
         for node in ast.parse(path.read_text()).body:
@@ -43,7 +43,7 @@ def named() -> dict[str, tuple[str, str]]:
 
 
 def rows(table: Path) -> list[tuple[str, str, str | None]]:
-    """(id, test, file) of each row."""
+    """Return (id, test, file) for each row."""
     lines = [line for line in table.read_text().splitlines() if line.startswith("| ") and "`test_" in line]
     matches = [_ROW.fullmatch(line) for line in lines]
     assert None not in matches, lines[matches.index(None)]

@@ -1,7 +1,8 @@
 """RocketMQ without check-back: lost commits are found by a set difference of unique keys.
 
-There a second topic, two sets in Redis and a timer; here one anti-join of the ledger and the decisions (protocol T6),
-in SQL for a ledger at the broker and by a Reconciler for one elsewhere.
+RocketMQ needs a second topic, two sets in Redis and a timer for that. mqpg has one anti-join of the
+ledger and the decisions (protocol T6), in SQL for a ledger in the broker's database and by a
+Reconciler for one in another database.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ IMPATIENT = {"retry_timeout": 0.2, "pool_timeout": 0.2, "connect_timeout": 1}
 
 @pytest.fixture
 def unchecked(stage: Stage) -> Stage:
-    """Nobody checks back: group `shop` waits for an app that never polls."""
+    """There are no check-backs: the group `shop` waits for an app that never polls."""
     stage.mq.alter_producer_group("shop", check_after="1 h", checker="due_checks")
     return stage
 
@@ -35,7 +36,7 @@ def reconciler(stage: Stage, older_than: float = 0, **options: Any) -> mqpg.prot
 
 
 def committed(stage: Stage, id: int) -> str:
-    """A sale that committed and whose commit never left."""
+    """Make a sale whose local transaction commits and whose commit is never sent."""
     handle = stage.sql.prepare("orders", f'{{"id": {id}}}', "shop", key=str(id))
     with stage.engine.begin() as local:
         stage.ledger.begin(local, handle, "orders")
@@ -44,7 +45,10 @@ def committed(stage: Stage, id: int) -> str:
 
 
 def test_1_5_1_producer_dies_after_its_local_commit(unchecked: Stage) -> None:
-    """Before it could send its commit or its unique key: never detected there, found in the ledger here."""
+    """The producer dies before it sends its commit or its unique key.
+
+    The ledger has the row, whereas RocketMQ never notices.
+    """
     unchecked.killed("sell", "after", f"{STEPS}:commit_local", id=1)
     (hit,) = reconciler(unchecked).step()
     assert (hit.topic, hit.key, hit.state, hit.outcome) == ("orders", "1", "undecided", mqpg.Outcome.COMMITTED)
@@ -61,7 +65,10 @@ def test_1_5_2_commit_is_lost(unchecked: Stage) -> None:
 
 
 def test_1_5_3_rollback_is_lost(unchecked: Stage) -> None:
-    """No ledger row, so it is no hit and is never delivered; a check-back, where there is one, ends it."""
+    """There is no ledger row, so the half is no hit and is never delivered.
+
+    A check-back ends it where there is one.
+    """
     unchecked.killed("sell", "before", "mqpg:Client.rollback", id=1, fail=True)
     assert reconciler(unchecked).step() == []
     assert unchecked.delivered() == []
@@ -71,7 +78,10 @@ def test_1_5_3_rollback_is_lost(unchecked: Stage) -> None:
 
 
 def test_1_5_4_nothing_is_found_by_mistake(unchecked: Stage) -> None:
-    """Two unordered streams give false hits there. An open local transaction, a young row, a commit under way: none here."""
+    """An open local transaction, a young row and a commit under way are no hits.
+
+    Two unordered streams give false hits in RocketMQ.
+    """
     still_open = unchecked.sql.prepare("orders", '{"id": 1}', "shop")
     young = committed(unchecked, 2)
     under_way = committed(unchecked, 3)
@@ -115,7 +125,10 @@ def test_1_5_5_several_workers_at_once_double_nothing(unchecked: Stage) -> None:
     ids=["compared", "looked up", "one settled"],
 )
 def test_1_5_6_worker_dies_in_the_middle(unchecked: Stage, when: str, step: str) -> None:
-    """Consumed keys are deleted atomically there, or the difference is wrong. Here the next one just repeats it."""
+    """The next worker repeats the comparison.
+
+    RocketMQ must delete consumed keys atomically, or the difference is wrong.
+    """
     for id in (1, 2, 3):
         committed(unchecked, id)
     unchecked.killed("reconcile", when, step)
@@ -127,7 +140,10 @@ def test_1_5_6_worker_dies_in_the_middle(unchecked: Stage, when: str, step: str)
 
 @pytest.mark.chaos
 def test_1_5_7_database_away_suspends_and_resumes(crashing: CrashingStage) -> None:
-    """The ledger's, then the broker's: suspended, nothing decided by guess; resumed, all of it found."""
+    """The broker is unreachable, then the ledger.
+
+    The worker waits, guesses nothing, and finds everything afterwards.
+    """
     stage = crashing.stage
     stage.mq.alter_producer_group("shop", check_after="1 h", checker="due_checks")
     committed(stage, 1)
@@ -156,7 +172,10 @@ def test_1_5_7_database_away_suspends_and_resumes(crashing: CrashingStage) -> No
 
 
 def test_1_5_8_consumer_dies_with_messages_in_hand(unchecked: Stage) -> None:
-    """Rebalanced there, perhaps doubled; here applied once, since effect and position are one transaction."""
+    """The message is applied once, because effect and position are one transaction.
+
+    RocketMQ rebalances and may apply it twice.
+    """
     for id in (1, 2):
         committed(unchecked, id)
     reconciler(unchecked).step()
@@ -168,7 +187,7 @@ def test_1_5_8_consumer_dies_with_messages_in_hand(unchecked: Stage) -> None:
 
 
 def test_1_5_9_prepared_message_is_found_by_key_and_not_consumed(unchecked: Stage) -> None:
-    """Under the id that the message keeps through its commit."""
+    """The prepared message is found under the id that it keeps after its commit."""
     handle = unchecked.mq.prepare("orders", {"id": 1}, "shop", key="unique")
     assert unchecked.delivered() == []
     (prepared,) = unchecked.mq.find_by_key("orders", "unique")
@@ -192,7 +211,10 @@ def test_1_5_10_rolled_back_message_has_no_place(unchecked: Stage) -> None:
 
 
 def test_1_5_11_no_stored_message_is_changed(unchecked: Stage) -> None:
-    """Check-backs changed the prepared message in the log there (dirty pages). Here no row of it is ever touched."""
+    """No stored row is ever changed.
+
+    In RocketMQ check-backs changed the prepared message in the log (dirty pages).
+    """
     row = "select ctid, xmin, xmax, l::text from mqpg.commit_log l where l.kind = 'h'"
     handle = committed(unchecked, 1)
     before = unchecked.sql.rows(row)
@@ -207,7 +229,10 @@ def test_1_5_11_no_stored_message_is_changed(unchecked: Stage) -> None:
 
 
 def test_1_5_12_message_that_the_broker_lost_is_told_and_not_invented(unchecked: Stage) -> None:
-    """The broker was restored to an earlier time, or somebody ruled against the ledger by hand: for people to look at."""
+    """The broker was restored to an earlier time, or a person decided against the ledger.
+
+    The half is listed for a person.
+    """
     with unchecked.sql.transaction() as tx:
         lost = unchecked.sql.prepare("orders", "{}", "shop")
         tx.force_rollback = True
@@ -221,7 +246,10 @@ def test_1_5_12_message_that_the_broker_lost_is_told_and_not_invented(unchecked:
 
 
 def test_1_5_13_ledger_at_the_broker_is_compared_by_one_sql_function(unchecked: Stage) -> None:
-    """All of it in a call, from any language; a hit is looked up, settled, and gone from the next call."""
+    """One call from any language lists the hits.
+
+    A hit is looked up, decided, and no longer in the next call.
+    """
     unchecked.sell_here()
     unchecked.mq.alter_producer_group("here", checker="due_checks", check_after="1 h")
     unchecked.killed("sell_here", "before", "psycopg:Connection.execute", nth=4, id=1)

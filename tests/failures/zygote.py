@@ -1,7 +1,8 @@
-"""Processes to be killed: forked from one that has imported everything, so that a crash costs milliseconds.
+"""Processes to be killed.
 
-`python -m tests.failures.zygote` reads one request a line, forks, and answers with how the child ended. A child
-is a process of its own, with its own connections; what kills it is SIGKILL.
+They are forked from one process that has imported everything, so a crash costs milliseconds.
+`python -m tests.failures.zygote` reads one request a line, forks, and answers with how the child
+ended. A child is a process of its own, with its own connections, and SIGKILL ends it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 class Zygote:
-    """Starts actors (functions of tests/failures/actors.py) and tells how they ended."""
+    """Starts actors (functions of tests/failures/actors.py) and reports how they ended."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -36,7 +37,10 @@ class Zygote:
         )
 
     def killed(self, actor: str, when: str, step: str, nth: int = 1, **arguments: Any) -> None:
-        """Run an actor until its SIGKILL before or after the nth call of `step`, like "mqpg:Client.ack"."""
+        """Run an actor until SIGKILL ends it before or after the nth call of `step`.
+
+        A step is, for example, "mqpg:Client.ack".
+        """
         status, errors = self._run(actor, arguments, [when, step, nth])
         assert status == -signal.SIGKILL, f"{actor} was to die {when} {step}, but ended with {status}\n{errors}"
 

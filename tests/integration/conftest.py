@@ -26,7 +26,7 @@ async def amq(dsn: str) -> AsyncIterator[mqpg.AsyncClient]:
 
 @pytest.fixture(params=["postgresql", "sqlite", pytest.param("mariadb", marks=pytest.mark.mariadb)])
 def local_url(request: pytest.FixtureRequest, new_database: Callable[..., str], tmp_path: Path) -> str:
-    """SQLAlchemy URL of an empty database of the user's, of each kind."""
+    """The SQLAlchemy URL of an empty user database, of each kind."""
     if request.param == "mariadb":
         return str(request.getfixturevalue("mariadb_url"))
     if request.param == "sqlite":

@@ -1,4 +1,7 @@
-"""The asynchronous library: the generated twin has all the tests, this has what may differ from it."""
+"""The asynchronous library.
+
+The generated twin has all the tests, and this module has what may differ.
+"""
 
 from __future__ import annotations
 
@@ -208,7 +211,7 @@ async def test_a_restart_is_survived(own_server: OwnServer) -> None:
 
 
 def test_importing_the_library_is_light() -> None:
-    """The core must not pull in the workers, Spark or the command line."""
+    """The core must not import the workers, Spark or the command line."""
     import subprocess
     import sys
 

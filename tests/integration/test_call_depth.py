@@ -33,7 +33,7 @@ def depth() -> list[str]:
 
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, list[str]]]:
-    """Every statement that psycopg sends, with the library's frames above it."""
+    """Record every statement that psycopg sends, with the library's frames above it."""
     seen: list[tuple[str, list[str]]] = []
     execute: Callable[..., Any] = psycopg.Cursor.execute
 

@@ -1,5 +1,5 @@
 # ruff: noqa: PT012  (what raises is the end of the block)
-"""Every call of the client, in its own transaction and in the caller's."""
+"""Every call of the client runs in its own transaction and in the caller's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKNOWN_HANDLE = "000000000000.1.1024.00000000000000000000000000000000"
 
 @contextmanager
 def callers(kind: str, dsn: str) -> Iterator[Any]:
-    """A connection of the caller's, of each kind, in a transaction that nobody has committed."""
+    """The caller's connection, of each kind, in a transaction that is not committed."""
     with ExitStack() as stack:
         if kind == "psycopg":
             yield stack.enter_context(psycopg.connect(dsn, row_factory=dict_row))
@@ -115,8 +115,8 @@ def test_every_call_runs_in_the_callers_transaction(mq: mqpg.Client, dsn: str, k
         (lambda mq: mq.nack("x", 5), "message_ids must be a list, not 5"),
         (lambda mq: mq.commit_batch("handle"), "handles must be a list, not 'handle'"),
         (lambda mq: mq.half_states(None), "handles"),
-        (lambda mq: mq.receive("g", "t", wait=-1), "wait must be seconds, 0 or more, not -1"),
-        (lambda mq: mq.receive("g", "t", wait="1 s"), "wait must be seconds, 0 or more, not '1 s'"),
+        (lambda mq: mq.receive("g", "t", wait=-1), "wait must be a number of seconds, 0 or more, not -1"),
+        (lambda mq: mq.receive("g", "t", wait="1 s"), "wait must be a number of seconds, 0 or more, not '1 s'"),
         (lambda mq: mq.send("t", 1, conn=5), "conn must be a psycopg Connection, .* Session, not builtins.int"),
     ],
 )

@@ -1,4 +1,6 @@
-"""Connecting, and staying connected: servers that do not answer, other schemas, restarts, lost answers."""
+"""Connecting and staying connected with servers that do not answer, other schemas, restarts and
+lost answers.
+"""
 
 from __future__ import annotations
 
@@ -121,7 +123,10 @@ def _settled(mq: mqpg.Client, wanted: int) -> None:
 
 @pytest.mark.chaos
 def test_client_producer_and_consumers_survive_a_restart(own_server: OwnServer, tmp_path: Any) -> None:
-    """Immediate shutdowns while messages flow: each is applied once, and idle connections cost no error."""
+    """The server shuts down immediately while messages flow.
+
+    Each message is applied once, and idle connections cause no error.
+    """
     applied: list[int] = []
     url = f"sqlite:///{tmp_path / 'reader.db'}"
     with mqpg.connect(own_server.dsn) as mq:

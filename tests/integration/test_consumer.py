@@ -1,4 +1,4 @@
-"""Consumers with effects in the broker's database (C1) and in one of their own (C2)."""
+"""Consumers with effects in the broker's database (C1) and in their own database (C2)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def send(mq: mqpg.Client, numbers: Sequence[int]) -> None:
 
 
 def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
-    """Rounds, retries that fall due included."""
+    """Run iterations until nothing is left, including retries that become due."""
     quiet = time.monotonic() + 0.3
     while time.monotonic() < quiet:
         mq.append()
@@ -139,7 +139,10 @@ def test_c2_applies_a_failed_message_once_later(mq: mqpg.Client, topic: str, eng
 
 
 def test_c2_passes_over_what_it_has_applied(mq: mqpg.Client, topic: str, engine: Engine) -> None:
-    """The ack was lost: the broker delivers again, the local offset knows better."""
+    """The ack was lost, so the broker delivers again.
+
+    The local offset shows that the messages are applied.
+    """
 
     @mqpg.consumer(topic, group="g", database=engine, consumer="one")
     def handle(message: mqpg.Message, conn: Any) -> None:
@@ -155,7 +158,10 @@ def test_c2_passes_over_what_it_has_applied(mq: mqpg.Client, topic: str, engine:
 
 
 def test_c2_reads_from_its_own_offset_where_the_broker_is_ahead(mq: mqpg.Client, topic: str, engine: Engine) -> None:
-    """The local database was restored from a backup: what it has forgotten is applied again, and only that."""
+    """The local database was restored from a backup.
+
+    What it lost is applied again, and only that.
+    """
 
     @mqpg.consumer(topic, group="g", database=engine, consumer="one", max_messages=2)
     def handle(message: mqpg.Message, conn: Any) -> None:
@@ -228,7 +234,10 @@ def test_c2_does_not_guess_about_a_retry_that_it_never_deferred(mq: mqpg.Client,
 
 
 def test_c2_skips_a_message_that_killed_every_process(mq: mqpg.Client, topic: str, engine: Engine) -> None:
-    """Its claims were lost until the broker gave it up: not applied from the log behind the broker's back."""
+    """The message lost its claims until the broker made it a dead letter.
+
+    The consumer does not apply it from the log.
+    """
 
     @mqpg.consumer(topic, group="g", database=engine, consumer="one", max_attempts=2)
     def handle(message: mqpg.Message, conn: Any) -> None:
@@ -247,7 +256,9 @@ def test_c2_skips_a_message_that_killed_every_process(mq: mqpg.Client, topic: st
 def test_c2_tables_that_another_process_makes_at_the_same_moment_are_no_error(
     mq: mqpg.Client, topic: str, engine: Engine, local_url: str
 ) -> None:
-    """Where DDL is no part of a transaction the other one has made the first table, and not the next."""
+    """Where DDL is not part of a transaction, the other process may have made the first table and
+    not the next.
+    """
     other = create_engine(local_url)
 
     @event.listens_for(engine, "before_cursor_execute")
@@ -298,7 +309,7 @@ def test_a_subscription_of_another_mode_is_refused(mq: mqpg.Client, topic: str, 
     consumer = mqpg.consumer(topic, group="g", database=engine)(lambda message, conn: None)
     with pytest.raises(errors.ConfigurationError, match="in mode exclusive"):
         consumer.step(mq)
-    with pytest.raises(errors.ConfigurationError, match="mode 'pinned'"):
+    with pytest.raises(errors.ConfigurationError, match="mode must be 'pinned'"):
         mqpg.consumer(topic, group="g", database=engine, mode="exclusive")
 
 
@@ -359,7 +370,7 @@ def test_c1_killed(
     ],
 )
 def test_c2_killed(mq: mqpg.Client, dsn: str, topic: str, local_url: str, engine: Engine, when: str, step: str) -> None:
-    """Message 13 fails at its first attempt, so that the inbox is part of it."""
+    """Message 13 fails at its first attempt, so that the inbox takes part."""
     mq.subscribe("readers", topic, "pinned", retry_delay="10 ms")
     send(mq, [1, 13, 2])
     crash_at("there", dsn, local_url, when, step)

@@ -1,4 +1,6 @@
-"""Effects in the broker's database in mode shared: several workers in one queue, each message once."""
+"""Effects in the broker's database in mode shared: several workers read one queue, and each message
+takes effect once.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Consumers with effects anywhere (C3): leased, acknowledged after the effect, fenced."""
+"""Consumers with effects anywhere (C3) have leases, acknowledge after the effect, and are fenced."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_batch_fails_as_a_whole(mq: mqpg.Client, topic: str) -> None:
 
 
 def test_at_most_once(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) -> None:
-    """QoS 0: acknowledged before the handler is called, whatever it does."""
+    """With QoS 0 a message is acknowledged before the handler is called, whatever the handler does."""
     seen = []
 
     @mqpg.consumer(topic, group="g", effect="external", ack="receive")
@@ -149,7 +149,7 @@ def test_the_lease_is_extended_while_the_handler_works(mq: mqpg.Client, topic: s
 
 
 def test_without_a_heartbeat_somebody_else_takes_over(mq: mqpg.Client, topic: str) -> None:
-    """The counterpart: a member that hangs as a whole loses its claim, and its late ack is refused."""
+    """A member that hangs as a whole loses its claim, and its late ack is refused."""
     send(mq, [1])
     (lost,) = mq.receive("g", topic, lease=0.3)
     time.sleep(0.4)
@@ -160,7 +160,7 @@ def test_without_a_heartbeat_somebody_else_takes_over(mq: mqpg.Client, topic: st
 
 
 def test_a_lost_claim_ends_the_delivery(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) -> None:
-    """Whoever lost it must not go on with what somebody else has now."""
+    """A consumer that lost its claim must not continue with messages that another consumer has now."""
     handled = []
 
     @mqpg.consumer(topic, group="g", effect="external")
@@ -176,7 +176,7 @@ def test_a_lost_claim_ends_the_delivery(mq: mqpg.Client, topic: str, db: psycopg
 
 @pytest.mark.chaos
 def test_a_restart_of_the_server_costs_no_claim(own_server: OwnServer) -> None:
-    """The heartbeat goes on through it, and the ack arrives after it."""
+    """The heartbeat continues through the restart, and the ack arrives after it."""
     with mqpg.connect(own_server.dsn, retry_timeout=15) as mq:
         mq.create_topic("orders", queues=1)
         begun, go_on, attempts = threading.Event(), threading.Event(), []
@@ -220,7 +220,10 @@ def test_stop_gives_back_what_was_not_begun(mq: mqpg.Client, topic: str) -> None
 
 
 def test_many_at_once_in_mode_shared(mq: mqpg.Client) -> None:
-    """One queue, eight workers: as many claims of it in flight, and nothing twice."""
+    """Eight workers read one queue.
+
+    As many claims are in flight, and no message takes effect twice.
+    """
     mq.create_topic("orders", queues=1)
     together, seen = threading.Barrier(8), []
 
@@ -315,18 +318,21 @@ async def test_asynchronous(amq: mqpg.AsyncClient) -> None:
         ({"effect": "elsewhere"}, "effect must be one of 'broker', 'database', 'external'"),
         ({"effect": "external", "database": "sqlite://"}, "do not go together"),
         ({"effect": "database"}, "do not go together"),
-        ({"ack": "receive"}, "is for effect='external'"),
+        ({"ack": "receive"}, "needs effect='external', not 'broker'"),
         ({"ack": "never"}, "ack must be one of"),
-        ({"effect": "external", "journal": True}, "no transaction"),
-        ({"effect": "external", "session": True}, "no transaction"),
+        ({"effect": "external", "journal": True}, "need a transaction"),
+        ({"effect": "external", "session": True}, "need a transaction"),
         ({"mode": "queue"}, "mode must be one of"),
+        ({"mode": "exclusive", "database": "sqlite://"}, "mode must be 'pinned' where database is given"),
+        ({"on_failure": "retry"}, "on_failure must be one of 'skip', 'block_key', 'block_queue', not 'retry'"),
+        ({"on_failure": None}, "on_failure must be one of"),
         ({"concurrency": 0}, "concurrency must be 1 or more"),
         ({"timeout": 0}, "timeout must be more than 0"),
     ],
 )
-def test_options_that_do_not_go_together(options: dict[str, Any], said: str) -> None:
+def test_wrong_options_are_refused_where_they_are_written(options: dict[str, Any], said: str) -> None:
     with pytest.raises(errors.ConfigurationError, match=said):
-        mqpg.consumer("orders", group="g", **options)(lambda message: None)
+        mqpg.consumer("orders", group="g", **options)
 
 
 def test_a_handler_that_cannot_be_called() -> None:

@@ -1,4 +1,7 @@
-"""What a handler says of a failed message reaches the broker whatever it says: else its attempt would not count."""
+"""Whatever a handler says about a failed message reaches the broker.
+
+Otherwise its attempt would not count.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ DELAYS: list[Any] = [-1, -0.01, timedelta(seconds=-1), "-1 s", "soon", float("na
 
 @pytest.fixture(params=["broker", "shared", "database", "external"])
 def options(request: pytest.FixtureRequest, mq: mqpg.Client, tmp_path: Path) -> Any:
-    """Of a consumer of each protocol."""
+    """The options of a consumer of each protocol."""
     mq.create_topic("orders", queues=1)
     kinds: dict[str, Any] = {
         "broker": {},
@@ -30,7 +33,10 @@ def options(request: pytest.FixtureRequest, mq: mqpg.Client, tmp_path: Path) -> 
 
 
 def test_a_delay_that_is_none(mq: mqpg.Client, options: dict[str, Any]) -> None:
-    """One that has passed already means now; one that is no time span leaves it to the back-off."""
+    """A delay in the past means now.
+
+    A value that is no time span leaves the delay to the back-off.
+    """
     seen: list[int] = []
 
     @mqpg.consumer("orders", group="g", max_attempts=3, retry_delay=0, **options)
@@ -71,7 +77,10 @@ def test_a_delay_that_has_passed_means_now(mq: mqpg.Client, options: dict[str, A
 def test_a_reason_that_is_no_utf_8(
     mq: mqpg.Client, db: psycopg.Connection[Any], options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JSON may name half a surrogate pair, Python makes a character of it, and no database takes that."""
+    """JSON may name half a surrogate pair.
+
+    Python makes a character of it, which no database accepts.
+    """
     # The trace has it, too, and pytest's reports must be UTF-8.
     monkeypatch.setattr(logging.getLogger("mqpg"), "propagate", False)
 
@@ -90,7 +99,10 @@ def test_a_reason_that_is_no_utf_8(
 def test_the_log_says_which_message_failed_why_and_where(
     mq: mqpg.Client, options: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The error's own trace once; a message that the handler sends away on purpose has none."""
+    """The log has the error's own trace once.
+
+    A message that the handler rejects on purpose has none.
+    """
 
     @mqpg.consumer("orders", group="g", max_attempts=1, **options)
     def bill(message: mqpg.Message) -> None:

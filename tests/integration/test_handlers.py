@@ -1,4 +1,4 @@
-"""What a handler gets, what is around it, and what becomes of one that never returns."""
+"""What a handler gets, what runs around it, and what happens when it never returns."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ INSERT = text("insert into business (id) values (:id)")
 
 
 class Base(DeclarativeBase):
-    """Tables of the user's."""
+    """The user's tables."""
 
 
 class Business(Base):
@@ -63,7 +63,9 @@ def there(url: str) -> list[int]:
 
 
 def test_a_session_by_annotation(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) -> None:
-    """C1 through SQLAlchemy: a failure undoes what the session flushed, even what it committed."""
+    """In C1 through SQLAlchemy a failure undoes what the session flushed, and even what it
+    committed.
+    """
 
     @mqpg.consumer(topic, group="g", journal=True, retry_delay="10 ms")
     def bill(message: mqpg.Message, session: Session) -> None:
@@ -181,7 +183,7 @@ def test_retry_and_reject_undo_the_effect(mq: mqpg.Client, topic: str, engine: E
 def test_a_handler_that_waits_for_the_database_is_interrupted(
     mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], where: str
 ) -> None:
-    """Its statement is cancelled, so that its thread comes back and the transaction goes on."""
+    """The handler's statement is cancelled, so its thread returns and the transaction continues."""
 
     @mqpg.consumer(topic, group="g", timeout=0.3, max_attempts=2, retry_delay="10 ms")
     def bill(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
@@ -201,7 +203,10 @@ def test_a_handler_that_waits_for_the_database_is_interrupted(
 def test_a_handler_that_never_returns_is_left_alone(
     mq: mqpg.Client, topic: str, db: psycopg.Connection[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A thread cannot be ended: its connection is taken away, the message is given up, the others go on."""
+    """A thread cannot be ended.
+
+    It loses its connection, its message is nacked, and the others continue.
+    """
     monkeypatch.setattr("mqpg._sync._acompat._GRACE", 0.1)
     for_ever = threading.Event()
 
@@ -262,7 +267,10 @@ def test_a_batch_that_never_returns_is_searched_for_the_culprit(
 
 
 def test_an_external_handler_that_never_returns(mq: mqpg.Client, topic: str) -> None:
-    """Its claim is not held for ever: nacked with the reason; late ones change nothing."""
+    """The claim is not held for ever.
+
+    The message is nacked with the reason, and a late result changes nothing.
+    """
     for_ever, seen = threading.Event(), []
 
     @mqpg.consumer(topic, group="g", effect="external", timeout=0.2, max_attempts=2, retry_delay="10 ms")
@@ -365,7 +373,7 @@ def test_several_rounds_at_a_time_here(mq: mqpg.Client, db: psycopg.Connection[A
 def test_several_rounds_at_a_time_share_out_the_pinned_queues(
     mq: mqpg.Client, db: psycopg.Connection[Any], engine: Engine, local_url: str
 ) -> None:
-    """Members of one name take over from each other; workers of one process must not."""
+    """Members of one name take over from each other, and workers of one process must not."""
     mq.create_topic("orders", queues=4)
     failing = {7, 8}
 

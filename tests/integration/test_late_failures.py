@@ -1,6 +1,5 @@
-"""Effects that fail where no savepoint catches them: at the commit, at the broker, in a transaction already aborted.
-
-Each counts an attempt of its message and no other's, and the queue goes on.
+"""Effects that fail where no savepoint catches them: at the commit, at the broker, in a transaction
+already aborted. Each failure counts an attempt of its own message only, and the queue continues.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ CHILD_OF = "insert into child (id, parent_id) values ({}, {})"
 
 @dataclass
 class Place:
-    """Where the effects are: how a consumer is made for it, and how to look at it."""
+    """The place of the effects: how a consumer is made for it, and how to read it."""
 
     options: dict[str, Any]
     engine: Engine
     conn: Any = psycopg.Connection
 
     def consumer(self, handle: Callable[[mqpg.Message, Callable[[str], Any]], Any], **more: Any) -> mqpg.Consumer:
-        """A consumer whose handler gets a function that executes SQL."""
+        """Return a consumer whose handler gets a function that executes SQL."""
 
         def handler(message: mqpg.Message, conn: Any) -> Any:
             driver = isinstance(conn, psycopg.Connection)
@@ -87,7 +86,7 @@ def lag(db: psycopg.Connection[Any]) -> Any:
 def test_what_the_commit_refuses_is_its_messages_failure(
     mq: mqpg.Client, db: psycopg.Connection[Any], place: Place
 ) -> None:
-    """A deferred foreign key, as Django makes them all."""
+    """The commit refuses a deferred foreign key. Django makes all of them deferred."""
     calls: list[int] = []
 
     def book(message: mqpg.Message, execute: Callable[[str], Any]) -> None:
@@ -130,7 +129,10 @@ def test_what_the_commit_refuses_blocks_what_must_not_overtake(
 def test_a_gap_of_the_log_that_cannot_be_committed_is_no_endless_loop(
     mq: mqpg.Client, place: Place, db: psycopg.Connection[Any]
 ) -> None:
-    """There is no claim to give such a message up from: it is an error, as for a handler that raises there."""
+    """Such a message has no claim from which it could be nacked.
+
+    It is an error, as for a handler that raises there.
+    """
     broken: list[int] = []
 
     def book(message: mqpg.Message, execute: Callable[[str], Any]) -> None:
@@ -153,7 +155,7 @@ def test_a_gap_of_the_log_that_cannot_be_committed_is_no_endless_loop(
 
 @pytest.mark.parametrize("place", [*HERE, "postgresql"], indirect=True)
 def test_an_error_that_the_handler_swallowed(mq: mqpg.Client, db: psycopg.Connection[Any], place: Place) -> None:
-    """PostgreSQL has aborted the transaction then, whatever the handler makes of it."""
+    """PostgreSQL has aborted the transaction, although the handler swallowed the error."""
 
     def book(message: mqpg.Message, execute: Callable[[str], Any]) -> None:
         execute(CHILD_OF.format(message.payload["id"], 1))

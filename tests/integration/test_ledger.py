@@ -82,7 +82,10 @@ def test_one_that_comes_late_fails_on_the_fence_with_all_it_did(ledger: mqpg.Led
 
 
 def test_many_races_have_one_winner_each(ledger: mqpg.Ledger) -> None:
-    """Local transaction and check-back start at once; they never both win, nor both lose for good."""
+    """Local transaction and check-back start at the same time.
+
+    They never both win, and never both lose for good.
+    """
     won: dict[str, str] = {}
 
     def local(handle: str, gate: threading.Barrier) -> None:
@@ -168,7 +171,7 @@ def test_a_table_that_a_crash_empties_is_refused(empty_dsn: str, ddl: str, compl
 
 @pytest.mark.parametrize("journal", ["delete", "wal"])
 def test_a_commit_verdict_flushes_sqlite(tmp_path: Path, journal: str) -> None:
-    """A commit of an application that does not sync goes to disk with something that is written after it."""
+    """A commit of an application that does not sync goes to disk with a later write."""
     path = tmp_path / "local.db"
     with mqpg.Ledger(f"sqlite:///{path}") as ledger, sqlite3.connect(path) as watcher:
         ledger.create()

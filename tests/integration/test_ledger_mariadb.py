@@ -41,7 +41,7 @@ def ledger(mariadb_url: str) -> Iterator[mqpg.Ledger]:
 
 @pytest.fixture
 def engine(mariadb_url: str) -> Iterator[Engine]:
-    """The business's: of the server's own isolation level, REPEATABLE READ."""
+    """The business's engine, with the server's own isolation level REPEATABLE READ."""
     engine = create_engine(mariadb_url)
     yield engine
     engine.dispose()
@@ -126,7 +126,9 @@ def test_a_missing_right_is_an_error_not_a_wait(mariadb: MariaDB, ledger: mqpg.L
 
 
 def test_a_snapshot_from_before_the_fence_does_not_hide_it(ledger: mqpg.Ledger, business: Engine) -> None:
-    """REPEATABLE READ: the local transaction reads what was before the fence, and still fails on its key."""
+    """In REPEATABLE READ the local transaction reads what was before the fence, and still fails on
+    its key.
+    """
     with business.connect() as conn:
         conn.execute(text("select * from business")).all()
         assert ledger.verdict(HANDLE) is Verdict.ROLLBACK
@@ -138,7 +140,10 @@ def test_a_snapshot_from_before_the_fence_does_not_hide_it(ledger: mqpg.Ledger, 
 
 
 def test_two_checkers_that_wait_for_one_that_rolls_back_agree(ledger: mqpg.Ledger, engine: Engine) -> None:
-    """Both get a shared lock on the key and want an exclusive one: a deadlock, whose victim says wait."""
+    """Both checkers get a shared lock on the key and want an exclusive one.
+
+    This is a deadlock, whose victim says wait.
+    """
     said: list[Verdict] = []
     with engine.connect() as conn:
         ledger.begin(conn, HANDLE)
@@ -167,7 +172,7 @@ def test_a_locked_range_makes_it_wait(ledger: mqpg.Ledger, engine: Engine) -> No
 
 
 def test_a_locked_table_makes_it_wait(ledger: mqpg.Ledger, mariadb: MariaDB, mariadb_url: str) -> None:
-    """A metadata lock, which innodb_lock_wait_timeout does not end."""
+    """innodb_lock_wait_timeout does not end the wait for a metadata lock."""
     assert ledger.verdict(HANDLE) is Verdict.ROLLBACK
     admin = mariadb.connect(mariadb_url.rpartition("/")[2])
     admin.cursor().execute("lock tables mqpg_ledger write")
@@ -195,7 +200,10 @@ def test_a_server_that_is_read_only_makes_it_wait(own_mariadb: MariaDB) -> None:
 def test_the_victim_of_a_deadlock_that_goes_on_does_not_send(
     ledger: mqpg.Ledger, business: Engine, mq: mqpg.Client, orders: str
 ) -> None:
-    """The server has rolled everything back, the ledger row too; what the block does after it is another transaction."""
+    """The server has rolled everything back, the ledger row too.
+
+    What the block does afterwards is another transaction.
+    """
     held = threading.Event()
 
     def other() -> None:
@@ -259,7 +267,10 @@ def test_a_commit_verdict_comes_after_the_flush(own_mariadb: MariaDB, at_commit:
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_a_local_transaction_that_was_found_committed_outlives_the_server(own_mariadb: MariaDB, asked: bool) -> None:
-    """Commits stay in memory for five seconds here; what nobody asked about is lost by kill -9, else kept."""
+    """Commits stay in memory for five seconds here.
+
+    `kill -9` loses a commit that no check-back asked about, and no other one.
+    """
     own_mariadb.stop()
     own_mariadb.start(innodb_flush_log_at_trx_commit=0, innodb_flush_log_at_timeout=5)
     with mqpg.Ledger(own_mariadb.create_database()) as ledger:
@@ -287,7 +298,10 @@ def test_flushes_that_come_too_seldom_are_an_error_not_a_guess(own_mariadb: Mari
 
 @pytest.mark.parametrize("twice", [False, True])
 def test_a_fence_outlives_the_server(own_mariadb: MariaDB, twice: bool) -> None:
-    """What the model calls fence-unflushed: the verdict counts once the fence is on disk, whoever meets it."""
+    """The verdict counts once the fence is on disk, whichever checker wrote it.
+
+    The model calls this case fence-unflushed.
+    """
     own_mariadb.stop()
     own_mariadb.start(innodb_flush_log_at_trx_commit=0, innodb_flush_log_at_timeout=5)
     with mqpg.Ledger(own_mariadb.create_database()) as ledger:
@@ -305,7 +319,10 @@ def test_a_fence_outlives_the_server(own_mariadb: MariaDB, twice: bool) -> None:
 
 
 def test_recovery_sends_what_is_on_disk(own_mariadb: MariaDB, mq: mqpg.Client, orders: str) -> None:
-    """What the model calls recover-unflushed: a broker that knows of a commit which a crash takes away again."""
+    """The broker must not know a commit that a crash takes away.
+
+    The model calls this case recover-unflushed.
+    """
     own_mariadb.stop()
     own_mariadb.start(innodb_flush_log_at_trx_commit=0, innodb_flush_log_at_timeout=5)
     with mqpg.TransactionalProducer(mq, group="shop", ledger=own_mariadb.create_database()) as producer:
@@ -354,7 +371,10 @@ def test_an_open_local_transaction_is_rolled_back_by_the_crash_and_cannot_come_b
 
 
 def test_a_frozen_server_makes_it_wait(own_mariadb: MariaDB) -> None:
-    """It stays connected and answers nothing: the compensator's connections have time-outs."""
+    """The server stays connected and answers nothing.
+
+    The compensator's connections have time-outs.
+    """
     url = own_mariadb.create_database()
     with mqpg.Ledger(url) as ledger:
         ledger.create()

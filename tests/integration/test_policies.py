@@ -1,4 +1,4 @@
-"""Consumers keep to what their subscription says: failures that block, filters, seeks, members of a broadcast."""
+"""Consumers honour their subscription: failures that block, filters, seeks, members of a broadcast."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSERT = text("insert into business (id) values (:id)")
 
 
 class Own:
-    """Business and consumer's tables in a database of the consumer's."""
+    """The business and the consumer's tables in the consumer's own database."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -102,7 +102,10 @@ def test_a_rejected_message_blocks_nothing(mq: mqpg.Client, topic: str) -> None:
 
 
 def test_there_the_offset_stops_before_the_failed_message(mq: mqpg.Client, topic: str, own: Own) -> None:
-    """block_queue with a database of its own: in order and once, a dead letter unblocks."""
+    """With block_queue and an own database messages are applied in order and once.
+
+    A dead letter unblocks the queue.
+    """
     attempts: list[int] = []
 
     @mqpg.consumer(topic, group="g", database=own.url, consumer="one", on_failure="block_queue",
@@ -139,7 +142,7 @@ def test_there_block_key_is_refused(mq: mqpg.Client, topic: str, own: Own) -> No
 
 
 def test_there_what_the_filter_leaves_out_is_not_taken_from_the_log(mq: mqpg.Client, topic: str, own: Own) -> None:
-    """The delivery leaves offsets out, rightly: they are not missing."""
+    """The delivery leaves out offsets that the filter does not choose. They are not missing."""
 
     @mqpg.consumer(topic, group="g", database=own.url, consumer="one", max_messages=2,
                    filter="$.id % 3 == 1", tags=["x"], journal=True)  # fmt: skip
@@ -179,7 +182,7 @@ def test_there_a_restored_database_gets_back_what_the_filter_chooses(mq: mqpg.Cl
 
 
 def test_there_a_seek_forward_is_followed(mq: mqpg.Client, topic: str, own: Own) -> None:
-    """What the group was moved over on purpose is not applied from the log behind its back."""
+    """The consumer does not apply from the log what the group skipped on purpose."""
 
     @mqpg.consumer(topic, group="g", database=own.url, consumer="one")
     def bill(message: mqpg.Message, conn: Any) -> None:

@@ -1,4 +1,6 @@
-"""What the operations page says a role of producers and consumers needs is enough, and no less."""
+"""The rights that the operations page names for producers and consumers are enough, and none is too
+many.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,10 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 
 @pytest.fixture
 def role(db: psycopg.Connection[Any]) -> Iterator[str]:
-    """A role with the rights of the page; whoever polls has those of its second block, too."""
+    """A role for the rights of the page.
+
+    A test that polls also grants those of the second block.
+    """
     name = f"app_{uuid.uuid4().hex[:8]}"
     db.execute(sql.SQL("create role {} login password 'secret'").format(sql.Identifier(name)))
     yield name

@@ -1,5 +1,8 @@
 # ruff: noqa: PT012, SIM117  (what raises is the end of the block)
-"""The transactional producer (protocol T2) on real databases, with its local one on PostgreSQL and SQLite."""
+"""The transactional producer (protocol T2) on real databases.
+
+Its local one is PostgreSQL or SQLite.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +97,10 @@ def test_it_can_be_rolled_back_on_purpose(
 def test_a_failed_statement_that_was_swallowed_does_not_send(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
 ) -> None:
-    """COMMIT of a failed transaction is a silent rollback in PostgreSQL; the others go on."""
+    """COMMIT of a failed transaction is a silent rollback in PostgreSQL.
+
+    Other databases continue.
+    """
     try:
         with producer.transaction("orders", 1) as tx:
             tx.execute(INSERT, {"id": 1})
@@ -153,7 +159,10 @@ def test_a_block_that_rolls_back_by_sql_does_not_send(
 def test_an_exception_after_a_commit_by_sql_leaves_the_half_to_the_ledger(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine, more: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is committed stays so, whatever the block raises: its message must not be rolled back."""
+    """What is committed remains committed, whatever the block raises.
+
+    Its message must not be rolled back.
+    """
     with pytest.raises(ZeroDivisionError), producer.transaction("orders", 1) as tx:
         tx.execute(INSERT, {"id": 1})
         tx.execute(text("commit"))
@@ -169,7 +178,7 @@ def test_an_exception_after_a_commit_by_sql_leaves_the_half_to_the_ledger(
 def test_a_savepoint_takes_its_messages_and_payloads_back(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine
 ) -> None:
-    """What the ledger holds when the local transaction commits is sent, and nothing else."""
+    """The library sends what the ledger holds when the local transaction commits, and nothing else."""
     with producer.transaction("orders", 1) as tx:
         kept = tx.add("orders", "kept")
         tx.commit_payload("final", kept)
@@ -275,7 +284,7 @@ def test_a_final_payload_over_the_limit_is_refused_before_the_local_commit(
 def test_a_final_payload_needs_no_broker_before_the_local_commit(
     mq: mqpg.Client, dsn: str, orders: str, engine: Engine
 ) -> None:
-    """What is larger than the limit is refused later, where the broker is away now."""
+    """A payload above the limit is refused later, because the broker is unreachable now."""
     mq.subscribe("readers", orders)
     with mqpg.connect(dsn, retry_timeout=0.1) as other:
         producer = mqpg.TransactionalProducer(other, group="shop", ledger=engine)
@@ -329,7 +338,7 @@ def test_a_fenced_transaction_cannot_begin(
 def test_a_group_whose_checker_looks_into_another_ledger_is_refused(
     producer: mqpg.TransactionalProducer, mq: mqpg.Client, dsn: str
 ) -> None:
-    """The broker's own ledger knows nothing of this one: what is committed here would be rolled back there."""
+    """The broker's own ledger does not know this one, so it would roll back what is committed here."""
     mq.alter_producer_group("shop", checker="ledger")
     with pytest.raises(
         errors.ConfigurationError, match=r"'shop' has checker ledger.* needs url, due_checks or function"
@@ -422,7 +431,10 @@ def test_no_half_is_left_open_when_the_ledger_is_missing(mq: mqpg.Client, orders
 def test_a_connection_lost_during_the_local_commit_is_not_guessed_at(
     mq: mqpg.Client, orders: str, new_database: Callable[..., str], forward: bool
 ) -> None:
-    """COMMIT arrives and its answer is lost, or it never arrives: the half follows what really happened."""
+    """The COMMIT arrives and its answer is lost, or it never arrives.
+
+    The half follows what really happened.
+    """
     mq.subscribe("readers", orders)
     local = new_database(empty=True)
     with psycopg.connect(local, autocommit=True) as direct, proxy(direct.info.host, direct.info.port) as cut:
@@ -445,7 +457,9 @@ def test_a_connection_lost_during_the_local_commit_is_not_guessed_at(
 
 
 def test_a_sqlite_commit_that_is_refused_is_a_rollback(mq: mqpg.Client, orders: str, tmp_path: Any) -> None:
-    """A reader that holds on makes COMMIT fail with "database is locked": known not to have happened."""
+    """A long reader makes COMMIT fail with "database is locked", so it is known that nothing was
+    committed.
+    """
     mq.subscribe("readers", orders)
     engine = create_engine(f"sqlite:///{tmp_path / 'x.db'}", connect_args={"timeout": 0.1})
     producer = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)

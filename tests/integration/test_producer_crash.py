@@ -1,4 +1,7 @@
-"""A producer killed with SIGKILL at each step of protocol T2: the message follows the local transaction."""
+"""A producer is killed with SIGKILL at each step of protocol T2.
+
+The message follows the local transaction.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def test_killed_producer(
 
 
 def _check_back(mq: mqpg.Client, dsn: str, ledger: mqpg.Ledger) -> None:
-    """What the compensator does, until nothing is undecided."""
+    """Run the compensator until no half is undecided."""
     give_up = time.monotonic() + 20
     with psycopg.connect(dsn, autocommit=True) as direct:
         while direct.execute("select exists (select from mqpg.half_pending)").fetchone() == (True,):

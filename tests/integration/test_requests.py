@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def appending(mq: mqpg.Client, dsn: str) -> Any:
-    """An appender, as `mqpg worker` would be."""
+    """Run an appender as `mqpg worker` does."""
     mq.create_topic("sums", queues=2)
     stop = threading.Event()
 
@@ -49,10 +49,10 @@ def test_what_a_handler_returns_is_the_reply(mq: mqpg.Client, kind: str, tmp_pat
     with running(consumer, mq):
         reply = mq.request("sums", [1, 2, 3], timeout=20, headers={"from": "test"})
         assert reply.payload == {"sum": 6}
-        mq.send("sums", [1])  # no request: nobody is replied to
+        mq.send("sums", [1])  # no request, so there is no reply
         again = mq.request("sums", [4], timeout=20, correlation_id="mine")
     assert again.payload == {"sum": 4}
-    # Known by its name, it is not asked again: nobody is there to answer.
+    # It is known by its name and not asked again: no broker is there to answer.
     assert mq.request("sums", [4], timeout=1, correlation_id="mine").message_id == again.message_id
     consumer.close()
 
@@ -89,7 +89,7 @@ def test_an_unknown_reply_topic_is_found_out_before_sending(mq: mqpg.Client) -> 
 def test_a_request_that_cannot_be_replied_to_stops_no_consumer(
     mq: mqpg.Client, db: psycopg.Connection[Any], kind: str, tmp_path: Path
 ) -> None:
-    """Anybody can name a reply topic that is not there, or go away with it."""
+    """A requester can name a reply topic that does not exist, or end and drop it."""
     mq.create_topic("sums", queues=1)
     options: dict[str, Any] = {"broker": {}, "external": {"effect": "external"}}.get(kind, {})
     if kind == "database":
@@ -111,7 +111,7 @@ def test_a_request_that_cannot_be_replied_to_stops_no_consumer(
         eventually(lambda: db.execute("select sum(lag)::int from mqpg.subscription_lag").fetchone() == (0,))
     reply.close()
     assert seen[-1] == [2]
-    # C2 replies after its commit: the effect stands, only the reply is lost.
+    # C2 replies after its commit: the effect remains, and only the reply is lost.
     assert len(mq.dead_letters("g", "sums")) == (0 if kind == "database" else 2)
 
 
@@ -133,7 +133,7 @@ def test_nobody_replies(mq: mqpg.Client) -> None:
 def test_a_replier_killed_before_its_commit_replies_once(
     mq: mqpg.Client, dsn: str, db: psycopg.Connection[Any]
 ) -> None:
-    """The reply is in the transaction of the effect: the one that died took its reply with it."""
+    """The reply is in the transaction of the effect, so a consumer that died sent no reply."""
     mq.subscribe("readers", "sums")
     asked: list[Any] = []
     thread = threading.Thread(target=lambda: asked.append(mq.request("sums", [1, 1], timeout=60)))

@@ -1,4 +1,6 @@
-"""Waiting: woken by the appender over one connection a process, or by a look at the newest tick."""
+"""Waiting: the appender wakes consumers over one connection for each process, or they look at the
+newest tick.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ def topics(mq: mqpg.Client) -> list[str]:
 
 
 class Sender:
-    """Sends and appends after a while, from a thread."""
+    """Sends and appends after a while, in a thread."""
 
     def __init__(self, mq: mqpg.Client, topic: str, after: float) -> None:
         self.at = 0.0
@@ -75,7 +77,10 @@ def test_a_transaction_cannot_wait(mq: mqpg.Client, topics: list[str]) -> None:
 def test_one_listening_connection_a_process(
     mq: mqpg.Client, topics: list[str], dsn: str, db: psycopg.Connection[Any]
 ) -> None:
-    """Consumers of several clients, synchronous and not, share it; it goes with the last of them."""
+    """Consumers of several clients, sync and async, share the connection.
+
+    It closes with the last of them.
+    """
 
     def listeners() -> int:
         query = "select count(*) from pg_stat_activity where application_name = 'mqpg ticks' and datname = current_database()"
@@ -118,7 +123,7 @@ def test_only_those_are_woken_whom_it_concerns(mq: mqpg.Client, topics: list[str
 
 
 def test_what_a_dead_member_held_is_found_without_a_tick(mq: mqpg.Client, topics: list[str]) -> None:
-    """No tick says that a lease lapsed."""
+    """No tick announces that a lease ended."""
     mq.send("t0", 1)
     mq.append()
     assert len(mq.receive("g", "t0", lease=1.5)) == 1
@@ -130,7 +135,9 @@ def test_what_a_dead_member_held_is_found_without_a_tick(mq: mqpg.Client, topics
 
 @pytest.mark.parametrize("others", [0, 1])
 def test_a_name_that_could_not_join_yet_is_not_forgotten(mq: mqpg.Client, topics: list[str], others: int) -> None:
-    """No tick says that a group is let go on, and no view shows a member that is not there yet."""
+    """No tick announces that a group is resumed, and no view shows a member that has not joined
+    yet.
+    """
     mq.subscribe("all", "t0", "broadcast")
     mq.send("t0", 1)
     mq.append()
@@ -145,7 +152,7 @@ def test_a_name_that_could_not_join_yet_is_not_forgotten(mq: mqpg.Client, topics
 
 
 def test_a_seek_wakes_whoever_waits(dsn: str, topics: list[str]) -> None:
-    """It makes no tick; notifications being trusted, it is seen by the next look."""
+    """A seek makes no tick. While notifications are trusted, the next look finds it."""
     with mqpg.connect(dsn, listen=False, poll_interval=0.2) as mq:
         mq.send("t0", 1)
         mq.append()
@@ -179,7 +186,7 @@ def test_waiting_outlives_a_restart(own_server: OwnServer) -> None:
 
 @pytest.fixture
 def pooler(dsn: str) -> Iterator[tuple[str, Proxy]]:
-    """A way to the server on which notifications get lost, as behind a pooler in transaction mode."""
+    """A proxy that loses notifications, as a pooler in transaction mode does."""
     given = conninfo_to_dict(dsn)
     proxy = Proxy(str(given["host"]), int(str(given["port"])))
     yield make_conninfo(dsn, host="127.0.0.1", port=str(proxy.port), sslmode="disable"), proxy
@@ -187,7 +194,10 @@ def pooler(dsn: str) -> Iterator[tuple[str, Proxy]]:
 
 
 def test_lost_notifications_are_noticed(pooler: tuple[str, Proxy], mq: mqpg.Client, topics: list[str]) -> None:
-    """First the way is whole and they are trusted; then they get lost, which a tick without one gives away."""
+    """Notifications arrive and are trusted at first.
+
+    Then they get lost, which a tick without a notification shows.
+    """
     dsn, proxy = pooler
     with mqpg.connect(dsn, poll_interval=0.1) as behind:
         eventually(lambda: (mq.send("t0", 1), mq.append(), behind.receive("g", "t0", wait=1))[2])

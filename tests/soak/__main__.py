@@ -1,8 +1,9 @@
-"""`python -m tests.soak`: everything at work while its processes are killed at random; it must end drained and valid.
+"""`python -m tests.soak`: everything works while its processes are killed at random.
 
-On a server of its own: producers of all kinds, consumer groups in all modes, two of each worker, all of them real
-processes that get kill -9 at random moments and are started again; now and then the server itself crashes. Then
-the producers end, everything is drained, and the Spark audit and the counts here must find nothing wrong.
+It must end drained and valid. The soak has a server of its own, producers of all kinds, consumer
+groups in all modes, and two of each worker. All of them are real processes that get kill -9 at
+random moments and are started again. Now and then the server itself crashes. Then the producers
+end, everything is drained, and the Spark audit and the counts here must find nothing wrong.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ select r.first_id + i from run r cross join lateral generate_series(0, r.n - 1) 
 
 
 class Fleet:
-    """The processes of the soak, killed and started again by their own pids only."""
+    """The processes of the soak. They are killed and started again by their own pids only."""
 
     def __init__(self, folder: Path, env: dict[str, str]) -> None:
         self._folder, self._env = folder, env
@@ -80,13 +81,13 @@ class Fleet:
             self.kills[name.rpartition("-")[0]] += 1
 
     def kill_one(self, rng: random.Random) -> str:
-        """kill -9 of one of them; `tend` starts it again."""
+        """Kill one of them with kill -9. `tend` starts it again."""
         name = rng.choice(sorted(self._running))
         self.kill(name)
         return name
 
     def tend(self) -> None:
-        """Start what was killed; note who ended by himself, which nobody should."""
+        """Start what was killed, and note processes that ended by themselves, which none should."""
         for name, process in list(self._running.items()):
             if process.poll() is not None:
                 self.crashes.append(f"{name} ended with status {process.returncode}: {self._tail(name)}")
@@ -119,7 +120,9 @@ def _crew(fleet: Fleet, seed: int, broker: str, shop: str) -> None:
 
 
 def _warm_up(fleet: Fleet, broker: str, shop: str, patience: float) -> None:
-    """Until every group has had an effect: two dozen Pythons take a while to start on a small machine."""
+    """Wait until every group has had an effect, because two dozen Pythons take a while to start on
+    a small machine.
+    """
     until = time.monotonic() + patience
     while not all(_effects(shop if group == "pinned" else broker, group) for group in GROUPS):
         assert time.monotonic() < until, f"no effects after {patience} s; {fleet.crashes}"
@@ -144,7 +147,7 @@ def _libpq(url: str) -> str:
 
 
 def _shake(fleet: Fleet, server: EmbeddedServer, rng: random.Random, seconds: float) -> int:
-    """Kills until the time is over; how often the server crashed."""
+    """Kill processes until the time is over, and return how often the server crashed."""
     until, crashes = time.monotonic() + seconds, 0
     next_crash = time.monotonic() + rng.uniform(60, 180)
     while time.monotonic() < until:
@@ -161,7 +164,7 @@ def _shake(fleet: Fleet, server: EmbeddedServer, rng: random.Random, seconds: fl
 
 
 def _drain(fleet: Fleet, broker: str, patience: float) -> tuple[int, ...]:
-    """Wait for empty queues; what is left."""
+    """Wait for empty queues, and return what is left."""
     fleet.retire(name for name in fleet.names if name.rpartition("-")[0] in PRODUCERS)
     until = time.monotonic() + patience
     with psycopg.connect(broker, autocommit=True) as conn:
@@ -184,7 +187,10 @@ def _effects(dsn: str, group: str) -> list[tuple[str, int, str | None, int, int]
 
 
 def _wrong(broker: str, shop: str) -> list[str]:
-    """What the counts say, apart from the audit: each group's effects against what was appended."""
+    """Compare each group's effects with what was appended, and return what is wrong.
+
+    The audit does this by itself, too.
+    """
     found = []
     with psycopg.connect(broker) as conn:
         appended = [row[0] for row in conn.execute(_APPENDED)]
@@ -254,7 +260,7 @@ def _report(seed: int, fleet: Fleet, crashes: int, broker: str, shop: str) -> di
 
 
 def main() -> int:
-    """0 when it ended drained and valid."""
+    """Return 0 when the soak ended drained and valid."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=float(os.environ.get("MINUTES") or 30))
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MQPG_TEST_SEED") or secrets.randbits(32)))

@@ -1,7 +1,8 @@
-"""The processes of a soak: `python -m tests.soak.members NAME SEED BROKER SHOP`; each goes on until it is killed.
+"""The processes of a soak: `python -m tests.soak.members NAME SEED BROKER SHOP`.
 
-A producer makes business changes with their messages, in the broker's database or in the shop's; a consumer writes
-an effect of each message. What they did is only in the databases.
+Each runs until it is killed. A producer makes business changes with their messages, in the broker's
+database or in the shop's. A consumer writes an effect of each message. What they did is only in the
+databases.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _work(rng: random.Random) -> None:
 
 
 def consume(group: str, name: str, rng: random.Random, broker: str, shop: str) -> None:
-    """A member of a consumer group; C2 where the mode is pinned, C3 where the effect is outside."""
+    """Run a member of a consumer group: C2 in mode pinned, C3 where the effect is outside."""
     settings = {"retry_delay": 0.1, "max_attempts": 1000} | GROUPS[group]
 
     def here(message: mqpg.Message, conn: Any) -> None:
@@ -68,7 +69,7 @@ def consume(group: str, name: str, rng: random.Random, broker: str, shop: str) -
         conn.execute(sqlalchemy.text(sql), {str(i): v for i, v in enumerate(_row(group, name, message))})
 
     def outside(message: mqpg.Message) -> None:
-        # Of the handler's own making each time: one that is kept would be dead for good after a crash of the server.
+        # A new one each time: a kept connection would be dead for good after a crash of the server.
         with psycopg.connect(broker, autocommit=True) as own:
             own.execute(_EFFECT.format("%s"), _row(group, name, message))
         _work(rng)
@@ -104,7 +105,9 @@ def _key(rng: random.Random) -> str | None:
 
 
 def send(rng: random.Random, broker: str, shop: str) -> None:
-    """T1: the business change and its messages in one transaction; delayed ones, dedup ids, recalls."""
+    """T1: the business change and its messages are one transaction, with delays, dedup ids and
+    recalls.
+    """
     with mqpg.connect(broker) as mq, psycopg.connect(broker, autocommit=True) as conn:
         while True:
             with conn.transaction() as tx:
@@ -128,7 +131,10 @@ def send(rng: random.Random, broker: str, shop: str) -> None:
 
 
 def transact(rng: random.Random, broker: str, shop: str) -> None:
-    """T2 with a ledger in the shop's database; some are left to the recovery loop or to the compensator."""
+    """T2 with a ledger in the shop's database.
+
+    Some halves are left to the recovery loop or to the compensator.
+    """
     with mqpg.connect(broker) as mq:
         producer = mqpg.TransactionalProducer(mq, group="shop", ledger=shop)
         insert = sqlalchemy.text("insert into soak_order (handle) values (:handle)")
@@ -146,7 +152,10 @@ def transact(rng: random.Random, broker: str, shop: str) -> None:
 
 
 def local(rng: random.Random, broker: str, shop: str) -> None:
-    """Halves with the ledger in the broker's database, in batches too; a third is left to the compensator."""
+    """Halves with the ledger in the broker's database, also in batches.
+
+    A third is left to the compensator.
+    """
     with psycopg.connect(broker, autocommit=True) as conn:
         while True:
             n = rng.choice([1, 1, 5])
@@ -167,7 +176,10 @@ _PRODUCE = {"sender": send, "transactor": transact, "local": local}
 
 
 def main(name: str, seed: str, broker: str, shop: str) -> None:
-    """Names are ROLE-NUMBER; the role is a kind of producer or a consumer group."""
+    """Run the process that NAME says.
+
+    Names are ROLE-NUMBER, and the role is a kind of producer or a consumer group.
+    """
     role, rng = name.rpartition("-")[0], random.Random(f"{seed} {name}")
     while True:
         try:

@@ -1,7 +1,8 @@
-"""Fixtures of the SQL tests: a broker per test, mostly on its module's database, emptied in between.
+"""Fixtures of the SQL tests: a broker for each test, mostly on its module's database.
 
-To empty a database takes a tenth of the time to copy one. Tests that change functions or roll segments have
-a database of their own: they override `broker` by `own_broker`.
+The database is emptied between tests, which takes a tenth of the time to copy one. Tests that
+change functions or roll segments have a database of their own: they override `broker` by
+`own_broker`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def module_dsn(server: Server, databases: Databases, template: str) -> Iterator[
 
 @pytest.fixture
 def shared_broker(module_dsn: str) -> Iterator[Broker]:
-    """A broker on the module's database, which is emptied for it."""
+    """A broker on the module's database, which is emptied first."""
     empty(module_dsn)
     broker = Broker(module_dsn)
     yield broker
@@ -35,7 +36,7 @@ def shared_broker(module_dsn: str) -> Iterator[Broker]:
 
 @pytest.fixture
 def own_broker(dsn: str) -> Iterator[Broker]:
-    """A broker on a database of the test's own, for tests that change the functions in it."""
+    """A broker on a database for this test alone, so that it may change the functions there."""
     broker = Broker(dsn)
     yield broker
     broker.close()

@@ -1,4 +1,4 @@
-"""A dump restored into another cluster, a promotion, a recovery, an upgrade: adopt() makes a broker of the copy."""
+"""adopt() makes a broker of a copy: a restored dump, a promotion, a recovery, an upgrade."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def broker(own_broker: Broker) -> Broker:
-    """Ids jump here: the database is the test's own."""
+    """A broker on a database for this test alone, because the ids jump."""
     return own_broker
 
 
@@ -52,7 +52,7 @@ def source(server_here: EmbeddedServer) -> Iterator[Session]:
 def restore(
     server_here: EmbeddedServer, server_there: EmbeddedServer, server_bin: Callable[[str], str]
 ) -> Iterator[Callable[[], Session]]:
-    """pg_dump | psql into the other cluster."""
+    """Run pg_dump | psql into the other cluster."""
     brokers: list[Broker] = []
 
     def work() -> Session:
@@ -78,7 +78,7 @@ def got(mq: Session, topic: str = "one") -> list[Any]:
 
 
 def later(mq: Session, n: int) -> list[Any]:
-    """What passes of the next seconds bring, until there are n."""
+    """Append for some seconds until there are n messages, and return them."""
     taken: list[Any] = []
     eventually(lambda: (mq.append(), taken.extend(got(mq)), len(taken) >= n)[2], timeout=10)
     return sorted(taken)
@@ -183,7 +183,10 @@ def test_a_promoted_or_recovered_copy_keeps_its_transaction_ids(mq: Session) -> 
 
 
 def test_a_receipt_from_behind_the_copys_time_fits_nothing(mq: Session) -> None:
-    """The lost future handed out more versions than the copy knows: none of its receipts acknowledges anything."""
+    """The lost time handed out more versions than the copy knows.
+
+    None of its receipts acknowledges anything.
+    """
     mq.send_batch("one", ["1", "2", "3"])
     mq.append()
     mq.value("adopt")

@@ -1,4 +1,4 @@
-"""append by contract: what a pass moves, in which order, in which rows, and what it refuses."""
+"""append by contract: what a call moves, in which order, in which rows, and what it refuses."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_due_messages_are_cut_by_max_messages_too(mq: Session) -> None:
 
 
 def test_one_standing_pass_makes_the_other_wait_or_give_way(mq: Session, broker: Broker) -> None:
-    """A second appender never appends beside the first; both orders leave dense offsets."""
+    """A second appender never appends beside the first one. Both orders leave dense offsets."""
     other, mine = broker.session(), broker.session()
     for _ in range(10):
         ids = mq.send_batch("one", ["1"] * 5)
@@ -207,7 +207,9 @@ def test_an_open_recall_postpones_due_messages_for_a_few_passes_only(mq: Session
 
 
 def test_a_message_put_off_for_an_open_recall_comes_once(mq: Session, broker: Broker) -> None:
-    """The recall is rolled back after passes have put its message off, while nothing else moved."""
+    """The recall is rolled back after the appender has postponed its message, while nothing else
+    moved.
+    """
     recaller = broker.session()
     ids = mq.send_batch("one", ["0", "1", "2"], delay=seconds(0.05))
     with recaller.transaction() as tx:
@@ -219,13 +221,15 @@ def test_a_message_put_off_for_an_open_recall_comes_once(mq: Session, broker: Br
         tx.force_rollback = True
     assert mq.scalar("select count(*) from mqpg.delayed") <= 1 + len(ids)
     eventually(lambda: (mq.append(), len(positions(mq, "one")) >= 3)[1])
-    mq.execute("select pg_sleep(1.1)")  # what was put off is due by now
+    mq.execute("select pg_sleep(1.1)")  # what was postponed is due by now
     mq.append()
     assert [m for _, _, m in positions(mq, "one")] == ids
 
 
 def test_a_message_put_off_comes_once_where_its_first_row_is_due_in_the_same_pass(mq: Session, broker: Broker) -> None:
-    """No pass between the end of the recall and the second time the message is due."""
+    """The appender does not run between the end of the recall and the second time the message is
+    due.
+    """
     recaller = broker.session()
     message_id = mq.send("one", "1", key="k", delay=seconds(0.05))
     with recaller.transaction() as tx:

@@ -1,4 +1,6 @@
-"""Bad input: every function, every bad argument: the right SQLSTATE, the argument named, nothing stored."""
+"""Bad input: every bad argument of every function gives the right SQLSTATE, names the argument, and
+stores nothing.
+"""
 
 from __future__ import annotations
 
@@ -294,7 +296,7 @@ COUNTED = (
     "check_log",
     "dedup",
     "ledger",
-    "held",
+    "survivor",
     "dead_letter",
 )
 
@@ -311,7 +313,7 @@ class Furnished(NamedTuple):
 
 @pytest.fixture(scope="module")
 def furnished(server: Server, databases: Databases, template: str) -> Iterator[Furnished]:
-    """One broker for all cases, with something in the tables that matter: no case may change it."""
+    """One broker for all cases, with rows in the tables that matter. No case may change it."""
     name = databases.create(template)
     broker = Broker(server.dsn(name))
     mq = broker.session()
@@ -352,7 +354,7 @@ def furnished(server: Server, databases: Databases, template: str) -> Iterator[F
 
 
 def call_text(case: Case, values: dict[str, object]) -> str:
-    """The call with the module's values; doubled braces stand for themselves."""
+    """Return the call with the module's values. Doubled braces mean single ones."""
     sql = case.sql
     for name, value in values.items():
         sql = sql.replace("{" + name + "}", str(value))
@@ -363,7 +365,7 @@ def call_text(case: Case, values: dict[str, object]) -> str:
 def test_bad_argument(furnished: Furnished, bad: Case) -> None:
     mq, before = furnished.mq, counts(furnished.mq)
     sql = f"select * from mqpg.{call_text(bad, furnished.values)}"
-    if bad.code == "MQ00":  # a receipt nobody was given: any of the receipt errors will do
+    if bad.code == "MQ00":  # a receipt of no delivery: any of the receipt errors will do
         with pytest.raises(Exception) as caught:
             mq.execute(sql)
         assert caught.value.sqlstate in ("MQ007", "MQ008", "MQ009")  # type: ignore[attr-defined]
@@ -421,7 +423,7 @@ def test_a_refused_call_leaves_nothing_of_a_batch(mq: Session) -> None:
 
 
 def test_a_compressible_payload_counts_in_full(mq: Session) -> None:
-    """A toasted argument is small on the outside; the limit is about the text."""
+    """The limit is about the text, although a toasted argument is small on the outside."""
     mq.execute("create table kept (body text, bodies text[])")
     mq.execute("""insert into kept select b, array['1', b] from (select '"' || repeat('x', 2000000) || '"') as u(b)""")
     for expression in ("send('t', body)", "send_batch('t', bodies)", "prepare('t', body, 'pg')"):

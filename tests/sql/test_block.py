@@ -1,4 +1,6 @@
-"""on_failure block_key and block_queue: a failed message stays at its place and nothing that must not overtakes it."""
+"""on_failure block_key and block_queue: a failed message stays at its place, and what must not
+overtake it does not.
+"""
 
 from __future__ import annotations
 
@@ -20,20 +22,26 @@ def subscribe(mq: Session, policy: str, **settings: Any) -> None:
 
 @pytest.fixture
 def by_key(mq: Session) -> Session:
-    """Topic `k` with one queue; group `g` holds back what follows a failed message of the same key."""
+    """Topic `k` with one queue.
+
+    Group `g` holds back what follows a failed message of the same key.
+    """
     subscribe(mq, "block_key")
     return mq
 
 
 @pytest.fixture
 def by_queue(mq: Session) -> Session:
-    """Topic `k` with one queue; group `g` holds back everything behind a failed message."""
+    """Topic `k` with one queue. Group `g` holds back everything behind a failed message."""
     subscribe(mq, "block_queue")
     return mq
 
 
 def fill(mq: Session, keys: Iterable[str | None]) -> list[int]:
-    """One message a key, offsets in that order (a batch would put those without key together)."""
+    """Send one message for each key, with offsets in that order.
+
+    A batch would put those without a key together.
+    """
     keys = list(keys)
     if None in keys:
         ids = [mq.send("k", "1", key=key) for key in keys]
@@ -52,7 +60,10 @@ def lag(mq: Session) -> Any:
 
 
 def fail(mq: Session, got: list[Any], *which: int, delay: float | None = 60, reason: str = "bad") -> None:
-    """Nack these offsets of a delivery; far off, so that only `due` ends the back-off, however slow the server is."""
+    """Nack these offsets of a delivery.
+
+    The back-off is long, so that only `due` ends it, however slow the server is.
+    """
     ids = [m.message_id for m in got if m.queue_offset in which]
     assert len(ids) == len(which)
     mq.nack(got[0].receipt, ids, reason=reason, **({} if delay is None else {"delay": seconds(delay)}))
@@ -63,7 +74,7 @@ def ack_rest(mq: Session, got: list[Any]) -> None:
 
 
 def due(mq: Session, *offset: int) -> None:
-    """Let the back-offs end: all, or those of what waits from these offsets on."""
+    """End all back-offs, or those of the messages that wait from these offsets on."""
     mq.execute(
         """
         update mqpg.cursor c set claims = array(
@@ -79,7 +90,7 @@ def due(mq: Session, *offset: int) -> None:
 
 
 def again(mq: Session, **named: Any) -> list[Any]:
-    """The next delivery when all back-offs are over."""
+    """Return the next delivery after all back-offs."""
     due(mq)
     return mq.receive("k", **named)
 
@@ -91,7 +102,7 @@ def test_queue_nothing_overtakes_a_failed_message(by_queue: Session) -> None:
     fill(by_queue, "abcdef")
     got = by_queue.receive("k", max_messages=4)
     fail(by_queue, got, 1)
-    ack_rest(by_queue, got)  # 0 only: 2 and 3 were given back with 1
+    ack_rest(by_queue, got)  # 0 only: 2 and 3 were released with 1
     assert lag(by_queue).committed == 1
     assert by_queue.receive("k") == []
     seen: list[tuple[int, int]] = []
@@ -193,7 +204,7 @@ def test_each_attempt_and_its_reason_is_known(mq: Session, policy: str) -> None:
         ("dead", None, "third"),
     ]
     held = [(e.event, e.detail.get("attempt")) for e in mq.call("trace", ids[1])]
-    assert ("retry", 2) not in held  # it was only given back
+    assert ("retry", 2) not in held  # it was only released
 
 
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
@@ -286,7 +297,7 @@ def test_key_others_go_on_and_its_own_wait(by_key: Session) -> None:
     fill(by_key, "abcabcabc")
     got = by_key.receive("k", max_messages=5)  # a b c a b
     fail(by_key, got, 0)
-    ack_rest(by_key, got)  # b c b; the second a was given back
+    ack_rest(by_key, got)  # b c b; the second a was released
     got = by_key.receive("k")
     assert offsets(got) == [5, 7, 8]  # c b c: the third a waits, too
     ack_rest(by_key, got)
@@ -358,7 +369,9 @@ def test_key_only_its_first_failed_one_counts(by_key: Session) -> None:
 
 
 def test_key_an_expired_claim_keeps_its_order(by_key: Session) -> None:
-    """What ran out goes before what follows of its keys, also when it is taken over in small pieces."""
+    """A claim that expired goes before what follows of its keys, also when it is taken over in
+    small pieces.
+    """
     fill(by_key, "abab")
     by_key.receive("k", lease=seconds(0.02))
     fill(by_key, "abc")
@@ -385,7 +398,7 @@ def test_key_a_hot_key_is_held_back_to_a_limit_and_the_order_holds(mq: Session) 
     assert mq.receive("k") == []  # 4096 wait: the queue waits as a whole
     claims = mq.scalar("select claims::text from mqpg.cursor order by version desc limit 1")
     assert 20 < len(claims) < 60_000
-    held = mq.scalar("select mqpg._waiting(claims) from mqpg.cursor order by version desc limit 1")
+    held = mq.scalar("select mqpg._count_blocked(claims) from mqpg.cursor order by version desc limit 1")
     assert 4096 <= held < 5200
     seen: list[int] = []
     while len(seen) < 6001:
@@ -415,7 +428,10 @@ def test_key_with_a_filter(by_key: Session) -> None:
 
 
 def test_skip_takes_the_blocks_away(by_key: Session) -> None:
-    """A policy changed to skip: what waits comes at its time, and holds nothing back any more."""
+    """The policy is changed to skip.
+
+    What waits comes at its time, and holds nothing back any more.
+    """
     fill(by_key, "aab")
     got = by_key.receive("k")
     fail(by_key, got, 0)
@@ -438,7 +454,9 @@ def test_a_member_that_takes_over_makes_the_old_receipt_stale(by_key: Session) -
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("policy", ["block_key", "block_queue"])
 def test_order_holds_in_random_histories(mq: Session, policy: str, seed: int) -> None:
-    """Successes of a key (of the queue) come in offset order, whatever fails, runs out or is given back."""
+    """Successes of a key (or of the queue) come in offset order, whatever fails, expires or is
+    released.
+    """
     rng = random.Random(seed)
     subscribe(mq, policy, max_attempts=50, retry_delay=seconds(0.002))
     keys = [rng.choice(["a", "b", "c", "d", None]) for _ in range(60)]
@@ -482,7 +500,7 @@ def test_order_holds_in_random_histories(mq: Session, policy: str, seed: int) ->
 
 
 def _left(policy: str, delivered: list[tuple[int, str | None]], bad: set[int]) -> list[int]:
-    """Offsets that a delivery still has after these failed."""
+    """Return the offsets that a delivery still has after these failed."""
     left, blocked = [], set()
     for offset, key in delivered:
         lane = "queue" if policy == "block_queue" else key

@@ -18,7 +18,9 @@ def message_id(handle: str) -> int:
 
 @pytest.fixture
 def quick(mq: Session) -> Session:
-    """Groups that check after 10 ms: led (ledger), asks (function `answer`), app (due_checks, two checks)."""
+    """A broker with groups that check after 10 ms: led (ledger), asks (function `answer`), app
+    (due_checks, two checks).
+    """
     mq.execute(
         "create table public.verdicts (handle text primary key, verdict text);"
         "drop function if exists public.answer;"
@@ -36,7 +38,7 @@ def quick(mq: Session) -> Session:
 
 
 def compensated(mq: Session, times: int = 1) -> None:
-    """Until that many halves were worked on."""
+    """Compensate until that many halves were worked on."""
     done = 0
 
     def work() -> bool:
@@ -48,7 +50,10 @@ def compensated(mq: Session, times: int = 1) -> None:
 
 
 def due(mq: Session, group: str, least: int = 1, **named: object) -> list[Any]:
-    """What is handed out until it is at least so many halves: they need not be due at one time."""
+    """Return what due_checks hands out until it is at least so many halves.
+
+    They may become due one after the other.
+    """
     got: list[Any] = []
 
     def enough() -> bool:
@@ -75,7 +80,7 @@ def entries(mq: Session) -> int:
 
 
 def enqueued(mq: Session, *, group: str = "led") -> str:
-    """A half with its entry, overdue from now on and not asked about yet."""
+    """Return a half with its entry that is overdue and not asked about yet."""
     handle = mq.prepare("one", "1", group, check_after=seconds(3600))
     mq.value("compensate")
     overdue_now(mq)
@@ -83,7 +88,7 @@ def enqueued(mq: Session, *, group: str = "led") -> str:
 
 
 def overdue_now(mq: Session) -> None:
-    """As if every lease and back-off had passed."""
+    """End every lease and back-off."""
     mq.execute("update pgmq.q_mqpg_oplog set vt = clock_timestamp() - interval '1 ms'")
 
 
@@ -230,7 +235,10 @@ def test_our_own_fence_from_before_a_crash_means_rollback(quick: Session) -> Non
 
 
 def test_the_producer_wins_where_it_decided_while_the_fence_was_set(quick: Session, broker: Broker) -> None:
-    """Local transaction committed, compensator asks, producer commits: one of the two says already."""
+    """The local transaction committed, the compensator asks, and the producer commits.
+
+    One of the two hears "already".
+    """
     handle = enqueued(quick)
     quick.call("local_begin", handle)
     producer = broker.session()
@@ -254,7 +262,10 @@ def test_two_compensators_share_the_work(quick: Session, broker: Broker) -> None
 
 
 def test_the_local_commit_is_durable_in_a_session_that_chose_otherwise(quick: Session) -> None:
-    """What the model calls async-local: commit() follows, and that is on disk; so this must be."""
+    """The local commit must be on disk, because commit() follows and is on disk.
+
+    The model calls this case async-local.
+    """
     quick.execute("set synchronous_commit = off")
     handle = quick.prepare("one", "1", "led")
     with quick.transaction():
@@ -273,7 +284,7 @@ def test_compensation_is_durable_in_a_session_that_chose_otherwise(quick: Sessio
     assert quick.scalar("show synchronous_commit") == "off"
 
 
-# a SQL function as checker
+# a SQL function is the checker
 
 
 @pytest.mark.parametrize(("verdict", "op"), [("commit", "c"), ("rollback", "b")])
@@ -348,7 +359,7 @@ def replace_answer(mq: Session, body: str) -> None:
 
 
 def test_a_function_whose_assertion_fails_is_no_verdict(quick: Session) -> None:
-    """Neither this nor a time-out is among what a handler calls `others`."""
+    """The exception handler `others` catches neither this nor a time-out."""
     replace_answer(quick, "assert false, 'cannot be'; return 'commit';")
     quick.prepare("one", "1", "asks")
     compensated(quick)
@@ -356,7 +367,9 @@ def test_a_function_whose_assertion_fails_is_no_verdict(quick: Session) -> None:
 
 
 def test_a_function_that_hangs_is_cut_off_counted_and_parked(quick: Session) -> None:
-    """The statement_timeout strikes once a statement, so the pass ends there, and keeps what it found."""
+    """The statement_timeout works once in a statement, so the call ends there and keeps what it
+    found.
+    """
     replace_answer(quick, "perform pg_sleep(600); return 'commit';")
     handles = {quick.prepare("one", "1", "asks", check_after=seconds(3600)) for _ in range(2)}
     quick.value("compensate")
@@ -408,7 +421,7 @@ def test_back_off_doubles(quick: Session) -> None:
         overdue_now(quick)
 
 
-# an app as checker
+# an app is the checker
 
 
 def test_due_checks_counts_attempts_and_parks(quick: Session) -> None:
@@ -464,7 +477,7 @@ def test_exhausted_with_policy_rollback(quick: Session) -> None:
     assert decision(quick, handle) == ("b", "checker")
 
 
-@pytest.mark.parametrize("checker", ["ledger", "due_checks"])  # local_begin() asks nobody who the checker is
+@pytest.mark.parametrize("checker", ["ledger", "due_checks"])  # local_begin() does not look at the checker
 @pytest.mark.parametrize(("local", "op"), [(True, "c"), (False, "b")])
 def test_exhausted_rollback_with_a_ledger_fences_first(quick: Session, checker: str, local: bool, op: str) -> None:
     quick.call(
@@ -501,7 +514,7 @@ def test_exhausted_rollback_with_a_ledger_elsewhere_parks(quick: Session) -> Non
     assert "fence" in quick.scalar("select reason from mqpg.half_parked")
 
 
-# answers of a compensator outside
+# answers of a compensator with an outside ledger
 
 
 @pytest.mark.parametrize(("verdict", "outcome"), [("commit", "committed"), ("rollback", "rolled_back"), ("wait", None)])
@@ -595,7 +608,9 @@ def test_the_producer_still_decides_a_parked_half(quick: Session, parked: str) -
 def test_a_group_gets_no_other_ledger_while_halves_are_undecided(
     quick: Session, checker: str, target: str | None
 ) -> None:
-    """The local transaction may have committed into the old one: absence in the new one is no rollback."""
+    """The local transaction may have committed into the old ledger, so absence in the new one is no
+    rollback.
+    """
     quick.call("create_producer_group", "moves", checker="function", checker_target="answer")
     handle = quick.prepare("one", "1", "moves")
     with refused("MQ018", "undecided"):
@@ -626,7 +641,10 @@ def test_a_group_gets_no_other_ledger_while_a_half_is_parked(quick: Session, par
 
 
 def test_a_dead_group_does_not_slow_the_others(quick: Session, broker: Broker) -> None:
-    """200 overdue halves with open local transactions; one half of another group is done after a few calls."""
+    """200 overdue halves have open local transactions.
+
+    A half of another group is decided after a few calls.
+    """
     local = broker.session()
     later = seconds(3600)
     stuck = [row[0] for row in quick.call("prepare_batch", "one", ["1"] * 200, "led", check_after=later)]
@@ -669,7 +687,10 @@ def test_two_due_checks_hand_out_a_half_once(quick: Session, broker: Broker) -> 
 
 
 def test_a_handle_stays_the_same_text_through_a_new_incarnation(quick: Session) -> None:
-    """It is the key of ledgers and fences: another text would fence beside the local transaction."""
+    """The handle is the key of ledgers and fences.
+
+    Another text would fence beside the local transaction.
+    """
     handle = quick.value("prepare", "one", "1", "app")
     batch = list(quick.rows("select h from mqpg.prepare_batch('one', array['2', '3'], 'app') h"))
     quick.execute("update mqpg.broker set incarnation = incarnation + 1")

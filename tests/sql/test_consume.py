@@ -23,7 +23,7 @@ def ids_of(rows: list[Any]) -> list[int]:
 
 
 def again(mq: Session, topic: str = "one", **named: object) -> list[Any]:
-    """The next delivery, waiting for a lease to end or a retry to fall due."""
+    """Wait until a lease ends or a retry is due, and return the next delivery."""
     return list(eventually(lambda: (mq.append(), mq.receive(topic, **named))[1]))
 
 
@@ -293,7 +293,7 @@ def test_release_keeps_the_attempts_counted_before(mq: Session) -> None:
 
 @pytest.fixture
 def strict(mq: Session) -> Session:
-    """Topic `s` whose group gives three attempts with a short back-off."""
+    """Topic `s`, whose group gives three attempts with a short back-off."""
     mq.call("create_topic", "s", queues=1)
     mq.call("subscribe", "g", "s", max_attempts=3, retry_delay=seconds(0.05))
     return mq
@@ -408,7 +408,7 @@ def test_max_attempts_deliveries_then_dead_letter(strict: Session) -> None:
         got = strict.receive("s")
         attempts.append([m.attempt for m in got])
         strict.nack(got[0].receipt, ids, reason=reason)
-        strict.execute("select pg_sleep(0.15)")  # both back-offs: all fall due in one pass
+        strict.execute("select pg_sleep(0.15)")  # both back-offs: all become due in one call
         strict.append()
     for _ in ids:
         got = again(strict, "s")
@@ -441,7 +441,7 @@ def test_lease_expiry_leads_to_single_delivery_then_dead_letter(strict: Session)
 
 
 def again_or_none(mq: Session) -> list[Any]:
-    """A delivery, or nothing once no claim is left."""
+    """Return a delivery, or nothing where no claim is left."""
     for _ in range(30):
         mq.append()
         if got := mq.receive("s", lease=seconds(0.01)):

@@ -1,4 +1,6 @@
-"""What becomes of transactions that were open while their topic or producer group was dropped: nothing is silent."""
+"""Transactions that were open while their topic or producer group was dropped get an error, and
+nothing is silent.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ def test_an_open_prepare_of_a_dropped_group_is_listed_and_decided(mq: Session, b
 
 
 def test_a_drop_waits_for_nobody(mq: Session, broker: Broker) -> None:
-    """No lock of senders and receivers is in its way, nor it in theirs."""
+    """A drop and the locks of senders and receivers do not wait for each other."""
     sender, other = broker.session(), broker.session()
     with sender.transaction():
         sender.send("one", "1")

@@ -1,4 +1,7 @@
-"""Filters and tags of a subscription, evaluated in the server; what is not chosen counts as consumed."""
+"""Filters and tags of a subscription are evaluated in the server.
+
+What is not chosen counts as consumed.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def send(mq: Session, payload: Any, topic: str = "one", **named: Any) -> int:
 
 
 def chosen(mq: Session, topic: str = "one", **settings: Any) -> list[int]:
-    """Subscribe with these settings, append, and drain; the message ids that came."""
+    """Subscribe with these settings, append, drain, and return the message ids that came."""
     mq.call("subscribe", "f", topic, **settings)
     mq.append()
     return [m.message_id for m in mq.drain(topic, group="f")]
@@ -92,7 +95,9 @@ def test_a_filter_that_raises_for_some_chooses_the_others(mq: Session) -> None:
 
 
 def test_a_comparison_that_needs_a_time_zone_is_no_match(mq: Session) -> None:
-    """One message of another kind of time does not stop the subscription, nor a choice of dead letters."""
+    """One message with another kind of time stops neither the subscription nor a choice of dead
+    letters.
+    """
     filter_ = '$.at.datetime() == "2026-01-01".datetime()'
     ids = [send(mq, {"at": at}) for at in ("2026-01-01", "2026-01-01T00:00:00+00:00", "2026-01-01")]
     assert chosen(mq, filter=filter_) == [ids[0], ids[2]]
@@ -264,7 +269,7 @@ def test_shared_claims_with_holes(odd: Session) -> None:
 
 
 def test_runs_of_many_batches_with_holes(mq: Session) -> None:
-    """Single sends, batches and final payloads, each a run of its own."""
+    """Single sends, batches and final payloads are runs of their own."""
     mq.call("subscribe", "f", "one", tags=["x"])
     wanted = []
     for i in range(40):
@@ -345,7 +350,7 @@ def test_a_dollar_in_quotes_is_no_variable(mq: Session, text: str) -> None:
 
 
 def test_other_subscriptions_pay_nothing(mq: Session) -> None:
-    """Without filter and tags the functions of filtering are not even called."""
+    """Without a filter and tags the functions of filtering are not called."""
     mq.send_batch("one", ["1"] * 10)
     mq.append()
     with mq.transaction():
@@ -353,7 +358,19 @@ def test_other_subscriptions_pay_nothing(mq: Session) -> None:
         assert len(mq.drain("one")) == 10
         called = {r[0] for r in mq.rows("select funcname from pg_stat_xact_user_functions")}
     assert "_claim" in called
-    assert called & {"_pick", "_chosen", "_matches", "_picked_runs", "_member", "_claim_by_key", "_next_claim"} == set()
+    assert (
+        called
+        & {
+            "_next_matches",
+            "_matching_offsets",
+            "_matches_filter",
+            "_matching_runs",
+            "_member",
+            "_claim_by_key",
+            "_next_claim",
+        }
+        == set()
+    )
 
 
 def test_what_is_not_chosen_does_not_expire_into_the_dead_letters(mq: Session) -> None:
@@ -367,20 +384,20 @@ def test_what_is_not_chosen_does_not_expire_into_the_dead_letters(mq: Session) -
 
 
 def test_the_audit_can_tell_what_was_not_chosen(mq: Session) -> None:
-    """`_unchosen` names exactly the messages that a filter passed over."""
+    """`_unmatched_messages` names exactly the messages that a filter skipped."""
     ids = mq.send_batch("one", [str(i) for i in range(6)], tags=["a", "b"] * 3)
     mq.append()
     mq.call("subscribe", "f", "one", tags=["a"], filter="$ > 0")
     seen = {m.message_id for m in mq.drain("one", group="f")}
     with mq.transaction():
         mq.execute("set transaction isolation level repeatable read, read only")
-        left = {r.message_id for r in mq.call("_unchosen")}
+        left = {r.message_id for r in mq.call("_unmatched_messages")}
     assert seen == {ids[2], ids[4]}
     assert left == set(ids) - seen
 
 
 class TestMutants:
-    """The rules that are easy to lose, each shown to be needed."""
+    """Mutants of the rules that are easy to lose. Each shows that its rule is needed."""
 
     @pytest.fixture
     def broker(self, own_broker: Broker) -> Broker:
@@ -389,7 +406,7 @@ class TestMutants:
     def test_without_the_fallback_one_bad_payload_stops_the_subscription(self, mq: Session) -> None:
         mutate(
             mq,
-            "_chosen",
+            "_matching_offsets",
             "exception when data_exception or feature_not_supported or program_limit_exceeded or undefined_object then",
             "exception when division_by_zero then",
         )

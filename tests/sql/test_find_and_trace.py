@@ -1,4 +1,4 @@
-"""find_by_key, trace and dead_letters: every state a message can be in, found again."""
+"""find_by_key, trace and dead_letters find a message in every state."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_delayed_send_and_a_delayed_half(mq: Session) -> None:
 
 
 def test_offsets_of_whole_batches_and_of_transactions_that_outlived_ticks(mq: Session, broker: Broker) -> None:
-    """The tick that sees an xid is found by halving where many ticks have it still running."""
+    """The tick that sees an xid is found by binary search where many ticks still have it running."""
     slow = broker.session()
     keys = ["k", None, "k", "j", "k"]
     with slow.transaction():

@@ -15,7 +15,7 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def broker(own_broker: Broker) -> Broker:
-    """Segments roll here: the database is the test's own."""
+    """A broker on a database for this test alone, because segments roll."""
     return own_broker
 
 
@@ -77,7 +77,7 @@ def test_time_slots_are_made_ahead(mq: Session) -> None:
 
 @pytest.mark.parametrize("window", ["2 hours", "10 minutes"])
 def test_another_dedup_window_gets_its_slots(mq: Session, window: str) -> None:
-    """At once, without a keeper, and what is known stays known."""
+    """A new window has its slots at once, without a keeper, and known ids stay known."""
     known = mq.send("one", "1", dedup_id="x")
     for value in (window, "1 hour", window):
         mq.execute("update mqpg.settings set value = %s where name = 'dedup_window'", value)
@@ -115,7 +115,7 @@ def test_the_dedup_window_changes_between_two_sends_and_never_within_one(mq: Ses
         ("lock_timeout", "0"),
         ("segments_ahead", "0"),
         ("segments_ahead", "2 hours"),
-        ("held_limit", "-1"),
+        ("survivor_limit", "-1"),
         ("segment_age", "999999999999 years"),
     ],
 )
@@ -246,7 +246,7 @@ def test_I11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
     reported = roll(brisk)
     gone(brisk, {"consume_queue_1", "tick_1", "half_tick_1", "commit_log_1", "op_log_1", "check_log_1"}, reported)
     assert brisk.scalar("select count(*) from mqpg.commit_log") == 0
-    assert brisk.scalar("select count(*) from mqpg.held") == 0
+    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
 
 
 def test_I11_nothing_goes_before_the_longest_retention_in_it(brisk: Session) -> None:
@@ -289,7 +289,7 @@ def test_I11_an_open_claim_pins(brisk: Session) -> None:
 
 
 def test_I11_the_oldest_of_many_shared_claims_pins(brisk: Session) -> None:
-    """Claims of one queue end in any order, and their cursors are carried meanwhile."""
+    """The claims of one queue end in any order, and their cursors are carried meanwhile."""
     brisk.call("subscribe", "crowd", "one", mode="shared", retry_delay=seconds(0))
     brisk.send_batch("one", [str(i) for i in range(5)])
     brisk.append()
@@ -302,18 +302,20 @@ def test_I11_the_oldest_of_many_shared_claims_pins(brisk: Session) -> None:
     assert "consume_queue_1" not in dropped(reported)
     assert ("pinned", "tick", 1, "crowd has one queue 0 at 0 of 5") in reported
     unsettled = {message.message_id for message in (held[0], held[4])}
-    assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= unsettled
+    assert {row.message_id for row in brisk.rows("select message_id from mqpg.survivor")} >= unsettled
     brisk.nack(held[0].receipt, [held[0].message_id], reason="not yet")
     brisk.append()
     assert payloads(brisk.drain("one", group="crowd")) == [0]
     assert "consume_queue_1" not in dropped(keep(brisk))
     brisk.ack(held[4].receipt)
     gone(brisk, {"consume_queue_1"}, keep(brisk))
-    assert brisk.scalar("select count(*) from mqpg.held") == 0
+    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
 
 
 def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> None:
-    """Their ids lie in a log segment that goes, their offsets in a tick segment that stays."""
+    """The messages' ids lie in a log segment that is dropped, and their offsets in a tick segment
+    that remains.
+    """
     retain(brisk, "1 h", "t")
     ids = brisk.send_batch("one", ["1", "2", "3"])
     brisk.append()
@@ -321,7 +323,7 @@ def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     brisk.append()
     brisk.drain("one")
     brisk.drain("t")
-    brisk.execute("update mqpg.settings set value = '1' where name = 'held_limit'")
+    brisk.execute("update mqpg.settings set value = '1' where name = 'survivor_limit'")
     reported = roll(brisk)
     assert not dropped(reported) & {"commit_log_1", "consume_queue_1"}
     # the topic with the longer retention is gone from the log, not from the ticks
@@ -330,14 +332,14 @@ def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     reported = keep(brisk)
     assert ("pinned", "tick", 1) in [row[:3] for row in reported]
     (pin,) = {row[3] for row in reported if row[:3] == ("pinned", "log", 1)}
-    assert "3 queued" in pin  # those of the other topic are delivered: nobody needs them
-    brisk.execute("update mqpg.settings set value = '100' where name = 'held_limit'")
+    assert "3 queued" in pin  # those of the other topic are delivered: no group needs them
+    brisk.execute("update mqpg.settings set value = '100' where name = 'survivor_limit'")
     gone(brisk, {"commit_log_1"}, keep(brisk))
-    assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= set(ids)
+    assert {row.message_id for row in brisk.rows("select message_id from mqpg.survivor")} >= set(ids)
     assert payloads(brisk.call("fetch", "one", 0, 0)) == [1, 2, 3]
     assert payloads(brisk.drain("one", group="new")) == [1, 2, 3]
     gone(brisk, {"consume_queue_1", "half_tick_1"}, keep(brisk))
-    assert brisk.scalar("select count(*) from mqpg.held") == 0
+    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
 
 
 def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Session) -> None:
@@ -362,7 +364,7 @@ def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
 
     gone(brisk, {"commit_log_1", "consume_queue_1"}, reported)
     assert "op_log_1" not in dropped(reported)
-    held = brisk.rows("select payload, kind::text from mqpg.held")
+    held = brisk.rows("select payload, kind::text from mqpg.survivor")
     assert sorted(row.payload for row in held) == [
         "delayed",
         "late",
@@ -380,7 +382,7 @@ def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
     assert payloads(got) == ["undecided", "parked"]
     assert (got[0].key, got[0].tag, got[0].headers) == ("k", "x", {"h": 1})
     roll(brisk)
-    held = brisk.rows("select payload from mqpg.held")
+    held = brisk.rows("select payload from mqpg.survivor")
     assert sorted(row.payload for row in held) == ["delayed", "late", "late, final", "retried"]
 
 
@@ -404,26 +406,29 @@ def test_I11_dead_letters_are_held(brisk: Session) -> None:
     brisk.append()
     brisk.drain("t")
     roll(brisk)
-    assert brisk.scalar("select count(*) from mqpg.held") == 0
+    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
 
 
 def test_I11_more_survivors_than_may_be_held_pin(brisk: Session) -> None:
-    brisk.execute("update mqpg.settings set value = '3' where name = 'held_limit'")
+    brisk.execute("update mqpg.settings set value = '3' where name = 'survivor_limit'")
     handles = [brisk.prepare("one", "1") for _ in range(4)]
     brisk.send("one", "1")
     brisk.append()
     brisk.drain("one")
     reported = roll(brisk)
     assert "commit_log_1" not in dropped(reported)
-    assert ("pinned", "log", 1, "more than held_limit = 3 messages must stay readable: 4 undecided") in reported
-    assert brisk.scalar("select count(*) from mqpg.held") == 0
+    assert ("pinned", "log", 1, "more than survivor_limit = 3 messages must stay readable: 4 undecided") in reported
+    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
     brisk.rollback(handles[0])
     gone(brisk, {"commit_log_1"}, keep(brisk))
-    assert brisk.scalar("select count(*) from mqpg.held") == 3
+    assert brisk.scalar("select count(*) from mqpg.survivor") == 3
 
 
 def test_a_snapshot_older_than_a_drop_must_be_taken_again(brisk: Session, broker: Broker) -> None:
-    """The table is gone for everybody, its survivors are not in the old snapshot: not a missing body."""
+    """The table is gone, and its survivors are not in the old snapshot.
+
+    The caller is asked to retry, and no body counts as missing.
+    """
     brisk.send("one", '"a"')
     brisk.append()
     retain(brisk, "7 days")
@@ -440,8 +445,10 @@ def test_a_snapshot_older_than_a_drop_must_be_taken_again(brisk: Session, broker
 
 
 def test_I11_the_same_few_many_times_do_not_hide_the_others(brisk: Session) -> None:
-    """Dead letters of many subscriptions are more rows than are looked at, but no more messages than may be held."""
-    brisk.execute("update mqpg.settings set value = '2' where name = 'held_limit'")
+    """Dead letters of many subscriptions are more rows than keep() reads, but not more messages
+    than it may copy.
+    """
+    brisk.execute("update mqpg.settings set value = '2' where name = 'survivor_limit'")
     groups = [f"g{i}" for i in range(10)]
     for group in groups:
         brisk.call("subscribe", group, "one", max_attempts=1)
@@ -460,7 +467,7 @@ def test_I11_the_same_few_many_times_do_not_hide_the_others(brisk: Session) -> N
 
 
 def test_a_held_half_is_unknown_after_the_op_log_went(brisk: Session) -> None:
-    """One is a dead letter, the other was decided when its body was held already."""
+    """One half is a dead letter, and the other was decided when its body was already copied."""
     brisk.call("subscribe", "strict", "one", max_attempts=1)
     dead = brisk.prepare("one", '"first"', key="k")
     brisk.commit(dead, '"final"')
@@ -626,7 +633,7 @@ def test_a_closed_slot_refuses_a_writer_with_an_old_snapshot(brisk: Session, bro
 def test_trap_a_transaction_that_knew_the_table_before_the_new_slot_sees_the_carried_state(
     brisk: Session, broker: Broker
 ) -> None:
-    """It would take the closing row for the newest, and write a version twice."""
+    """The transaction would mistake the closing row for the newest one, and write a version twice."""
     old = broker.session()
     for queue_id in range(4):
         brisk.send("t", "1", key=key_of(brisk, queue_id))
@@ -643,7 +650,7 @@ def test_trap_a_transaction_that_knew_the_table_before_the_new_slot_sees_the_car
 
 
 def key_of(mq: Session, queue_id: int) -> str:
-    """A key whose messages go to that queue of four."""
+    """Return a key whose messages go to that queue of four."""
     sql = "select k::text from generate_series(1, 100) as k where mqpg._queue_of(k::text, 4) = %s"
     return str(mq.scalar(sql, queue_id))
 

@@ -1,4 +1,6 @@
-"""Two connections at each lock: who waits, for how long, who passes by, and what a REPEATABLE READ caller is told."""
+"""Two connections at each lock: which one waits, for how long, which one continues, and what a
+REPEATABLE READ caller gets.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ PATIENCE = "100 ms"
 
 @pytest.fixture
 def other(mq: Session, broker: Broker) -> Session:
-    """A second connection; nobody waits long for a queue."""
+    """A second connection. No call waits long for a queue."""
     mq.execute("update mqpg.settings set value = %s where name = 'lock_timeout'", PATIENCE)
     return broker.session()
 
@@ -108,7 +110,7 @@ def test_an_ack_that_gets_the_lock_in_time_counts(mq: Session, broker: Broker) -
         mq.ack(receipt)
 
 
-# passes
+# calls of the appender
 
 
 def test_a_pass_waits_for_the_pass_before(mq: Session, broker: Broker, impatient: Session) -> None:
@@ -126,7 +128,7 @@ def test_a_pass_waits_for_the_pass_before(mq: Session, broker: Broker, impatient
 
 
 def test_nobody_waits_for_another_half_pass_and_no_half_is_forgotten(mq: Session, impatient: Session) -> None:
-    """Who has the lock does the same work for all."""
+    """The session that has the lock does the same work for all."""
     mq.call("create_producer_group", "soon", check_after=seconds(0.01))
     handle = mq.prepare("one", "1", "soon")
     mq.execute("select pg_sleep(0.12)")
@@ -152,7 +154,10 @@ def test_a_second_keeper_has_nothing_to_do(mq: Session, other: Session) -> None:
 def test_who_begins_at_the_oldest_offset_keeps_the_keeper_from_moving_it(
     mq: Session, other: Session, call: str
 ) -> None:
-    """The keeper's side of the lock of a topic, held by hand. Who joins a broadcast group then does not wait for it."""
+    """The test holds the keeper's side of the lock of a topic.
+
+    A member that joins a broadcast group does not wait for it.
+    """
     mq.call("subscribe", "all", "one", mode="broadcast")
     filled(mq)
     calls: dict[str, Callable[[], object]] = {
@@ -315,7 +320,10 @@ def test_the_fence_waits_a_moment_only_for_an_open_local_transaction(mq: Session
 def test_a_check_back_waits_a_moment_only_for_a_decision_under_way(
     mq: Session, other: Session, checker: str, exhausted: bool
 ) -> None:
-    """Else one forgotten transaction would hold up the checks of everybody; and no fence contradicts it afterwards."""
+    """Otherwise one forgotten transaction would stop all check-backs.
+
+    No fence contradicts the decision afterwards.
+    """
     mq.execute(
         "create or replace function public.shop_says(handle text, key text, headers jsonb, payload json)"
         " returns mqpg.verdict language sql as $$ select 'rollback'::mqpg.verdict $$"
@@ -344,7 +352,10 @@ def test_a_check_back_waits_a_moment_only_for_a_decision_under_way(
 def test_an_answer_from_outside_waits_a_moment_only_for_a_decision_under_way(
     mq: Session, other: Session, verdict: str, decider: str
 ) -> None:
-    """It counts as wait, so the compensator goes on with the halves of others; the decision under way stands."""
+    """The answer counts as wait, so the compensator continues with other halves.
+
+    The decision under way remains.
+    """
     mq.call("create_producer_group", "held", checker="due_checks", check_after=seconds(0.01))
     handle = mq.prepare("one", "1", "held")
     mq.execute("select pg_sleep(0.12)")
@@ -469,7 +480,10 @@ def test_two_redrives_send_each_letter_once(mq: Session, broker: Broker) -> None
 
 @contextmanager
 def old_snapshot(session: Session) -> Iterator[None]:
-    """The block must fail with 40001; its transaction took its snapshot before what `session` does next."""
+    """Require that the block fails with 40001.
+
+    Its transaction took its snapshot before what `session` does next.
+    """
     with refused("40001"), session.transaction():
         session.execute("set transaction isolation level repeatable read")
         session.execute("select 1 from mqpg.topic")

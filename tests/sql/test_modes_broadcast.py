@@ -131,7 +131,7 @@ def test_one_member_can_be_removed(cast: Session) -> None:
     with refused("MQ007"):
         cast.ack(a[0].receipt)
     cast.ack(b[0].receipt)
-    assert ids_of(cast.drain("b", consumer="a")) == ids  # the name begins anew
+    assert ids_of(cast.drain("b", consumer="a")) == ids  # the name begins again
     with refused("MQ005", "nobody"):
         cast.call("unsubscribe", "g", "b", consumer="nobody")
     with refused("MQ001", "consumer"):
@@ -205,7 +205,7 @@ def test_a_member_that_joins_while_the_group_ends_is_refused(cast: Session, brok
 
 
 def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: Broker) -> None:
-    """Else the member's row would stay behind, and hold back every drop of a segment."""
+    """Otherwise the member's row would stay behind and pin every segment."""
     fill(cast, 1)
     other = broker.session()
     with cast.transaction():
@@ -218,7 +218,9 @@ def test_a_group_that_ends_waits_for_a_member_that_joins(cast: Session, broker: 
 
 @pytest.mark.parametrize("call", CHANGES)
 def test_what_moves_a_group_waits_for_a_member_that_joins(cast: Session, broker: Broker, call: str) -> None:
-    """Else the member would go on from the old position, or unpaused, with the old filter."""
+    """Otherwise the member would continue from the old position, or unpaused, or with the old
+    filter.
+    """
     fill(cast, 4)
     other = broker.session()
     with cast.transaction():
@@ -240,7 +242,9 @@ def test_what_moves_a_group_waits_no_longer_than_the_lock_timeout(cast: Session,
 
 
 def test_what_a_member_has_not_read_pins_its_segment(cast: Session) -> None:
-    """I11's rule for consume queues: the group's own row needs nothing, each member what it has not read."""
+    """I11's rule for consume queues: the group's own row pins nothing, and each member pins what it
+    has not read.
+    """
     fill(cast, 12)
     undelivered = "select mqpg._undelivered(0, 1000000)"
     cast.call("unsubscribe", "g", "t")

@@ -1,4 +1,4 @@
-"""Mode shared: many claims of one queue in flight, each on its own."""
+"""Mode shared: many claims of one queue are in flight, independent of each other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from tests.support.waiting import eventually
 
 @pytest.fixture
 def shared(mq: Session) -> Session:
-    """Topic `s` with one queue, read by group `g` in mode shared: three attempts, short back-off."""
+    """Topic `s` with one queue, which group `g` reads in mode shared with three attempts and a
+    short back-off.
+    """
     mq.call("create_topic", "s", queues=1)
     mq.call("subscribe", "g", "s", mode="shared", max_attempts=3, retry_delay=seconds(0.05))
     return mq
@@ -36,7 +38,7 @@ def offsets(rows: list[Any]) -> list[int]:
 
 
 def expire(mq: Session, receipt: str) -> None:
-    """Let a lease end, whatever else takes its time meanwhile."""
+    """End a lease."""
     mq.call("extend", receipt, seconds(0.01))
     mq.execute("select pg_sleep(0.02)")
 
@@ -173,7 +175,9 @@ def test_a_member_that_dies_in_its_transaction_gives_back_at_once(shared: Sessio
 def test_an_effect_in_the_acks_transaction_is_undone_when_the_claim_was_taken_over(
     shared: Session, broker: Broker
 ) -> None:
-    """How mode shared is exactly once in the same database: receive first, then effect and ack in one transaction."""
+    """Mode shared is exactly once in the same database when effect and ack are one transaction,
+    after the receive.
+    """
     fill(shared, 1)
     shared.execute("create table if not exists public.effect (id bigint)")
     shared.execute("truncate public.effect")
@@ -191,7 +195,10 @@ def test_an_effect_in_the_acks_transaction_is_undone_when_the_claim_was_taken_ov
 
 
 def test_receive_waits_a_moment_for_the_only_queue(shared: Session, broker: Broker) -> None:
-    """A queue that another call has for a moment is no empty queue; a long transaction is passed over."""
+    """A queue that another call has for a moment is not empty.
+
+    A queue of a long transaction is skipped.
+    """
     fill(shared, 6)
     other = broker.session()
     with shared.transaction():
@@ -274,7 +281,9 @@ def test_shared_refuses_to_block(mq: Session, policy: str) -> None:
 
 
 class _Member(threading.Thread):
-    """Takes, sometimes dawdles over its lease, sometimes nacks, gives back or rolls back; notes what it acknowledged."""
+    """A member that sometimes outlasts its lease, nacks, releases or rolls back, and notes what it
+    acknowledged.
+    """
 
     def __init__(self, mq: Session, seed: int, stop: threading.Event) -> None:
         super().__init__()
@@ -286,7 +295,7 @@ class _Member(threading.Thread):
         try:
             while not self.stop.is_set():
                 self.step()
-        except Exception as error:  # told by the test
+        except Exception as error:  # set by the test
             self.failure = error
 
     def step(self) -> None:
@@ -314,7 +323,10 @@ class _Member(threading.Thread):
 
 
 def test_more_members_than_queues_take_each_message_once(shared: Session, broker: Broker) -> None:
-    """Six members on one queue: every message is acknowledged, none by two (I8), the position ends at the tail."""
+    """Six members read one queue.
+
+    Every message is acknowledged, none by two (I8), and the position ends at the tail.
+    """
     shared.call("alter_subscription", "g", "s", max_attempts=1000, retry_delay=seconds(0))
     ids = fill(shared, 400)
     stop = threading.Event()

@@ -1,4 +1,7 @@
-"""pause and resume: of a topic, of one subscription; sends, settling and fetch go on."""
+"""pause and resume of a topic and of one subscription.
+
+Sends, acknowledgements and fetch continue.
+"""
 
 from __future__ import annotations
 

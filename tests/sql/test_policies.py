@@ -1,4 +1,6 @@
-"""Groups that do not read: they pin what they have not read and no more, show up, and lose by policy, never silently."""
+"""Groups that do not read pin what they have not read and no more, are listed, and lose messages
+only by policy, never silently.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from tests.support.retention import dropped, gone, keep, payloads, retain, roll
 
 @pytest.fixture
 def broker(own_broker: Broker) -> Broker:
-    """Segments roll here: the database is the test's own."""
+    """A broker on a database for this test alone, because segments roll."""
     return own_broker
 
 
@@ -52,7 +54,7 @@ def slow_group(mq: Session, group: str = "dead", topic: str = "one") -> None:
 
 def test_I11_a_dead_group_pins_what_it_has_not_read_and_no_more(brisk: Session) -> None:
     slow_group(brisk)
-    brisk.execute("update mqpg.settings set value = '5' where name = 'held_limit'")
+    brisk.execute("update mqpg.settings set value = '5' where name = 'survivor_limit'")
     wanted = brisk.send_batch("one", ["1", "2", "3"])
     brisk.send_batch("t", ["0"] * 50)
     brisk.append()
@@ -61,7 +63,7 @@ def test_I11_a_dead_group_pins_what_it_has_not_read_and_no_more(brisk: Session) 
     reported = roll(brisk)
     assert ("freed", "tick", 1) in [row[:3] for row in reported]
     gone(brisk, {"commit_log_1"}, reported)
-    assert [row.message_id for row in brisk.rows("select message_id from mqpg.held order by 1")] == wanted
+    assert [row.message_id for row in brisk.rows("select message_id from mqpg.survivor order by 1")] == wanted
     assert brisk.scalar("select bool_and(oldest_offset = next_offset) from mqpg.queue_depth where topic = 't'")
     assert payloads(brisk.drain("one", group="dead")) == [1, 2, 3]
     gone(brisk, {"consume_queue_1"}, keep(brisk))
@@ -69,13 +71,13 @@ def test_I11_a_dead_group_pins_what_it_has_not_read_and_no_more(brisk: Session) 
 
 def test_what_is_read_of_the_pinned_queue_itself_goes_too(brisk: Session) -> None:
     slow_group(brisk)
-    brisk.execute("update mqpg.settings set value = '5' where name = 'held_limit'")
+    brisk.execute("update mqpg.settings set value = '5' where name = 'survivor_limit'")
     ids = [brisk.send("one", str(i)) for i in range(12)]
     brisk.append()
     brisk.drain("one")
     brisk.ack(brisk.receive("one", group="dead", max_messages=9)[-1].receipt)
     gone(brisk, {"commit_log_1"}, roll(brisk))
-    assert [row.message_id for row in brisk.rows("select message_id from mqpg.held order by 1")] == ids[9:]
+    assert [row.message_id for row in brisk.rows("select message_id from mqpg.survivor order by 1")] == ids[9:]
     assert offsets(brisk) == (9, 12)
     with refused("MQ013"):
         brisk.call("fetch", "one", 0, 8)
@@ -115,7 +117,9 @@ def test_a_broadcast_group_without_members_pins_nothing_and_a_member_does(brisk:
 
 
 def test_who_begins_at_the_oldest_offset_is_waited_for(brisk: Session, broker: Broker) -> None:
-    """Without the lock a subscription that is not committed yet would begin at bodies that are gone."""
+    """Without the lock, a subscription that is not committed yet would begin at bodies that are
+    gone.
+    """
     slow_group(brisk, topic="t")
     brisk.send("t", "0")
     brisk.send_batch("one", ["1", "2"])
@@ -276,7 +280,10 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def test_a_drop_behind_an_open_reader_holds_nobody_up(brisk: Session, broker: Broker) -> None:
-    """keep() gives up after its lock time-out; a sender and a receiver wait for no more than that, passes or not."""
+    """keep() stops waiting after its lock time-out.
+
+    A sender and a receiver wait no longer than that.
+    """
     brisk.send_batch("one", ["1"] * 5)
     brisk.append()
     brisk.drain("one")
@@ -320,7 +327,7 @@ def test_a_drop_behind_an_open_sender_is_tried_again(brisk: Session, broker: Bro
 
 
 def test_an_exported_snapshot_with_its_locks_keeps_the_tables(brisk: Session, broker: Broker) -> None:
-    """What the audit does: locks first, then the snapshot."""
+    """The audit takes its locks first and then the snapshot."""
     brisk.send("one", "1")
     brisk.append()
     brisk.drain("one")

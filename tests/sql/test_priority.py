@@ -1,4 +1,6 @@
-"""Priority as a set of topics (docs/sql.md): the more urgent one is asked first, and the rest is not starved by it."""
+"""Priority as a set of topics (docs/sql.md): the more urgent topic is asked first, and the others
+are not starved.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ LEVELS = ("jobs.high", "jobs.normal", "jobs.low")
 
 
 def take(mq: Session, turn: int, max_messages: int = 2) -> list[Any]:
-    """One receive by priority; each tenth turn begins at the other end."""
+    """Receive once by priority. Each tenth turn begins at the other end."""
     levels = LEVELS if turn % 10 else tuple(reversed(LEVELS))
     for topic in levels:
         if rows := mq.receive(topic, max_messages=max_messages):

@@ -1,4 +1,4 @@
-"""purge_topic: everything that the queues hold counts as consumed, for every subscription."""
+"""purge_topic: everything in the queues counts as consumed, for every subscription."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ def test_every_subscription_goes_to_the_end(mq: Session) -> None:
         mq.ack(held[0].receipt)
     assert mq.value("purge_topic", "t") == 0
     assert mq.scalar("select sum(lag) from mqpg.subscription_lag where topic = 't'") == 0
-    noted = "select sum(to_offset - from_offset) from mqpg.jump where why = 'purge' and consumer_group = 'other'"
+    noted = (
+        "select sum(to_offset - from_offset) from mqpg.position_jump where why = 'purge' and consumer_group = 'other'"
+    )
     assert mq.scalar(noted) == 20
     mq.send("t", "2")
     mq.append()
@@ -44,7 +46,7 @@ def test_retries_in_the_lane_and_those_that_wait_do_not_come_again(mq: Session) 
     eventually(lambda: mq.scalar(due))
     assert mq.append() == 0
     assert mq.receive("one") == []
-    # the pass noted that they were due: the next one has nothing to look at
+    # this call noted that they were due, so the next one has nothing to do
     assert mq.scalar("select max(due_until) from mqpg.tick") > mq.scalar("select max(visible_at) from mqpg.delayed")
     mq.send("one", "3")
     mq.append()

@@ -1,4 +1,4 @@
-"""Receipts that are stale, spent, foreign or malformed, each with its own error; late ones that count."""
+"""Receipts that are stale, spent, foreign or malformed have their own errors, and late ones count."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mode(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def moded(mq: Session, mode: str) -> Session:
-    """Group `m` reads topic `one` in each mode, with five messages in it."""
+    """A broker whose group `m` reads topic `one`, with five messages, in each mode."""
     mq.call("subscribe", "m", "one", mode=mode)
     mq.send_batch("one", ["1"] * 5)
     mq.append()
@@ -44,7 +44,7 @@ def state(mq: Session) -> list[Any]:
 
 
 def is_refused(mq: Session, receipt: str, message_id: int, sqlstate: str, mention: str | None = None) -> None:
-    """Every use of the receipt fails so, and changes nothing."""
+    """Assert that every use of the receipt fails with this error and changes nothing."""
     before = state(mq)
     for action in ACTIONS.values():
         with refused(sqlstate, mention):
@@ -117,7 +117,7 @@ def test_malformed_where_it_was_changed(moded: Session) -> None:
 
 
 def test_malformed_where_it_was_changed_after_a_part_was_settled(moded: Session) -> None:
-    """The receipt is wider than what is left of the claim then, but as it was issued."""
+    """The receipt is wider than what is left of the claim, but it is as it was issued."""
     got = receive(moded, max_messages=4)
     start, middle, rest, end = got
     moded.ack(start.receipt, through=start.queue_offset)
@@ -131,7 +131,9 @@ def test_malformed_where_it_was_changed_after_a_part_was_settled(moded: Session)
 
 
 def test_foreign_to_another_subscription(moded: Session) -> None:
-    """A receipt settles the delivery that it came with, and no other group's of the same messages."""
+    """A receipt acknowledges the delivery that it came with, and not another group's delivery of
+    the same messages.
+    """
     mine = receive(moded)
     theirs = moded.receive("one", group="g")
     moded.ack(theirs[0].receipt)
@@ -150,7 +152,7 @@ def test_of_a_subscription_that_is_gone(moded: Session) -> None:
 class TestForeignToAnotherBroker:
     @pytest.fixture
     def elsewhere(self, own_broker: Broker) -> Session:
-        """A broker of its own with the same subscription ids."""
+        """Another broker with the same subscription ids."""
         mq = own_broker.session()
         for topic, queues in (("t", 4), ("one", 1)):
             mq.call("create_topic", topic, queues=queues)

@@ -1,4 +1,6 @@
-"""Dead letters: listed with all attempts, paged, chosen by id or jsonpath, redriven and discarded, each once."""
+"""Dead letters are listed with all attempts, paged, chosen by id or jsonpath, redriven and
+discarded, each once.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from tests.support.waiting import eventually
 
 
 def bury(mq: Session, payloads: list[str], *, group: str = "strict", topic: str = "one", **named: object) -> list[int]:
-    """Messages that died at their first attempt in a subscription of one attempt; their ids."""
+    """Make dead letters in a subscription of one attempt, and return their ids."""
     mq.call("subscribe", group, topic, max_attempts=1, start="latest")
     ids = mq.send_batch(topic, payloads, **named)
     mq.append()
@@ -54,7 +56,10 @@ def test_pages_go_on_behind_the_last_one(mq: Session) -> None:
 
 
 def test_pages_of_a_broadcast_group_end(mq: Session) -> None:
-    """Members' letters of one message are several rows: a page goes on behind a message and its consumer."""
+    """The dead letters of several members for one message are several rows.
+
+    A page continues after a message and its consumer.
+    """
     mq.call("subscribe", "all", "one", mode="broadcast")
     ids = mq.send_batch("one", ["1", "2", "3"])
     mq.append()
@@ -138,7 +143,7 @@ def test_history_begins_anew_after_a_redrive(mq: Session) -> None:
         mq.append()
     (letter,) = dead(mq, group="g")
     assert [(a["attempt"], a["reason"]) for a in letter.history] == [(1, "c"), (2, "d")]
-    former = mq.rows("select fate, history from mqpg.former_letter")
+    former = mq.rows("select fate, history from mqpg.former_dead_letter")
     assert [(f.fate, [a["reason"] for a in f.history]) for f in former] == [("redriven", ["a", "b"])]
     assert [e for e in story(mq, sent) if e in ("dead", "redriven", "retry")] == [
         "retry", "dead", "redriven", "retry", "dead",
@@ -253,7 +258,7 @@ def test_many_redrives_race(mq: Session, broker: Broker) -> None:
 
 
 def test_a_redriven_message_outlives_its_dead_letter(mq: Session) -> None:
-    """What keep() must leave readable follows the message from the letter to the lane."""
+    """keep() must leave the message readable, first as a dead letter and then in the retry lane."""
     (sent,) = bury(mq, ["1"])
     why = "select array_agg(distinct why order by why) from mqpg._survivors(%s, %s, 1000000, null)"
     assert mq.scalar(why, sent, sent + 1) == ["dead"]

@@ -1,4 +1,7 @@
-"""Delay and schedule: bounded by the retention, recalled, and a million scheduled messages cost an idle pass nothing."""
+"""Delay and schedule are bounded by the retention and can be recalled.
+
+A million scheduled messages cost an idle call of the appender nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from tests.support.waiting import eventually
 
 
 def reads(mq: Session, call: str) -> int:
-    """Pages that a call touches."""
+    """The number of pages that a call touches."""
     plan = mq.scalar(f"explain (analyze, buffers, format json) select mqpg.{call}")
     return int(plan[0]["Plan"]["Shared Hit Blocks"]) + int(plan[0]["Plan"]["Shared Read Blocks"])
 

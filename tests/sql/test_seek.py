@@ -1,4 +1,4 @@
-"""seek and start positions: where a group goes, what becomes of its receipts, and what is noted of it."""
+"""seek and start positions: where a group goes, that its receipts are stale, and what is recorded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from tests.support.broker import Broker, Session, refused, seconds
 
 
 def fill(mq: Session, n: int, *, topic: str = "one", pause: float = 0.0) -> list[Any]:
-    """n messages, each in a tick of its own; returns the database's time before each of them."""
+    """Send n messages, each in a tick of its own, and return the database's time before each of
+    them.
+    """
     times = []
     for i in range(n):
         times.append(mq.scalar("select clock_timestamp()"))
@@ -27,7 +29,7 @@ def next_payload(mq: Session, topic: str = "one", **named: object) -> Any:
 
 
 def jumps(mq: Session) -> list[tuple[Any, ...]]:
-    sql = "select queue_id, from_offset, to_offset, why, back from mqpg.jump order by jump_id"
+    sql = "select queue_id, from_offset, to_offset, why, back from mqpg.position_jump order by jump_id"
     return [tuple(row) for row in mq.rows(sql)]
 
 
@@ -102,7 +104,7 @@ def test_a_time_on_every_queue_of_a_topic(mq: Session) -> None:
 
 
 def test_a_time_counts_from_the_pass_not_from_the_send(mq: Session) -> None:
-    """What was sent before and became visible after is not left out."""
+    """A message that was sent before the time and became visible after it is not left out."""
     mq.send("one", '"sent before"')
     between = mq.scalar("select clock_timestamp()")
     mq.append()
@@ -120,11 +122,14 @@ def test_subscribe_at_a_time(mq: Session) -> None:
 
 
 def test_finding_a_time_does_not_read_the_log(mq: Session) -> None:
-    """Index lookups only: the buffers touched grow by the logarithm of the queue, not with it."""
+    """The search uses index lookups only.
+
+    The number of buffers grows with the logarithm of the queue's length.
+    """
 
     def buffers() -> int:
         plan = mq.scalar(
-            "explain (analyze, buffers, format json) select mqpg._offset_at(t.topic_id, 0, 0, %s)"
+            "explain (analyze, buffers, format json) select mqpg._offset_at_time(t.topic_id, 0, 0, %s)"
             " from mqpg.topic t where t.name = 'one'",
             middle,
         )
@@ -275,7 +280,7 @@ def test_receive_passes_over_a_queue_that_is_being_moved(mq: Session, broker: Br
 
 
 def test_I7_positions_go_back_by_seek_only(mq: Session) -> None:
-    """Over everything that moves a cursor, only versions written by a seek lie before the ones they follow."""
+    """Whatever moves a cursor, only versions that a seek wrote lie before their predecessors."""
     fill(mq, 6)
     mq.execute("update mqpg.tick set at = at - interval '1 hour'")
     mq.call("alter_topic", "one", message_ttl=seconds(600))

@@ -86,7 +86,9 @@ def test_a_piece_without_keys_is_one_row_on_one_queue(mq: Session) -> None:
 
 
 def test_the_queue_of_a_batch_is_not_its_id_modulo(mq: Session) -> None:
-    """Decisions draw from the same sequence, so with halves id % n would use every second queue only."""
+    """Decisions draw from the same sequence, so `id % n` would use only every second queue for
+    halves.
+    """
     for _ in range(60):
         mq.send("t")
         mq.scalar("select nextval('mqpg.batch_id')")

@@ -540,7 +540,9 @@ def test_drop_producer_group_refuses_while_a_half_is_undecided(mq: Session) -> N
 
 @pytest.mark.parametrize("place", [1, 2])
 def test_a_handle_with_a_forged_part_is_unknown(mq: Session, place: int) -> None:
-    """Incarnation and message id have one spelling, for the handle's text is the key of ledgers and fences."""
+    """Incarnation and message id have one spelling, because the handle's text is the key of ledgers
+    and fences.
+    """
     handle = mq.prepare("one", "1")
     for forge in (lambda part: "0" + part, lambda part: str(int(part) + 1)):
         parts = handle.split(".")

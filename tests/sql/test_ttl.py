@@ -1,4 +1,7 @@
-"""message_ttl: what nobody of a group got in time expires for the group, counts as consumed or is a dead letter."""
+"""message_ttl: a message that no member of a group got in time expires for the group.
+
+It counts as consumed or becomes a dead letter.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from tests.support.waiting import eventually
 
 
 def age(mq: Session) -> None:
-    """An hour passes, by the times of what is visible now."""
+    """Make everything that is visible now an hour older."""
     mq.execute("update mqpg.tick set at = at - interval '1 hour'")
 
 
@@ -19,7 +22,8 @@ def expiring(mq: Session, ttl: float = 600, topic: str = "one", **named: object)
 
 def jumps(mq: Session) -> list[tuple[Any, ...]]:
     return [
-        tuple(r) for r in mq.rows("select consumer_group, from_offset, to_offset, why from mqpg.jump order by 2, 1")
+        tuple(r)
+        for r in mq.rows("select consumer_group, from_offset, to_offset, why from mqpg.position_jump order by 2, 1")
     ]
 
 
@@ -77,7 +81,7 @@ def test_each_group_for_itself_and_a_ttl_taken_away(mq: Session) -> None:
 
 
 def test_the_time_counts_from_when_it_became_visible(mq: Session) -> None:
-    """A delayed message, or one that an old transaction kept back, has all of its time."""
+    """A delayed message, or one of an old transaction, has all of its time."""
     expiring(mq, 1)
     mq.send("one", "1", delay=seconds(1.1))
     eventually(mq.append)

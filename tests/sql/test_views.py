@@ -69,7 +69,9 @@ def test_subscription_lag_of_the_retry_lane(mq: Session) -> None:
 
 
 def test_half_pending_before_and_after_a_pass(mq: Session, broker: Broker) -> None:
-    """A half is seen whether or not a pass has looked at it, also one that an older transaction wrote."""
+    """The view shows a half before and after the appender has looked at it, also one of an older
+    transaction.
+    """
     slow = broker.session()
     with slow.transaction():
         late = slow.prepare("one", "1")

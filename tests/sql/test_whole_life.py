@@ -88,7 +88,7 @@ def test_filtered_messages_say_so(mq: Session) -> None:
 
 
 def test_the_cost_does_not_grow_with_the_log(mq: Session) -> None:
-    """Pages read for a message in the middle, with a log five times as long."""
+    """The pages read for a message in the middle do not grow when the log is five times as long."""
 
     def reads(call: str, *args: Any) -> int:
         plan = mq.scalar(f"explain (analyze, buffers, format json) select * from mqpg.{call}", *args)

@@ -32,7 +32,7 @@ GROUPS = st.sampled_from(sorted(SUBS))
 
 
 class Admin(Settling, Invariants):
-    """Changes that come and go while everything else goes on."""
+    """Changes that are made while everything else continues."""
 
     @initialize(groups=st.sets(GROUPS, min_size=2, max_size=4))
     def begin_history(self, groups: set[str]) -> None:
@@ -59,7 +59,7 @@ class Admin(Settling, Invariants):
 
     @rule(rarely=st.integers(0, 3), which=WHICH)
     def unsubscribe(self, rarely: int, which: int) -> None:
-        """What it held is gone; receipts of it belong to nobody."""
+        """The claims are gone, and their receipts fit no subscription."""
         if rarely or len(self.model.subs) < 2:
             return
         sub = one_of(self.model.subs, which)
@@ -73,7 +73,7 @@ class Admin(Settling, Invariants):
             self.model.waiting = [item for item in self.model.waiting if item.sub is not one]
 
     def _busy(self, sub: Sub) -> bool:
-        """Whether an open transaction holds a row that refers to it."""
+        """Return whether an open transaction has a row that refers to it."""
         everybody = [sub, *sub.members.values()]
         numbers = {one.subscription_id for one in everybody}
         return any(
@@ -88,7 +88,10 @@ class Admin(Settling, Invariants):
     @precondition(lambda self: self.model.subs)
     @rule(rarely=st.integers(0, 2), which=WHICH, where=st.sampled_from(["earliest", "latest", "offset"]))
     def seek(self, rarely: int, which: int, where: str) -> None:
-        """The one way for a position to go back (I7). Receipts are stale, and what waits in retry goes on."""
+        """A seek is the only way for a position to go back (I7).
+
+        Receipts are stale, and waiting retries continue.
+        """
         sub = one_of(self.model.subs, which)
         if rarely or sub.max_attempts < 1000:
             return
@@ -109,7 +112,11 @@ class Admin(Settling, Invariants):
                 self._move(lane, to)
 
     def _lanes(self, sub: Sub, queue_id: int | None) -> Iterator[Lane]:
-        """Of a broadcast group its own too, where members to come begin; who joins just now is not seen."""
+        """Return the lanes of a subscription.
+
+        A broadcast group also has its own one, where new members begin. A member that joins just
+        now is not visible.
+        """
         for one in [sub, *(member for member in sub.members.values() if not self.is_joining(member))]:
             for lane in one.lanes.values():
                 if lane.queue_id == queue_id or (queue_id is None and lane.queue_id >= 0):
@@ -124,7 +131,7 @@ class Admin(Settling, Invariants):
 
     @rule(rarely=st.integers(0, 7))
     def purge_topic(self, rarely: int) -> None:
-        """All that has an offset counts as consumed, and retries that wait will not come."""
+        """Everything with an offset counts as consumed, and waiting retries will not come."""
         if rarely:
             return
         subs = [one for sub in self.model.subs.values() for one in dict.fromkeys([sub, *sub.members.values()])]
@@ -144,7 +151,7 @@ class Admin(Settling, Invariants):
     @precondition(lambda self: self.model.subs)
     @rule(which=WHICH, pause=st.integers(0, 3), topic=st.sampled_from([False, False, True]))
     def pause_or_resume(self, which: int, pause: int, topic: bool) -> None:
-        """Sends and settling go on; receive gives nothing."""
+        """Sends and acknowledgements continue, and receive returns nothing."""
         pause = not pause
         sub = one_of(self.model.subs, which)
         named = {} if topic else {"consumer_group": sub.group}
@@ -159,7 +166,7 @@ class Admin(Settling, Invariants):
     @precondition(lambda self: any(sub.dead for sub in self.model.subs.values()))
     @rule(which=WHICH, drive=st.booleans(), some=st.booleans())
     def redrive_or_discard(self, which: int, drive: bool, some: bool) -> None:
-        """Back into the retry lane with all attempts before it, or gone for good."""
+        """A dead letter goes back into the retry lane with all attempts again, or is discarded."""
         sub = one_of({group: sub for group, sub in self.model.subs.items() if sub.dead}, which)
         dead = sorted(self.model.dead_for(None, sub))
         ids = dead[: len(dead) // 2 + 1] if some else dead
@@ -176,7 +183,10 @@ class Admin(Settling, Invariants):
 
     @rule(rarely=st.integers(0, 7), old=st.booleans())
     def keep(self, rarely: int, old: bool) -> None:
-        """A pass of the keeper; `old`: everything in use counts as old enough to be closed, and is past retention."""
+        """Call the keeper once.
+
+        With `old` everything in use counts as old enough to be closed and is past its retention.
+        """
         if rarely:
             return
         if old:

@@ -1,4 +1,4 @@
-"""Rules of the appender: passes, whole or cut, alone or in a transaction that is left open."""
+"""Rules of the appender: calls that are whole or cut, alone or in a transaction that stays open."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ order by c.subscription_id, c.queue_id, queue_offset
 
 
 class Appender(Base):
-    """Offsets are dense (I4), each message has one (I5), in order (I6), and all that waits comes (I1)."""
+    """Offsets are dense (I4), each message has one (I5), in order (I6), and everything that waits
+    comes (I1).
+    """
 
     @rule(who=PARTIES, most=st.sampled_from([None, None, None, 1, 2, 5]))
     def append(self, who: str, most: int | None) -> None:
@@ -53,7 +55,10 @@ class Appender(Base):
                 tx.locks.add("append")
 
     def _not_here(self, who: str) -> bool:
-        """A pass has a READ COMMITTED transaction of its own; one that has read only may still become it."""
+        """The appender needs a READ COMMITTED transaction of its own.
+
+        A transaction that has only read may still become it.
+        """
         party = self.parties[who]
         if party.tx is None:
             return False
@@ -64,7 +69,10 @@ class Appender(Base):
         return False
 
     def _placed(self, tx: Tx, new: list[Any], at: Span, *, whole: bool) -> None:
-        """See that the new rows are what had to come; they are there for others once the pass has committed."""
+        """Assert that the new rows are what had to come.
+
+        Others see them when the call has committed.
+        """
         must, may = self.model.due_items(at)
         places: list[tuple[Item, Any]] = []
         for row in new:
@@ -102,7 +110,10 @@ class Appender(Base):
         message.offset = (row.queue_id, row.queue_offset)
 
     def _in_order(self, queue: list[Message], message: Message) -> None:
-        """I6, against what has its place already; delayed messages are ordered by when they are due."""
+        """Assert I6 against what already has its place.
+
+        Delayed messages are ordered by when they are due.
+        """
         assert message.tx is not None
         if message.delayed or message.key is None:
             return
@@ -117,14 +128,14 @@ class Appender(Base):
         assert set(places) <= {self.model.queues.index(queue)}, "one key, one queue"
 
     def _put_off(self, at: Span) -> None:
-        """What an open recall is about was put off by a second from this pass."""
+        """Note that the message of an open recall was postponed by a second."""
         for item in self.model.waiting:
             if item.sub is None and item.message.message_id in self.model.recalled and item.due[0] <= at[1]:
                 item.due = (item.due[0], at[1] + 1.05)
 
 
 def appended(session: Session, topic: str) -> dict[int, list[int]]:
-    """Message ids of each queue of the topic in offset order, read from the table."""
+    """Return the message ids of each queue of the topic in offset order, read from the table."""
     queues: dict[int, list[int]] = defaultdict(list)
     for row in session.rows(_NEW, 0, topic):
         if row.subscription_id == 0:

@@ -19,11 +19,14 @@ MAX_CHECKS = 2
 
 
 class Checks(Transactions):
-    """A verdict is final: what a fence rolled back never commits, and a local transaction is never overruled."""
+    """A verdict is final.
+
+    What a fence rolled back never commits, and a local transaction is never overruled.
+    """
 
     @rule(who=st.sampled_from(["ann", "bob", "kim", "main"]), handle=handles)
     def local_begin(self, who: str, handle: str) -> None:
-        """The ledger row; left open in a transaction that may commit late or never."""
+        """Write the ledger row, in a transaction that stays open and may commit late or never."""
         half = self.model.halves.get(handle)
         if self.closing(who):
             return
@@ -47,11 +50,11 @@ class Checks(Transactions):
         return {"40001", "P0002"} if tx.repeatable else set()
 
     def _hides_decision(self, half: Half, tx: Tx) -> bool:
-        """Whether the decision is another open transaction's, or behind the snapshot."""
+        """Return whether the decision is another open transaction's, or newer than the snapshot."""
         return tx.repeatable or self.model.locked(("op", half.message_id), tx)
 
     def _open_halves(self, *groups: str) -> list[Half]:
-        """Undecided ones that the compensator can see."""
+        """Return the undecided halves that the compensator can see."""
         return [
             half
             for half in self.model.halves.values()
@@ -60,7 +63,11 @@ class Checks(Transactions):
 
     @rule(rarely=st.integers(0, 1))
     def compensate(self, rarely: int) -> None:
-        """The ledger here: a local row commits, an open one is waited for, none is fenced and rolled back."""
+        """Compensate with the ledger in this database.
+
+        A local row commits, an open one makes it wait, and without a row the half is fenced and
+        rolled back.
+        """
         if rarely:
             return
         halves = self._open_halves("ledger")
@@ -73,7 +80,7 @@ class Checks(Transactions):
                 self._checked(tx, half, decided.get(half.message_id), at)
 
     def _in_the_way(self, half: Half, tx: Tx) -> bool:
-        """Whether its local transaction or a decision is open. (An open pass hides what it found in any case.)"""
+        """Return whether the half's local transaction or a decision over it is open."""
         return self.model.locked(("ledger", half.handle), tx) or self.model.locked(("op", half.message_id), tx)
 
     def _decided(self, halves: list[Half]) -> dict[int, Any]:
@@ -108,7 +115,10 @@ class Checks(Transactions):
         answer=st.sampled_from(["commit", "rollback", "wait", "nothing"]),
     )
     def due_checks(self, who: str, group: str, lease: float, answer: str) -> None:
-        """Hands out what is overdue; each hand-out is a check but for those answered with wait in time."""
+        """due_checks hands out what is overdue.
+
+        Each hand-out is a check, unless it is answered with wait in time.
+        """
         if self.in_transaction() and self.parties[who].tx is not None:
             return
         halves = self._open_halves(group)
@@ -130,7 +140,10 @@ class Checks(Transactions):
             self._answer(who, row.handle, answer, lease)
 
     def _exhausted(self, tx: Tx, group: str, given: set[str], halves: list[Half], at: Span) -> None:
-        """Those asked in vain often enough: parked, or fenced and rolled back; the others had to be handed out."""
+        """Halves that were asked about often enough are parked, or fenced and rolled back.
+
+        The others had to be handed out.
+        """
         decided = self._decided(halves)
         parked = {row[0] for row in self.mq.rows(_PARKED, self.topic)}
         for half in halves:
@@ -191,7 +204,7 @@ class Checks(Transactions):
 
     @rule(who=PARTIES, handle=handles, verdict=st.sampled_from(["commit", "rollback"]))
     def settle(self, who: str, handle: str, verdict: str) -> None:
-        """An administrator's decision: as good as any other, the first stands."""
+        """An administrator's decision counts like any other one, and the first decision remains."""
         half = self.model.halves.get(handle)
         tx = self.parties[who].tx
         if half is None or tx is not None:

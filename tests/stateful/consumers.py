@@ -31,7 +31,9 @@ def one_of(subs: dict[str, Sub], which: int) -> Sub:
 
 
 class Consumers(Base):
-    """Nobody gets what another holds (I9), nor too early (I2), nor what is done; and somebody gets it."""
+    """No consumer gets what another one holds (I9), nor anything too early (I2), nor what is done,
+    and some consumer gets it.
+    """
 
     @precondition(lambda self: self.model.subs)
     @rule(
@@ -44,7 +46,9 @@ class Consumers(Base):
         queue_id=st.sampled_from([None, None, None, -1, 0, 1]),
     )
     def receive(self, which: int, who: str, most: int, lease: float, owner: str, queue_id: int | None) -> str:
-        """Always a receipt, be it empty: how many there are to choose from must not depend on the clock."""
+        """A receive always gives a receipt, even an empty one, because the number of choices must
+        not depend on the clock.
+        """
         group = one_of(self.model.subs, which)
         tx = self.parties[who].tx
         if self.closing(who) or (tx is not None and self.unseen_sub(group, tx)):
@@ -74,14 +78,17 @@ class Consumers(Base):
         return str(rows[0].receipt) if rows else ""
 
     def unseen_sub(self, sub: Sub, tx: Tx) -> bool:
-        """Made behind the snapshot that the transaction reads."""
+        """Return whether the subscription was made after the snapshot that the transaction reads."""
         return tx.repeatable and any(one.made > tx.number for one in [sub, *sub.members.values()])
 
     def _stands_still(self, group: Sub, tx: Tx, sub: Sub | None) -> bool:
         return not tx.repeatable and (group.paused or self.paused or sub is None)
 
     def _positions(self, who: str, tx: Tx, group: Sub, owner: str) -> Sub | None:
-        """Whose positions the call went by: of a broadcast group the member's, which may have joined just now."""
+        """Return the subscription whose positions the call used.
+
+        In a broadcast group it is the member's, which may have joined just now.
+        """
         if group.mode != "broadcast":
             return group
         if owner in group.members:
@@ -105,7 +112,7 @@ class Consumers(Base):
         return member
 
     def _buried(self, who: str, tx: Tx, sub: Sub, at: Span) -> None:
-        """Messages whose attempts a lease used up are dead letters now."""
+        """Note that messages whose attempts a lease used up are dead letters now."""
         found = {row[0] for row in self.parties[who].run(lambda s: s.rows(_DEAD, sub.subscription_id))}
         known = self.model.dead_for(tx, sub)
         assert tx.repeatable or not known - found, "a dead letter is gone"
@@ -154,14 +161,14 @@ class Consumers(Base):
         lane.owner = owner if sub.mode == "pinned" else None
 
     def take_over(self, claim: Claim) -> None:
-        """Its receipt is stale; what it held besides is free."""
+        """Note that the claim's receipt is stale, and that what else it held is free."""
         claim.state = "stale"
         for cell in claim.lane.cells.values():
             if cell.claim is claim:
                 cell.claim = None
 
     def _perhaps_taken_over(self, sub: Sub, at: Span) -> None:
-        """block_key packs anew what ran out, whether it is given out or not."""
+        """Note that block_key packs expired claims again, whether it gives them out or not."""
         if sub.on_failure == "block_key":
             for claim in (claim for lane in sub.lanes.values() for claim in lane.claims):
                 claim.doubtful = claim.doubtful or claim.end[0] <= at[1]
@@ -176,7 +183,10 @@ class Consumers(Base):
             assert not left, f"{sub.group} gets nothing of queue {lane.queue_id}, which has {left}"
 
     def cursor_locked(self, lane: Lane, tx: Tx) -> bool:
-        """Whether somebody else holds the lock; an open receive that got nothing may hold some that it looked at."""
+        """Return whether another transaction holds the lock.
+
+        An open receive that got nothing may hold some that it looked at.
+        """
         if self.model.locked(("cursor", lane.sub.subscription_id, lane.queue_id), tx):
             return True
         if not [other for other in self.model.open if other is not tx]:
@@ -187,7 +197,10 @@ class Consumers(Base):
 
     @rule(who=PARTIES, queue_id=st.integers(0, QUEUES - 1), which=WHICH, most=st.integers(1, 5))
     def fetch(self, who: str, queue_id: int, which: int, most: int) -> None:
-        """A pure read: the same offsets for everybody, below the oldest one and beyond the tail an error."""
+        """fetch is a pure read.
+
+        All callers get the same offsets, and below the oldest one and beyond the tail an error.
+        """
         queue = self.model.queues[queue_id]
         tx = self.parties[who].tx
         if self.closing(who) or (tx is not None and tx.repeatable):

@@ -14,7 +14,7 @@ __all__ = ["Crashes", "ServerCrashes"]
 
 
 class Crashes(Base):
-    """Whoever dies takes with him what he had not committed, and nothing else (I12)."""
+    """A party that dies loses what it had not committed, and nothing else (I12)."""
 
     @rule(who=st.sampled_from(["ann", "bob", "ann", "bob", "kim"]))
     def crash(self, who: str) -> None:
@@ -27,7 +27,10 @@ class Crashes(Base):
 
 
 class ServerCrashes(Base):
-    """An immediate shutdown takes everybody's open transactions; what was committed is there after recovery."""
+    """An immediate shutdown ends all open transactions.
+
+    What was committed is there after recovery.
+    """
 
     server: ClassVar[EmbeddedServer]
 

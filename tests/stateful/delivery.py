@@ -1,4 +1,6 @@
-"""Which messages a subscription may be given, and which it must be: the rules of the modes, on the model alone."""
+"""Which messages a subscription may get, and which it must get: the rules of the modes, on the
+model alone.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,10 @@ __all__ = ["check_given", "must_be_had"]
 
 
 def _held(lane: Lane, claim: Claim | None, at: Span) -> bool:
-    """Whether the claim certainly kept others away. An owner takes a pinned one over at once."""
+    """Return whether the claim certainly kept others away.
+
+    An owner takes a pinned one over at once.
+    """
     return claim is not None and claim.state == "open" and claim.end[0] > at[1] and lane.owner is None
 
 
@@ -17,17 +22,17 @@ def _perhaps_held(lane: Lane, claim: Claim | None, at: Span) -> bool:
 
 
 def _free(lane: Lane, cell: Cell, at: Span) -> bool:
-    """Whether the cell was certainly there to be taken."""
+    """Return whether the cell was certainly free."""
     return not _perhaps_held(lane, cell.claim, at) and cell.until[1] <= at[0]
 
 
 def _backs_off(cell: Cell, at: Span) -> bool:
-    """Whether a failed message was certainly still waiting at its place."""
+    """Return whether a failed message certainly still waited at its place."""
     return cell.claim is None and cell.until[0] > at[1]
 
 
 def check_given(model: Model, lane: Lane, offsets: list[int], at: Span) -> None:
-    """I9, and the order that the mode promises."""
+    """Assert I9, and the order that the mode promises."""
     for offset in offsets:
         cell = lane.cells.get(offset)
         assert cell is None or not _held(lane, cell.claim, at), f"I9: {offset} is claimed"
@@ -46,7 +51,10 @@ def check_given(model: Model, lane: Lane, offsets: list[int], at: Span) -> None:
 
 
 def _in_ranges(model: Model, lane: Lane, offsets: list[int], at: Span) -> None:
-    """shared: all from one earlier delivery, or all fresh; what was given back goes first."""
+    """Assert for mode shared that all are of one earlier delivery, or all fresh.
+
+    What was released comes first.
+    """
     old = [lane.cells[o].claim for o in offsets if o in lane.cells]
     if old:
         assert len(old) == len(offsets), "old and fresh messages in one delivery"
@@ -68,7 +76,9 @@ def _behind_no_other_of_its_key(model: Model, lane: Lane, offsets: list[int]) ->
 
 
 def must_be_had(model: Model, lane: Lane, at: Span) -> list[int]:
-    """Offsets one of which a receive that nobody stood in the way of had to return."""
+    """Return offsets of which a receive had to return at least one, because no other transaction
+    was in its way.
+    """
     cells, fresh, sub = lane.cells, model.fresh(lane), lane.sub
     left = [o for o, cell in cells.items() if _free(lane, cell, at) and model.attempt(lane, o) <= sub.max_attempts]
     if sub.mode == "shared":

@@ -28,11 +28,11 @@ where schemaname = 'mqpg' and relname ~ %s and n_tup_upd + n_tup_del > 0
 
 
 class Invariants(Appender):
-    """Cheap looks at the tables, against the model."""
+    """Cheap comparisons of the tables with the model."""
 
     @invariant()
     def cursors_are_where_they_should_be(self) -> None:
-        """I7: a position is what the model says, which moves forward only."""
+        """Assert I7: a position is what the model says, and the model moves forward only."""
         Base.steps += 1
         subs = {(sub.group, sub.name): sub for sub in self.model.all_subs()}
         found = set()
@@ -57,11 +57,11 @@ class Invariants(Appender):
         highest = min(self.model.pending(lane), default=len(rows))
         where = f"{sub.group} queue {row.queue_id}: {row}, not {lane.committed} to {highest}"
         assert lane.committed <= row.committed <= highest, where
-        if not lane.cells:  # what a filter leaves out is passed over by and by
+        if not lane.cells:  # the position moves over what a filter leaves out little by little
             lane.claimed = max(lane.claimed, row.committed)
 
     def the_end(self) -> None:
-        """Everybody goes home, and everything that was committed comes out once."""
+        """End all transactions, and require that everything that was committed comes out once."""
         for name in self.in_transaction():
             self.end(name, commit=False)
         for handle in [h for h, half in self.model.halves.items() if half.decision is None]:
@@ -96,12 +96,12 @@ class Invariants(Appender):
             self.mq.call("resume", self.topic, consumer_group=group)
 
     def _left(self, sub: Sub) -> Counter[int]:
-        """The messages that a subscription has yet to deliver."""
+        """Return the messages that a subscription has not delivered yet."""
         lanes = sub.lanes.values()
         return Counter(self.model.rows(lane)[o].message_id for lane in lanes for o in self.model.pending(lane))
 
     def _drain(self, sub: Sub) -> None:
-        """Each message that was not settled comes, and what was settled never does."""
+        """Assert that each message that is not done comes, and that none that is done comes again."""
         for lane in sub.lanes.values():
             self._free(sub, lane)
         named = {"consumer": sub.name or "z"} if sub.mode in ("pinned", "broadcast") else {}
@@ -134,6 +134,6 @@ class Invariants(Appender):
 
 
 def rewritten(session: Any) -> list[tuple[str, int, int]]:
-    """I10: hot tables that saw an UPDATE or a DELETE, by the server's own statistics."""
+    """Return the hot tables that saw an UPDATE or a DELETE, by the server's own statistics (I10)."""
     pattern = f"^({'|'.join(HOT_TABLES)})(_[0-9]+)?$"
     return [tuple(row) for row in session.rows(_TOUCHED, pattern)]

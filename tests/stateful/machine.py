@@ -34,7 +34,7 @@ LOCKED, RACED = "55P03", "40001"
 
 
 class Base(RuleBasedStateMachine):
-    """A topic of its own for each history, on one database."""
+    """One history. Each has a topic of its own, on one database."""
 
     broker: ClassVar[Broker]
     parties: ClassVar[dict[str, Party]] = {}  # they stay connected from history to history
@@ -61,7 +61,7 @@ class Base(RuleBasedStateMachine):
 
     @property
     def mq(self) -> Session:
-        """Sees what is committed; never holds a transaction."""
+        """A session that sees what is committed and never holds a transaction."""
         return self.watcher
 
     def connect_watcher(self) -> None:
@@ -78,20 +78,25 @@ class Base(RuleBasedStateMachine):
         return [name for name, party in self.parties.items() if party.tx is not None]
 
     def closing(self, name: str) -> bool:
-        """Whether the party has an open transaction in which a pass was made: it makes no further call."""
+        """Return whether the party has an open transaction in which the appender ran.
+
+        It makes no further call.
+        """
         tx = self.parties[name].tx
         return tx is not None and tx.passed
 
     @contextmanager
     def calling(self, name: str) -> Iterator[tuple[Party, Tx]]:
-        """A party and the transaction that its calls in the block belong to: the open one, or one for the block."""
+        """Give a party and the transaction of its calls in the block: the open one, or one for the
+        block.
+        """
         party = self.parties[name]
         tx = party.tx
         alone = tx is None
         if tx is None:
             tx = self.model.begin()
         elif not tx.touched and not tx.undo and not tx.effects:
-            tx.begun = self.model.stamp()  # nothing written so far: no xid
+            tx.begun = self.model.stamp()  # nothing written yet, so no xid
         try:
             yield party, tx
         except Refused:
@@ -102,7 +107,10 @@ class Base(RuleBasedStateMachine):
             self.model.commit(tx)
 
     def refused(self, name: str, codes: set[str], function: str, *args: object, **named: object) -> str:
-        """The call must fail with one of these; an open transaction goes on as if it had not been made."""
+        """Require that the call fails with one of these.
+
+        An open transaction continues as without the call.
+        """
         party = self.parties[name]
         try:
             self._guarded(party, function, *args, **named)
@@ -115,9 +123,8 @@ class Base(RuleBasedStateMachine):
         raise AssertionError(f"{function}{args} was accepted; expected {codes}")
 
     def attempt(self, name: str, may: set[str], function: str, *args: object, **named: object) -> list[Any] | str:
-        """Rows of the call, or the SQLSTATE with which it failed, which must be one of `may`.
-
-        A transaction that reads one snapshot may always be told to start over (40001), and is rolled back then.
+        """Return the rows of the call, or the SQLSTATE with which it failed, which must be one of
+        `may`. A transaction that reads one snapshot may always get 40001, and is rolled back then.
         """
         party = self.parties[name]
         repeatable = party.tx is not None and party.tx.repeatable
@@ -153,10 +160,13 @@ class Base(RuleBasedStateMachine):
         (self.model.commit if commit else self.model.rollback)(tx)
 
     def the_end(self) -> None:
-        """What a history that went well must come to."""
+        """Examine the end of a history that went well."""
 
     def teardown(self) -> None:
-        """The failure is shown at once, with the journal: a replay may take another course, as its clock is another."""
+        """Show a failure at once, with the journal.
+
+        A replay may take another course, because its clock is another.
+        """
         failure = sys.exc_info()[1]
         try:
             if failure is None:
@@ -181,7 +191,7 @@ class Base(RuleBasedStateMachine):
 
     @classmethod
     def disconnect(cls) -> None:
-        """At the end of all histories."""
+        """Close all connections, at the end of all histories."""
         for party in cls.parties.values():
             party.close()
         if Base.parties:

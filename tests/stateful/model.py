@@ -1,10 +1,12 @@
 """A small model of the queue: what must be where after any sequence of calls.
 
-It knows nothing of batches, ticks, snapshots or versions. Effects are written at once and taken back when their
-transaction rolls back; that nobody else can see them before is what the locks in `Tx.locks` stand for. Offsets,
-ids and receipts are learnt from the real queue and checked against what the model says is possible.
+It knows nothing of batches, ticks, snapshots or versions. Effects are written at once and undone
+when their transaction rolls back. The locks in `Tx.locks` model that no other transaction sees them
+before. Offsets, ids and receipts are learnt from the real queue and compared with what the model
+says is possible.
 
-Times are seconds of the database's clock, as a pair (earliest, latest), for nobody knows the moment inside a call.
+Times are seconds of the database's clock, as a pair (earliest, latest), because the moment inside a
+call is unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class Tx:
     locks: set[Hashable] = field(default_factory=set)
     touched: set[int] = field(default_factory=set)  # id() of what has its undo already
     dying: set[tuple[int, int]] = field(default_factory=set)  # its dead letters: subscription, message
-    passed: bool = False  # a pass of the appender was made in it: it may only end
+    passed: bool = False  # the appender ran in it: it may only end
 
 
 @dataclass(eq=False)
@@ -55,7 +57,7 @@ class Message:
 
 @dataclass(eq=False)
 class Half:
-    """A half message; `check_at` is when it is overdue, in the broker's eyes."""
+    """A half message. `check_at` is when the broker counts it as overdue."""
 
     handle: str
     message: Message
@@ -76,7 +78,7 @@ class Half:
 
 @dataclass(eq=False)
 class Item:
-    """What the appender has yet to give an offset: a message, or a retry of one subscription."""
+    """A message, or a retry of one subscription, that the appender has not given an offset yet."""
 
     message: Message
     sub: Sub | None = None
@@ -86,7 +88,10 @@ class Item:
 
 @dataclass(eq=False)
 class Claim:
-    """A delivery that somebody holds the receipt of; what it still covers are the cells that name it."""
+    """A delivery whose receipt a consumer holds.
+
+    The cells that name it are what it still covers.
+    """
 
     receipt: str
     lane: Lane
@@ -99,15 +104,16 @@ class Claim:
         return sorted(offset for offset, cell in self.lane.cells.items() if cell.claim is self)
 
     def alive(self, at: float) -> bool:
-        """Whether its lease may still run at that time."""
+        """Return whether its lease may still run at that time."""
         return self.state == "open" and self.end[1] > at
 
 
 @dataclass(eq=False)
 class Cell:
-    """An offset that was handed out and is not settled; `tries` counts its deliveries on this lane.
+    """An offset that was handed out and is not done.
 
-    Without a claim it is free, once `until` is over: a failed message under block_key or block_queue backs off there.
+    `tries` counts its deliveries on this lane. Without a claim it is free after `until`: a failed
+    message under block_key or block_queue backs off there.
     """
 
     tries: int
@@ -131,7 +137,7 @@ class Lane:
         return min(self.cells, default=self.claimed)
 
     def keep(self) -> Callable[[], None]:
-        """What brings the lane back to where it is now."""
+        """Return a function that brings the lane back to where it is now."""
         claimed, owner, claims = self.claimed, self.owner, [(c, c.state, c.end) for c in self.claims]
         cells = {offset: Cell(cell.tries, cell.claim, cell.until) for offset, cell in self.cells.items()}
 
@@ -148,7 +154,9 @@ class Lane:
 
 @dataclass(eq=False)
 class Sub:
-    """A subscription, or a member of a broadcast group: its lanes, its retry lane's rows, its dead letters."""
+    """A subscription or a member of a broadcast group, with its lanes, its retry lane's rows and
+    its dead letters.
+    """
 
     group: str
     mode: str
@@ -169,7 +177,9 @@ class Sub:
         return not self.every or message.payload % self.every != 0
 
     def everybody(self) -> list[Sub]:
-        """Who has positions: the members of a broadcast group, else the subscription itself."""
+        """Return those that have positions: the members of a broadcast group, or else the
+        subscription itself.
+        """
         return list(self.members.values()) if self.mode == "broadcast" else [self]
 
 
@@ -213,11 +223,11 @@ class Model:
             undo()
 
     def locked(self, lock: Hashable, me: Tx | None) -> bool:
-        """Whether another open transaction holds that lock."""
+        """Return whether another open transaction holds that lock."""
         return any(lock in tx.locks for tx in self.open if tx is not me)
 
     def touch(self, tx: Tx, lane: Lane) -> None:
-        """Before a change of a lane."""
+        """Prepare the undo of a lane's change."""
         if id(lane) not in tx.touched:
             tx.touched.add(id(lane))
             tx.undo.append(lane.keep())
@@ -226,37 +236,37 @@ class Model:
     # messages
 
     def rows(self, lane: Lane) -> list[Message]:
-        """Everything that was appended to a lane."""
+        """Return everything that was appended to a lane."""
         return [message for message, _ in lane.sub.retries] if lane.queue_id < 0 else self.queues[lane.queue_id]
 
     def fresh(self, lane: Lane) -> list[int]:
-        """Offsets that were never handed out and are not filtered away."""
+        """Return the offsets that were never handed out and that the filter chooses."""
         rows = self.rows(lane)
         offsets = range(lane.claimed, len(rows))
         return [o for o in offsets if lane.queue_id < 0 or lane.sub.chooses(rows[o])]
 
     def pending(self, lane: Lane) -> list[int]:
-        """Offsets that have yet to be settled, in order."""
+        """Return the offsets that are not done yet, in order."""
         return sorted(lane.cells) + self.fresh(lane)
 
     def attempt(self, lane: Lane, offset: int) -> int:
-        """The attempt that the next delivery of an offset is."""
+        """Return the attempt that the next delivery of an offset is."""
         tries = lane.cells[offset].tries if offset in lane.cells else 0
         return tries + (lane.sub.retries[offset][1] if lane.queue_id < 0 else 1)
 
     def wait(self, tx: Tx, item: Item) -> None:
-        """At the commit the item waits for the appender."""
+        """Make the item wait for the appender from the commit on."""
         tx.effects.append(lambda: self.waiting.append(item))
 
     def sent(self, tx: Tx, message: Message, due: Span | None = None) -> None:
-        """A message that waits for the appender once `tx` has committed."""
+        """Note a message that waits for the appender once `tx` has committed."""
         message.tx, message.place, message.delayed = tx, self.stamp(), due is not None
         self.messages[message.message_id] = message
         tx.undo.append(lambda: self.messages.pop(message.message_id))
         self.wait(tx, Item(message, due=due or (0.0, 0.0)))
 
     def decide(self, tx: Tx, half: Half, decision: str, payload: int | None, now: Span) -> None:
-        """The decision over a half that has none."""
+        """Note the decision over a half that has none."""
         message = half.message
         before = message.payload
 
@@ -274,17 +284,17 @@ class Model:
             self.wait(tx, Item(message, due=due))
 
     def outcome(self, half: Half, decision: str) -> str:
-        """What a decision over it is answered with."""
+        """Return the outcome of a decision over it."""
         return decision if half.decision is None else f"already_{half.decision}"
 
     def die(self, tx: Tx, sub: Sub, message_id: int) -> None:
-        """A dead letter."""
+        """Make a dead letter."""
         sub.dead.add(message_id)
         tx.dying.add((sub.subscription_id, message_id))
         tx.undo.append(lambda: sub.dead.discard(message_id))
 
     def dead_for(self, tx: Tx | None, sub: Sub) -> set[int]:
-        """The dead letters that a transaction (None: one to come) can see."""
+        """Return the dead letters that a transaction can see. None means a later transaction."""
         hidden = {m for other in self.open if other is not tx for s, m in other.dying if s == sub.subscription_id}
         return sub.dead - hidden
 
@@ -294,7 +304,7 @@ class Model:
     # what is where
 
     def due_items(self, at: Span) -> tuple[list[Item], list[Item]]:
-        """(what a full pass between these times must move, what it may move)."""
+        """Return what a full call between these times must move, and what it may move."""
         may = [
             item
             for item in self.waiting
@@ -303,7 +313,7 @@ class Model:
         return [item for item in may if item.due[1] <= at[0]], may
 
     def recall_committed(self, message_id: int) -> None:
-        """Nobody will see it any more."""
+        """Note that no consumer will see the message any more."""
         self.waiting = [item for item in self.waiting if item.message.message_id != message_id or item.sub is not None]
 
     def prepared(self, tx: Tx, half: Half) -> None:

@@ -1,4 +1,4 @@
-"""The parties of a history: connections of this process, and one of a process that is killed with kill -9."""
+"""The parties of a history: connections of this process, and one of a process that gets kill -9."""
 
 from __future__ import annotations
 
@@ -74,14 +74,14 @@ class _ChildSession(Session):
 
 
 def _short(row: Any) -> object:
-    """A row as the journal shows it."""
+    """Return a row as the journal shows it."""
     if "queue_offset" in row._fields:
         return f"{row.message_id} at {row.queue_id}/{row.queue_offset} attempt {row.attempt} {row.receipt}"
     return row[0] if len(row) == 1 else tuple(row)
 
 
 class Party:
-    """A connection that makes calls one by one or leaves a transaction open; it can be cut off."""
+    """A connection that makes calls one by one or leaves a transaction open. It can be cut."""
 
     def __init__(self, broker: Broker, name: str, *, process: bool = False) -> None:
         self._broker, self.name, self._process = broker, name, process
@@ -91,14 +91,14 @@ class Party:
         self.session: Session | None = None
 
     def connected(self) -> Session:
-        """Its session, opened at its first call."""
+        """Return its session, which is opened at its first call."""
         if self.session is None:
             self.session = _ChildSession(self._broker.dsn) if self._process else self._broker.session()
             self.session.execute("set lock_timeout = '40ms'")
         return self.session
 
     def call(self, function: str, *args: object, **named: object) -> list[Any]:
-        """Rows of a call, or Refused."""
+        """Return the rows of a call. Raises Refused."""
         shown = ", ".join([*(f"{a}" for a in args), *(f"{name}={a}" for name, a in named.items())])
         try:
             rows: list[Any] = self.run(lambda session: session.call(function, *args, **named))
@@ -121,7 +121,10 @@ class Party:
         self.run(lambda session: session.execute(sql, *params))
 
     def cut(self) -> None:
-        """Kill the process, or have the server cut the connection; returns once the server has rolled back."""
+        """Kill the process, or let the server cut the connection.
+
+        Returns when the server has rolled back.
+        """
         if self.session is None:
             return
         self.made["killed" if self._process else "cut off"] += 1
@@ -137,7 +140,7 @@ class Party:
         watcher.conn.close()
 
     def lost(self) -> None:
-        """The server is gone, and the connection with it."""
+        """Note that the server is gone, and the connection with it."""
         if isinstance(self.session, _ChildSession):
             self.session.kill()
         elif self.session is not None:
@@ -148,7 +151,7 @@ class Party:
 
 
 def serve(dsn: str) -> None:
-    """The child: statements come by stdin, rows or errors go to stdout."""
+    """Serve as the child: statements come by stdin, rows or errors go to stdout."""
     with psycopg.connect(dsn, autocommit=True) as conn:
         out = sys.stdout.buffer
         pickle.dump(conn.info.backend_pid, out)

@@ -15,7 +15,9 @@ DEDUP = st.sampled_from(["x", "y", "z", "w"])
 
 
 class Producers(Appender):
-    """What is sent waits for the appender once its transaction has committed, and never before (I1, I2)."""
+    """A sent message waits for the appender once its transaction has committed, and never before
+    (I1, I2).
+    """
 
     @rule(who=PARTIES, key=KEYS)
     def send(self, who: str, key: str | None) -> None:
@@ -39,7 +41,7 @@ class Producers(Appender):
 
     @rule(target=delayed, who=PARTIES, key=KEYS, delay=DELAYS, n=st.integers(1, 3))
     def send_delayed(self, who: str, key: str | None, delay: float, n: int) -> object:
-        """A delay of nothing is no delay, and cannot be recalled."""
+        """A delay of 0 is no delay, and its message cannot be recalled."""
         if self.closing(who):
             return multiple(*([0] * n if delay else []))
         payloads = [self.payload() for _ in range(n)]
@@ -55,7 +57,10 @@ class Producers(Appender):
 
     @rule(who=PARTIES, ids=st.lists(DEDUP, min_size=1, max_size=3), key=KEYS)
     def send_with_dedup_ids(self, who: str, ids: list[str], key: str | None) -> None:
-        """An id seen before stores nothing and returns the first message's id; a pending one is waited for."""
+        """A dedup id that is known stores nothing and returns the first message's id.
+
+        A send waits for one that is pending.
+        """
         if self.closing(who):
             return
         payloads = [self.payload() for _ in ids]
@@ -80,7 +85,10 @@ class Producers(Appender):
 
     @rule(who=PARTIES, message_id=delayed)
     def recall(self, who: str, message_id: int) -> None:
-        """True: it never comes. False: it is appended. Somebody else's open recall, or pass, is waited for."""
+        """After true the message never comes, and after false it is appended.
+
+        The recall waits for another open recall or call of the appender.
+        """
         if self.closing(who):
             return
         message = self.model.messages.get(message_id)

@@ -1,4 +1,4 @@
-"""Rules of what is done with a delivery: ack, nack, extend, release, unpin."""
+"""Rules of what consumers do with a delivery: ack, nack, extend, release, unpin."""
 
 from __future__ import annotations
 
@@ -20,12 +20,15 @@ HOW = st.sampled_from(["ack", "ack", "nack", "through", "release", "leave", "lea
 
 
 class Settling(Consumers, Producers):
-    """Done is done, and an old receipt changes nothing and errors (I8)."""
+    """What is done remains done, and an old receipt changes nothing and errors (I8)."""
 
     def _settle(
         self, who: str, receipt: str, function: str, *args: object, effect: Callable[[Tx, Claim], None]
     ) -> None:
-        """One call with a receipt: refused where it is old, else its effect."""
+        """Make one call with a receipt.
+
+        It is refused where the receipt is old, and else has its effect.
+        """
         claim = self.model.claims.get(receipt)
         if claim is None or self.closing(who):
             return
@@ -51,7 +54,10 @@ class Settling(Consumers, Producers):
                         claim.state = "spent"
 
     def _refused(self, who: str, tx: Tx, claim: Claim, function: str, *args: object) -> None:
-        """An old snapshot may show the claim as it was: then the write fails (40001)."""
+        """Require that the call is refused and changes nothing.
+
+        An old snapshot may show the claim as it was, and then the write fails (40001).
+        """
         codes = STALE | ({"MQ007"} if claim.state == "void" or tx.repeatable else set())
         before = self.mq.scalar("select count(*) from mqpg.cursor")
         answer = self.attempt(who, codes, function, *args)
@@ -82,7 +88,10 @@ class Settling(Consumers, Producers):
 
     @rule(who=PARTIES, receipt=receipts, which=WHICH, delay=st.sampled_from([None, 0.0, 0.02]))
     def nack(self, who: str, receipt: str, which: int, delay: float | None) -> None:
-        """To the retry lane or back to its place; to the dead letters when that was the last attempt."""
+        """A nacked message goes to the retry lane or back to its place.
+
+        After the last attempt it is a dead letter.
+        """
         if not receipt:
             return
         claim = self.model.claims[receipt]
@@ -115,7 +124,10 @@ class Settling(Consumers, Producers):
                 self.model.wait(tx, Item(rows[offset], sub, attempt + 1, self._due(now, attempt, delay)))
 
     def _hold_back(self, tx: Tx, claim: Claim, ids: list[int], now: Span, delay: float | None) -> None:
-        """It waits at its place, and what must not overtake it is given back with it, its attempt not counted."""
+        """Note that the message waits at its place.
+
+        What must not overtake it is released with it, and its attempt does not count.
+        """
         lane, sub, rows = claim.lane, claim.lane.sub, self.model.rows(claim.lane)
         by_key = sub.on_failure == "block_key"
         keys: set[str | None] = set()
@@ -144,7 +156,7 @@ class Settling(Consumers, Producers):
 
     @rule(who=PARTIES, receipt=receipts)
     def release(self, who: str, receipt: str) -> None:
-        """Free at once, and the attempt does not count."""
+        """A released message is free at once, and the attempt does not count."""
 
         def effect(tx: Tx, claim: Claim) -> None:
             for offset in claim.offsets:
@@ -158,7 +170,7 @@ class Settling(Consumers, Producers):
     @precondition(lambda self: self.model.subs)
     @rule(target=receipts, which=WHICH, who=PARTIES, most=st.integers(1, 6), how=HOW, lease=LEASES)
     def consume(self, which: int, who: str, most: int, how: str, lease: float) -> str:
-        """Receive, then settle in one of the ways, or not."""
+        """Receive, then acknowledge, nack or release, or do nothing."""
         receipt = self.receive(which, who, most, lease, "xy"[which % 2], None)
         if receipt and how == "nack":
             self.nack(who, receipt, which, 0.0)
@@ -170,7 +182,7 @@ class Settling(Consumers, Producers):
 
     @rule(target=receipts, which=WHICH, who=PARTIES, how=HOW)
     def send_and_consume(self, which: int, who: str, how: str) -> str:
-        """So that there is something to consume."""
+        """Send first, so that there is something to consume."""
         self.send_batch("main", [None, "a", "b", "a"][which % 3 :])
         self.append("main", None)
         return self.consume(which, who, 3, how, 600.0) if self.model.subs else ""

@@ -34,7 +34,7 @@ class QueueMachine(Checks, Admin, Crashes):
 
 
 class CrashingMachine(ServerCrashes, QueueMachine):
-    """And the server dies now and then."""
+    """Everything at once, and the server dies now and then."""
 
 
 def prepared(dsn: str) -> Broker:
@@ -88,11 +88,11 @@ def run(machine: type[QueueMachine], seed: int, examples: int) -> None:
 
 
 def look_back(seed: int, before: int, started: float) -> None:
-    """Say how much it was, and see that no hot table was ever updated."""
+    """Print how much it was, and require that no hot table was ever updated."""
     made = ", ".join(f"{name} {n}" for name, n in Base.made.most_common())
     print(f"seed {seed}: {Base.steps - before} steps in {time.monotonic() - started:.0f} s; {made}", flush=True)
     Base.made.clear()
-    Base.disconnect()  # whoever goes reports to the statistics
+    Base.disconnect()  # a session reports to the statistics when it ends
     assert rewritten(Base.broker.session()) == [], "I10"
 
 

@@ -1,4 +1,6 @@
-"""Rules of transactions: halves and their decisions, and transactions that stay open over many calls."""
+"""Rules of transactions: halves and their decisions, and transactions that stay open over many
+calls.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ CHECK_AFTER = {"pg": 3600.0, "ledger": 0.01, "polled": 0.01, "polled_rollback": 
 
 
 class Transactions(Base):
-    """The first decision stands, and repeats say so (I3)."""
+    """The first decision remains, and repetitions say so (I3)."""
 
     @rule(who=st.sampled_from(["ann", "bob", "kim"]), repeatable=st.sampled_from([False, False, True]))
     def begin(self, who: str, repeatable: bool) -> None:
@@ -63,7 +65,10 @@ class Transactions(Base):
         return self.model.locked(("op", half.message_id), tx)
 
     def unseen_half(self, half: Half, tx: Tx) -> bool:
-        """Prepared by a transaction that this one cannot see: the handle is unknown to it."""
+        """Return whether the half was prepared by a transaction that this one cannot see.
+
+        Its handle is then unknown.
+        """
         made = half.prepared
         return made is not tx and (made.done is None or (tx.repeatable and made.done > tx.number))
 
@@ -98,7 +103,10 @@ class Transactions(Base):
         final=st.booleans(),
     )
     def decide_batch(self, who: str, some: list[str], decision: str, final: bool) -> None:
-        """In message-id order among themselves; a handle named twice is decided once."""
+        """A batch is decided in the order of message ids.
+
+        A handle that is named twice is decided once.
+        """
         if self.closing(who):
             return
         payloads = [self.payload() if final and n % 2 else None for n in range(len(some))]

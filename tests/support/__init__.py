@@ -1,1 +1,4 @@
-"""What tests of several folders share. Test modules import from here, never from another test module."""
+"""Helpers that tests of several folders share.
+
+Test modules import from here, never from another test module.
+"""

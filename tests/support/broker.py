@@ -45,7 +45,7 @@ def seconds(value: float) -> timedelta:
 
 
 def _placeholder(value: object) -> str:
-    """Arrays of text must be cast: an untyped one fits three overloads."""
+    """Arrays of text must be cast, because an untyped one fits three overloads."""
     if isinstance(value, (list, tuple)):
         given = [v for v in value if v is not None]
         return "%s::bigint[]" if given and all(isinstance(v, int) for v in given) else "%s::text[]"
@@ -53,7 +53,10 @@ def _placeholder(value: object) -> str:
 
 
 class Session:
-    """One autocommit connection; a call is a transaction of its own unless inside `transaction()`."""
+    """One autocommit connection.
+
+    A call is a transaction of its own unless it is inside `transaction()`.
+    """
 
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         self.conn = conn
@@ -158,7 +161,7 @@ class Broker:
 
 @contextmanager
 def cut_off() -> Iterator[None]:
-    """The block ends by the loss of its connection."""
+    """Require that the block ends by the loss of its connection."""
     try:
         yield
     except psycopg.OperationalError:
@@ -168,7 +171,7 @@ def cut_off() -> Iterator[None]:
 
 @contextmanager
 def tolerating(*sqlstates: str) -> Iterator[None]:
-    """The block may fail, but with these SQLSTATEs only."""
+    """Allow the block to fail with these SQLSTATEs only."""
     try:
         yield
     except psycopg.Error as error:
@@ -178,7 +181,7 @@ def tolerating(*sqlstates: str) -> Iterator[None]:
 
 @contextmanager
 def refused(sqlstate: str, mention: str | None = None) -> Iterator[None]:
-    """The block must fail with that SQLSTATE, its message (or hint) naming `mention`."""
+    """Require that the block fails with that SQLSTATE and that its message or hint names `mention`."""
     with pytest.raises(psycopg.Error) as caught:
         yield
     assert caught.value.sqlstate == sqlstate, f"{caught.value.sqlstate}: {caught.value}"
@@ -201,12 +204,14 @@ order by cq.queue_id, queue_offset
 
 
 def positions(session: Session, topic: str) -> list[tuple[int, int, int]]:
-    """(queue_id, queue_offset, message_id) of everything appended, read from the table itself."""
+    """Return (queue_id, queue_offset, message_id) of everything appended, read from the table
+    itself.
+    """
     return [tuple(row) for row in session.rows(_POSITIONS, topic)]
 
 
 def messages_by_queue(session: Session, topic: str) -> dict[int, list[int]]:
-    """Message ids of each queue in offset order."""
+    """Return the message ids of each queue in offset order."""
     queues: dict[int, list[int]] = defaultdict(list)
     for queue_id, _, message_id in positions(session, topic):
         queues[queue_id].append(message_id)

@@ -1,4 +1,4 @@
-"""A business in a database of its own, and what consumers got of it."""
+"""A business in a database of its own, and what consumers got."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ INSERT = text("insert into business (id) values (:id)")
 
 
 def business(engine: Engine) -> list[int]:
-    """Ids of the business rows."""
+    """Return the ids of the business rows."""
     with engine.connect() as conn:
         return list(conn.execute(text("select id from business order by id")).scalars())
 
 
 def rows(engine: Engine, table: str) -> int:
-    """How many rows a table has."""
+    """Return how many rows a table has."""
     with engine.connect() as conn:
         return int(conn.execute(text(f"select count(*) from {table}")).scalar_one())
 
 
 def delivered(mq: mqpg.Client, topic: str, group: str = "readers") -> list[Any]:
-    """Payloads of all that a group gets now, acknowledged."""
+    """Receive and acknowledge everything for a group, and return the payloads."""
     mq.append()
     found = []
     while messages := mq.receive(group, topic):

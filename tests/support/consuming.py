@@ -1,4 +1,6 @@
-"""Consumers under test: messages for them, rounds until they are quiet, a consumer in a thread."""
+"""Consumers under test: messages for them, iterations until nothing is left, a consumer in a
+thread.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ __all__ = ["drain", "ids_of", "running", "send"]
 
 
 def send(mq: mqpg.Client, numbers: Sequence[int], key: str | None = "k", **more: Any) -> list[int]:
-    """Messages {"id": number} on topic orders, made visible."""
+    """Send messages {"id": number} on topic orders and append them."""
     keys = None if key is None else [key] * len(numbers)
     found = mq.send_batch("orders", [{"id": number} for number in numbers], keys=keys, **more)
     mq.append()
@@ -26,7 +28,7 @@ def ids_of(messages: Sequence[mqpg.Message]) -> list[int]:
 
 
 def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
-    """Rounds, retries that fall due included."""
+    """Run iterations until nothing is left, including retries that become due."""
     quiet, empty = time.monotonic() + 0.3, 0
     while empty < 3 or time.monotonic() < quiet:
         mq.append()
@@ -37,7 +39,10 @@ def drain(consumer: mqpg.Consumer, mq: mqpg.Client) -> None:
 
 @contextmanager
 def running(consumer: mqpg.Consumer, mq: mqpg.Client) -> Iterator[threading.Event]:
-    """The consumer in a thread; stopped, drained and its error raised at the end."""
+    """Run the consumer in a thread.
+
+    At the end it is stopped and drained, and its error is raised.
+    """
     stop, failed = threading.Event(), []
 
     def run() -> None:

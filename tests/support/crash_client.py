@@ -1,7 +1,8 @@
 """A client process that the crash tests kill: `python crash_client.py DSN ROLE SEED`.
 
-Roles: producer, appender, consumer, compensator. Each goes on until killed, reconnecting by itself; what
-it did is only in the database: `sale` holds what producers did, `effect` what consumers did.
+The roles are producer, appender, consumer and compensator. Each runs until it is killed and
+reconnects by itself. What it did is only in the database: `sale` holds what producers did, `effect`
+what consumers did.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import psycopg
 
 
 def produce(conn: psycopg.Connection[Any], rng: random.Random) -> None:
-    """A business change with its message: in one transaction, or by a half message and the ledger."""
+    """Make a business change with its message, in one transaction or by a half message and the
+    ledger.
+    """
     kind = rng.choice(["send", "batch", "half", "half"])
     if kind == "half":
         final = rng.random() < 0.3
@@ -44,7 +47,7 @@ def append(conn: psycopg.Connection[Any], rng: random.Random) -> None:
 
 
 def consume(conn: psycopg.Connection[Any], rng: random.Random) -> None:
-    """Receive, effect and acknowledgement in one transaction (C1)."""
+    """Consume with receive, effect and acknowledgement in one transaction (C1)."""
     with conn.transaction() as tx:
         got = conn.execute("select message_id, receipt from mqpg.receive('g', 't', %s)", [rng.randint(1, 20)])
         rows = got.fetchall()

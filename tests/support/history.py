@@ -1,7 +1,8 @@
 """A seeded random history of concurrent producers, with what each of them committed and when.
 
-Stamps come from one counter: `begun` is drawn before the transaction takes its xid, `done` after its
-commit returned. So a.done < b.begun means that a committed before b took its xid, whatever the clocks say.
+Stamps come from one counter. `begun` is drawn before the transaction takes its xid, and `done`
+after its commit returned. So a.done < b.begun means that a committed before b took its xid,
+whatever the clocks say.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["History", "Sent", "run_history"]
 
 @dataclass(frozen=True)
 class Sent:
-    """One call that made messages: their ids in argument order, and its stamps."""
+    """One call that made messages, with their ids in argument order and its stamps."""
 
     ids: tuple[int, ...]
     key: str | None
@@ -44,7 +45,7 @@ def _message_id(handle: str) -> int:
 
 
 class _Producer:
-    """One session that makes random transactions and keeps account of them."""
+    """One session that makes random transactions and records them."""
 
     def __init__(self, mq: Session, rng: random.Random, clock: Callable[[], int], topic: str, keys: int) -> None:
         self.mq, self.rng, self.clock, self.topic, self.keys = mq, rng, clock, topic, keys
@@ -54,12 +55,15 @@ class _Producer:
         return f"k{self.rng.randrange(self.keys)}" if self.rng.random() < 0.8 else None
 
     def _hold(self) -> None:
-        """Sometimes keep the transaction open over several passes of the appender."""
+        """Sometimes keep the transaction open over several calls of the appender."""
         if self.rng.random() < 0.25:
             time.sleep(self.rng.random() * 0.02)
 
     def _transaction(self, work: Callable[[], list[Sent]]) -> None:
-        """Run `work` in one transaction, commit it or not; its sends share the stamps of the transaction."""
+        """Run `work` in one transaction and commit it or not.
+
+        Its sends share the stamps of the transaction.
+        """
         begun, abort = self.clock(), self.rng.random() < 0.2
         with self.mq.transaction() as tx:
             made = work()
@@ -134,7 +138,9 @@ def _append_until(mq: Session, stop: Event, rng: random.Random) -> None:
 def run_history(
     broker: Broker, rng: random.Random, topic: str, *, producers: int = 6, steps: int = 20, keys: int = 3
 ) -> History:
-    """Concurrent producers beside two appenders; returns once everything committed is appended."""
+    """Run concurrent producers beside two appenders, and return when everything committed is
+    appended.
+    """
     ticket = itertools.count(1)
     clock = ticket.__next__
     stop = Event()

@@ -1,4 +1,4 @@
-"""Ledgers outside the broker's database for tests, which can go away and come back."""
+"""Ledgers outside the broker's database, which tests can make unreachable and reachable."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def postgresql_ledger(dsn: str, admin: psycopg.Connection[Any]) -> Outside:
 
 
 def mariadb_ledger(server: MariaDB, database: str) -> Outside:
-    """With a user of its own, who can be locked out."""
+    """A ledger in MariaDB with a user of its own, who can be locked out."""
     user = f"app_{database}"
     server.execute(f"create user {user}@'127.0.0.1'")
     server.execute(f"grant all on {database}.* to {user}@'127.0.0.1'")
@@ -79,7 +79,7 @@ def mariadb_ledger(server: MariaDB, database: str) -> Outside:
     def disconnect() -> None:
         server.execute(f"alter user {user}@'127.0.0.1' account lock")
         for (number,) in server.execute(f"select id from information_schema.processlist where user = '{user}'"):
-            with suppress(pymysql.err.OperationalError):  # it has gone by itself
+            with suppress(pymysql.err.OperationalError):  # it ended by itself
                 server.execute(f"kill {number}")
 
     def reconnect() -> None:
@@ -89,7 +89,7 @@ def mariadb_ledger(server: MariaDB, database: str) -> Outside:
 
 
 def _outside(url: str | sqlalchemy.URL, disconnect: Callable[[], None], reconnect: Callable[[], None]) -> Outside:
-    # No pool: nothing stays open in a database that goes away.
+    # No pool: nothing stays open in a database that becomes unreachable.
     engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool)
     ledger = mqpg.Ledger(engine)
     ledger.create()

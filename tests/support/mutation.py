@@ -1,8 +1,8 @@
-"""Taking a rule out of a function, in one test's own database, to show that its test would notice.
+"""Mutants: functions without one of their rules, which show that the rule's test would notice.
 
-A trap test runs its scenario twice: against the function as it is, where all is well, and against a copy
-whose text lacks the rule, where the scenario must show the damage. A pause can be put into a function, so
-that a race is a sequence of steps and not luck.
+A trap test runs its scenario twice. With the function as it is all is well, and with a copy whose
+text lacks the rule the scenario must show the damage. A pause can be put into a function, so that a
+race is a sequence of steps and not luck.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.support.broker import Broker, Session
 __all__ = ["PAUSE", "Gate", "mutate"]
 
 _PAUSE_KEY = 7_777_777
-# Waits for the gate where the session asked for it; put between two statements of a function.
+# Waits at the gate where the session asked for it. It is put between two statements of a function.
 PAUSE = f"""
     if current_setting('mqpg_test.pause', true) = 'on' then
         perform pg_advisory_lock_shared({_PAUSE_KEY});
@@ -26,7 +26,10 @@ PAUSE = f"""
 
 
 def mutate(mq: Session, function: str, old: str, new: str, *, count: int = 1) -> None:
-    """Replace `old` by `new` in mqpg.`function`; spaces match any spaces. Fails unless it applies `count` times."""
+    """Replace `old` by `new` in mqpg.`function`.
+
+    Spaces match any spaces. Fails unless it applies `count` times.
+    """
     pattern = re.compile(r"\s+".join(map(re.escape, old.split())))
     oids = mq.rows(
         "select oid from pg_proc where pronamespace = 'mqpg'::regnamespace and proname = %s order by oid", function
@@ -63,5 +66,5 @@ class Gate:
             self._keeper.execute(f"select pg_advisory_unlock({_PAUSE_KEY})")
 
     def wait_for(self, session: Session) -> None:
-        """Return once that session stands at the gate."""
+        """Return when that session waits at the gate."""
         self._broker.wait_blocked(session)

@@ -1,4 +1,4 @@
-"""Real worker processes for tests, and what their rows in mqpg.worker say."""
+"""Real worker processes for tests, and their rows in mqpg.worker."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ __all__ = ["Process", "Processes", "workers"]
 
 
 class Process:
-    """`mqpg <arguments>` in a process of its own; its log lines go to a file."""
+    """`mqpg <arguments>` in a process of its own, with its log lines in a file."""
 
     def __init__(self, arguments: list[str], log: Path, environment: Mapping[str, str]) -> None:
-        """The folder of `log` is its working directory: modules there can be imported."""
+        """Start the process.
+
+        The folder of `log` is its working directory, so modules there can be imported.
+        """
         self.arguments, self._log = arguments, log
         with log.open("wb") as stderr:
             self.process = subprocess.Popen(
@@ -62,14 +65,17 @@ class Process:
 
 
 class Processes:
-    """Starts processes and ends at the end of the test those that still run."""
+    """Starts processes, and ends those that still run at the end of the test."""
 
     def __init__(self, folder: Path, dsn: str) -> None:
         self._folder, self._dsn = folder, dsn
         self._all: list[Process] = []
 
     def start(self, *arguments: str, dsn: str | None = None, **environment: str) -> Process:
-        """`start("worker", "appender")`; keywords are variables of its environment."""
+        """Start a process, as in `start("worker", "appender")`.
+
+        Keywords are variables of its environment.
+        """
         log = self._folder / f"process{len(self._all)}.log"
         variables = {"MQPG_DATABASE_URL": dsn or self._dsn} | environment
         process = Process(list(arguments), log, variables)
@@ -77,7 +83,7 @@ class Processes:
         return process
 
     def worker(self, role: str, *arguments: str, **environment: str) -> Process:
-        """A worker with quick heartbeats."""
+        """Start a worker with quick heartbeats."""
         return self.start("worker", role, "--heartbeat", "0.2", *arguments, **environment)
 
     def logs(self) -> str:
@@ -89,6 +95,6 @@ class Processes:
 
 
 def workers(conn: psycopg.Connection[Any], role: str, state: str) -> dict[int, dict[str, Any]]:
-    """pid -> detail of the workers that say so, judged by their newest rows."""
+    """Return pid -> detail of the workers in that state, by their newest rows."""
     query = "select pid, detail from mqpg.worker where role = %s and state = %s"
     return dict(conn.execute(query, [role, state]).fetchall())

@@ -11,10 +11,12 @@ __all__ = ["Proxy", "proxy"]
 
 
 class Proxy:
-    """Forwards to host:port. `cut_at(b"COMMIT", forward=True)` cuts the connection that next sends these bytes.
+    """Forwards to host:port.
 
-    With `stay_down` nobody gets through from then on, until `down` is False again. With `swallow_notifications`
-    they get lost, as behind a pooler that gives the session that listens to somebody else.
+    `cut_at(b"COMMIT", forward=True)` cuts the connection that next sends these bytes. With
+    `stay_down` all connections fail from then on, until `down` is False again. With
+    `swallow_notifications` notifications get lost, as behind a pooler that gives the listening
+    session to another client.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -50,7 +52,7 @@ class Proxy:
                 if watched and self._trap is not None and self._trap[0] in data:
                     (_, forward, self.down), self._trap = self._trap, None
                     self.cuts += 1
-                    # The answer must not get through: the way back is closed before the request goes on.
+                    # The answer must not get through, so the way back is closed before the request is forwarded.
                     with suppress(OSError):
                         source.shutdown(socket.SHUT_WR)
                     if forward:
@@ -66,7 +68,7 @@ class Proxy:
 
 
 def _without_notifications(data: bytes) -> bytes:
-    """They come alone to a session that is idle: type A, length, the rest."""
+    """Remove notifications, which come alone to an idle session: type A, length, the rest."""
     while data[:1] == b"A" and len(data) >= 5:
         data = data[1 + int.from_bytes(data[1:5], "big") :]
     return data

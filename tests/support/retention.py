@@ -1,4 +1,4 @@
-"""Retention under test: segments that are closed and dropped at once, and what `mqpg.keep` reports."""
+"""Retention under test: segments close and drop at once, and `mqpg.keep` reports it."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def retain(mq: Session, retention: str, topic: str | None = None) -> None:
 
 
 def age(mq: Session, value: str) -> None:
-    """The age at which segments and cursor slots are closed."""
+    """Set the age at which segments and cursor slots are closed."""
     mq.execute("update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", value)
 
 
 def keep(mq: Session, passes: int = 30) -> list[tuple[str, str, int | None, str]]:
-    """Passes until one does nothing new; all that was reported."""
+    """Call keep() until it does nothing new, and return everything that it reported."""
     reported: list[tuple[str, str, int | None, str]] = []
     for _ in range(passes):
         rows = [tuple(row) for row in mq.call("keep")]
@@ -34,7 +34,7 @@ def keep(mq: Session, passes: int = 30) -> list[tuple[str, str, int | None, str]
 
 
 def aged(mq: Session) -> list[tuple[str, str, int | None, str]]:
-    """One pass for which everything in use is old enough to be closed."""
+    """Call keep() once while everything in use counts as old enough to be closed."""
     age(mq, "0 s")
     reported = [tuple(row) for row in mq.call("keep")]
     age(mq, "6 hours")
@@ -42,7 +42,10 @@ def aged(mq: Session) -> list[tuple[str, str, int | None, str]]:
 
 
 def roll(mq: Session, *, closes: bool = True) -> list[tuple[str, str, int | None, str]]:
-    """Close what is in use now, and drop what may go. What is closed waits for every transaction of the server."""
+    """Close what is in use now, and drop what may be dropped.
+
+    Closing waits for every transaction of the server.
+    """
     reported = aged(mq) + keep(mq)
     while closes and any(row[:2] == ("opened", "log") for row in reported):
         opened = max(row[2] or 0 for row in reported if row[:2] == ("opened", "log"))
@@ -58,7 +61,10 @@ def dropped(reported: list[Any]) -> set[str]:
 
 
 def gone(mq: Session, tables: set[str], reported: list[Any]) -> None:
-    """These were dropped, or are by further passes: a pass gives up after 100 ms where somebody is in the way."""
+    """Assert that these were dropped, or that further calls of keep() drop them.
+
+    A call stops waiting after 100 ms.
+    """
     left = tables - dropped(reported)
 
     def done() -> bool:

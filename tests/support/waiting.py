@@ -1,4 +1,4 @@
-"""Waiting for something that happens elsewhere: in another thread, process or server."""
+"""Waiting for something that happens in another thread, process or server."""
 
 from __future__ import annotations
 

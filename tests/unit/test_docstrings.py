@@ -29,11 +29,13 @@ MODULES = (
     "mqpg.choices",
     "mqpg.decorator",
     "mqpg.dsn",
+    "mqpg.embedded",
     "mqpg.errors",
     "mqpg.message",
     "mqpg.migrate",
     "mqpg.protocols",
     "mqpg.settings",
+    "mqpg.testing",
 )
 # What reaches the broker or a user's database, and therefore can raise.
 REACHES = {"_rows", "rows_in", "_scalar", "translate"}
@@ -164,6 +166,10 @@ def test_arguments_and_result(name: str) -> None:
     assert not docs.complaints
     assert _one_sentence(docs), f"the docstring of {name} begins with no sentence on a line of its own"
     assert docs.names("parameters") == arguments(function)
+    for parameter in docs.sections["parameters"]:
+        default = inspect.signature(function).parameters[parameter.name.lstrip("*")].default
+        if default is None and "An argument that is None" not in docs.text:
+            assert "None" in parameter.description, f"{name} does not say what {parameter.name}=None means"
     result = inspect.signature(function).return_annotation
     assert result is not inspect.Signature.empty
     expected = result in (None, "None", "Self", "NoReturn") or docs.sections["returns"] or docs.sections["yields"]

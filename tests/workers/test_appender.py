@@ -1,4 +1,6 @@
-"""The appender as a process: takes over from a killed one, drains, tolerates other callers, idles cheaply."""
+"""The appender as a process takes over from a killed one, drains, tolerates other callers, and
+idles cheaply.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ def appended(db: Connection) -> int:
 
 
 def check_dense_and_once(db: Connection, sent: list[int]) -> None:
-    """Invariants I4 and I5: offsets 0, 1, 2, … in each queue, every message with exactly one."""
+    """Assert I4 and I5: each queue has offsets 0, 1, 2, …, and every message has exactly one."""
     rows = db.execute(_OFFSETS).fetchall()
     for queue in {queue for queue, _, _ in rows}:
         offsets = [offset for found, offset, _ in rows if found == queue]
@@ -43,7 +45,7 @@ def check_dense_and_once(db: Connection, sent: list[int]) -> None:
 
 
 class Sender(threading.Thread):
-    """Sends one by one until told to stop; keeps the ids whose transactions committed."""
+    """Sends one by one until it is stopped, and keeps the ids whose transactions committed."""
 
     def __init__(self, conn: Connection, topic: str) -> None:
         super().__init__(daemon=True)
@@ -121,16 +123,16 @@ def test_an_idle_appender_needs_little_cpu_and_counts_its_work(processes: Proces
     appender = processes.worker("appender", "--interval", "0.05")
     db.execute("select mqpg.send('t', '{}'::text)")
     passes = eventually(
-        lambda: next((d["passes"] for d in workers(db, "appender", "active").values() if d["messages"] == 1), 0),
+        lambda: next((d["iterations"] for d in workers(db, "appender", "active").values() if d["messages"] == 1), 0),
         why=processes.logs,
     )
     process = psutil.Process(appender.pid)
     spent, wanted = sum(process.cpu_times()[:2]), passes + 40
     detail = eventually(
-        lambda: next((d for d in workers(db, "appender", "active").values() if d["passes"] > wanted), None),
+        lambda: next((d for d in workers(db, "appender", "active").values() if d["iterations"] > wanted), None),
         why=processes.logs,
     )
-    # 40 passes or more at 20 a second at most: two seconds, of which half a CPU second would be a spin.
+    # 40 calls or more at 20 a second at most: two seconds, of which half a CPU second would be a spin.
     assert detail["messages"] == 1
     assert sum(process.cpu_times()[:2]) - spent < 0.5
 
@@ -149,7 +151,7 @@ def test_who_loses_the_connection_leads_no_more(
     pair = [processes.worker("appender"), processes.worker("appender")]
     eventually(lambda: workers(db, "appender", "active") and workers(db, "appender", "standby"), why=processes.logs)
     (old,) = workers(db, "appender", "active")
-    # In the queue for the lock before it is free: both must see that neither leads, then ask again.
+    # Both wait for the lock before it is free: they must see that neither leads, then ask again.
     holder = connect()
     waiting = threading.Thread(target=holder.execute, args=["select pg_advisory_lock(1836150837, 1)"])
     waiting.start()

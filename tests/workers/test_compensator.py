@@ -1,4 +1,7 @@
-"""The compensator as a process: ledgers here and elsewhere, open, committed, absent, unreachable (protocol T3)."""
+"""The compensator as a process with ledgers in the broker's and in other databases (protocol T3).
+
+Their rows are open, committed or absent, or they are unreachable.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ def prepare(db: Connection, group: str, check_after: str | None = None) -> str:
 
 
 def verdict(db: Connection, handle: str) -> str:
-    """c, b, or empty while it is open."""
+    """Return c or b, or an empty text while the half is open."""
     row = db.execute(_VERDICT, [handle]).fetchone()
     return row[0] if row else ""
 
@@ -68,7 +71,9 @@ def start(processes: Processes, *ledgers: str) -> Process:
 
 
 def commit_unless_fenced(commit: Callable[[str], object], handle: str) -> str:
-    """What the verdict must be: a compensator may have been faster."""
+    """Commit the local transaction unless the compensator was faster, and return the verdict that
+    must follow.
+    """
     try:
         commit(handle)
     except (mqpg.errors.Fenced, psycopg.Error) as error:
@@ -79,7 +84,7 @@ def commit_unless_fenced(commit: Callable[[str], object], handle: str) -> str:
 
 
 def ledger_detail(db: Connection, name: str) -> dict[str, Any]:
-    """The counters of one ledger, as the active compensator last told them."""
+    """Return the counters of one ledger, as the active compensator last reported them."""
     found = workers(db, "compensator", "active").values()
     return next((detail["ledgers"].get(name, {}) for detail in found), {})
 

@@ -1,4 +1,4 @@
-"""`mqpg consume`: real consumer processes, killed, doubled, stopped."""
+"""`mqpg consume`: real consumer processes that are killed, doubled and stopped."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def stuck(message):
 
 @pytest.fixture
 def handlers(tmp_path: Path, db: Connection) -> str:
-    """Module with handlers that note each message they apply in the table `effect`."""
+    """Write a module with handlers that record each message in the table `effect`."""
     (tmp_path / "handlers.py").write_text(HANDLERS)
     db.execute("create table effect (message_id bigint not null)")
     db.execute("select mqpg.create_topic('t', 4)")
@@ -138,7 +138,7 @@ def test_only_some_queues(processes: Processes, db: Connection, handlers: str) -
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, db: Connection) -> str:
-    """Module with handlers whose effects are not in the broker's database."""
+    """Write a module with handlers whose effects are outside the broker's database."""
     (tmp_path / "elsewhere.py").write_text(ELSEWHERE)
     db.execute("select mqpg.create_topic('t', 4)")
     return "elsewhere"
@@ -157,7 +157,7 @@ def numbers(path: Path) -> list[int]:
 def test_c2_a_killed_consumer_applies_once_in_its_own_database(
     processes: Processes, db: Connection, elsewhere: str, tmp_path: Path
 ) -> None:
-    """The same name again finds its queues and its offsets; another one gets none of them."""
+    """The same name finds its queues and its offsets again, and another name gets none of them."""
     path = tmp_path / "own.db"
     with closing(sqlite3.connect(path)) as own:
         own.execute("create table effect (message_id int)")
@@ -178,7 +178,9 @@ def test_c2_a_killed_consumer_applies_once_in_its_own_database(
 def test_c3_what_a_killed_consumer_held_comes_again(
     processes: Processes, db: Connection, elsewhere: str, tmp_path: Path
 ) -> None:
-    """At least once: what was acknowledged before is not repeated, at most the message in hand is."""
+    """At least once: messages that were acknowledged are not repeated, and the message in hand may
+    be.
+    """
     db.execute("select mqpg.subscribe('mail', 't', 'shared')")
     pair = [processes.start("consume", f"{elsewhere}:mail", "--concurrency", "2") for _ in range(2)]
     eventually(lambda: len(workers(db, "consumer", "active")) == 2, why=processes.logs)
@@ -208,7 +210,7 @@ def test_sigterm_finishes_the_message_in_hand_and_gives_the_others_back(
 
 
 def test_a_process_full_of_stuck_handlers_ends(processes: Processes, db: Connection, elsewhere: str) -> None:
-    """So that whoever supervises it starts it anew."""
+    """The process ends, so that its supervisor starts it again."""
     db.execute("select mqpg.subscribe('stuck', 't', max_attempts => 1)")
     send(db, 10)
     process = processes.start("consume", f"{elsewhere}:stuck", "--concurrency", "2")

@@ -1,4 +1,6 @@
-"""Parts of the workers without a server: pace, back-off, log lines, names of ledgers, asking to stop."""
+"""Parts of the workers that need no server: pace, back-off, log lines, names of ledgers, the
+request to stop.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ def test_backoff_grows_to_its_limit_and_starts_anew() -> None:
 
 @pytest.fixture
 def root_logger() -> Iterator[None]:
-    """Puts logging back as it was."""
+    """Restore logging after the test."""
     root = logging.getLogger()
     handlers, level = list(root.handlers), root.level
     yield

@@ -1,4 +1,7 @@
-"""`mqpg worker` without a role: children restarted, drained, never left behind; PostgreSQL restarted under all."""
+"""`mqpg worker` without a role restarts and drains its children and leaves none behind.
+
+PostgreSQL restarts meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ def family(supervisor: Process) -> list[int]:
 
 
 def told(db: Connection, state: str, pids: list[int]) -> dict[str, int]:
-    """role -> pid of those processes that worker_status shows alive in that state."""
+    """Return role -> pid of the processes that worker_status shows alive in that state."""
     return dict(db.execute(_ALIVE, [state, pids]).fetchall())
 
 
@@ -125,7 +128,7 @@ def test_i12_all_workers_survive_a_crash_of_postgresql(on_own_server: Processes,
 
 
 def everybody(db: Connection, supervisors: list[Process]) -> dict[int, str]:
-    """pid -> role of the children that worker_status shows alive."""
+    """Return pid -> role of the children that worker_status shows alive."""
     pids = [pid for supervisor in supervisors for pid in family(supervisor)]
     return dict(db.execute("select pid, role from mqpg.worker_status where alive and pid = any(%s)", [pids]).fetchall())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import function
+from mqpg.choices import Decision
 from mqpg.message import HalfCheck, Interval, Outcome, Verdict, interval
 
 __all__ = ["CheckBack"]
@@ -91,12 +92,14 @@ class CheckBack(BaseClient):
         """
         return int(scalar(await self._rows(_COMPENSATE, {"max_messages": max_messages}, conn, repeat=True)))
 
-    async def settle(self, handle: str, verdict: Verdict | str, reason: str, *, conn: Caller | None = None) -> Outcome:
+    async def settle(
+        self, handle: str, verdict: Verdict | Decision, reason: str, *, conn: Caller | None = None
+    ) -> Outcome:
         """Decide a half message by hand, whether it is parked or still open.
 
         Args:
             handle: The handle of the half message.
-            verdict: Verdict.COMMIT or Verdict.ROLLBACK, or their text.
+            verdict: Verdict.COMMIT or Verdict.ROLLBACK, or "commit" or "rollback".
             reason: Why it was decided so. The decision keeps it.
             conn: The caller's transaction. None: the call commits at once.
 
@@ -111,7 +114,7 @@ class CheckBack(BaseClient):
         return Outcome(scalar(await self._rows(_SETTLE, values, conn, repeat=True)))
 
     async def rearm(self, handle: str, *, conn: Caller | None = None) -> None:
-        """Have a parked half message checked back again, with its number of checks reset.
+        """Check a parked half message back again, and count its checks from 0.
 
         Args:
             handle: The handle of the half message.

@@ -44,7 +44,7 @@ _WANTED = statement("""
     select o.queue_offset
     from mqpg.subscription s
     join mqpg.topic t using (topic_id)
-    cross join lateral (select case when s.filter is not null or s.tags is not null then (mqpg._chosen(
+    cross join lateral (select case when s.filter is not null or s.tags is not null then (mqpg._matching_offsets(
         s, cast(%(queue_id)s as int), cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))).offsets end
     ) as c (offsets)
     cross join lateral generate_series(
@@ -52,7 +52,7 @@ _WANTED = statement("""
     where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text) and s.member = ''
         and (c.offsets is null or o.queue_offset = any(c.offsets))
         and not exists (
-            select from mqpg.jump j
+            select from mqpg.position_jump j
             where j.subscription_id = s.subscription_id and j.queue_id = cast(%(queue_id)s as int) and not j.back
                 and o.queue_offset >= j.from_offset and o.queue_offset < j.to_offset)
     order by 1
@@ -145,7 +145,7 @@ class Queries:
         """Raise PayloadTooLarge where the broker would, for a payload that is sent later.
 
         The limit of a topic is read once, and again for a payload that would not fit. While the
-        broker is away every payload passes, because the broker itself refuses it later.
+        broker is away every payload is accepted, because the broker itself refuses it later.
         """
         size = len(payload.encode())
         if size <= self._max_payload.get(topic, 0):

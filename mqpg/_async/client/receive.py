@@ -84,9 +84,9 @@ class Receive(BaseClient):
         if wait == 0:
             return _messages(await self._rows(_RECEIVE, values, conn, repeat=True))
         if not _is_positive(wait):
-            raise InvalidArgument(f"wait must be seconds, 0 or more, not {wait!r}")
+            raise InvalidArgument(f"wait must be a number of seconds, 0 or more, not {wait!r}")
         if conn is not None:
-            raise InvalidArgument("wait and conn exclude each other: waiting would hold your transaction open")
+            raise InvalidArgument("wait and conn cannot be given together: waiting would hold your transaction open")
         deadline = time.monotonic() + wait
         with TopicWaiter(self, topic, consumer_group, consumer) as waiter:
             while not (rows := await self._rows(_RECEIVE, values, repeat=True)):

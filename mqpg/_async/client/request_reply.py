@@ -85,7 +85,9 @@ class RequestReply(Send, Receive, Trace, Topics):
                 await waiter.wait(seconds=min(left, _LOOK))
                 found = await self.reply_of(asked, reply_topic=reply_topic)
         if found is None:
-            raise NoReply(f"no reply to {asked} on topic {reply_topic} within {timeout:g} s", correlation_id=asked)
+            raise NoReply(
+                f"no reply to request {asked} came on topic {reply_topic} within {timeout:g} s", correlation_id=asked
+            )
         return found
 
     async def reply_of(self, correlation_id: str, *, reply_topic: str = _REPLIES) -> Message | None:

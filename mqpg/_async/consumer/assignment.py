@@ -69,15 +69,15 @@ class QueueAssignment:
         if mode is None:
             if not options.subscribe:
                 raise UnknownSubscription(
-                    f"group {options.group} is not subscribed to topic {options.topic}, and subscribe=False: "
-                    f"mqpg subscription add {options.group} {options.topic}"
+                    f"group {options.group} is not subscribed to topic {options.topic}, and subscribe is False: "
+                    f"run mqpg subscription add {options.group} {options.topic}"
                 )
             await self._create_subscription(mq)
             return options.wanted_mode
         if mode != options.wanted_mode and (options.mode is not None or options.database is not None):
             raise ConfigurationError(
                 f"group {options.group} reads topic {options.topic} in mode {mode}, "
-                f"this consumer wants {options.wanted_mode}"
+                f"but this consumer needs mode {options.wanted_mode}"
             )
         return mode
 

@@ -101,8 +101,8 @@ class AsyncConsumer:
         count = self.options.concurrency
         if self.options.where == "broker" and self._invoke.wants_driver and count > mq.settings.pool_max_size:
             raise ConfigurationError(
-                f"concurrency {count} needs as many connections: connect(pool_max_size={count}) "
-                f"or more, not {mq.settings.pool_max_size}"
+                f"pool_max_size must be {count} or more, as concurrency is, not {mq.settings.pool_max_size}: "
+                f"connect(pool_max_size={count})"
             )
         waiters = [TopicWaiter(mq, self.options.topic, self.options.group, self.options.name) for _ in range(count)]
         try:
@@ -120,7 +120,7 @@ class AsyncConsumer:
         self._site = _SITES[self.options.where](self.options, self._invoke)
 
     async def _serve(self, mq: AsyncClient) -> None:
-        """Forget what was learnt from another client's database: subscription, mode, tables."""
+        """Serve this client. What was learnt from another one's database is forgotten."""
         if not isinstance(mq, AsyncClient):
             raise ConfigurationError(
                 f"{self!r} runs with {AsyncClient.__name__}, as mqpg.connect_async gives it, not {type(mq).__name__}"

@@ -40,7 +40,7 @@ class External:
         self._lease = Lease(options.lease)
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing, because no connection is open."""
 
     async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
         """Handle one delivery. Returns how many messages it had.

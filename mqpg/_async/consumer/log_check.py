@@ -43,10 +43,11 @@ class LogCheck:
         info = await mq.info()
         where = f"queue {queue_id} of topic {self._topic} in {self._database.describe()}"
         if position.broker != info.broker_id:
-            raise LedgerError(f"the offset of {where} belongs to broker {position.broker}, this is {info.broker_id}")
+            raise LedgerError(f"the offset of {where} belongs to broker {position.broker}, not to {info.broker_id}")
         if position.incarnation > info.incarnation:
             raise OffsetBeyondLog(
-                f"the offset of {where} is from incarnation {position.incarnation}, the broker is in {info.incarnation}"
+                f"the offset of {where} is from incarnation {position.incarnation}, "
+                f"but the broker is in {info.incarnation}"
             )
         if position.next_offset == 0 or position.last_message_id is None:
             return

@@ -96,7 +96,7 @@ class RelayInbox:
             return message
         if len(handle) > _LONGEST_HANDLE or not handle.isascii():
             # This is the message's fault, so it must not stop the queue.
-            raise InvalidArgument(f"header {_HANDLE} must be ASCII of {_LONGEST_HANDLE} characters at most")
+            raise InvalidArgument(f"header {_HANDLE} must have at most {_LONGEST_HANDLE} characters, all of them ASCII")
         if phase == "prepare":
             await self._prepared.store(conn, handle, message)
             return None

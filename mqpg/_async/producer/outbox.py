@@ -360,7 +360,7 @@ async def prepare_message(mq: AsyncClient, row: StoredMessage) -> str:
 
 
 async def delete_message(outbox: Outbox, message_id: str) -> None:
-    """P7, or P4 of QoS 1. A row that stays is finished once more by recovery."""
+    """P7, or P4 of QoS 1. Recovery finishes a row that stays once more."""
     try:
         await outbox.delete(message_id)
     except SQLAlchemyError as error:

@@ -1,1 +1,1 @@
-"""The tables that mqpg keeps in its users' databases: ledger, outbox, offsets, inboxes, journal."""
+"""The tables that mqpg has in its users' databases: ledger, outbox, offsets, inboxes, journal."""

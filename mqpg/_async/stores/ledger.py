@@ -17,6 +17,7 @@ from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._dialects import is_denied, is_locked, is_read_only
 from mqpg._tables import clock, ledger, ledger_metadata
+from mqpg.choices import LedgerEntry
 from mqpg.errors import ConnectionFailed, Fenced, LedgerError, translate
 from mqpg.message import Json, Verdict
 
@@ -47,7 +48,7 @@ class OpenRow:
     """
 
     handle: str
-    entry: str
+    entry: LedgerEntry
     payload: Json | None
     created_at: datetime
 
@@ -63,8 +64,7 @@ class Finding:
 class AsyncLedger(AsyncClosing):
     """Table `mqpg_ledger` in any database that SQLAlchemy reaches.
 
-    Every method raises LedgerError where the table is missing, or lacks a column or its primary
-    key.
+    Every method raises LedgerError where the table is missing or not as it must be.
 
     Args:
         database: A SQLAlchemy URL, or an engine, which stays the caller's.
@@ -90,7 +90,7 @@ class AsyncLedger(AsyncClosing):
         """Verify once that the table is as it must be.
 
         Raises:
-            LedgerError: It is missing, or lacks a column or its primary key.
+            LedgerError: It is missing or not as it must be.
         """
         await self.database.verify_table(ledger)
 
@@ -282,7 +282,7 @@ class AsyncLedger(AsyncClosing):
             return int(result.rowcount)
 
     async def flush(self, handle: str, lock_timeout: float = 5.0) -> None:
-        """Have everything on disk that is committed in this database.
+        """Flush everything that is committed in this database.
 
         Some databases show a commit to others before it is on disk; docs/proof.md shows what could
         happen otherwise.

@@ -144,7 +144,7 @@ class Outbox:
             raise
 
     async def flush(self) -> None:
-        """Have everything on disk that is committed here.
+        """Flush everything that is committed in this database.
 
         Raises LedgerError where that takes too long.
 

@@ -62,7 +62,7 @@ class Subscriptions(BaseClient):
                 later.
             filter: A jsonpath predicate on the payload; $headers, $key and $tag are there too.
                 None: all messages.
-            tags: Only messages with one of these tags. A message has to pass both filter and tags.
+            tags: Only messages with one of these tags. A message must match both filter and tags.
                 None: any tag.
             max_attempts: How many deliveries a message has before it becomes a dead letter, 1 to
                 10000.

@@ -102,8 +102,8 @@ class Consumer:
         count = self.options.concurrency
         if self.options.where == "broker" and self._invoke.wants_driver and count > mq.settings.pool_max_size:
             raise ConfigurationError(
-                f"concurrency {count} needs as many connections: connect(pool_max_size={count}) "
-                f"or more, not {mq.settings.pool_max_size}"
+                f"pool_max_size must be {count} or more, as concurrency is, not {mq.settings.pool_max_size}: "
+                f"connect(pool_max_size={count})"
             )
         waiters = [TopicWaiter(mq, self.options.topic, self.options.group, self.options.name) for _ in range(count)]
         try:
@@ -121,7 +121,7 @@ class Consumer:
         self._site = _SITES[self.options.where](self.options, self._invoke)
 
     def _serve(self, mq: Client) -> None:
-        """Forget what was learnt from another client's database: subscription, mode, tables."""
+        """Serve this client. What was learnt from another one's database is forgotten."""
         if not isinstance(mq, Client):
             raise ConfigurationError(
                 f"{self!r} runs with {Client.__name__}, as mqpg.connect gives it, not {type(mq).__name__}"

@@ -41,7 +41,7 @@ class External:
         self._lease = Lease(options.lease)
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing, because no connection is open."""
 
     def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
         """Handle one delivery. Returns how many messages it had.

@@ -1,5 +1,5 @@
 # Generated from mqpg/_async/producer/brokers.py by tools/async_to_sync.py: change that file.
-"""Several independent brokers: which one a transaction uses, and which ones rest.
+"""Several independent brokers: which one a transaction uses, and which ones are left alone.
 
 A transaction is pinned to one broker, because a handle belongs to the broker that issued it. Before
 the local transaction any other broker may be used instead, since only the handle in the ledger
@@ -106,13 +106,13 @@ class Visits(Generic[T]):
 
 
 class Brokers(Closing):
-    """Brokers that know nothing of one another, in a fixed order.
+    """Independent brokers, in a fixed order.
 
     Hand it to a producer instead of a client.
 
-    A key goes to the broker that its hash names, and to the next one while that broker is away:
-    messages of one key are ordered on one broker only. Messages without a key take the brokers in
-    turn.
+    A key goes to the broker that its hash chooses, and to the next one while that broker is away.
+    Messages of one key are therefore ordered only within one broker. Messages without a key take
+    the brokers in turn.
 
     Args:
         dsns: One DSN for each broker.
@@ -130,7 +130,7 @@ class Brokers(Closing):
         self, dsns: Sequence[str], *, pause: float = 1.0, longest_pause: float = 30.0, **settings: Any
     ) -> None:
         if isinstance(dsns, str) or not dsns:
-            raise ConfigurationError("dsns must be a list of one DSN at least")
+            raise ConfigurationError("dsns must be a list of at least one DSN")
         self.endpoints = [Endpoint(dsn, _IMPATIENT | settings, pause, longest_pause) for dsn in dsns]
         self._turn = 0
 
@@ -182,7 +182,7 @@ class Brokers(Closing):
         *,
         until: Callable[[T], bool] = lambda result: False,
     ) -> Visits[T]:
-        """Do some work at one broker after the other. This is the only loop over brokers.
+        """Do some work at one broker after another. This is the only loop over brokers.
 
         Args:
             work: Called with the client of each broker. ConnectionFailed means that the broker is
@@ -226,7 +226,7 @@ class Brokers(Closing):
         """Find a broker that answers.
 
         Args:
-            key: The message's key, as in `candidates`.
+            key: The message's key, as in `candidates`. None: the brokers take turns.
 
         Returns:
             The broker's client.
@@ -246,10 +246,10 @@ class Brokers(Closing):
         """Choose the broker of a message that is stored now and sent later.
 
         Args:
-            key: The message's key, as in `candidates`.
+            key: The message's key, as in `candidates`. None: the brokers take turns.
 
         Returns:
-            The id of the first candidate that was ever reached. It need not answer now.
+            The id of the first candidate that was ever reached. It does not have to answer now.
 
         Raises:
             ConnectionFailed: No broker was ever reached.

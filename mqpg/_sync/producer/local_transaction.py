@@ -233,7 +233,7 @@ class LocalTransaction:
         self.connection = self._current()
         self._ledger.begin(self.connection, self.handle, topic)
         if is_autocommit(driver_connection(self.connection)):
-            raise LedgerError(f"the engine of {self._ledger.database.describe()} is in autocommit mode: use another")
+            raise LedgerError(f"the engine of {self._ledger.database.describe()} must not be in autocommit mode")
         self._transaction = self._owner.get_transaction()
 
     def _commit(self) -> None:

@@ -359,7 +359,7 @@ def prepare_message(mq: Client, row: StoredMessage) -> str:
 
 
 def delete_message(outbox: Outbox, message_id: str) -> None:
-    """P7, or P4 of QoS 1. A row that stays is finished once more by recovery."""
+    """P7, or P4 of QoS 1. Recovery finishes a row that stays once more."""
     try:
         outbox.delete(message_id)
     except SQLAlchemyError as error:

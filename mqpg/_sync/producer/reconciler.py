@@ -124,7 +124,7 @@ class Reconciler(Closing):
         """Topics by handle: local rows of a broker, in the order of the ledger's key."""
         last = ""
         while True:
-            # A prefix, not a range: what lies between two handles depends on the database's
+            # A prefix, not a range: what is between two handles depends on the database's
             # collation.
             ours = ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)
             query = select(ledger.c.handle, ledger.c.topic).where(ours, ledger.c.entry == "local")

@@ -18,6 +18,7 @@ from mqpg._sync.closing import Closing
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
 from mqpg._tables import clock, ledger, ledger_metadata
+from mqpg.choices import LedgerEntry
 from mqpg.errors import ConnectionFailed, Fenced, LedgerError, translate
 from mqpg.message import Json, Verdict
 
@@ -48,7 +49,7 @@ class OpenRow:
     """
 
     handle: str
-    entry: str
+    entry: LedgerEntry
     payload: Json | None
     created_at: datetime
 
@@ -64,8 +65,7 @@ class Finding:
 class Ledger(Closing):
     """Table `mqpg_ledger` in any database that SQLAlchemy reaches.
 
-    Every method raises LedgerError where the table is missing, or lacks a column or its primary
-    key.
+    Every method raises LedgerError where the table is missing or not as it must be.
 
     Args:
         database: A SQLAlchemy URL, or an engine, which stays the caller's.
@@ -91,7 +91,7 @@ class Ledger(Closing):
         """Verify once that the table is as it must be.
 
         Raises:
-            LedgerError: It is missing, or lacks a column or its primary key.
+            LedgerError: It is missing or not as it must be.
         """
         self.database.verify_table(ledger)
 
@@ -283,7 +283,7 @@ class Ledger(Closing):
             return int(result.rowcount)
 
     def flush(self, handle: str, lock_timeout: float = 5.0) -> None:
-        """Have everything on disk that is committed in this database.
+        """Flush everything that is committed in this database.
 
         Some databases show a commit to others before it is on disk; docs/proof.md shows what could
         happen otherwise.

@@ -1,4 +1,4 @@
-"""The whole first schema, assembled from the files that sql/manifest.txt lists."""
+"""The first schema, assembled from the files that sql/manifest.txt lists."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ down_revision = None
 
 
 def upgrade() -> None:
-    """Run the numbered SQL file."""
+    """Run the SQL file of this revision."""
     run(revision)

@@ -25,8 +25,8 @@ declare
     v_foreign boolean;
     v_incarnation int;
 begin
-    perform mqpg._check_own_transaction('adopt');
-    perform mqpg._wait_as_set();
+    perform mqpg._require_own_transaction('adopt');
+    perform mqpg._apply_lock_timeout();
     perform pg_advisory_xact_lock(1836150834, 0);
     perform pg_advisory_xact_lock(1836150834, 1);
     perform pg_advisory_xact_lock(1836150835, 0);

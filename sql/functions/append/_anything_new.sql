@@ -24,7 +24,8 @@ begin
     end if;
     if exists (
         select from mqpg.delayed d where d.visible_at > v_due_from and d.visible_at <= _anything_new.due_until)
-        -- Whatever their time, so that a tick is stored that has seen them. Otherwise each append() would read them.
+        -- Whatever their time, so that a tick is stored that has seen them. Otherwise each append()
+        -- would read them.
         or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before) then
         return true;
     end if;

@@ -62,8 +62,8 @@ begin
             select from mqpg.subscription b
             where b.subscription_id = d.subscription_id and b.retries_from > d.written_at)
         union all
-        -- Message by message, because a recalled one splits its run. Only messages that this transaction decided,
-        -- because a postponed message has a second row.
+        -- Message by message, because a recalled one splits its run. Only messages that this
+        -- transaction decided, because a postponed message has a second row.
         select d.topic_id, d.queue_id, 0, d.place, o.message_id, 1, d.deliver_id, null, true
         from due d
         join lateral (
@@ -121,8 +121,8 @@ begin
         join tail t using (topic_id, queue_id, subscription_id)
         returning topic_id, n
     )
-    -- Purged retries were due, too, and newly scheduled rows are visible now. Without a tick the next append() would
-    -- read all of them again.
+    -- Purged retries were due, too, and newly scheduled rows are visible now. Without a tick the
+    -- next append() would read all of them again.
     select coalesce(sum(a.n), 0), coalesce(array_agg(distinct a.topic_id), '{}'),
         _append_runs.was_due or exists (select from due)
             or exists (select from mqpg.delayed d where d.xid >= v_from and d.xid < v_before)

@@ -14,7 +14,8 @@
 -- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
 -- nothing), MQ016 (restored into another cluster).
 create function mqpg.append(max_messages int default null) returns bigint
--- jit off, because the estimates of a generic plan over a large log would compile the statements in every call
+-- jit off, because the estimates of a generic plan over a large log would compile the statements in
+-- every call
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_tick mqpg.tick;
@@ -27,20 +28,23 @@ declare
     v_was_due boolean;      -- something was due, even if all of it was recalled or postponed
 begin
     if append.max_messages is not null then
-        perform mqpg._check_range('max_messages', append.max_messages, 1, 2147483647);
+        perform mqpg._require_range('max_messages', append.max_messages, 1, 2147483647);
     end if;
-    perform mqpg._check_own_transaction('append');
-    -- Flush the commit: an append() repeated after a crash may order messages differently, and a consumer that
-    -- stores its offset in another database would see one message twice and another never.
+    perform mqpg._require_own_transaction('append');
+    -- Flush the commit: an append() repeated after a crash may order messages differently, and a
+    -- consumer that stores its offset in another database would see one message twice and another
+    -- never.
     perform mqpg._force_sync();
     perform pg_advisory_xact_lock(1836150834, 0);
     select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
-    -- Read the sequence before this transaction gets an xid, so that every writer of a lower batch id has a lower xid.
+    -- Read the sequence before this transaction gets an xid, so that every writer of a lower batch
+    -- id has a lower xid.
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
     v_s1 := pg_current_snapshot();
-    perform mqpg._check_cluster(v_tick.snapshot, v_s1);
+    perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);
     perform mqpg._enqueue_halves_sometimes(v_s1, v_batch_seq);
-    -- Now and then make a segment, so that a broker without a running keeper does not run out of them.
+    -- Now and then make a segment, so that a broker without a running keeper does not run out of
+    -- them.
     if random() < 0.004 then
         perform mqpg._make_segments(1);
     end if;

@@ -17,7 +17,7 @@ declare
     v_entry record;
     v_outcome mqpg.outcome;
 begin
-    select h.* into v_half from mqpg._open_half(_answer.handle) h;
+    select h.* into v_half from mqpg._require_half(_answer.handle) h;
     if _answer.verdict is null then
         raise exception using errcode = 'MQ001', message = 'verdict must not be null';
     end if;
@@ -36,7 +36,7 @@ begin
     end if;
     select e.* into v_entry from mqpg._entry(v_half.message_id) e;
     if found then
-        perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, _answer.retry_after,
+        perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, _answer.retry_after,
             v_entry.vt > clock_timestamp(), coalesce(_answer.by, 'checker'), _answer.reason);
     end if;
     return null;

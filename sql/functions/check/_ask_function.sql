@@ -41,7 +41,8 @@ exception
         problem := null;
     when query_canceled then
         v_limit := nullif(current_setting('statement_timeout'), '0')::interval;
-        -- Half of it, because the time-out counts from the parsing of the statement, a time not known here.
+        -- Half of it, because the time-out counts from the parsing of the statement, a time not
+        -- known here.
         if v_limit is null or clock_timestamp() < statement_timestamp() + v_limit / 2 then
             raise;
         end if;

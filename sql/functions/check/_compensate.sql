@@ -23,9 +23,9 @@ declare
     v_done int := 0;
     v_claimed boolean;
 begin
-    perform mqpg._check_range('max_messages', _compensate.max_messages, 1, 10000);
+    perform mqpg._require_range('max_messages', _compensate.max_messages, 1, 10000);
     if _compensate.checker = 'function' then    -- no new entries: their lock would last as long as the functions
-        perform mqpg._check_own_transaction('compensate');
+        perform mqpg._require_own_transaction('compensate');
     else
         perform mqpg._enqueue_halves_now('compensate');
     end if;
@@ -53,7 +53,7 @@ begin
                     v_group.name, least(10, _compensate.max_messages - v_done), interval '30 seconds', v_now) e
             loop
                 v_claimed := true;
-                select h.* into v_half from mqpg._check_half(v_group, v_entry.msg_id, v_entry.handle) h;
+                select h.* into v_half from mqpg._check_back(v_group, v_entry.msg_id, v_entry.handle) h;
                 v_done := v_done + v_half.asked::int;
                 if v_half.timed_out then
                     return v_done;

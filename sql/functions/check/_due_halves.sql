@@ -18,8 +18,8 @@ declare
     v_given int := 0;
     v_claimed boolean;
 begin
-    perform mqpg._check_range('max_messages', _due_halves.max_messages, 1, 10000);
-    perform mqpg._interval('lease', _due_halves.lease, '10 milliseconds');
+    perform mqpg._require_range('max_messages', _due_halves.max_messages, 1, 10000);
+    perform mqpg._require_interval('lease', _due_halves.lease, '10 milliseconds');
     perform mqpg._enqueue_halves_now('due_checks');
     perform mqpg._force_sync();
     v_now := clock_timestamp();    -- the same for all rounds, so that no entry is taken twice
@@ -31,8 +31,8 @@ begin
                 v_group.name, _due_halves.max_messages - v_given, _due_halves.lease, v_now) e
         loop
             v_claimed := true;
-            select h.* into v_half from mqpg._half(v_entry.handle) h;
-            if not v_half.known or mqpg._is_decided(v_half.message_id) then
+            select h.* into v_half from mqpg._half_by_handle(v_entry.handle) h;
+            if not v_half.known or mqpg._is_decided_half(v_half.message_id) then
                 perform pgmq.delete('mqpg_oplog', v_entry.msg_id);
                 continue;
             end if;

@@ -39,7 +39,7 @@ begin
     exception when lock_not_available then
         null;    -- another transaction is deciding; the fence was rolled back with this block
     end;
-    perform mqpg._wait(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
+    perform mqpg._defer_check(_exhaust.message_id, _exhaust.producer_group.producer_group_id, _exhaust.msg_id, null,
         false, 'ledger', 'the local transaction or a decision is open');
 end
 $$;

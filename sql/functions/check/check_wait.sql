@@ -14,9 +14,9 @@ declare
     v_half record;
     v_entry record;
 begin
-    select h.* into v_half from mqpg._open_half(check_wait.handle) h;
+    select h.* into v_half from mqpg._require_half(check_wait.handle) h;
     if check_wait.retry_after is not null then
-        perform mqpg._interval('retry_after', check_wait.retry_after, '0');
+        perform mqpg._require_interval('retry_after', check_wait.retry_after, '0');
     end if;
     if v_half.decided then
         perform mqpg._forget_entry(v_half.message_id);
@@ -28,7 +28,7 @@ begin
             message = format('half message %s was not handed out by due_checks()', v_half.message_id),
             hint = 'If it is parked, rearm() has it checked again.';
     end if;
-    perform mqpg._wait(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, check_wait.retry_after,
+    perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, v_entry.msg_id, check_wait.retry_after,
         v_entry.vt > clock_timestamp(), 'due_checks', null);
 end
 $$;

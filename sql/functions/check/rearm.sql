@@ -10,7 +10,7 @@ declare
     v_half record;
     v_message jsonb;
 begin
-    select h.* into v_half from mqpg._open_half(rearm.handle) h;
+    select h.* into v_half from mqpg._require_half(rearm.handle) h;
     if not v_half.decided then
         delete from pgmq.a_mqpg_oplog a
         where (a.message ->> 'message_id')::bigint = v_half.message_id

@@ -1,8 +1,9 @@
--- The attempts of a message at one subscription since it was redriven last (or first delivered), in order, as dead
--- letters keep them: when it was delivered and to whom, from the cursor's history as far as that goes back; when and
--- why it failed, from the retries; `reason` and `consumer` are those of the last one. An attempt without failed_at is
--- one whose lease ran out.
--- Locks: none. Cost: a few index lookups an attempt; none to speak of where there was one only.
+-- The attempts of a message at one subscription since it was last redriven (or first delivered), in
+-- order, as a dead letter keeps them. The cursor's history says when it was delivered and to which
+-- consumer, as far as that history reaches back. The retries say when and why an attempt failed.
+-- `reason` and `consumer` belong to the last attempt. An attempt without failed_at is one whose
+-- lease ran out.
+-- Locks: none. Cost: a few index lookups for each attempt; negligible for a single attempt.
 create function mqpg._attempts(subscription_id int, message_id bigint, attempts int, reason text, consumer text)
 returns jsonb
 language plpgsql as $$
@@ -19,7 +20,8 @@ begin
     end if;
     select m.topic_id, m.queue_id, m.kind, m.xid into v_message from mqpg._message(_attempts.message_id) m;
     select p.queue_offset into v_place
-    from mqpg._place(_attempts.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p;
+    from mqpg._message_state(_attempts.message_id, v_message.topic_id, v_message.queue_id, v_message.kind,
+        v_message.xid) p;
     return (
         with retry as (
             select d.* from mqpg.delayed d
@@ -32,7 +34,8 @@ begin
         lane as (
             select v_message.queue_id::int as queue_id, v_place.queue_offset, 1 as attempt
             union all
-            select -1, mqpg._offset_of(mqpg._tick_of(r.xid, r.visible_at), r.topic_id, -1, r.subscription_id,
+            select -1, mqpg._offset_in_tick(mqpg._tick_of_transaction(r.xid, r.visible_at), r.topic_id, -1,
+                r.subscription_id,
                 _attempts.message_id), r.attempt
             from retry r
         ),

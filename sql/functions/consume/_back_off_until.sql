@@ -1,5 +1,6 @@
--- When a message that failed for the attempt-th time is due again: after `delay`, else after the subscription's
--- retry_delay doubled an attempt, up to the setting retry_delay_cap.
+-- When a message that failed for the attempt-th time is delivered again: after `delay` or, if that
+-- is null, after the subscription's retry_delay, doubled for each attempt up to the setting
+-- retry_delay_cap.
 -- Locks: none. Cost: one setting read.
 create function mqpg._back_off_until(subscription mqpg.subscription, attempt int, delay interval) returns timestamptz
 language plpgsql volatile as $$
@@ -9,4 +10,5 @@ begin
         greatest(mqpg._setting('retry_delay_cap')::interval, (_back_off_until.subscription).retry_delay)));
 end
 $$;
-comment on function mqpg._back_off_until(mqpg.subscription, int, interval) is 'Internal: end of a back-off';
+comment on function mqpg._back_off_until(mqpg.subscription, int, interval) is
+    'Internal: end of a back-off';

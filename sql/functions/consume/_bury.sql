@@ -1,7 +1,9 @@
--- Writes messages into a subscription's dead letters, with all their attempts. `queue_id` shown is the topic's queue,
--- also where the message died in the retry lane. One that is there already (it was delivered again after a seek) is
--- dead once, with the attempts of both lives.
--- Locks: the new rows. Cost: one row read and one written a message; see _attempts() where there were several.
+-- Writes messages into a subscription's dead letters, with all their attempts. The queue_id shown
+-- is the topic's queue, also if the message failed in the retry lane. A message that is a dead
+-- letter already, because it was delivered again after a seek, stays one dead letter with the
+-- attempts of both times.
+-- Locks: the new rows.
+-- Cost: one row read and one written for each message; see _attempts() for several attempts.
 create function mqpg._bury(
     subscription_id int, message_ids bigint [], deliver_ids bigint [], attempts int [], reason text,
     consumer text default null
@@ -12,7 +14,7 @@ language sql as $$
     select _bury.subscription_id, u.message_id, u.deliver_id,
         coalesce(
             (select l.queue_id from mqpg.commit_log l where l.batch_id = u.message_id / 1024),
-            (select h.queue_id from mqpg.held h where h.message_id = u.message_id), -1),
+            (select h.queue_id from mqpg.survivor h where h.message_id = u.message_id), -1),
         u.attempts, _bury.reason,
         mqpg._attempts(_bury.subscription_id, u.message_id, u.attempts, _bury.reason, _bury.consumer)
     from unnest(_bury.message_ids, _bury.deliver_ids, _bury.attempts) as u(message_id, deliver_id, attempts)
@@ -20,4 +22,5 @@ language sql as $$
         attempts = excluded.attempts, reason = excluded.reason, died_at = excluded.died_at,
         history = coalesce(d.history, '[]') || coalesce(excluded.history, '[]')
 $$;
-comment on function mqpg._bury(int, bigint [], bigint [], int [], text, text) is 'Internal: write dead letters';
+comment on function mqpg._bury(int, bigint [], bigint [], int [], text, text) is
+    'Internal: write dead letters';

@@ -1,4 +1,5 @@
--- Makes the message at one offset of a topic's queue a dead letter, its attempts being used up.
+-- Makes the message at one offset of a topic's queue a dead letter, because its attempts are used
+-- up.
 -- Locks: the new row. Cost: one row.
 create function mqpg._bury_offset(subscription mqpg.subscription, queue_id int, queue_offset bigint, reason text)
 returns void
@@ -11,5 +12,5 @@ language sql as $$
         row(null, _bury_offset.queue_offset, _bury_offset.queue_offset + 1, 1, null, null, null, null, null)::mqpg.claim
     ) as m
 $$;
-comment on function mqpg._bury_offset(mqpg.subscription, int, bigint, text)
-    is 'Internal: bury the message at an offset';
+comment on function mqpg._bury_offset(mqpg.subscription, int, bigint, text) is
+    'Internal: make the message at an offset a dead letter';

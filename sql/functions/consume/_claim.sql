@@ -1,9 +1,11 @@
--- Hands out the next range of a queue and writes the cursor: what a lease that ran out left behind, else what
--- was never handed out, less what the subscription's filter does not choose. Messages whose attempts are used up
--- become dead letters on the way; the last attempt of a message is delivered alone. Null when nothing is to be had.
--- `tail` is the queue's next offset as the caller saw it a moment ago, if it did.
--- Locks: none (the caller holds the queue's). Cost: one cursor version; where attempts matter a look at
--- the range's runs; with a filter _pick.
+-- Claims the next range of a queue and writes the cursor. A range that was returned or whose lease
+-- ran out comes first, then fresh messages without those that the subscription's filter does not
+-- match. Messages whose attempts are used up become dead letters, and the last attempt of a message
+-- is delivered alone. Returns null if there is nothing to deliver. `tail` is the queue's next
+-- offset as the caller has just seen it; null: it is looked up.
+-- Locks: none; the caller holds the queue's cursor lock.
+-- Cost: one cursor version; where attempts count, a look at the runs of the range; with a filter
+-- see _next_matches().
 create function mqpg._claim(
     subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text,
     tail bigint default null
@@ -19,7 +21,7 @@ declare
     v_left mqpg.claim;
     v_rest mqpg.claim [];
     v_tail bigint;
-    v_upto bigint;      -- what is handed out, or filtered, ends here
+    v_upto bigint;      -- end of what is claimed or filtered
     v_end bigint;
     v_pick record;
     v_action "char";
@@ -32,7 +34,8 @@ begin
         if v_cursor.claims = '{}' then
             v_nth := 0;
         elsif (_claim.subscription).on_failure = 'block_key' and v_lane = 0 then
-            return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease, _claim.consumer);
+            return mqpg._claim_by_key(_claim.subscription, v_cursor, _claim.max_messages, _claim.lease,
+                _claim.consumer);
         else
             v_nth := mqpg._next_claim(_claim.subscription, v_cursor.claims);
         end if;
@@ -54,7 +57,7 @@ begin
                 clock_timestamp() + _claim.lease, _claim.consumer, null, null, null)::mqpg.claim;
             v_upto := v_claim.to_offset;
             if ((_claim.subscription).filter is not null or (_claim.subscription).tags is not null) and v_lane = 0 then
-                v_pick := mqpg._pick(
+                v_pick := mqpg._next_matches(
                     _claim.subscription, v_cursor.queue_id, v_cursor.claimed, v_tail, _claim.max_messages);
                 if v_pick.picked = '{}' then
                     perform mqpg._write_cursor(v_cursor, 'f', null, v_pick.upto, v_owner, v_rest);
@@ -63,7 +66,7 @@ begin
                 v_upto := v_pick.upto;
                 v_claim.to_offset := v_upto;
                 v_claim.picked := v_pick.picked;
-                v_claim := mqpg._settle_offsets(v_claim, '{}');
+                v_claim := mqpg._shrink_claim(v_claim, '{}');
             end if;
         else
             v_action := 't';
@@ -80,7 +83,7 @@ begin
                 else v_old.picked[_claim.max_messages] + 1
             end);
         end if;
-        -- the xid tells a receipt of a transaction that rolled back from the next one's
+        -- The transaction id makes this receipt differ from one that a rolled-back transaction had.
         v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
         if v_lane <> 0 or v_claim.attempt >= (_claim.subscription).max_attempts then
             v_end := mqpg._limit_attempts(_claim.subscription, v_cursor.queue_id, v_lane, v_claim);
@@ -89,27 +92,27 @@ begin
             end if;
             v_claim.to_offset := v_end;
         end if;
-        -- what is left of the old range is free, and nobody holds a receipt for it
+        -- The rest of the old range is free, and no receipt for it exists.
         if v_old.to_offset > abs(v_claim.to_offset) then
             v_left := mqpg._free_claim(v_old, v_cursor, v_old.attempt);
             v_left.from_offset := abs(v_claim.to_offset);
-            v_left := mqpg._settle_offsets(v_left, '{}');
+            v_left := mqpg._shrink_claim(v_left, '{}');
             if v_left.epoch is not null then
                 v_rest := v_left || v_rest;
             end if;
         end if;
         if v_claim.to_offset > 0 then
             if v_claim.settled is not null or v_claim.picked is not null then
-                v_claim := mqpg._settle_offsets(v_claim, '{}');
+                v_claim := mqpg._shrink_claim(v_claim, '{}');
             end if;
             v_version := mqpg._write_cursor(v_cursor, v_action, v_claim.epoch, v_upto, v_owner, v_claim || v_rest);
             return v_claim;
         end if;
-        -- the first message was buried: note it and look again
+        -- The first message became a dead letter: write that and look again.
         perform mqpg._write_cursor(v_cursor, 'd', v_old.epoch, v_upto, v_owner, v_rest);
         v_cursor := mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
     end loop;
 end
 $$;
-comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint)
-    is 'Internal: hand out the next range of a queue';
+comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint) is
+    'Internal: claim the next range of a queue';

@@ -1,14 +1,16 @@
--- As _claim, for a queue of a block_key subscription that has claims: messages whose key has a failed one before them
--- stay back, in order, and all others go on. One claim has messages of one attempt count; a message that cannot be in
--- it holds back what follows of its key. When about 4096 messages are held back in a queue nothing fresh is handed
--- out until a key is free again.
--- Locks: none (the caller holds the queue's). Cost: one cursor version, and what _by_key reads.
+-- _claim() for a queue of a block_key subscription that has claims. A message waits if an earlier
+-- one with its key has failed, and all others are delivered. All messages of a claim have the same
+-- count of attempts, and a message that does not fit into it makes the later ones with its key
+-- wait. If about 4096 messages of a queue wait, no fresh one is delivered until a key is free
+-- again.
+-- Locks: none; the caller holds the queue's cursor lock.
+-- Cost: one cursor version, and what _candidates_by_key() reads.
 create function mqpg._claim_by_key(
     subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text
 ) returns mqpg.claim
 language plpgsql as $$
 declare
-    v_cursor mqpg.cursor := _claim_by_key.last_version;     -- as it is going to be
+    v_cursor mqpg.cursor := _claim_by_key.last_version;     -- as it will be written
     v_max int := (_claim_by_key.subscription).max_attempts;
     v_tail bigint;
     v_step int := _claim_by_key.max_messages;
@@ -16,11 +18,11 @@ declare
     v_upto bigint;
     v_claim mqpg.claim;
     v_message record;
-    v_offsets bigint [];    -- what stays behind: offset, deliveries, key where it is blocked, until
+    v_offsets bigint [];    -- messages that wait: offset, deliveries, key if blocked, until
     v_deliveries int [];
     v_keys text [];
     v_untils timestamptz [];
-    v_skipped text [];      -- keys of messages that could be had, but not in this claim
+    v_skipped text [];      -- keys of messages that are free but do not fit into this claim
     v_action "char" := 'f';
 begin
     if mqpg._next_claim(_claim_by_key.subscription, v_cursor.claims) < 0 then
@@ -29,7 +31,10 @@ begin
     v_tail := mqpg._tail((_claim_by_key.subscription).topic_id, v_cursor.queue_id, 0);
     loop
         v_from := v_cursor.claimed;
-        v_upto := case when mqpg._waiting(v_cursor.claims) < 4096 then least(v_tail, v_from + v_step) else v_from end;
+        v_upto := case
+            when mqpg._count_blocked(v_cursor.claims) < 4096 then least(v_tail, v_from + v_step)
+            else v_from
+        end;
         v_claim := row(
             null, null, null, null, clock_timestamp() + _claim_by_key.lease, _claim_by_key.consumer, null, '{}', null);
         v_offsets := '{}';
@@ -37,7 +42,7 @@ begin
         v_keys := '{}';
         v_untils := '{}';
         v_skipped := '{}';
-        for v_message in select b.* from mqpg._by_key(_claim_by_key.subscription, v_cursor, v_upto) b loop
+        for v_message in select b.* from mqpg._candidates_by_key(_claim_by_key.subscription, v_cursor, v_upto) b loop
             if not v_message.blocked and v_message.key = any(v_skipped) is not true then
                 if v_claim.attempt is null and v_message.deliveries >= v_max then
                     perform mqpg._bury_offset(
@@ -69,7 +74,7 @@ begin
             end if;
         end loop;
         if v_action = 'f' and exists (select from unnest(v_cursor.claims) c where c.epoch > 0) then
-            v_action := 'd';    -- what ran out is not its holder's any more
+            v_action := 'd';    -- the claims that ran out no longer belong to their consumers
         end if;
         v_cursor.claimed := v_upto;
         v_cursor.claims := mqpg._pack_claims(v_cursor.version, v_offsets, v_deliveries, v_keys, v_untils);
@@ -80,7 +85,7 @@ begin
         v_claim.epoch := (v_cursor.version + 1) * 1048576 + pg_current_xact_id()::text::bigint % 1048576;
         v_claim.from_offset := v_claim.picked[1];
         v_claim.to_offset := v_claim.picked[cardinality(v_claim.picked)] + 1;
-        v_claim := mqpg._settle_offsets(v_claim, '{}');
+        v_claim := mqpg._shrink_claim(v_claim, '{}');
         perform mqpg._write_cursor(
             v_cursor, 't', v_claim.epoch, v_cursor.claimed, v_cursor.owner, v_claim || v_cursor.claims);
         return v_claim;
@@ -91,5 +96,5 @@ begin
     return null;
 end
 $$;
-comment on function mqpg._claim_by_key(mqpg.subscription, mqpg.cursor, int, interval, text)
-    is 'Internal: hand out the next messages of a queue whose keys are not blocked';
+comment on function mqpg._claim_by_key(mqpg.subscription, mqpg.cursor, int, interval, text) is
+    'Internal: claim the next messages of a queue whose keys are not blocked';

@@ -1,4 +1,5 @@
--- The messages of a claim: offset, id, where the body lies, and the attempt that this delivery of it is.
+-- The messages of a claim: offset, id, where the body lies, and the number of this delivery's
+-- attempt.
 -- Locks: none. Cost: one look at each run.
 create function mqpg._claimed_messages(topic_id int, queue_id int, subscription_id int, claim mqpg.claim)
 returns table (queue_offset bigint, message_id bigint, deliver_id bigint, attempt int)
@@ -26,4 +27,5 @@ language sql stable as $$
             or c.base_offset + u.start + i in (select p from unnest(_claimed_messages.claim.picked) p))
     order by 1
 $$;
-comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is 'Internal: messages of a claim';
+comment on function mqpg._claimed_messages(int, int, int, mqpg.claim) is
+    'Internal: messages of a claim';

@@ -1,9 +1,11 @@
--- The messages of runs (see _runs), in the order of the runs. Each run's record batch is read once, sliced and
--- unnested. Fewer rows than offsets mean a missing body: callers check the count. Two ways, and callers that
--- find ids between lowest and highest in held take the slower one: where a segment is gone it reads the
--- survivors there. Meant to be inlined: arguments must be variables. Runs come in order out of unnest, and a
--- lateral subquery behind OFFSET 0 can only be joined by a nested loop, so nothing needs to be sorted.
--- Locks: none. Cost: one index lookup and one detoasting a run.
+-- The messages of runs (see _runs()), in the order of the runs. Each run's record batch is read
+-- once, sliced and unnested. Callers compare the number of rows with the number of offsets: fewer
+-- rows mean a missing body. Where a segment is dropped the bodies are in the table survivor, and
+-- callers that find ids between `lowest` and `highest` there use _deliveries_with_survivors(),
+-- which is slower. It is meant to be inlined, so its arguments must be variables. The runs come out
+-- of unnest in order, and a lateral subquery behind OFFSET 0 can only be joined by a nested loop,
+-- so no sort is needed.
+-- Locks: none. Cost: one index lookup and one detoasting for each run.
 create function mqpg._deliveries(
     topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
     bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
@@ -33,4 +35,5 @@ language sql stable as $$
 $$;
 comment on function mqpg._deliveries(
     text, int, int, text, bigint [], bigint [], bigint [], bigint [], bigint [], int [], int [], bigint, bigint
-) is 'Internal: messages of runs';
+) is
+    'Internal: messages of runs';

@@ -1,7 +1,9 @@
--- Where a page of dead letters ended: when the letter died, one that was redriven or discarded since, too, and whose it
--- was (of a broadcast group the member, else ''). MQ001 where there was none, or where several members had one and
--- `consumer` does not say which. Nulls for a null message.
+-- The dead letter at which a page of dead_letters() ended: when it became one, and of which member
+-- of a broadcast group it is (else ''). A dead letter that was redriven or discarded since counts
+-- too.
+-- Returns nulls for a null message_id.
 -- Locks: none. Cost: a few index lookups.
+-- Errors: MQ001 (no such dead letter, or several members have one and `consumer` is null).
 create function mqpg._died_at(
     subscription_id int, message_id bigint, consumer text, out died_at timestamptz, out member text
 )
@@ -17,7 +19,7 @@ begin
     from (
         select d.subscription_id, d.died_at from mqpg.dead_letter d where d.message_id = _died_at.message_id
         union all
-        select f.subscription_id, f.died_at from mqpg.former_letter f where f.message_id = _died_at.message_id
+        select f.subscription_id, f.died_at from mqpg.former_dead_letter f where f.message_id = _died_at.message_id
     ) as l
     join mqpg.subscription s on s.subscription_id = l.subscription_id
     where _died_at.subscription_id in (s.subscription_id, s.member_of)
@@ -30,8 +32,9 @@ begin
         raise exception using errcode = 'MQ001', message = format(
             'after_id %s names dead letters of %s members: after_consumer must say whose', _died_at.message_id,
             v_members),
-            hint = 'Pages go on behind message_id and consumer of the last row.';
+            hint = 'The next page starts after message_id and consumer of the last row.';
     end if;
 end
 $$;
-comment on function mqpg._died_at(int, bigint, text) is 'Internal: when a dead letter died, and whose it was';
+comment on function mqpg._died_at(int, bigint, text) is
+    'Internal: when a message became a dead letter, and of which member';

@@ -1,8 +1,10 @@
--- Passes over what expired in a queue for a subscription: fresh messages that became visible longer ago than the
--- topic's message_ttl. They count as consumed, or become dead letters where the topic says so, and the table jump has
--- their offsets. Messages that were handed out once do not expire. Returns the cursor as it is then.
--- Locks: none (the caller holds the queue's). Cost: two index lookups where the next message has not expired; else
--- see _offset_at(), one cursor version, and one row a dead letter.
+-- Skips the fresh messages of a queue that became visible longer ago than the topic's message_ttl.
+-- They count as consumed or, with on_expired 'dead_letter', become dead letters. The table
+-- position_jump has their offsets. A message that was delivered once does not expire. Returns the
+-- cursor as it is afterwards.
+-- Locks: none; the caller holds the queue's cursor lock.
+-- Cost: two index lookups if the next message has not expired; else see _offset_at_time(), one
+-- cursor version, and one row for each dead letter.
 create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
 returns mqpg.cursor
 language plpgsql as $$
@@ -21,14 +23,15 @@ begin
         select from mqpg.tick t where t.tick_id = v_tick_id and t.at < v_before) then
         return v_cursor;
     end if;
-    v_to := mqpg._offset_at((_expire.topic).topic_id, v_cursor.queue_id, 0, v_before);
+    v_to := mqpg._offset_at_time((_expire.topic).topic_id, v_cursor.queue_id, 0, v_before);
     if v_to <= v_cursor.claimed then
         return v_cursor;
     end if;
     if (_expire.topic).on_expired = 'dead_letter' then
-        -- what the filter does not choose was never the group's
+        -- A message that does not match the filter was never the group's.
         if (_expire.subscription).filter is not null or (_expire.subscription).tags is not null then
-            v_chosen := (mqpg._chosen(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to)).offsets;
+            v_chosen := (mqpg._matching_offsets(
+                _expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to)).offsets;
         end if;
         perform mqpg._bury(
             v_cursor.subscription_id, array_agg(m.message_id), array_agg(m.deliver_id),
@@ -37,8 +40,9 @@ begin
             row(null, v_cursor.claimed, v_to, 1, null, null, null, v_chosen, null)::mqpg.claim) m;
     end if;
     perform mqpg._write_cursor(v_cursor, 'x', null, v_to, v_cursor.owner, v_cursor.claims);
-    perform mqpg._note_jump(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to, 'expired');
+    perform mqpg._note_position_jump(_expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to, 'expired');
     return mqpg._cursor(v_cursor.subscription_id, v_cursor.queue_id);
 end
 $$;
-comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is 'Internal: pass over what expired';
+comment on function mqpg._expire(mqpg.topic, mqpg.subscription, mqpg.cursor) is
+    'Internal: skip the messages of a queue that expired';

@@ -1,5 +1,6 @@
--- Where a range must end so that every message in it has attempts left after this one, or is alone with
--- its last one. A first message without any attempt left is buried, and its end comes back negative.
+-- The offset at which a claim must end so that each of its messages has attempts left after this
+-- one, or is alone with its last one. If the first message has no attempt left, it becomes a dead
+-- letter, and the result is negative.
 -- Locks: none. Cost: one look at each run of the range.
 create function mqpg._limit_attempts(subscription mqpg.subscription, queue_id int, lane int, claim mqpg.claim)
 returns bigint
@@ -29,5 +30,5 @@ begin
     return (_limit_attempts.claim).to_offset;
 end
 $$;
-comment on function mqpg._limit_attempts(mqpg.subscription, int, int, mqpg.claim)
-    is 'Internal: end of a range in which attempts are left';
+comment on function mqpg._limit_attempts(mqpg.subscription, int, int, mqpg.claim) is
+    'Internal: end of a range in which attempts are left';

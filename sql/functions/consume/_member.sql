@@ -1,9 +1,12 @@
--- The member of a broadcast group with that consumer name, which begins where the group does (or at the oldest offset
--- that is left). Made where it is not there yet; null while another call is making it, changes the group or ends it, or
--- keep() moves the topic's oldest offsets: it joins at a later receive.
--- Locks: for a new one the topic's keeping (see _lock_topic), 1836150841 with a hash of the name, and the group's row,
--- KEY SHARE (see _lock_group), all by trying.
--- Cost: one index lookup; for a new one a cursor row a queue. Errors: MQ005 (unsubscribed meanwhile), 40001.
+-- The member of a broadcast group with that consumer name. A new member is made and begins at the
+-- group's start, or at the oldest offset if that is later. Returns null while another call makes
+-- it, changes the group or ends it, or keep() moves the topic's oldest offsets; the consumer then
+-- joins at a later receive().
+-- Locks: for a new member 1836150838 with the topic_id, shared (see _lock_topic()), 1836150841 with
+-- a hash of the name, and the group's row, KEY SHARE (see _lock_group()). It waits for none of
+-- them.
+-- Cost: one index lookup; for a new member one cursor row for each queue.
+-- Errors: MQ005 (unsubscribed meanwhile), 40001.
 create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
 language plpgsql as $$
 declare
@@ -29,7 +32,7 @@ begin
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L was unsubscribed meanwhile', (_member.parent).consumer_group);
     end if;
-    -- a look first: a conflict would use up an id; who had the lock before may have committed
+    -- Look first, because a conflict would use up an id. The lock's former owner may have committed.
     insert into mqpg.subscription (
         consumer_group, topic_id, member, member_of, mode, start, filter, tags, max_attempts, retry_delay, on_failure,
         paused)
@@ -64,4 +67,5 @@ begin
     return v_member;
 end
 $$;
-comment on function mqpg._member(mqpg.subscription, int, text) is 'Internal: member of a broadcast group';
+comment on function mqpg._member(mqpg.subscription, int, text) is
+    'Internal: member of a broadcast group';

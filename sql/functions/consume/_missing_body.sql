@@ -1,7 +1,9 @@
--- Raises MQ014: offsets without a body are an error, never a skip. Or 40001 where a segment was dropped since the
--- caller's snapshot was taken (or a moment ago, during the call): its table is gone for everybody at once, what
--- keep() copied out of it is not to be seen in an older snapshot, and trying again finds it.
--- Locks: none. Cost: none.
+-- Raises the error for offsets without a body, which are never skipped. If a segment was dropped
+-- after the caller's snapshot was taken, or during the call, the error is 40001: a dropped table is
+-- gone for every transaction at once, but an older snapshot does not show what keep() copied out of
+-- it. Trying again finds the messages.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ014, 40001.
 create function mqpg._missing_body(topic text, queue_id int, from_offset bigint, to_offset bigint, got bigint)
 returns void
 language plpgsql as $$
@@ -17,8 +19,9 @@ begin
             _missing_body.queue_id, _missing_body.topic);
     end if;
     raise exception using errcode = 'MQ014', message = format(
-        'queue %s of topic %L lacks message bodies: offsets %s to %s hold %s', _missing_body.queue_id,
+        'queue %s of topic %L lacks message bodies: offsets %s to %s have only %s', _missing_body.queue_id,
         _missing_body.topic, _missing_body.from_offset, _missing_body.to_offset - 1, _missing_body.got);
 end
 $$;
-comment on function mqpg._missing_body(text, int, bigint, bigint, bigint) is 'Internal: a body is missing';
+comment on function mqpg._missing_body(text, int, bigint, bigint, bigint) is
+    'Internal: raise the error for a missing body';

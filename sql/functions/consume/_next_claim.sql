@@ -1,8 +1,10 @@
--- Which of a queue's claims the next receive takes over: its place among `claims`; 0: none, fresh messages
--- are next; -1: nothing is to be had. What a lease that ran out left behind, or was given back, goes first.
--- exclusive, broadcast: an open claim holds the queue. pinned: what its owner left open is taken over without
--- waiting for the lease, as nobody else may have it. shared: up to 64 claims are open, a new one needs a place.
--- A failed message that waits for its back-off (negative epoch) holds the queue under block_queue only.
+-- Which of a queue's claims the next receive() takes over: its place among `claims`; 0: none, fresh
+-- messages come next; -1: there is nothing to deliver. Claims that were returned or whose lease ran
+-- out come before fresh messages.
+-- Modes exclusive and broadcast: an open claim blocks the queue. Mode pinned: the owner takes its
+-- open claim over at once, because no other consumer may have it. Mode shared: up to 64 claims are
+-- open. A failed message that waits for its back-off (negative epoch) blocks the queue with
+-- block_queue only.
 -- Locks: none. Cost: linear in the claims.
 create function mqpg._next_claim(subscription mqpg.subscription, claims mqpg.claim []) returns int
 language plpgsql volatile as $$
@@ -12,8 +14,8 @@ declare
     v_claim mqpg.claim;
     v_nth int := 0;
     v_open int := 0;
-    v_free int;         -- the first that was given back
-    v_expired int;      -- the first whose lease is over (pinned: any that has one)
+    v_free int;         -- the first that was returned
+    v_expired int;      -- the first whose lease ran out (pinned: any that has a lease)
 begin
     foreach v_claim in array _next_claim.claims loop
         v_nth := v_nth + 1;
@@ -36,5 +38,5 @@ begin
     return coalesce(least(v_free, v_expired), 0);
 end
 $$;
-comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim [])
-    is 'Internal: claim that the next receive takes over';
+comment on function mqpg._next_claim(mqpg.subscription, mqpg.claim []) is
+    'Internal: claim that the next receive takes over';

@@ -1,7 +1,9 @@
--- Locks the queue of a receipt and finds its claim (I8). A receipt is good until somebody else takes the
--- range over: a late one that nobody overtook still counts.
--- Locks: as _lock_cursor. Cost: one cursor version read, two where the delivery was settled in part.
--- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale), 55P03.
+-- Locks the queue of a receipt and finds its claim (I8). A receipt stays valid until another call
+-- takes its range over, so an acknowledgement after the lease counts as long as the range is free.
+-- Locks: as _lock_cursor().
+-- Cost: one cursor version, or two if part of the delivery was acknowledged or nacked.
+-- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale),
+-- 55P03.
 create function mqpg._open_claim(
     receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
     out rest mqpg.claim []
@@ -34,10 +36,10 @@ begin
             _open_claim.rest := _open_claim.rest || v_claim;
         end if;
     end loop;
-    -- bounds that are not the claim's: it is gone, settled in part, or the receipt was changed
+    -- Other bounds mean that the claim is gone, has lost messages, or the receipt was changed.
     if ((_open_claim.claim).from_offset = v_receipt.from_offset
         and (_open_claim.claim).to_offset = v_receipt.to_offset) is not true then
-        perform mqpg._check_issued(
+        perform mqpg._require_issued_receipt(
             _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
             v_receipt.to_offset);
         if (_open_claim.claim).epoch is null then
@@ -47,4 +49,4 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._open_claim(text) is 'Internal: the claim that a receipt stands for, locked';
+comment on function mqpg._open_claim(text) is 'Internal: claim of a receipt, locked';

@@ -1,5 +1,5 @@
--- Claims that nobody holds for messages given one by one: those with the same count of deliveries, key and time that
--- they wait for share one ('-infinity': free).
+-- Claims without a consumer for messages given one by one. Messages with the same number of
+-- deliveries, the same key and the same end of their back-off ('-infinity': free) share a claim.
 -- Locks: none. Cost: linear in the messages.
 create function mqpg._pack_claims(
     version bigint, offsets bigint [], deliveries int [], keys text [], untils timestamptz []
@@ -16,5 +16,5 @@ language sql immutable as $$
         group by u.deliveries, u.key, u.until
     ) as g
 $$;
-comment on function mqpg._pack_claims(bigint, bigint [], int [], text [], timestamptz [])
-    is 'Internal: free claims for single messages';
+comment on function mqpg._pack_claims(bigint, bigint [], int [], text [], timestamptz []) is
+    'Internal: free claims for single messages';

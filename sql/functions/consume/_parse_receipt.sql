@@ -1,5 +1,6 @@
--- The parts of a receipt; MQ007 where the text is none.
+-- The parts of a receipt.
 -- Locks: none. Cost: one regular expression.
+-- Errors: MQ001 (null), MQ007 (malformed).
 create function mqpg._parse_receipt(
     receipt text, out subscription_id int, out queue_id int, out epoch bigint, out from_offset bigint,
     out to_offset bigint

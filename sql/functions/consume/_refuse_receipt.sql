@@ -1,6 +1,8 @@
--- Says what became of a receipt whose claim is gone: MQ009 where the claim was taken over, MQ008 where it was
--- settled or given back. The history of the cursor tells; where that is dropped, it counts as spent.
--- Locks: none. Cost: the cursor's versions since the claim; an error path only.
+-- Raises the error for a receipt whose claim no longer exists. The cursor's history says whether
+-- the claim was taken over (MQ009) or acknowledged, nacked or returned (MQ008). If that history is
+-- dropped, the receipt counts as spent.
+-- Locks: none. Cost: the cursor's versions since the claim; only on an error.
+-- Errors: MQ008, MQ009.
 create function mqpg._refuse_receipt(receipt text, subscription_id int, queue_id int, epoch bigint) returns void
 language plpgsql as $$
 declare
@@ -16,7 +18,8 @@ begin
             'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
     end if;
     raise exception using errcode = 'MQ008', message = format(
-        'receipt %L is spent: its messages are settled or given back', _refuse_receipt.receipt);
+        'receipt %L is spent: its messages are acknowledged, nacked or released', _refuse_receipt.receipt);
 end
 $$;
-comment on function mqpg._refuse_receipt(text, int, int, bigint) is 'Internal: error for a receipt without a claim';
+comment on function mqpg._refuse_receipt(text, int, int, bigint) is
+    'Internal: raise the error for a receipt without a claim';

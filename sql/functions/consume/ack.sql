@@ -29,7 +29,7 @@ begin
             return;    -- already acknowledged
         end if;
         v_claim.from_offset := ack.through + 1;
-        v_left := mqpg._settle_offsets(v_claim, '{}');
+        v_left := mqpg._shrink_claim(v_claim, '{}');
     end if;
     v_version := mqpg._write_cursor(
         v.last_version, 'a', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,

@@ -31,8 +31,8 @@ declare
     v_body record;
     v_left int := dead_letters.max_messages;
 begin
-    perform mqpg._check_range('max_messages', dead_letters.max_messages, 1, 100000);
-    perform mqpg._check_letters(dead_letters.message_ids, dead_letters.filter);
+    perform mqpg._require_range('max_messages', dead_letters.max_messages, 1, 100000);
+    perform mqpg._require_dead_letter_choice(dead_letters.message_ids, dead_letters.filter);
     if dead_letters.after_id is null and dead_letters.after_consumer is not null then
         raise exception using errcode = 'MQ001', message = 'after_consumer is allowed only together with after_id';
     end if;
@@ -52,7 +52,7 @@ begin
                 'the body of dead letter %s of consumer group %L on topic %L is missing', v_dead.message_id,
                 dead_letters.consumer_group, dead_letters.topic);
         end if;
-        continue when dead_letters.filter is not null and not mqpg._matches(
+        continue when dead_letters.filter is not null and not mqpg._matches_filter(
             dead_letters.filter, v_body.key, v_body.tag, v_body.headers, v_body.payload);
         message_id := v_dead.message_id;
         queue_id := v_dead.queue_id;

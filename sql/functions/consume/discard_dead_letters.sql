@@ -1,4 +1,4 @@
--- Discards dead letters for good. trace() still knows them until the setting `jump_keep` is over.
+-- Discards dead letters for good. trace() still knows them until the setting `position_jump_keep` is over.
 -- Arguments:
 --   consumer_group, topic: names of the group and the topic.
 --   message_ids: discard only these; null (default): all.
@@ -15,7 +15,7 @@ create function mqpg.discard_dead_letters(
     max_messages int default null
 ) returns bigint
 language sql as $$
-    select count(*) from mqpg._take_letters(
+    select count(*) from mqpg._take_dead_letters(
         discard_dead_letters.consumer_group, discard_dead_letters.topic, discard_dead_letters.message_ids,
         discard_dead_letters.filter, discard_dead_letters.max_messages, 'discarded')
 $$;

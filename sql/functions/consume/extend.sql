@@ -11,7 +11,7 @@ declare
     v record;
     v_claim mqpg.claim;
 begin
-    perform mqpg._interval('lease', extend.lease, '10 milliseconds');
+    perform mqpg._require_interval('lease', extend.lease, '10 milliseconds');
     select o.* into v from mqpg._open_claim(extend.receipt) o;
     v_claim := v.claim;
     v_claim.lease_until := clock_timestamp() + extend.lease;

@@ -22,9 +22,9 @@ declare
     v_runs record;
     v_rows bigint;
 begin
-    perform mqpg._check_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
-    perform mqpg._check_range('from_offset', "fetch".from_offset, 0, 9223372036854775807);
-    perform mqpg._check_range('max_messages', "fetch".max_messages, 1, 10000);
+    perform mqpg._require_range('queue_id', "fetch".queue_id, 0, v_topic.queues - 1);
+    perform mqpg._require_range('from_offset', "fetch".from_offset, 0, 9223372036854775807);
+    perform mqpg._require_range('max_messages', "fetch".max_messages, 1, 10000);
     v_tail := mqpg._tail(v_topic.topic_id, "fetch".queue_id, 0);
     v_oldest := mqpg._oldest(v_topic.topic_id, "fetch".queue_id, 0);
     if "fetch".from_offset not between v_oldest and v_tail then
@@ -35,11 +35,11 @@ begin
     v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
     v_runs := mqpg._runs(v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until);
     if exists (
-        select from mqpg.held h
+        select from mqpg.survivor h
         where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
     ) then
         return query
-        select d.* from mqpg._deliveries_held(
+        select d.* from mqpg._deliveries_with_survivors(
             v_topic.name, "fetch".queue_id, 1, null, null, null, v_runs.ids, v_runs.bodies, v_runs.offsets,
             v_runs.lengths, v_runs.attempts, v_runs.lowest, v_runs.highest) as d;
     else

@@ -27,7 +27,7 @@ declare
     v_lane int;
     v_message record;
     v_offsets bigint [] := '{}';
-    v_held record;
+    v_left record;
     v_unknown bigint;
 begin
     if array_ndims(nack.message_ids) > 1 then
@@ -37,7 +37,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'message_ids must not be null or contain null';
     end if;
     if nack.delay is not null then
-        perform mqpg._interval('delay', nack.delay, '0');
+        perform mqpg._require_interval('delay', nack.delay, '0');
     end if;
     if nack.final is null then
         raise exception using errcode = 'MQ001', message = 'final must be true or false, not null';
@@ -62,29 +62,29 @@ begin
     end if;
     if v_lane <> 0 or (v.claim).attempt >= v_subscription.max_attempts then
         -- Dead letters may be written, and they must not outlive the subscription.
-        perform mqpg._hold_subscription(nack.receipt, v_subscription.subscription_id);
+        perform mqpg._lock_subscription_of_receipt(nack.receipt, v_subscription.subscription_id);
     end if;
     if (v.subscription).on_failure <> 'skip' and v_lane = 0 then
-        select h.* into v_held from mqpg._hold_back(
+        select h.* into v_left from mqpg._block_failed(
             v_subscription, v.last_version, v.claim, nack.message_ids, nack.reason, nack.delay) h;
-        v.rest := v_held.waiting || v.rest;
+        v.rest := v_left.waiting || v.rest;
     else
         for v_message in
             select m.* from mqpg._claimed_messages(
                 (v.subscription).topic_id, (v.last_version).queue_id, v_lane, v.claim) m
             where m.message_id = any(nack.message_ids)
         loop
-            perform mqpg._give_up(
+            perform mqpg._retry_or_bury(
                 v_subscription, v_message.message_id, v_message.deliver_id, v_message.attempt, nack.reason, nack.delay,
                 (v.claim).consumer);
             v_offsets := v_offsets || v_message.queue_offset;
         end loop;
-        select mqpg._settle_offsets(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_held;
+        select mqpg._shrink_claim(v.claim, v_offsets) as left_over, null::bigint [] as failed into v_left;
     end if;
     perform mqpg._write_cursor(
         v.last_version, 'n', (v.claim).epoch, (v.last_version).claimed, (v.last_version).owner,
-        case when (v_held.left_over).epoch is null then v.rest else v_held.left_over || v.rest end,
-        v_held.failed, case when v_held.failed is not null then nack.reason end);
+        case when (v_left.left_over).epoch is null then v.rest else v_left.left_over || v.rest end,
+        v_left.failed, case when v_left.failed is not null then nack.reason end);
 end
 $$;
 comment on function mqpg.nack(text, bigint [], text, interval, boolean) is

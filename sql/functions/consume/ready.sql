@@ -17,8 +17,8 @@ language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqs
 declare
     v_newest bigint := (select max(t.tick_id) from mqpg.tick t);
 begin
-    perform mqpg._check_name('consumer_group', ready.consumer_group);
-    perform mqpg._check_range('after_tick', ready.after_tick, 0, 9223372036854775807);
+    perform mqpg._require_name('consumer_group', ready.consumer_group);
+    perform mqpg._require_range('after_tick', ready.after_tick, 0, 9223372036854775807);
     if not exists (select from mqpg.subscription s where s.consumer_group = ready.consumer_group) then
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription', ready.consumer_group),

@@ -13,7 +13,7 @@
 -- Arguments:
 --   consumer_group, topic: names of the group and the topic.
 --   max_messages: return at most so many, 1 to 10000; default 100.
---   lease: how long the messages stay with this consumer, 10 ms to 1 day; default 30 s.
+--   lease: how long the messages stay with this consumer, 10 ms to 100 years; default 30 s.
 --   consumer: name of the consumer; required in the modes pinned and broadcast; default null.
 --   queue_id: receive from this queue only, -1 being the retry lane; null (default): any.
 -- Locks: the queue's advisory lock, until the end of the transaction.
@@ -24,8 +24,8 @@
 --
 -- Example:
 --     begin;
---     select message_id, payload, receipt from mqpg.receive('billing', 'orders', max_messages => 10);
---     -- use the messages
+--     select message_id, payload, receipt from mqpg.receive('billing', 'orders', 10);
+--     -- use the messages, then:
 --     select mqpg.ack('<receipt>');
 --     commit;
 create function mqpg.receive(
@@ -52,10 +52,11 @@ begin
         v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
     end if;
     -- This quick validation suffices for most calls and saves a function call.
-    if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds' and interval '1 day'
+    if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds'
+        and interval '1 day'
         and receive.consumer is null and receive.queue_id is null and v_subscription.mode in ('exclusive', 'shared'))
         is not true then
-        perform mqpg._check_receive(
+        perform mqpg._require_receive_arguments(
             v_subscription, v_topic.queues, receive.max_messages, receive.lease, receive.consumer, receive.queue_id);
     end if;
     if v_subscription.paused or v_topic.paused then
@@ -97,7 +98,7 @@ begin
                     v_locked := coalesce(v_locked, v_waiting.queue_id);
                     continue;
                 end if;
-                exit when not mqpg._wait_for_cursor(v_subscription.subscription_id, v_waiting.queue_id);
+                exit when not mqpg._try_lock_cursor(v_subscription.subscription_id, v_waiting.queue_id);
             end if;
             -- A new statement, so that it sees the cursor as the last holder of the lock left it.
             v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
@@ -110,19 +111,20 @@ begin
             v_runs := mqpg._runs(
                 v_topic.topic_id, v_waiting.queue_id, v_waiting.lane, v_claim.from_offset, v_claim.to_offset);
             if v_claim.picked is not null then
-                v_runs := mqpg._picked_runs(
+                v_runs := mqpg._matching_runs(
                     v_claim.picked, v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts,
                     v_runs.lowest, v_runs.highest);
             end if;
-            -- A variable, because in the inlined query below an expression would be computed for each row.
+            -- A variable, because in the inlined query below an expression would be computed for
+            -- each row.
             v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
                 v_claim.from_offset, v_claim.to_offset);
             if exists (
-                select from mqpg.held h
+                select from mqpg.survivor h
                 where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
             ) then
                 return query
-                select d.* from mqpg._deliveries_held(
+                select d.* from mqpg._deliveries_with_survivors(
                     v_topic.name, v_waiting.queue_id, v_claim.attempt, v_receipt, v_claim.settled, v_claim.picked,
                     v_runs.ids, v_runs.bodies, v_runs.offsets, v_runs.lengths, v_runs.attempts, v_runs.lowest,
                     v_runs.highest) as d;

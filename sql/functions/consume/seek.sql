@@ -31,12 +31,12 @@ declare
     v_queue int;
 begin
     if seek.queue_id is not null then
-        perform mqpg._check_range('queue_id', seek.queue_id, -1, v_topic.queues - 1);
+        perform mqpg._require_range('queue_id', seek.queue_id, -1, v_topic.queues - 1);
     elsif v_is_offset then
         raise exception using errcode = 'MQ001', message = 'queue_id must not be null when target is an offset';
     end if;
     if not v_is_offset then
-        perform mqpg._check_target('target', seek.target);
+        perform mqpg._require_target('target', seek.target);
     end if;
     if seek.consumer is not null and v_group.mode <> 'broadcast' then
         raise exception using errcode = 'MQ001', message = format(
@@ -55,7 +55,8 @@ begin
     loop
         for v_queue in coalesce(seek.queue_id, 0)..coalesce(seek.queue_id, v_topic.queues - 1) loop
             perform mqpg._lock_cursor(v_row.subscription_id, v_queue);
-            perform mqpg._move_cursor(v_row, v_queue, mqpg._seek_position(v_row, v_queue, seek.target, v_is_offset), 'seek');
+            perform mqpg._move_cursor(
+                v_row, v_queue, mqpg._seek_offset(v_row, v_queue, seek.target, v_is_offset), 'seek');
         end loop;
     end loop;
     if not found then

@@ -26,10 +26,10 @@ begin
             unpin.consumer_group, unpin.topic, v_subscription.mode);
     end if;
     if unpin.queue_id is not null then
-        perform mqpg._check_range('queue_id', unpin.queue_id, -1, v_topic.queues - 1);
+        perform mqpg._require_range('queue_id', unpin.queue_id, -1, v_topic.queues - 1);
     end if;
     if unpin.consumer is not null then
-        perform mqpg._check_name('consumer', unpin.consumer);
+        perform mqpg._require_name('consumer', unpin.consumer);
     end if;
     for v_queue in coalesce(unpin.queue_id, -1)..coalesce(unpin.queue_id, v_topic.queues - 1) loop
         perform mqpg._lock_cursor(v_subscription.subscription_id, v_queue);

@@ -1,9 +1,12 @@
--- The newest version of a cursor, null where there is none. Volatile: it must see what a lock waited for.
--- A transaction that looked at the table before keep() attached a new slot goes on with the partitions it
--- knows, and would take the closing row for the newest; a lock of a kind that it does not hold yet makes it
--- look again, and if it held even that it must start over.
--- Locks: none; ROW SHARE on cursor in that one case. Cost: one index lookup a slot. (plpgsql, not sql: its plan
--- is kept.) Errors: 40001.
+-- The newest version of a cursor, null if there is none. It is volatile, because it must see what
+-- the caller waited for. A transaction that read the table before keep() attached a new slot knows
+-- only the older partitions, so it would take the closing row for the newest version. Taking a lock
+-- that the transaction does not have yet makes it read the list of partitions again. If it had even
+-- that lock, it must start over.
+-- It is plpgsql, not sql, so that its plan is kept.
+-- Locks: none; ROW SHARE on cursor in that one case.
+-- Cost: one index lookup for each slot.
+-- Errors: 40001.
 create function mqpg._cursor(subscription_id int, queue_id int) returns mqpg.cursor
 language plpgsql volatile as $$
 declare
@@ -19,7 +22,7 @@ begin
         order by c.version desc limit 1;
         if v_cursor.action = 'c' then
             raise exception using errcode = '40001',
-                message = 'the queue''s cursor was moved to a new slot: try the transaction again';
+                message = 'the position of the queue was moved to newer storage: try the transaction again';
         end if;
     end if;
     return v_cursor;

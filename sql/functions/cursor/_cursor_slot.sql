@@ -1,4 +1,4 @@
--- The slot that new cursors are written to: the newest one that keep() made.
+-- The slot that new cursors are written to, which is the newest one that keep() made.
 -- Locks: none. Cost: one index lookup.
 create function mqpg._cursor_slot() returns int
 language sql stable as $$

@@ -1,6 +1,6 @@
--- A claim that nobody holds: its range is there for the next receive. The negative epoch matches no receipt.
--- One that waits for its back-off stays as it is.
--- Locks: none. Cost: none.
+-- The claim as it is when its consumer has returned it: the next receive() gets its range. The
+-- negative epoch matches no receipt. A claim that waits for its back-off stays as it is.
+-- Locks: none. Cost: negligible.
 create function mqpg._free_claim(claim mqpg.claim, last_version mqpg.cursor, attempt int) returns mqpg.claim
 language plpgsql immutable as $$
 declare
@@ -15,4 +15,5 @@ begin
     return v_claim;
 end
 $$;
-comment on function mqpg._free_claim(mqpg.claim, mqpg.cursor, int) is 'Internal: a claim that nobody holds';
+comment on function mqpg._free_claim(mqpg.claim, mqpg.cursor, int) is
+    'Internal: a claim without a consumer';

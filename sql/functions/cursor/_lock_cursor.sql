@@ -1,6 +1,8 @@
--- Takes a queue's cursor lock for the rest of the transaction, waiting no longer than the setting
--- lock_timeout (55P03). True when it had to wait.
--- Locks: 1836150833, subscription_id * 1024 + queue_id + 1. Cost: none to speak of where nobody holds it.
+-- Takes a queue's cursor lock until the end of the transaction. Returns true if it had to wait.
+-- Locks: 1836150833 with subscription_id * 1024 + queue_id + 1, waiting up to the setting
+-- lock_timeout.
+-- Cost: negligible if no other transaction has the lock.
+-- Errors: 55P03.
 create function mqpg._lock_cursor(subscription_id int, queue_id int) returns boolean
 language plpgsql as $$
 declare
@@ -10,7 +12,7 @@ begin
     if pg_try_advisory_xact_lock(1836150833, v_key) then
         return false;
     end if;
-    v_timeout := mqpg._wait_as_set();
+    v_timeout := mqpg._apply_lock_timeout();
     perform pg_advisory_xact_lock(1836150833, v_key);
     perform set_config('lock_timeout', v_timeout, true);
     return true;

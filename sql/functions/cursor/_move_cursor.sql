@@ -1,7 +1,10 @@
--- Moves one queue of a subscription to an offset, and the table jump says what was left out. A seek goes forward or
--- back, and all claims end. Everything else (purge, age, size) only goes forward: claims keep what lies behind, with
--- their receipts. Returns how many messages are left out: what was not handed out yet, and what was and is not settled.
--- Locks: none (the caller holds the queue's). Cost: one cursor version, one row a stretch left out.
+-- Moves one queue of a subscription to an offset and notes in the table position_jump what it
+-- skips. A seek moves forward or back and ends all claims. Every other reason (purge, age, size)
+-- only moves forward: a claim keeps the messages from to_offset on, and its receipt stays valid.
+-- Returns how many messages are skipped: those not delivered yet, and those delivered but neither
+-- acknowledged nor nacked.
+-- Locks: none; the caller holds the queue's cursor lock.
+-- Cost: one cursor version, and one row for each skipped range.
 create function mqpg._move_cursor(subscription mqpg.subscription, queue_id int, to_offset bigint, why text)
 returns bigint
 language plpgsql as $$
@@ -23,7 +26,7 @@ begin
         foreach v_claim in array v_cursor.claims loop
             v_claim.from_offset := greatest(v_claim.from_offset, _move_cursor.to_offset);
             if v_claim.from_offset < v_claim.to_offset then
-                v_claim := mqpg._settle_offsets(v_claim, '{}');
+                v_claim := mqpg._shrink_claim(v_claim, '{}');
                 v_kept := v_kept || case when v_claim.epoch is not null then array[v_claim] else '{}' end;
             end if;
         end loop;
@@ -33,7 +36,7 @@ begin
         case when v_seek then _move_cursor.to_offset else greatest(v_cursor.claimed, _move_cursor.to_offset) end,
         v_cursor.owner, v_kept);
     if (_move_cursor.subscription).mode = 'broadcast' and (_move_cursor.subscription).member = '' then
-        return 0;   -- nobody reads by the group's own row
+        return 0;   -- no consumer reads by the group's own row
     end if;
     for v_part in
         select r.from_offset, least(r.to_offset, _move_cursor.to_offset) as to_offset, r.n
@@ -51,22 +54,23 @@ begin
         where r.from_offset < _move_cursor.to_offset
     loop
         v_left_out := v_left_out + v_part.n;
-        perform mqpg._note_jump(
+        perform mqpg._note_position_jump(
             _move_cursor.subscription, _move_cursor.queue_id, v_part.from_offset, v_part.to_offset,
             _move_cursor.why);
     end loop;
     if v_seek and _move_cursor.to_offset < v_cursor.claimed then
-        delete from mqpg.jump j
+        delete from mqpg.position_jump j
         where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
             and j.from_offset >= _move_cursor.to_offset;
-        update mqpg.jump j set to_offset = _move_cursor.to_offset
+        update mqpg.position_jump j set to_offset = _move_cursor.to_offset
         where j.subscription_id = v_id and j.queue_id = _move_cursor.queue_id and not j.back
             and j.to_offset > _move_cursor.to_offset;
-        perform mqpg._note_jump(
+        perform mqpg._note_position_jump(
             _move_cursor.subscription, _move_cursor.queue_id, _move_cursor.to_offset, v_cursor.claimed,
             _move_cursor.why, true);
     end if;
     return v_left_out;
 end
 $$;
-comment on function mqpg._move_cursor(mqpg.subscription, int, bigint, text) is 'Internal: move a cursor to an offset';
+comment on function mqpg._move_cursor(mqpg.subscription, int, bigint, text) is
+    'Internal: move a cursor to an offset';

@@ -1,6 +1,8 @@
--- The oldest offset of a queue that can still be read; its next one where nothing is left. It is that of the oldest
--- row, or where keep() found that nobody needs what lies before (see queue_tail).
--- Locks: none. Cost: one index lookup a partition, and one more. (plpgsql, not sql: its plans are kept.)
+-- The oldest offset of a queue that can still be read; the next offset if nothing is left. It is
+-- the first offset of the oldest row, unless keep() noted a later one in queue_tail because no
+-- subscription needs what lies before it.
+-- It is plpgsql, not sql, so that its plans are kept.
+-- Locks: none. Cost: one index lookup for each partition, and one more.
 create function mqpg._oldest(topic_id int, queue_id int, subscription_id int) returns bigint
 language plpgsql stable as $$
 declare

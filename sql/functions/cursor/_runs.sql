@@ -1,8 +1,8 @@
--- The runs of message ids at offsets from_offset .. to_offset - 1 of a queue, cut to that range, in order, as
--- arrays of one length: first message id, where its body lies, first offset, length, attempt. lowest and
--- highest are the batch ids between which the bodies lie: whoever reads them names these, so that the other
--- segments are pruned before the reading begins.
--- Locks: none. Cost: one index lookup a partition of consume_queue.
+-- The runs of message ids at offsets from_offset to to_offset - 1 of a queue, cut to that range and
+-- in order. They come as arrays of equal length: first message id, where its body lies, first
+-- offset, length, attempt. `lowest` and `highest` are the batch ids between which the bodies lie. A
+-- query that reads the bodies names these two, so that the planner prunes the other segments.
+-- Locks: none. Cost: one index lookup for each partition of consume_queue.
 create function mqpg._runs(
     topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint,
     out ids bigint [], out bodies bigint [], out offsets bigint [], out lengths int [], out attempts int [],
@@ -36,4 +36,5 @@ begin
     where r.first_offset < _runs.to_offset and r.first_offset + r.n > _runs.from_offset;
 end
 $$;
-comment on function mqpg._runs(int, int, int, bigint, bigint) is 'Internal: runs of ids in a range of offsets';
+comment on function mqpg._runs(int, int, int, bigint, bigint) is
+    'Internal: runs of message ids in a range of offsets';

@@ -1,6 +1,7 @@
--- The offset that the next message of a queue will get. keep() notes the tail of a queue whose rows are
--- all in a partition that it drops, so that a tail never goes back.
--- Locks: none. Cost: one index lookup a partition. (plpgsql, not sql: its plans are kept.)
+-- The offset that the next message of a queue gets. Before keep() drops the last rows of a queue it
+-- notes the tail in queue_tail, so that a tail never moves back.
+-- It is plpgsql, not sql, so that its plans are kept.
+-- Locks: none. Cost: one index lookup for each partition.
 create function mqpg._tail(topic_id int, queue_id int, subscription_id int) returns bigint
 language plpgsql stable as $$
 declare

@@ -1,7 +1,9 @@
--- Writes the next version of a cursor and returns its number, so that callers may assign it: PERFORM costs an
--- executor run. `claims` come in any order; finished ones are gone from it. A caller whose snapshot is too old
--- to see the newest version loses the race: 40001.
--- Locks: none beyond the new row (callers hold the queue's lock). Cost: one insert.
+-- Writes the next version of a cursor and returns its number. Callers assign the result, because
+-- PERFORM costs an executor run. `claims` may come in any order and lack the finished ones. A
+-- caller whose snapshot is too old to see the newest version gets 40001.
+-- Locks: none beyond the new row; the caller holds the queue's cursor lock.
+-- Cost: one insert.
+-- Errors: 40001.
 create function mqpg._write_cursor(
     last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim [],
     failed bigint [] default null, reason text default null
@@ -30,5 +32,5 @@ begin
     return v_version;
 end
 $$;
-comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [], bigint [], text)
-    is 'Internal: write the next version of a cursor';
+comment on function mqpg._write_cursor(mqpg.cursor, "char", bigint, bigint, text, mqpg.claim [], bigint [], text) is
+    'Internal: write the next version of a cursor';

@@ -29,13 +29,13 @@ begin
             and u.key = find_by_key.key
         union all
         select h.message_id, h.topic_id, h.queue_id, h.kind, h.xid, h.born_at, h.payload
-        from mqpg.held h
+        from mqpg.survivor h
         where h.topic_id = v_topic.topic_id and h.key = find_by_key.key and h.kind in ('n', 'h', 'd')
     )
     select h.message_id, h.queue_id::int, p.queue_offset, p.state, h.born_at,
         case when p.body_id = h.message_id then h.payload else (select m.payload from mqpg._message(p.body_id) m) end
     from hit h
-    cross join lateral mqpg._place(h.message_id, h.topic_id, h.queue_id, h.kind, h.xid) p
+    cross join lateral mqpg._message_state(h.message_id, h.topic_id, h.queue_id, h.kind, h.xid) p
     order by h.message_id;
 end
 $$;

@@ -26,7 +26,7 @@ begin
     select m.* into v_message from mqpg._message(trace.message_id) m;
     select t.name into v_topic from mqpg.topic t where t.topic_id = v_message.topic_id;
     select p.* into v_place
-    from mqpg._place(trace.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p
+    from mqpg._message_state(trace.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p
     where v_message.kind is not null;
     return query
     with lane as (
@@ -37,7 +37,8 @@ begin
         where s.topic_id = v_message.topic_id and v_place.queue_offset is not null
         union all
         select s.subscription_id, s.consumer_group, s.member, -1,
-            mqpg._offset_of(mqpg._tick_of(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id, trace.message_id),
+            mqpg._offset_in_tick(mqpg._tick_of_transaction(d.xid, d.visible_at), d.topic_id, -1, s.subscription_id,
+                trace.message_id),
             d.attempt
         from mqpg.delayed d
         join mqpg.subscription s on s.subscription_id = d.subscription_id
@@ -49,7 +50,7 @@ begin
                 'tag', v_message.tag, 'delay', v_message.delay, 'check_at', v_message.check_at,
                 'producer_group', (select g.name from mqpg.producer_group g
                     where g.producer_group_id = v_message.producer_group_id),
-                'held', nullif(v_message.held, false)) as detail, 0 as place
+                'survived', nullif(v_message.survived, false)) as detail, 0 as place
         where v_message.kind is not null
         union all
         select c.at, c.event, jsonb_build_object('by', c.by, 'reason', c.reason), 1
@@ -87,7 +88,8 @@ begin
         where d.failed_at is not null
         union all
         select c.at, case c.action when 'f' then 'filtered' else 'done' end, jsonb_build_object(
-            'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset, 'member', nullif(l.member, '')), 5
+            'consumer_group', l.consumer_group, 'queue_id', l.queue_id, 'queue_offset', l.queue_offset,
+            'member', nullif(l.member, '')), 5
         from lane l
         cross join lateral mqpg._eras(l.subscription_id, l.queue_id) e
         join mqpg.cursor c on c.subscription_id = l.subscription_id and c.queue_id = l.queue_id
@@ -95,12 +97,13 @@ begin
                 l.subscription_id, l.queue_id, l.queue_offset, true, e.from_version, e.to_version)
         where c.action not in ('s', 'k', 'q', 'x', 'i')
         union all
-        -- skipped by a seek, a purge, expiry or a policy, or to be delivered again after a seek back
+        -- skipped by a seek, a purge, expiry or a policy, or to be delivered again after a seek
+        -- back
         select j.at, case when j.back then 'moved_back' else 'left_out' end, jsonb_build_object(
             'consumer_group', l.consumer_group, 'member', nullif(l.member, ''), 'queue_id', l.queue_id,
             'queue_offset', l.queue_offset, 'why', j.why, 'by', j.by), 5
         from lane l
-        join mqpg.jump j on j.subscription_id = l.subscription_id and j.queue_id = l.queue_id
+        join mqpg.position_jump j on j.subscription_id = l.subscription_id and j.queue_id = l.queue_id
             and j.to_offset > l.queue_offset and j.from_offset <= l.queue_offset
         union all
         select d.written_at, 'retry', jsonb_build_object('consumer_group', s.consumer_group, 'attempt', d.attempt,
@@ -113,7 +116,7 @@ begin
         select f.at, f.event, jsonb_build_object('consumer_group', s.consumer_group, 'member', nullif(s.member, ''),
             'attempts', l.attempts, 'reason', case f.event when 'dead' then l.reason end,
             'by', case f.event when 'dead' then null else l.by end), f.place
-        from mqpg.former_letter l
+        from mqpg.former_dead_letter l
         join mqpg.subscription s on s.subscription_id = l.subscription_id
         cross join lateral (values (l.died_at, 'dead', 6), (l.left_at, l.fate, 7)) as f(at, event, place)
         where l.message_id = trace.message_id

@@ -1,8 +1,11 @@
--- Writes the decision over one half message, or says which one stands (protocol T2, step 3; I3).
--- The insert and the look at the standing decision are two statements: one alone cannot see the row that
--- it waited for. A final payload becomes a row of its own, written only with a decision that counts.
--- Locks: the op_log key; waits for a decision that is under way. Cost: one row read, one written.
--- Errors: MQ001 (null handle), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
+-- Writes the decision over one half message, or returns the one that stands (protocol T2, step 3;
+-- I3). The insert and the look at the standing decision are two statements, because one statement
+-- cannot see the row that it waited for. A final payload becomes a row of the commit log, written
+-- only with a decision that counts.
+-- Locks: the op_log key; waits for a decision that is under way.
+-- Cost: one row read and one written.
+-- Errors: MQ001 (null handle), MQ010 (payload too large), 22P02 (not JSON), 40001 (REPEATABLE READ
+-- callers).
 create function mqpg._decide(
     handle text, op "char", decided_by text, reason text default null, payload text default null
 ) returns mqpg.outcome
@@ -22,7 +25,7 @@ begin
     if not mqpg._is_handle(_decide.handle) then
         return 'unknown';
     end if;
-    if current_setting('synchronous_commit') in ('off', 'local') then    -- a call saved, as nearly always
+    if current_setting('synchronous_commit') in ('off', 'local') then    -- saves a call nearly always
         perform mqpg._force_sync();
     end if;
     v_id := split_part(_decide.handle, '.', 3)::bigint;
@@ -37,7 +40,7 @@ begin
     if not found then
         select h.topic_id, h.queue_id, h.delay, h.relay, h.key, h.tag, h.headers
         into v_half
-        from mqpg.held h
+        from mqpg.survivor h
         cross join mqpg.broker b
         where h.message_id = v_id and h.kind = 'h' and h.nonce = right(_decide.handle, 32)::uuid
             and h.incarnation = split_part(_decide.handle, '.', 2)::int
@@ -69,7 +72,7 @@ begin
         return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
     end if;
     if _decide.payload is not null then
-        perform mqpg._check_final('payload', v_half.topic_id, _decide.payload);
+        perform mqpg._require_final_payload('payload', v_half.topic_id, _decide.payload);
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
         values (
@@ -89,5 +92,5 @@ begin
     return case _decide.op when 'c' then 'committed' else 'rolled_back' end;
 end
 $$;
-comment on function mqpg._decide(text, "char", text, text, text)
-    is 'Internal: decide one half message; the first decision stands';
+comment on function mqpg._decide(text, "char", text, text, text) is
+    'Internal: decide one half message; the first decision stands';

@@ -1,6 +1,6 @@
--- Removes the entry of a decided half message from the op-log queue. A parked one stays in the
--- archive as the record of it.
--- Locks: the entry's row; an entry that a running check-back has locked is left to that one.
+-- Takes the entry of a decided half message out of the op-log queue. A parked one
+-- stays in the archive as the record of it.
+-- Locks: the entry's row; an entry that a check-back holds is left to it.
 -- Cost: one index lookup, one delete.
 create function mqpg._forget_entry(message_id bigint) returns void
 language plpgsql as $$
@@ -16,4 +16,4 @@ begin
 end
 $$;
 comment on function mqpg._forget_entry(bigint) is
-    'Internal: remove the op-log entry of a decided half message';
+    'Internal: delete the queue entry of a decided half message';

@@ -1,6 +1,7 @@
--- The handle of a half message: broker, incarnation at its prepare, message id and nonce; opaque to everybody
--- else. It must be the same text for ever, for it is the key of ledgers and fences.
--- Locks: none. Cost: none to speak of (inlined).
+-- The handle of a half message: broker, incarnation when it was prepared, message id and nonce. It
+-- is opaque to all others, and its text must never change, because it is the key of ledgers and
+-- fences.
+-- Locks: none. Cost: negligible (inlined).
 create function mqpg._handle(broker_id text, incarnation int, message_id bigint, nonce uuid) returns text
 language sql immutable as $$
     select _handle.broker_id || '.' || _handle.incarnation::text || '.' || _handle.message_id::text || '.'
@@ -8,9 +9,10 @@ language sql immutable as $$
 $$;
 comment on function mqpg._handle(text, int, bigint, uuid) is 'Internal: handle of a half message';
 
--- The same for a half of this broker.
--- Locks: none. Cost: one lookup in a table of one row. (plpgsql, not sql: its plan is kept; no arguments inside
--- the query, else the planner finds a plan of its own for each call worth while.)
+-- The handle of a half message of this broker.
+-- It is plpgsql, not sql, so that its plan is kept. The query has no arguments in it, because with
+-- them the planner prefers a plan of its own for each call.
+-- Locks: none. Cost: one lookup in a table of one row.
 create function mqpg._handle(incarnation int, message_id bigint, nonce uuid) returns text
 language plpgsql stable as $$
 begin
@@ -18,4 +20,5 @@ begin
         (select b.broker_id from mqpg.broker b), _handle.incarnation, _handle.message_id, _handle.nonce);
 end
 $$;
-comment on function mqpg._handle(int, bigint, uuid) is 'Internal: handle of a half message of this broker';
+comment on function mqpg._handle(int, bigint, uuid) is
+    'Internal: handle of a half message of this broker';

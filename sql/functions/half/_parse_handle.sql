@@ -1,4 +1,4 @@
--- The parts of a handle; all null where the text is no handle.
+-- The parts of a handle; all null if the text is no handle.
 -- Locks: none. Cost: one regular expression.
 create function mqpg._parse_handle(
     handle text, out broker_id text, out incarnation int, out message_id bigint, out nonce uuid
@@ -13,4 +13,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg._parse_handle(text) is 'Internal: parts of a handle, nulls if malformed';
+comment on function mqpg._parse_handle(text) is
+    'Internal: parts of a handle, null if it is malformed';

@@ -1,8 +1,7 @@
--- The headers of a message that carries a phase of a relay topic's half message: the half message's
--- own headers, and which phase of which half message this is.
--- Locks: none.
--- Cost: negligible.
--- Errors: MQ001 (headers are not an object).
+-- The headers of the message that carries a phase of a relay topic's half message: the half's own
+-- headers, the phase, and the handle.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001 (headers that are no object).
 create function mqpg._phase_headers(headers jsonb, phase text, handle text) returns jsonb
 language plpgsql immutable as $$
 begin

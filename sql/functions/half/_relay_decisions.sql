@@ -1,11 +1,11 @@
--- Sends the COMMIT or ROLLBACK of a relay topic's half messages that the caller has just decided
--- (protocol T4): one message for each, in the queue of its PREPARE, under the batch id that the
--- decision names. A COMMIT carries the final payload, or else the prepared one, so that a consumer
--- needs nothing else. A ROLLBACK carries null. A half message with a delay delays its COMMIT.
--- The argument `decided` names the half messages of relay topics that this call decided.
--- Locks: only the new rows.
--- Cost: one row read and one written for each half message.
--- Errors: MQ001, MQ010 (payload too large), 22P02 (not JSON).
+-- Sends the COMMIT or ROLLBACK of relay topics' half messages that a call has just decided
+-- (protocol T4). Each becomes a message in the queue of its PREPARE, under the batch id that the
+-- decision names. COMMIT carries the final payload, else the prepared one, so that a consumer needs
+-- nothing else; ROLLBACK carries null. A half message with a delay delays its COMMIT.
+-- Arguments: as of _store_finals(); `decided` are the relay topics' half messages among those that
+-- the call decided.
+-- Locks: none beyond the new rows. Cost: one row read and one written for each.
+-- Errors: MQ001 (headers), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg._relay_decisions(
     xid xid8, at timestamptz, op "char", ids bigint [], payloads text [], halves bigint [], batches bigint [],
     decided bigint []
@@ -18,13 +18,13 @@ begin
                 mqpg._handle(f.incarnation, u.id, f.nonce)) as headers,
             case when _relay_decisions.op = 'c' then coalesce(p.payload::json, f.payload) else 'null' end as payload
         from unnest(_relay_decisions.halves, _relay_decisions.batches) as u(id, batch)
-        cross join lateral mqpg._relay_half(u.id) as f
+        cross join lateral mqpg._half_for_relay(u.id) as f
         left join lateral (
             select g.payload
             from unnest(_relay_decisions.ids, _relay_decisions.payloads) with ordinality as g(id, payload, o)
             where g.id = u.id order by g.o limit 1
         ) as p on true
-        join lateral mqpg._check_final('payload', f.topic_id, p.payload) as checked on true
+        join lateral mqpg._require_final_payload('payload', f.topic_id, p.payload) as checked on true
         where u.id = any(_relay_decisions.decided)
         order by u.id
     ),
@@ -46,4 +46,5 @@ end
 $$;
 comment on function mqpg._relay_decisions(
     xid8, timestamptz, "char", bigint [], text [], bigint [], bigint [], bigint []
-) is 'Internal: send the decisions about a relay topic''s half messages';
+) is
+    'Internal: send the decisions about a relay topic''s half messages';

@@ -1,6 +1,6 @@
 -- Drops the bodies of one expired log segment. Messages that must stay readable (I11) are copied
 -- first, in the same subtransaction, so that nothing is copied if the drop has to wait. If there
--- are more than the setting `held_limit`, the segment stays, and the report says why.
+-- are more than the setting `survivor_limit`, the segment stays, and the report says why.
 -- Under the partition's lock a new statement applies the rule again. Of consume_queue it reads only
 -- what is newer than the first look, because the rest cannot have changed.
 -- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each waited for at most 100 ms.
@@ -10,13 +10,13 @@ returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
     v_segment mqpg.segment;
-    v_limit bigint := mqpg._setting('held_limit');
+    v_limit bigint := mqpg._setting('survivor_limit');
     v_from bigint;
     v_to bigint;
     v_tick_id bigint;
     v_ids bigint [];
     v_why text;
-    v_held bigint;
+    v_copied bigint;
     v_most bigint := v_limit * 4 + 1;   -- so many rows usually suffice to see that the limit is exceeded
     v_rows bigint;
 begin
@@ -39,17 +39,17 @@ begin
     end loop;
     if cardinality(v_ids) > v_limit then
         return query select 'pinned', 'log', v_segment.segment_no, format(
-            'more than held_limit = %s messages must stay readable: %s', v_limit, v_why);
+            'more than survivor_limit = %s messages must stay readable: %s', v_limit, v_why);
         return;
     end if;
     begin
-        v_held := mqpg._hold(v_ids);
+        v_copied := mqpg._copy_survivors(v_ids);
         if not mqpg._lock_partition('commit_log', v_segment.segment_no) then
             raise lock_not_available;
         end if;
         if exists (
             select from mqpg._survivors(v_from, v_to, v_tick_id, null) v
-            where not exists (select from mqpg.held h where h.message_id = v.message_id)
+            where not exists (select from mqpg.survivor h where h.message_id = v.message_id)
         ) then
             raise lock_not_available;
         end if;
@@ -65,7 +65,7 @@ begin
         return;
     end;
     return query select 'dropped', 'log', v_segment.segment_no, format(
-        'commit_log_%s%s', v_segment.segment_no, coalesce(format(', %s messages held: %s', v_held, v_why), ''));
+        'commit_log_%s%s', v_segment.segment_no, coalesce(format(', %s survivors copied: %s', v_copied, v_why), ''));
 end
 $$;
 comment on function mqpg._drop_log(bigint) is

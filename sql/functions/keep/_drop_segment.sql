@@ -26,7 +26,8 @@ begin
             return query select r.* from mqpg._raise_oldest(_drop_segment.segment) r;
         end if;
     elsif _drop_segment.segment.family <> 'log' then
-        -- find_by_key() and trace() need delayed rows to locate a message, so these stay as long as messages do.
+        -- find_by_key() and trace() need delayed rows to locate a message, so these stay as long as
+        -- messages do.
         if _drop_segment.segment.family <> 'delayed' or not exists (
             select from mqpg.topic t where _drop_segment.segment.closed_at + t.retention > clock_timestamp()
         ) then

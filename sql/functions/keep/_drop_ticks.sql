@@ -24,7 +24,8 @@ begin
     select f.parent into v_parent from mqpg._family_tables('tick') f
     where to_regclass(format('mqpg.%s_%s', f.parent, v_segment.segment_no)) is not null limit 1;
     if v_parent = 'consume_queue' then
-        select string_agg(format('%s has %s %s at %s of %s', u.consumer_group || coalesce(' / ' || nullif(u.member, ''), ''),
+        select string_agg(format('%s has %s %s at %s of %s',
+            u.consumer_group || coalesce(' / ' || nullif(u.member, ''), ''),
             u.topic, case when u.queue_id = -1 then 'retries' else 'queue ' || u.queue_id end, u.committed,
             u.next_offset), '; ')
         into v_pins from (select p.* from mqpg._undelivered(v_from, v_to) p limit 5) u;

@@ -33,7 +33,8 @@ begin
         if v_ahead > mqpg._setting('segments_ahead')::int then
             return;
         end if;
-        -- A sequence that was set far ahead (promotion, restore) needs no segments for the ids in between.
+        -- A sequence that was set far ahead (promotion, restore) needs no segments for the ids in
+        -- between.
         v_end := greatest(v_end, v_at / v_length * v_length);
         lower_bound := v_end;
         upper_bound := v_end + v_length;

@@ -1,7 +1,7 @@
 -- Deletes rows of the small tables that are no longer needed, at most 10000 of each: copied
 -- messages that need not stay readable any longer (that changes when a tick segment is dropped);
 -- ledger rows and parked entries older than 30 days whose half message is decided or gone; reports
--- of skipped offsets, former dead letters and dropped topics older than the setting `jump_keep`.
+-- of skipped offsets, former dead letters and dropped topics older than the setting `position_jump_keep`.
 -- A ledger row of an undecided half message stays, because the verdict depends on it.
 -- Locks: the rows.
 -- Cost: reads the ledger once, and consume_queue once if messages were copied.
@@ -11,38 +11,40 @@ language plpgsql as $$
 declare
     v_rows bigint;
 begin
-    if exists (select from mqpg.held) then
+    if exists (select from mqpg.survivor) then
         with survivor as materialized (
             select v.message_id
-            from (select min(h.message_id) as least, max(h.message_id) as most from mqpg.held h) r,
+            from (select min(h.message_id) as least, max(h.message_id) as most from mqpg.survivor h) r,
                 mqpg._survivors(r.least, r.most + 1, -1, null) v
         )
-        delete from mqpg.held h where not exists (select from survivor s where s.message_id = h.message_id);
+        delete from mqpg.survivor h where not exists (select from survivor s where s.message_id = h.message_id);
         get diagnostics v_rows = row_count;
         if v_rows > 0 then
-            return query select 'purged', 'held', null::bigint, format('%s messages', v_rows);
+            return query select 'purged', 'survivor', null::bigint, format('%s messages', v_rows);
         end if;
     end if;
-    with jump as (
-        delete from mqpg.jump j where j.at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+    with position_jump as (
+        delete from mqpg.position_jump j
+        where j.at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     ),
     letter as (
-        delete from mqpg.former_letter f
-        where f.left_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+        delete from mqpg.former_dead_letter f
+        where f.left_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     ),
     topic as (
         delete from mqpg.dropped_topic t
-        where t.dropped_at < clock_timestamp() - mqpg._setting('jump_keep')::interval returning 1
+        where t.dropped_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     )
-    select (select count(*) from jump) + (select count(*) from letter) + (select count(*) from topic) into v_rows;
+    select (select count(*) from position_jump) + (select count(*) from letter) + (select count(*) from topic)
+        into v_rows;
     if v_rows > 0 then
-        return query select 'purged', 'jump', null::bigint, format('%s rows', v_rows);
+        return query select 'purged', 'position_jump', null::bigint, format('%s rows', v_rows);
     end if;
     delete from mqpg.ledger l
     where l.handle in (
         select o.handle
         from (select g.handle from mqpg.ledger g where g.at < clock_timestamp() - interval '30 days' limit 10000) o
-        where not mqpg._is_open(o.handle));
+        where not mqpg._is_open_half(o.handle));
     get diagnostics v_rows = row_count;
     if v_rows > 0 then
         return query select 'purged', 'ledger', null::bigint, format('%s rows', v_rows);
@@ -51,7 +53,7 @@ begin
     where a.msg_id in (
         select o.msg_id
         from pgmq.a_mqpg_oplog o
-        where o.archived_at < clock_timestamp() - interval '30 days' and not mqpg._is_open(o.message ->> 'handle')
+        where o.archived_at < clock_timestamp() - interval '30 days' and not mqpg._is_open_half(o.message ->> 'handle')
         limit 10000);
     get diagnostics v_rows = row_count;
     if v_rows > 0 then

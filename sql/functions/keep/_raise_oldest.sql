@@ -22,7 +22,8 @@ begin
         group by 1, 2
     loop
         continue when not pg_try_advisory_xact_lock(1836150838, v_queue.topic_id);
-        -- A statement of its own, so that it sees subscriptions that began before the lock was taken.
+        -- A statement of its own, so that it sees subscriptions that began before the lock was
+        -- taken.
         insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, oldest_offset)
         select v_queue.topic_id, v_queue.queue_id, 0, f.oldest_offset
         from (

@@ -7,7 +7,7 @@
 create function mqpg._renumber_dedup() returns trigger
 language plpgsql as $$
 declare
-    v_timeout text := mqpg._wait_as_set();
+    v_timeout text := mqpg._apply_lock_timeout();
     v_next record;
     v_old bigint;
     v_new bigint;           -- computed only after its partition exists

@@ -22,7 +22,7 @@ language sql stable as $$
         where l.kind = 'h' and l.batch_id >= _survivors.from_id >> 10 and l.batch_id < (_survivors.to_id + 1023) >> 10
         union all
         select h.message_id
-        from mqpg.held h
+        from mqpg.survivor h
         join mqpg.topic t on t.topic_id = h.topic_id
         where h.kind = 'h' and h.message_id >= _survivors.from_id and h.message_id < _survivors.to_id
     )
@@ -35,7 +35,8 @@ language sql stable as $$
         left join mqpg.queue_tail f on f.topic_id = c.topic_id and f.queue_id = c.queue_id and f.subscription_id = 0
             and c.subscription_id = 0
         cross join lateral (
-            select u.first_id, u.deliver_id, u.start, coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
+            select u.first_id, u.deliver_id, u.start,
+                coalesce(lead(u.start) over (order by u.start), c.n) - u.start as n
             from unnest(c.first_ids, c.starts, c.deliver_ids) as u(first_id, start, deliver_id)
         ) as r
         cross join lateral generate_series(0, r.n - 1) as i(i)

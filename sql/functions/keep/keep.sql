@@ -16,7 +16,7 @@ declare
     v_last_value bigint;
     v_changed boolean := false;
 begin
-    perform mqpg._check_own_transaction('keep');
+    perform mqpg._require_own_transaction('keep');
     if not pg_try_advisory_xact_lock(1836150835, 0) then
         return;
     end if;

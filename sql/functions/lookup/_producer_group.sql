@@ -1,5 +1,6 @@
--- The producer group of that name, or MQ001/MQ002/MQ004.
+-- The producer group with that name.
 -- Locks: none. Cost: one index lookup.
+-- Errors: MQ001 (null), MQ002 (form of the name), MQ004 (unknown).
 create function mqpg._producer_group(producer_group text) returns mqpg.producer_group
 language plpgsql stable as $$
 declare
@@ -7,10 +8,10 @@ declare
 begin
     select g.* into v_group from mqpg.producer_group g where g.name = _producer_group.producer_group;
     if not found then
-        perform mqpg._check_name('producer_group', _producer_group.producer_group);
+        perform mqpg._require_name('producer_group', _producer_group.producer_group);
         raise exception using errcode = 'MQ004',
             message = format('producer group %L does not exist', _producer_group.producer_group),
-            hint = 'create_producer_group() makes one.';
+            hint = 'create_producer_group() creates it.';
     end if;
     return v_group;
 end

@@ -1,6 +1,7 @@
--- The subscription of a consumer group to a topic (of a broadcast group its own row, no member's), or an error:
--- MQ001, MQ002, MQ003, MQ005.
+-- The subscription of a consumer group to a topic; in mode broadcast the group's own row, no
+-- member's.
 -- Locks: none. Cost: two index lookups.
+-- Errors: MQ001 (null), MQ002 (form of a name), MQ003 (unknown topic), MQ005 (not subscribed).
 create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$
 declare
@@ -11,12 +12,13 @@ begin
     where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group
         and s.member = '';
     if not found then
-        perform mqpg._check_name('consumer_group', _subscription.consumer_group);
+        perform mqpg._require_name('consumer_group', _subscription.consumer_group);
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription to topic %L', _subscription.consumer_group, _subscription.topic),
-            hint = 'subscribe() makes one.';
+            hint = 'subscribe() creates it.';
     end if;
     return v_subscription;
 end
 $$;
-comment on function mqpg._subscription(text, text) is 'Internal: subscription by names, or an error';
+comment on function mqpg._subscription(text, text) is
+    'Internal: subscription by names, or an error';

@@ -1,5 +1,6 @@
--- The topic of that name, or MQ001/MQ002/MQ003.
+-- The topic with that name.
 -- Locks: none. Cost: one index lookup.
+-- Errors: MQ001 (null), MQ002 (form of the name), MQ003 (unknown).
 create function mqpg._topic(topic text) returns mqpg.topic
 language plpgsql stable as $$
 declare
@@ -7,9 +8,9 @@ declare
 begin
     select t.* into v_topic from mqpg.topic t where t.name = _topic.topic;
     if not found then
-        perform mqpg._check_name('topic', _topic.topic);
+        perform mqpg._require_name('topic', _topic.topic);
         raise exception using errcode = 'MQ003', message = format('topic %L does not exist', _topic.topic),
-            hint = 'create_topic() makes one.';
+            hint = 'create_topic() creates it.';
     end if;
     return v_topic;
 end

@@ -1,6 +1,8 @@
--- Stores messages of which some carry a dedup id: each is a record batch of its own, and a repeated id
--- stores nothing and gives the first message's id. Ids are in argument order.
--- Locks: as _first_sends. Cost: a row a message. Errors: as _first_sends.
+-- Writes messages of which some have a dedup id. Each is a record batch of its own. A message whose
+-- dedup id was used within the window is not stored, and its id is the first message's. The ids
+-- come in the order of the arguments.
+-- Locks: see _first_sends(). Cost: one row for each message.
+-- Errors: see _first_sends().
 create function mqpg._store_once(
     topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
     dedup_ids text [], visible_at timestamptz
@@ -43,4 +45,5 @@ end
 $$;
 comment on function mqpg._store_once(
     mqpg.topic, "char", text [], text [], text [], jsonb [], text [], timestamptz
-) is 'Internal: write messages with dedup ids into the commit log';
+) is
+    'Internal: write messages with dedup ids into the commit log';

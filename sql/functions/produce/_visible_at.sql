@@ -1,6 +1,7 @@
--- When a delayed message becomes visible; null: at once. MQ001 for both arguments given, a negative delay,
--- or a time behind the topic's retention.
--- Locks: none. Cost: none to speak of.
+-- When a delayed message becomes visible; null means at once.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001 (delay and deliver_at both given, a negative delay, a time beyond the topic's
+-- retention).
 create function mqpg._visible_at(topic mqpg.topic, delay interval, deliver_at timestamptz) returns timestamptz
 language plpgsql as $$
 declare
@@ -22,4 +23,5 @@ begin
     return case when v_at > v_now then v_at end;
 end
 $$;
-comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is 'Internal: due time of a delayed message';
+comment on function mqpg._visible_at(mqpg.topic, interval, timestamptz) is
+    'Internal: when a delayed message becomes visible';

@@ -32,9 +32,9 @@ begin
     if not found then
         v_topic := mqpg._topic(send_batch.topic);
     end if;
-    perform mqpg._check_batch(
+    perform mqpg._require_batch(
         v_topic.max_payload, send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers);
-    perform mqpg._check_shape('dedup_ids', send_batch.dedup_ids, v_n);
+    perform mqpg._require_shape('dedup_ids', send_batch.dedup_ids, v_n);
     if send_batch.delay is not null then
         v_visible_at := mqpg._visible_at(v_topic, send_batch.delay, null);
         v_kind := case when v_visible_at is null then 'n' else 'd' end;

@@ -37,7 +37,7 @@ begin
     left join lateral (
         select m.topic_id, m.key
         from mqpg._message(n.message_id) m
-        join mqpg._half_row(n.message_id) r on true
+        join mqpg._half_by_id(n.message_id) r on true
         where m.nonce = n.nonce and r.incarnation = n.incarnation
     ) as h on true
     cross join lateral (

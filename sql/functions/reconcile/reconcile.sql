@@ -18,13 +18,13 @@ create function mqpg.reconcile(
 ) returns table (handle text, message_id bigint, topic text, key text, state text, outcome mqpg.outcome)
 language plpgsql as $$
 begin
-    perform mqpg._interval('older_than', reconcile.older_than, '0');
-    perform mqpg._check_range('max_messages', reconcile.max_messages, 1, 100000);
+    perform mqpg._require_interval('older_than', reconcile.older_than, '0');
+    perform mqpg._require_range('max_messages', reconcile.max_messages, 1, 100000);
     if reconcile.settle is null then
         raise exception using errcode = 'MQ001', message = 'settle must be true or false, not null';
     end if;
     for handle, message_id, topic, key, state in
-        select u.* from mqpg._unsettled(reconcile.older_than, reconcile.max_messages) u
+        select u.* from mqpg._uncommitted_ledger_rows(reconcile.older_than, reconcile.max_messages) u
     loop
         outcome := null;
         if reconcile.settle and state = 'undecided' then

@@ -1,10 +1,12 @@
--- Tells which messages are the first with their dedup id within the window, and registers those:
--- returns, per element, null where the message is new (or has no dedup id), else the first one's id.
--- Each id goes into the current slot and the next, so that two sends within a window meet in one; new is
--- who inserted into both. Ids are inserted sorted, slot by slot: one order for all, hence no deadlock.
--- A message with a dedup id is a batch of its own, since its id must be known before it is known to be new.
--- Locks: the inserted keys; waits for a running send of the same id. Cost: two index inserts an id.
--- Errors: 40001 for a REPEATABLE READ caller who meets an id that his snapshot does not show.
+-- Registers dedup ids. Returns, for each element, null if the message is the first with its id
+-- within the window (or has no id), else the id of the first message. Each dedup id is written into
+-- the current slot and into the next one, so that two sends within a window meet in one of them. A
+-- message is new if both inserts succeed. All callers insert the ids in the same order, sorted and
+-- slot by slot, so they cannot deadlock. A message with a dedup id is a record batch of its own,
+-- because its message id must be known before it is known to be new.
+-- Locks: the inserted keys; waits for a running send with the same dedup id.
+-- Cost: two index inserts for each dedup id.
+-- Errors: MQ001 (length), 40001 (a REPEATABLE READ caller whose snapshot does not show the id).
 create function mqpg._first_sends(topic_id int, dedup_ids text [], message_ids bigint []) returns bigint []
 language plpgsql as $$
 declare
@@ -15,7 +17,7 @@ begin
     if exists (select from unnest(_first_sends.dedup_ids) u(d) where octet_length(u.d) not between 1 and 512) then
         raise exception using errcode = 'MQ001', message = 'dedup_id must have 1 to 512 bytes';
     end if;
-    -- before the setting is read: while it is changed nobody has its old value
+    -- Before the setting is read, so that no transaction uses its old value while it changes.
     lock table only mqpg.dedup in row exclusive mode;
     v_slot := mqpg._dedup_slot();
     with fresh as (
@@ -39,8 +41,8 @@ begin
         on conflict do nothing returning message_id
     )
     select array_agg(s.message_id) into v_wanted from stored s;
-    -- A new statement: it sees the rows that the inserts waited for. The later slot is right where both
-    -- have the id, for a loser at a slot's boundary leaves a row in the earlier one only.
+    -- A new statement sees the rows that the inserts waited for. If both slots have the id, the later
+    -- one is right, because a send that lost at a slot's boundary leaves a row in the earlier one only.
     select array_agg(case when u.m = any(v_wanted) or u.d is null then null else k.message_id end order by u.o)
     into v_first
     from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)
@@ -52,5 +54,5 @@ begin
     return v_first;
 end
 $$;
-comment on function mqpg._first_sends(int, text [], bigint [])
-    is 'Internal: register dedup ids and find the first sends of known ones';
+comment on function mqpg._first_sends(int, text [], bigint []) is
+    'Internal: register dedup ids and find the first message with each';

@@ -1,6 +1,7 @@
--- Makes this transaction's commit wait for the disk even where the session chose not to: a prepare, a
--- decision or a pass of the appender that is lost after it was answered breaks the protocol.
--- Locks: none. Cost: a setting, and only where it differs.
+-- Makes the commit of this transaction wait for the disk even if the session chose not to. A
+-- prepare, a decision or a run of the appender that is lost after it was answered breaks the
+-- protocol.
+-- Locks: none. Cost: one setting, only if it differs.
 create function mqpg._force_sync() returns void
 language plpgsql as $$
 begin

@@ -1,8 +1,9 @@
--- Writes messages of one topic into the commit log and returns their ids in argument order.
--- Messages without key share a record batch; keyed ones make one for each queue touched; a piece over 1024
--- messages or about 256 KiB begins another. Pieces take ascending batch ids in argument order, so messages
--- of one key never change places. kind 'd' also writes when they are due.
--- Locks: none beyond the new rows. Cost: one row a piece.
+-- Writes messages of one topic into the commit log and returns their ids in the order of the
+-- arguments. Messages without a key share a record batch. Messages with a key make one record batch
+-- for each queue. A record batch has at most 1024 messages and about 256 KiB, and the rest begins
+-- another. Batch ids ascend in the order of the arguments, so messages with the same key keep their
+-- order. Kind 'd' also writes when the messages become visible.
+-- Locks: none beyond the new rows. Cost: one row for each record batch.
 create function mqpg._store(
     topic mqpg.topic, kind "char", payloads text [], keys text [], tags text [], headers jsonb [],
     visible_at timestamptz default null, producer_group_id int default null, incarnation int default null,
@@ -64,4 +65,5 @@ end
 $$;
 comment on function mqpg._store(
     mqpg.topic, "char", text [], text [], text [], jsonb [], timestamptz, int, int, uuid, timestamptz, interval
-) is 'Internal: write messages into the commit log as record batches';
+) is
+    'Internal: write messages into the commit log';

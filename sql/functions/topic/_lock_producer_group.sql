@@ -1,14 +1,15 @@
--- The producer group of that name (see _producer_group), as it is once nobody else changes it, and until the end of the
--- transaction nobody does.
--- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
--- Errors: MQ001, MQ002, MQ004, 55P03, 40001.
+-- The producer group with that name, locked, so that no other transaction changes it until this one
+-- ends.
+-- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout.
+-- Cost: one row.
+-- Errors: MQ001, MQ002, MQ004 (unknown), 55P03, 40001.
 create function mqpg._lock_producer_group(producer_group text) returns mqpg.producer_group
 language plpgsql as $$
 declare
     v_group mqpg.producer_group := mqpg._producer_group(_lock_producer_group.producer_group);
     v_timeout text;
 begin
-    v_timeout := mqpg._wait_as_set();
+    v_timeout := mqpg._apply_lock_timeout();
     select g.* into v_group from mqpg.producer_group g
     where g.producer_group_id = v_group.producer_group_id
     for no key update;
@@ -20,4 +21,5 @@ begin
     return v_group;
 end
 $$;
-comment on function mqpg._lock_producer_group(text) is 'Internal: producer group by name, locked against changes';
+comment on function mqpg._lock_producer_group(text) is
+    'Internal: producer group by name, locked against changes';

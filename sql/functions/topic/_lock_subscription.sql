@@ -1,7 +1,8 @@
--- The subscription of those names (see _subscription), as it is once nobody else changes it, and until the end of the
--- transaction nobody does; a broadcast group's as _lock_group.
--- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout (55P03). Cost: one row.
--- Errors: MQ001, MQ002, MQ003, MQ005, 55P03, 40001.
+-- The subscription of a consumer group to a topic, locked, so that no other transaction changes it
+-- until this one ends. A broadcast group is also locked as by _lock_group().
+-- Locks: its row, FOR NO KEY UPDATE, waiting up to the setting lock_timeout.
+-- Cost: one row.
+-- Errors: MQ001, MQ002, MQ003 (unknown topic), MQ005 (not subscribed), 55P03, 40001.
 create function mqpg._lock_subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql as $$
 declare
@@ -9,7 +10,7 @@ declare
     v_timeout text;
 begin
     perform mqpg._lock_group(v_subscription);
-    v_timeout := mqpg._wait_as_set();
+    v_timeout := mqpg._apply_lock_timeout();
     select s.* into v_subscription from mqpg.subscription s
     where s.subscription_id = v_subscription.subscription_id
     for no key update;
@@ -21,4 +22,5 @@ begin
     return v_subscription;
 end
 $$;
-comment on function mqpg._lock_subscription(text, text) is 'Internal: subscription by names, locked against changes';
+comment on function mqpg._lock_subscription(text, text) is
+    'Internal: subscription by names, locked against changes';

@@ -34,7 +34,7 @@ begin
             then coalesce(alter_producer_group.checker_target, v_group.checker_target)
         else alter_producer_group.checker_target
     end;
-    perform mqpg._check_producer_group(
+    perform mqpg._require_producer_group_options(
         v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,
         v_group.checker_target);
     if v_group.checker in ('ledger', 'url')

@@ -31,7 +31,7 @@ begin
     v_new.tags := nullif(coalesce(alter_subscription.tags, v_new.tags), '{}');
     v_new.on_failure := coalesce(alter_subscription.on_failure, v_new.on_failure);
     v_new.mode := coalesce(alter_subscription.mode, v_new.mode);
-    perform mqpg._check_subscription(v_new);
+    perform mqpg._require_subscription_options(v_new);
     if v_new.mode <> v_mode and array[v_mode, v_new.mode] <@ array['exclusive', 'shared'] is not true then
         raise exception using errcode = 'MQ001', message = format(
             'mode may change only between exclusive and shared, not from %s to %s', v_mode, v_new.mode),

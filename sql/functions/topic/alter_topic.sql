@@ -27,22 +27,22 @@ declare
     v_topic mqpg.topic := mqpg._topic(alter_topic.topic);
 begin
     if alter_topic.retention is not null then
-        perform mqpg._interval('retention', alter_topic.retention, '1 minute');
+        perform mqpg._require_interval('retention', alter_topic.retention, '1 minute');
     end if;
     if alter_topic.max_payload is not null then
-        perform mqpg._check_range('max_payload', alter_topic.max_payload, 1, 268435456);
+        perform mqpg._require_range('max_payload', alter_topic.max_payload, 1, 268435456);
     end if;
     if alter_topic.message_ttl is not null then
-        perform mqpg._interval('message_ttl', alter_topic.message_ttl, '0');
+        perform mqpg._require_interval('message_ttl', alter_topic.message_ttl, '0');
     end if;
     if alter_topic.on_expired is not null then
-        perform mqpg._check_one_of('on_expired', alter_topic.on_expired, array['skip', 'dead_letter']);
+        perform mqpg._require_one_of('on_expired', alter_topic.on_expired, array['skip', 'dead_letter']);
     end if;
     if alter_topic.lose_after is not null then
-        perform mqpg._interval('lose_after', alter_topic.lose_after, '0');
+        perform mqpg._require_interval('lose_after', alter_topic.lose_after, '0');
     end if;
     if alter_topic.lose_over is not null then
-        perform mqpg._check_range('lose_over', alter_topic.lose_over, 0, 9223372036854775807);
+        perform mqpg._require_range('lose_over', alter_topic.lose_over, 0, 9223372036854775807);
     end if;
     update mqpg.topic t set
         retention = coalesce(alter_topic.retention, t.retention),

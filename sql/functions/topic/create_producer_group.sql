@@ -25,7 +25,7 @@ language plpgsql as $$
 declare
     v_group mqpg.producer_group;
 begin
-    perform mqpg._check_producer_group(
+    perform mqpg._require_producer_group_options(
         create_producer_group.producer_group, create_producer_group.check_after, create_producer_group.max_checks,
         create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target);
     insert into mqpg.producer_group (name, check_after, max_checks, on_exhausted, checker, checker_target)

@@ -20,10 +20,10 @@ language plpgsql as $$
 declare
     v_topic mqpg.topic;
 begin
-    perform mqpg._check_name('topic', create_topic.topic);
-    perform mqpg._check_range('queues', create_topic.queues, 1, 1000);
-    perform mqpg._interval('retention', create_topic.retention, '1 minute');
-    perform mqpg._check_one_of('kind', create_topic.kind, array['normal', 'relay']);
+    perform mqpg._require_name('topic', create_topic.topic);
+    perform mqpg._require_range('queues', create_topic.queues, 1, 1000);
+    perform mqpg._require_interval('retention', create_topic.retention, '1 minute');
+    perform mqpg._require_one_of('kind', create_topic.kind, array['normal', 'relay']);
     insert into mqpg.topic (name, queues, retention, kind)
     values (create_topic.topic, create_topic.queues, create_topic.retention, create_topic.kind)
     on conflict (name) do nothing;

@@ -26,7 +26,8 @@ begin
         for v_queue in -1..v_topic.queues - 1 loop
             perform mqpg._lock_cursor(v_row.subscription_id, v_queue);
             v_left_out := v_left_out + mqpg._move_cursor(
-                v_row, v_queue, mqpg._tail(v_topic.topic_id, v_queue, case v_queue when -1 then v_row.subscription_id else 0 end),
+                v_row, v_queue, mqpg._tail(v_topic.topic_id, v_queue,
+                    case v_queue when -1 then v_row.subscription_id else 0 end),
                 'purge');
         end loop;
         update mqpg.subscription s set retries_from = clock_timestamp()

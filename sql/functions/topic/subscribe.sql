@@ -32,7 +32,7 @@ declare
     v_new mqpg.subscription;
     v_old mqpg.subscription;
 begin
-    perform mqpg._check_name('consumer_group', subscribe.consumer_group);
+    perform mqpg._require_name('consumer_group', subscribe.consumer_group);
     v_topic := mqpg._topic(subscribe.topic);
     v_new.topic_id := v_topic.topic_id;
     v_new.mode := subscribe.mode;
@@ -42,10 +42,11 @@ begin
     v_new.max_attempts := subscribe.max_attempts;
     v_new.retry_delay := subscribe.retry_delay;
     v_new.on_failure := subscribe.on_failure;
-    perform mqpg._check_target('start', subscribe.start);
-    perform mqpg._check_subscription(v_new);
+    perform mqpg._require_target('start', subscribe.start);
+    perform mqpg._require_subscription_options(v_new);
     perform mqpg._lock_topic(v_topic.topic_id);
-    -- A look first, because a conflict would use up an id, and only two million ids fit into a cursor lock's key.
+    -- A look first, because a conflict would use up an id, and only two million ids fit into a
+    -- cursor lock's key.
     insert into mqpg.subscription (
         consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
     select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
@@ -62,12 +63,13 @@ begin
             clock_timestamp(), 's', '{}'
         from generate_series(-1, v_topic.queues - 1) as q(queue_id),
             lateral (select case q.queue_id
-                when -1 then 0 else mqpg._position(v_topic.topic_id, q.queue_id, 0, v_new.start)
+                when -1 then 0 else mqpg._target_offset(v_topic.topic_id, q.queue_id, 0, v_new.start)
             end) as p(position);
         return;
     end if;
     v_old := mqpg._subscription(subscribe.consumer_group, subscribe.topic);
-    if (v_old.mode, v_old.start, v_old.filter::text, v_old.tags, v_old.max_attempts, v_old.retry_delay, v_old.on_failure)
+    if (v_old.mode, v_old.start, v_old.filter::text, v_old.tags, v_old.max_attempts, v_old.retry_delay,
+        v_old.on_failure)
         is distinct from (v_new.mode, v_new.start, v_new.filter::text, v_new.tags, v_new.max_attempts,
             v_new.retry_delay, v_new.on_failure) then
         raise exception using errcode = 'MQ011', message = format(

@@ -1,8 +1,11 @@
--- Writes one decision over many half messages; outcomes come in argument order, and a handle named twice
--- is decided once. All get one order number, so they are ordered by message id among themselves (I6).
--- Keys are taken in ascending order by everybody, hence no deadlock.
--- Locks: the op_log keys; waits for decisions that are under way. Cost: one row read and one written each.
--- Errors: MQ001 (nulls, lengths), MQ010, 22P02 (not JSON), 40001 (REPEATABLE READ callers).
+-- Writes one decision over many half messages. The outcomes come in the order of the arguments, and
+-- a handle named twice is decided once. All decisions have one order number, so they are ordered by
+-- message id among themselves (I6). All callers take the keys in ascending order, so they cannot
+-- deadlock.
+-- Locks: the op_log keys; waits for decisions that are under way.
+-- Cost: one row read and one written for each.
+-- Errors: MQ001 (nulls, lengths), MQ010 (payload too large), 22P02 (not JSON), 40001 (REPEATABLE
+-- READ callers).
 create function mqpg._decide_batch(handles text [], op "char", decided_by text, payloads text [] default null)
 returns table (handle text, outcome mqpg.outcome)
 language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
@@ -11,24 +14,24 @@ declare
     v_order bigint;
     v_now timestamptz;
     v_named record;         -- handles of this broker: places, lives, ids, nonces; batches: distinct, ascending
-    v_ids bigint [];        -- per handle: the message id, null where unknown
-    v_facts record;         -- per handle: where its half belongs
+    v_ids bigint [];        -- for each handle: the message id, null if unknown
+    v_facts record;         -- for each handle: topic, queue, delay and relay of its half message
     v_halves bigint [];     -- distinct, ascending
-    v_finals bigint [];     -- per element of v_halves: the final payload's batch id
-    v_topics int [];        -- likewise: topic, queue, delay
+    v_finals bigint [];     -- for each of v_halves: the batch id of the final payload
+    v_topics int [];        -- for each of v_halves: topic, queue, delay
     v_queues smallint [];
     v_delays interval [];
-    v_relays boolean [];    -- likewise: whether it belongs to a relay topic, true or null
-    v_relayed bigint [] := '{}';    -- those of v_decided that do
+    v_relays boolean [];    -- for each of v_halves: true if its topic is a relay topic, else null
+    v_relayed bigint [] := '{}';    -- those of v_decided whose topic is one
     v_decided bigint [];    -- those that this call decided
 begin
     if array_ndims(_decide_batch.handles) > 1 then
         raise exception using errcode = 'MQ001', message = 'handles must be a one-dimensional array';
     end if;
     if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
-        raise exception using errcode = 'MQ001', message = 'handles must not be null, nor any of them';
+        raise exception using errcode = 'MQ001', message = 'handles must not be null and must not contain null';
     end if;
-    perform mqpg._check_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
+    perform mqpg._require_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
     if cardinality(_decide_batch.handles) = 0 then
         return;
     end if;
@@ -37,7 +40,7 @@ begin
         array_agg(p.nonce) as nonces, array_agg(distinct p.message_id / 1024) as batches into v_named
     from mqpg._parse_handles(_decide_batch.handles) p
     where p.broker_id = (select b.broker_id from mqpg.broker b);
-    -- one look at each record batch, however many of its halves are named
+    -- Read each record batch once, however many of its half messages are named.
     with named as materialized (
         select n.place, n.life, n.id, n.nonce
         from unnest(v_named.places, v_named.lives, v_named.ids, v_named.nonces) as n(place, life, id, nonce)
@@ -56,7 +59,7 @@ begin
         union all
         select n.place, n.id, h.topic_id, h.queue_id, h.delay, h.relay
         from named n
-        join mqpg.held h on h.message_id = n.id
+        join mqpg.survivor h on h.message_id = n.id
         where h.kind = 'h' and h.nonce = n.nonce and h.incarnation = n.life
             and n.id / 1024 not in (select b.batch_id from batch b)
     )
@@ -83,7 +86,8 @@ begin
         insert into mqpg.op_log (
             message_id, stage, order_no, xid, op, deliver_id, at, visible_at, topic_id, queue_id, decided_by)
         select h.id, 0, v_order, v_xid, _decide_batch.op, h.final * 1024, v_now,
-            case when _decide_batch.op = 'c' then case when h.relay then 'infinity' else v_now + h.delay end end, h.topic_id, h.queue_id,
+            case when _decide_batch.op = 'c' then case when h.relay then 'infinity' else v_now + h.delay end end,
+                h.topic_id, h.queue_id,
             _decide_batch.decided_by
         from unnest(v_halves, v_finals, v_topics, v_queues, v_delays, v_relays)
             as h(id, final, topic_id, queue_id, delay, relay)
@@ -130,5 +134,5 @@ begin
     order by u.o;
 end
 $$;
-comment on function mqpg._decide_batch(text [], "char", text, text [])
-    is 'Internal: decide many half messages; first decisions stand';
+comment on function mqpg._decide_batch(text [], "char", text, text []) is
+    'Internal: decide many half messages; the first decisions stand';

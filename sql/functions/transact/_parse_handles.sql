@@ -1,9 +1,10 @@
--- As _parse_handle, for many at once: place, broker, incarnation, message id and nonce of those that are handles.
--- Locks: none. Cost: one regular expression each.
+-- _parse_handle() for many texts: place in the array, broker, incarnation, message id and nonce of
+-- those that are handles.
+-- Locks: none. Cost: one regular expression for each.
 create function mqpg._parse_handles(handles text [])
 returns table (place bigint, broker_id text, incarnation int, message_id bigint, nonce uuid)
 language sql immutable as $$
-    with part as materialized (    -- casts only behind the check
+    with part as materialized (    -- the form first, the casts later
         select u.o, string_to_array(u.handle, '.') as p
         from unnest(_parse_handles.handles) with ordinality as u(handle, o)
         where u.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'

@@ -15,7 +15,7 @@ begin
     if v_first is null then
         return null;
     end if;
-    select h.incarnation, h.nonce into v_half from mqpg._half_row(v_first) h where h.nonce is not null;
+    select h.incarnation, h.nonce into v_half from mqpg._half_by_id(v_first) h where h.nonce is not null;
     if not found then
         raise exception using errcode = 'MQ018', message = format(
             'dedup_id %L was already used by message %s, which is not a half message or is gone',

@@ -1,6 +1,7 @@
--- Writes the final payloads of a commit_batch, for the halves which that call decided: a handle named
--- twice keeps the payload of its first place.
--- Locks: none beyond the new rows. Cost: one row a final payload. Errors: MQ010, 22P02 (not JSON).
+-- Writes the final payloads of a commit_batch() for the half messages that the call decided. A
+-- handle named twice keeps the payload of its first place.
+-- Locks: none beyond the new rows. Cost: one row for each final payload.
+-- Errors: MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg._store_finals(
     xid xid8, at timestamptz, ids bigint [], payloads text [], halves bigint [], finals bigint [], decided bigint []
 ) returns void
@@ -15,14 +16,14 @@ begin
         case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
         case when f.headers is not null then array[f.headers] end, array[p.payload::json]
     from unnest(_store_finals.halves, _store_finals.finals) as h(id, final)
-    join lateral mqpg._half_facts(h.id) as f on true
+    join lateral mqpg._half_envelope(h.id) as f on true
     join lateral (
         select u.payload from unnest(_store_finals.ids, _store_finals.payloads) with ordinality as u(id, payload, o)
         where u.id = h.id order by u.o limit 1
     ) as p on true
-    join lateral mqpg._check_final('payloads', f.topic_id, p.payload) as checked on true
+    join lateral mqpg._require_final_payload('payloads', f.topic_id, p.payload) as checked on true
     where h.id = any(_store_finals.decided) and h.final is not null;
 end
 $$;
-comment on function mqpg._store_finals(xid8, timestamptz, bigint [], text [], bigint [], bigint [], bigint [])
-    is 'Internal: write the final payloads of a commit_batch';
+comment on function mqpg._store_finals(xid8, timestamptz, bigint [], text [], bigint [], bigint [], bigint []) is
+    'Internal: write the final payloads of a commit_batch';

@@ -25,7 +25,7 @@ begin
     if local_begin.handle is null then
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
-    select h.* into v_half from mqpg._half(local_begin.handle) h;
+    select h.* into v_half from mqpg._half_by_handle(local_begin.handle) h;
     if not v_half.known then
         raise exception using errcode = 'MQ006',
             message = format('handle %L is unknown to this broker', local_begin.handle);

@@ -59,7 +59,7 @@ begin
         raise exception using errcode = 'MQ001', message = 'key and tag must not be longer than 512 bytes';
     end if;
     if prepare.check_after is not null or prepare.delay is not null or v_to.check_after > v_to.retention then
-        perform mqpg._check_half_times(
+        perform mqpg._require_half_times(
             mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
     end if;
     if current_setting('synchronous_commit') in ('off', 'local') then    -- this rarely holds, and saves a call

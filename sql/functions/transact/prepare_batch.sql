@@ -26,9 +26,9 @@ declare
     v_suffix text := '.' || replace(v_nonce::text, '-', '');
     v_ids bigint [];
 begin
-    perform mqpg._check_batch(
+    perform mqpg._require_batch(
         v_topic.max_payload, prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers);
-    perform mqpg._check_half_times(
+    perform mqpg._require_half_times(
         v_topic, coalesce(prepare_batch.check_after, v_group.check_after), prepare_batch.delay);
     if cardinality(prepare_batch.payloads) = 0 then
         return;

@@ -22,7 +22,7 @@ ROLES = ["producer", "producer", "appender", "appender", "consumer", "consumer",
 
 
 class Crew:
-    """Client processes by role; `kill` is SIGKILL and the killed one is replaced."""
+    """Client processes by role. `kill` sends SIGKILL and replaces the process."""
 
     def __init__(self, dsn: str, rng: random.Random) -> None:
         self.dsn, self.rng = dsn, rng
@@ -86,7 +86,7 @@ def crews() -> Iterator[list[Crew]]:
 
 
 def settle_and_drain(mq: Session) -> None:
-    """What a standing set of workers would finish: check-backs, appends, deliveries."""
+    """Do what a full set of workers would finish: check-backs, appends, deliveries."""
 
     def finished() -> bool:
         mq.call("compensate")
@@ -156,7 +156,10 @@ def test_I12_a_killed_server_loses_and_repeats_nothing(
 
 
 def test_I12_a_backend_killed_in_the_middle_of_a_pass(mq: Session, broker: Broker) -> None:
-    """The pass is one transaction: gone without a trace, and the next one does it again."""
+    """A call of the appender is one transaction.
+
+    It leaves no trace, and the next call repeats its work.
+    """
     victim = broker.session()
     ids = mq.send_batch("one", ["1"] * 10)
     with cut_off(), victim.transaction():

@@ -72,7 +72,7 @@ def test_I1_delayed_sends_are_part_of_their_transaction(shop: Session) -> None:
 
 
 def _sell(mq: Session, rng: random.Random, n: int) -> None:
-    """Business transactions with messages, some rolled back as a whole or in part."""
+    """Run business transactions with messages. Some are rolled back, as a whole or in part."""
     for _ in range(n):
         with mq.transaction() as tx:
             mq.execute("insert into sale select mqpg.send('t', '1', key => %s)", f"k{rng.randrange(3)}")

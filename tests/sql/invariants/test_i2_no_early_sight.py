@@ -77,7 +77,7 @@ def test_I2_a_delayed_message_is_not_seen_before_its_time(mq: Session) -> None:
 
 
 def _reader(mq: Session, stop: Event) -> list[int]:
-    """Ids that were delivered before the transaction that made them could have committed."""
+    """Return the ids that were delivered before their transaction could have committed."""
     early: list[int] = []
     while not stop.is_set():
         mq.append()
@@ -89,7 +89,10 @@ def _reader(mq: Session, stop: Event) -> list[int]:
 
 
 def _writer(mq: Session, rng: random.Random) -> None:
-    """Each message's id is a row of the same transaction: a reader that sees the one must see the other."""
+    """Write each message's id as a row of the same transaction.
+
+    A reader that sees one must see the other.
+    """
     for _ in range(25):
         with mq.transaction() as tx:
             mq.execute("insert into shown select mqpg.send_batch('t', array['1', '2'])")

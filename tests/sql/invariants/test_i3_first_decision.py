@@ -1,4 +1,4 @@
-"""I3: the first decision stands, and repeats say so."""
+"""I3: the first decision remains, and repetitions say so."""
 
 from __future__ import annotations
 
@@ -54,7 +54,10 @@ def test_I3_the_second_decides_when_the_first_rolls_back(mq: Session, broker: Br
 
 @pytest.mark.parametrize("level", ["repeatable read", "serializable"])
 def test_I3_a_caller_with_an_old_snapshot_is_not_told_a_lie(mq: Session, broker: Broker, level: str) -> None:
-    """It cannot see the decision it lost to: an error that says to retry, never a wrong outcome."""
+    """The caller cannot see the decision that it lost to.
+
+    It gets an error that says to retry, never a wrong outcome.
+    """
     other = broker.session()
     handle = mq.prepare("one", "1")
     with tolerating("40001"), other.transaction():

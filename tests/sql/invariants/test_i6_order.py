@@ -1,7 +1,6 @@
-"""I6 order: committed before the other took its xid means a smaller offset, for one key.
-
-A commit counts as a send made when it was decided; one call keeps argument order, one commit_batch
-message-id order.
+"""I6 order: a message that committed before another one took its xid has the smaller offset, for
+one key. A commit counts as a send that was made when it was decided. One call keeps the argument
+order, and one commit_batch the order of message ids.
 """
 
 from __future__ import annotations
@@ -14,7 +13,9 @@ from tests.support.history import History, run_history
 
 
 def violations(history: History, place: dict[int, tuple[int, int]]) -> list[str]:
-    """Pairs of one key whose offsets contradict the order of their transactions; calls out of order."""
+    """Return the pairs of one key whose offsets contradict the order of their transactions, and the
+    calls out of order.
+    """
     found = []
     by_key: dict[str, list[tuple[int, int, int, int, str]]] = {}
     for sent in history.committed:
@@ -85,7 +86,9 @@ def test_I6_message_id_order_within_one_commit_batch(mq: Session) -> None:
 
 
 def test_I6_a_long_transaction_that_took_its_xid_early(mq: Session, broker: Broker) -> None:
-    """It may lie before or after what overlapped it, but before what began after its commit."""
+    """Its message may lie before or after those that overlapped it, but before those that began
+    after its commit.
+    """
     slow = broker.session()
     with slow.transaction():
         held = slow.send("one", "1", key="k")

@@ -12,7 +12,9 @@ from tests.support.broker import Broker, Session, seconds, tolerating
 
 
 def assert_forward(mq: Session) -> int:
-    """Every cursor's versions are dense and neither committed nor claimed ever goes back; counts versions."""
+    """Assert that every cursor's versions are dense, and that neither committed nor claimed goes
+    back. Returns the number of versions.
+    """
     rows = mq.rows("select subscription_id, queue_id, version, committed, claimed from mqpg.cursor order by 1, 2, 3")
     last: dict[tuple[int, int], tuple[int, int, int]] = defaultdict(lambda: (0, 0, 0))
     for r in rows:
@@ -42,7 +44,7 @@ def _feed(mq: Session) -> None:
 
 
 def _consume(mq: Session, rng: random.Random, steps: int) -> None:
-    """Every action there is, in any order; late and refused ones included."""
+    """Take every possible action in any order, including late ones and ones that are refused."""
     consumer = rng.choice(["me", "you"])
     for _ in range(steps):
         lease = seconds(rng.choice([0.01, 30]))

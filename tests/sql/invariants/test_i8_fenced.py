@@ -26,7 +26,7 @@ def state(mq: Session) -> list[object]:
 
 
 def taken_over(mq: Session) -> tuple[str, str, list[int]]:
-    """A receipt whose lease ended, the one that took its claim over, and the ids of both."""
+    """Return a receipt whose lease ended, the one that took its claim over, and the ids of both."""
     ids = mq.send_batch("one", ["1"] * 4)
     mq.append()
     old = mq.receive("one", lease=seconds(0.01))[0].receipt
@@ -90,7 +90,10 @@ def test_I8_a_receipt_given_out_by_a_rolled_back_receive_is_refused(mq: Session,
 
 
 def test_I8_an_old_receipt_does_not_reach_into_a_later_claim_of_another_size(mq: Session) -> None:
-    """The range taken over may be cut differently; the epoch decides, not the offsets."""
+    """The range may be cut differently when it is taken over.
+
+    The epoch decides, not the offsets.
+    """
     mq.send_batch("one", ["1"] * 4)
     mq.append()
     old = mq.receive("one", lease=seconds(0.01))[0].receipt

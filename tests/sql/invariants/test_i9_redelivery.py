@@ -1,4 +1,4 @@
-"""I9: redelivered only after lease end or nack (or release)."""
+"""I9: a message is redelivered only after the lease end, a nack or a release."""
 
 from __future__ import annotations
 
@@ -49,13 +49,16 @@ def test_I9_what_was_acked_never_comes_again(mq: Session) -> None:
 
 @dataclass
 class Held:
-    until: float  # monotonic; before that nobody else may get it
+    until: float  # monotonic; before that no other consumer may get it
     since: tuple[bool, int]  # by the retry lane, and the receipt's epoch: a later delivery has more
     done: bool = False
 
 
 class Witness:
-    """Watches deliveries to many consumers: no id twice while its lease runs, none after its ack."""
+    """Watches deliveries to many consumers.
+
+    No id may come twice while its lease runs, and none after its ack.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -64,14 +67,17 @@ class Witness:
         self.acked: set[int] = set()
 
     def delivered(self, rows: list[object], asked_at: float, got_at: float, lease: float) -> None:
-        """The lease began between `asked_at` and `got_at`: it surely runs until asked_at + lease."""
+        """Note a delivery.
+
+        Its lease began between `asked_at` and `got_at`, so it runs until asked_at + lease at least.
+        """
         with self._lock:
             for m in rows:
                 message_id = m.message_id  # type: ignore[attr-defined]
                 held = self._held.get(message_id)
                 since = (m.queue_id < 0, int(m.receipt.split(".")[2]))  # type: ignore[attr-defined]
                 if held is not None and since < held.since:
-                    continue  # told so late that somebody has taken it over meanwhile
+                    continue  # reported so late that another consumer has taken it over meanwhile
                 if held is not None and (held.done or got_at < held.until):
                     self.faults.append(f"{message_id} came again too early (acked: {held.done})")
                 self._held[message_id] = Held(asked_at + lease, since)
@@ -99,7 +105,10 @@ MODES: dict[str, dict[str, Any]] = {
 
 
 def _kept(policy: str, got: list[Any], failed: list[Any]) -> list[int]:
-    """What a delivery still has when its first ones, `failed`, were nacked: the others did not fail."""
+    """Return what a delivery still has after its first messages, `failed`, were nacked.
+
+    The others did not fail.
+    """
     keys = {m.key for m in failed if m.key is not None}
     rest = got[len(failed) :] if policy != "block_queue" else []
     return [m.message_id for m in rest if policy != "block_key" or m.key not in keys]

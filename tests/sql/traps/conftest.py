@@ -1,4 +1,4 @@
-"""Trap tests change functions: each has a database of its own."""
+"""Fixtures of the trap tests. Each test has a database of its own, because it changes functions."""
 
 from __future__ import annotations
 

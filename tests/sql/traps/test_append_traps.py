@@ -1,4 +1,4 @@
-"""The traps of the appender: each scenario holds, and shows the damage once its rule is taken out."""
+"""The traps of the appender: each scenario holds, and shows the damage without its rule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def message_id(handle: str) -> int:
 
 
 def appended(mq: Session) -> list[int]:
-    """Everything on the topic `one`, once all passes are made."""
+    """Append until nothing is left, and return everything on the topic `one`."""
     while mq.append():
         pass
     return messages_by_queue(mq, "one").get(0, [])
@@ -28,9 +28,10 @@ def floor(mq: Session) -> int:
 
 
 def age_floor(mq: Session, until: int | None = None) -> None:
-    """Passes with a message each. A floor is the sequence's value at a pass before, once nothing older runs.
+    """Append messages one by one until the floor moves.
 
-    `until` is the floor to wait for: other databases' transactions may hold it back for a while.
+    A floor is the sequence's value at an earlier call, when nothing older runs any more. `until` is
+    the floor to wait for, because transactions of other databases may hold it back for a while.
     """
 
     def passed() -> bool:
@@ -47,7 +48,9 @@ def age_floor(mq: Session, until: int | None = None) -> None:
 
 
 def racing_senders(mq: Session, broker: Broker) -> tuple[int, int, list[int]]:
-    """One sender stops between xid and batch id while another sends and commits a message of the key."""
+    """One sender stops between xid and batch id, and another one sends and commits a message of the
+    key meanwhile.
+    """
     mq.send("t", "1")  # the sequence's first value is logged, which would give its caller an xid
     gate = Gate(broker)
     slow = gate.stopping()
@@ -59,7 +62,7 @@ def racing_senders(mq: Session, broker: Broker) -> tuple[int, int, list[int]]:
 
 
 def racing_sender_and_floor(mq: Session, broker: Broker, until: int | None = None) -> tuple[int, list[int]]:
-    """One sender stops between xid and batch id while passes of the appender move their floor."""
+    """One sender stops between xid and batch id, and the appender moves its floor meanwhile."""
     mq.send("t", "1")  # as above
     gate = Gate(broker)
     slow = gate.stopping()
@@ -70,7 +73,7 @@ def racing_sender_and_floor(mq: Session, broker: Broker, until: int | None = Non
     return pending.result(5), appended(mq)
 
 
-XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id is drawn
+XID_FIRST = """v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');"""
 ID_FIRST = f"v_batch := nextval('mqpg.batch_id'); {PAUSE} v_xid := pg_current_xact_id();"
 XID_FIRST_PAUSED = f"v_xid := pg_current_xact_id(); {PAUSE} v_batch := nextval('mqpg.batch_id');"
@@ -106,7 +109,7 @@ WRITERS = ("send", "send_batch", "_store", "_store_once", "prepare", "_decide", 
 
 @pytest.mark.parametrize("function", WRITERS)
 def test_trap_every_writer_takes_its_xid_first(mq: Session, function: str) -> None:
-    """The order in the text of each function that draws from the sequence."""
+    """The text of each function that draws from the sequence has the xid first."""
     text = mq.scalar(
         """select string_agg(prosrc, '' order by oid) from pg_proc
            where proname = %s and pronamespace = 'mqpg'::regnamespace""",
@@ -145,13 +148,13 @@ def test_trap_append_refuses_a_caller_with_an_xid(mq: Session, broker: Broker) -
 
 
 def test_trap_append_refuses_a_caller_with_an_xid_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "append", "perform mqpg._check_own_transaction('append');", "")
+    mutate(mq, "append", "perform mqpg._require_own_transaction('append');", "")
     sent, order = append_inside_a_writing_transaction(mq, broker)
     assert sent[2] not in order, "the caller's later row was to be lost"
 
 
 def append_with_an_old_snapshot(mq: Session, broker: Broker) -> list[int]:
-    """A REPEATABLE READ pass whose snapshot is older than the newest tick."""
+    """The appender runs in REPEATABLE READ with a snapshot that is older than the newest tick."""
     other = broker.session()
     ids = [mq.send("one", "1")]
     with mq.transaction():
@@ -170,7 +173,7 @@ def test_trap_append_is_read_committed_only(mq: Session, broker: Broker) -> None
 def test_trap_append_is_read_committed_only_mutant(mq: Session, broker: Broker) -> None:
     mutate(
         mq,
-        "_check_own_transaction",
+        "_require_own_transaction",
         "if current_setting('transaction_isolation') <> 'read committed' then",
         "if false then",
     )
@@ -182,7 +185,7 @@ def test_trap_append_is_read_committed_only_mutant(mq: Session, broker: Broker) 
 
 
 def commit_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
-    """A message committed after the pass took its snapshot and before it wrote its tick."""
+    """A message commits after the appender took its snapshot and before it wrote its tick."""
     gate = Gate(broker)
     appender = gate.stopping()
     mq.send("one", "1")
@@ -220,7 +223,7 @@ def test_trap_the_stored_snapshot_is_the_one_used_mutant(mq: Session, broker: Br
 
 
 def late_send(mq: Session, broker: Broker) -> int:
-    """Sends in a transaction that stays open over a pass, then commits."""
+    """A transaction sends, stays open over a call of the appender, and then commits."""
     slow = broker.session()
     with slow.transaction():
         late = slow.send("one", "1")
@@ -238,7 +241,7 @@ def late_commit(mq: Session, broker: Broker) -> int:
 
 
 def late_delayed(mq: Session, broker: Broker) -> int:
-    """Falls due, and a pass moves the due time on, while its transaction is open."""
+    """A message becomes due, and the appender moves the due time, while its transaction is open."""
     slow = broker.session()
     with slow.transaction():
         late = slow.send("one", "1", delay=seconds(0.01))
@@ -271,7 +274,10 @@ def test_trap_a_late_commit_is_not_skipped_mutant(mq: Session, broker: Broker, w
 
 
 def due_behind_the_clock(mq: Session) -> int:
-    """The clock went back: a message whose time lies before the last pass's, in a transaction after it."""
+    """The clock went back.
+
+    A message's time lies before the last call's, and its transaction after it.
+    """
     mq.send("one", "1")
     mq.append()
     mq.execute("update mqpg.tick set due_until = clock_timestamp() + interval '1 hour' where tick_id > 0")
@@ -291,7 +297,9 @@ def test_trap_due_before_the_last_pass_but_visible_only_now_mutant(mq: Session) 
 
 
 def retries_in_two_passes(mq: Session) -> list[int]:
-    """Attempts delivered of one message that is given up once and falls due between two passes."""
+    """Return the delivered attempts of a message that is nacked once and becomes due between two
+    calls.
+    """
     (message_id,) = mq.send_batch("one", ["1"])
     mq.append()
     mq.nack(mq.receive("one")[0].receipt, [message_id], delay=seconds(0.01))
@@ -323,7 +331,9 @@ FLOOR_BY_XMAX = "where k.snapshot_xmax <= pg_snapshot_xmin(v_upto) order by k.sn
 
 
 def cut_below_the_last_snapshot(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
-    """A transaction older than five appended ones commits; then small passes."""
+    """A transaction that is older than five appended ones commits, and small calls of the appender
+    follow.
+    """
     slow = broker.session()
     with slow.transaction():
         late = slow.send("one", "0")
@@ -346,7 +356,7 @@ def test_trap_a_cut_is_never_below_the_last_snapshot_mutant(mq: Session, broker:
 
 
 def cut_with_an_open_transaction(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
-    """Small passes over a backlog while an older transaction is open; it commits later."""
+    """Small calls append a backlog while an older transaction is open, which commits later."""
     slow = broker.session()
     with slow.transaction():
         late = slow.send("one", "0")
@@ -368,7 +378,7 @@ def test_trap_a_cut_keeps_the_running_transactions_mutant(mq: Session, broker: B
 
 
 def floor_of_a_cut(mq: Session) -> tuple[list[int], list[int]]:
-    """Passes behind which most of the backlog is left, though its batch ids were drawn long ago."""
+    """Calls leave most of a backlog, although its batch ids were drawn long ago."""
     ids = [mq.send("one", "1") for _ in range(12)]
     while mq.append(2):
         pass
@@ -390,7 +400,7 @@ def test_trap_a_cut_pass_does_not_move_the_floor_over_its_backlog_mutant(mq: Ses
 
 
 def test_trap_floor_waits_for_the_oldest_running_transaction_mutant(mq: Session, broker: Broker) -> None:
-    """The scenario itself is that of the late send above."""
+    """The scenario is that of the late send above."""
     mutate(mq, "append", FLOOR_RULE, "where true order by k.xid desc")
     slow = broker.session()
     with slow.transaction():
@@ -409,9 +419,9 @@ def test_trap_floor_waits_for_the_oldest_running_transaction(mq: Session, broker
 
 
 def running_above_xmax(mq: Session, broker: Broker) -> tuple[int, list[int]]:
-    """A sender runs with an xid that no finished one has passed yet: it lies above the snapshot's xmax.
+    """A sender runs with an xid above the snapshot's xmax, because no greater xid has finished.
 
-    The pass's batch_seq covers its batch id; the next pass has its xid for xmin.
+    The call's batch_seq covers its batch id, and the next call has its xid as xmin.
     """
     before, slow = broker.session(), broker.session()
     with before.transaction():
@@ -430,14 +440,16 @@ def test_trap_floor_waits_for_a_running_transaction_above_xmax(mq: Session, brok
 
 
 def test_trap_floor_waits_for_a_running_transaction_above_xmax_mutant(mq: Session, broker: Broker) -> None:
-    """A snapshot's xmax is the newest finished xid plus one, and says nothing of what runs above it."""
+    """A snapshot's xmax is the newest finished xid plus one, and says nothing about the xids that
+    run above it.
+    """
     mutate(mq, "append", FLOOR_RULE, FLOOR_BY_XMAX)
     late, order = running_above_xmax(mq, broker)
     assert late not in order
 
 
 def test_trap_floor_moves_when_nothing_runs(mq: Session) -> None:
-    """A floor that stands still would be safe and slow."""
+    """A floor that never moves would be safe and slow."""
     age_floor(mq, until=2)
 
 
@@ -446,7 +458,9 @@ SNAPSHOT_TAKEN = "v_s1 := pg_current_snapshot();"
 
 
 def send_during_a_pass(mq: Session, broker: Broker) -> tuple[int, list[int]]:
-    """A sender takes xid and batch id while a pass stands before the sequence; it stays open over the next."""
+    """A sender takes xid and batch id while the appender stops before the sequence, and stays open
+    over the next call.
+    """
     gate = Gate(broker)
     appender, slow = gate.stopping(), broker.session()
     mq.send("one", "1")
@@ -525,7 +539,7 @@ def test_trap_decisions_join_only_where_ids_ascend_mutant(mq: Session) -> None:
 
 
 def final_among_plain(mq: Session) -> list[object]:
-    """A body that lies elsewhere must not be read as part of its neighbours' run."""
+    """A body that lies in another row must not be read as part of its neighbours' run."""
     handles = [r[0] for r in mq.call("prepare_batch", "one", ["0", "1", "2"], "pg")]
     mq.call("commit_batch", handles, [None, '"final"', None])
     mq.append()
@@ -595,7 +609,9 @@ def foreign_system(mq: Session) -> None:
 
 
 def later_snapshot(mq: Session) -> None:
-    """As after a restore from a dump: the ticks have seen xids that this cluster has yet to give."""
+    """Make the ticks as after a restore from a dump: they have seen xids that this cluster has not
+    given out yet.
+    """
     mq.execute("""update mqpg.tick set snapshot = '999999999:999999999:', snapshot_xmax = '999999999'
         where tick_id = (select max(tick_id) from mqpg.tick)""")
 
@@ -610,7 +626,7 @@ def test_trap_append_refuses_in_another_cluster(mq: Session, restore: Callable[[
 
 
 def test_trap_append_refuses_in_another_cluster_mutant(mq: Session) -> None:
-    mutate(mq, "append", "perform mqpg._check_cluster(v_tick.snapshot, v_s1);", "")
+    mutate(mq, "append", "perform mqpg._require_own_cluster(v_tick.snapshot, v_s1);", "")
     sent = mq.send("one", "1")
     later_snapshot(mq)
     assert sent not in appended(mq), "what was sent after the restore was to be passed over in silence"
@@ -650,7 +666,10 @@ def test_trap_passes_are_one_after_the_other_mutant(mq: Session, broker: Broker)
 
 
 def test_a_recall_between_the_look_and_the_decision_is_put_off_too(mq: Session, broker: Broker) -> None:
-    """The first look misses it: the insert waits for the recall's decision, gives up, and the next look shows it."""
+    """The first look misses the recall.
+
+    The insert waits for its decision, stops waiting, and the next look shows it.
+    """
     mutate(mq, "_decide_due", "v_recalling := not", "v_recalling := false and not")
     recaller = broker.session()
     recalled, kept = mq.send_batch("one", ["0", "1"], delay=seconds(0.05))
@@ -667,7 +686,10 @@ def test_a_recall_between_the_look_and_the_decision_is_put_off_too(mq: Session, 
 
 
 def put_off_and_rolled_back(mq: Session, broker: Broker) -> list[int]:
-    """Passes put a message off for an open recall, which is rolled back; then it has two rows in delayed."""
+    """The appender postpones a message for an open recall, which is rolled back.
+
+    The message then has two rows in delayed.
+    """
     recaller = broker.session()
     mq.send("one", "1", delay=seconds(0.05))
     with recaller.transaction() as tx:
@@ -686,14 +708,20 @@ def test_trap_a_message_put_off_comes_once(mq: Session, broker: Broker) -> None:
 
 
 def test_trap_a_message_put_off_comes_once_mutant_no_tick(mq: Session, broker: Broker) -> None:
-    """A pass in which all was put off must store its tick: else the next one puts the same off again."""
+    """A call that postponed everything must store its tick.
+
+    Otherwise the next one postpones the same messages again.
+    """
     mutate(mq, "append", "if v_messages > 0 or v_was_due then", "if v_messages > 0 then")
     put_off_and_rolled_back(mq, broker)
     assert mq.scalar("select count(*) from mqpg.delayed") > 2
 
 
 def test_trap_a_message_put_off_comes_once_mutant_any_decision(mq: Session, broker: Broker) -> None:
-    """Only what this very pass decided: the second row meets the decision of the pass that delivered the first."""
+    """Only what this call decided counts.
+
+    The second row meets the decision of the call that delivered the first one.
+    """
     mutate(mq, "_append_runs", "and k.xid = pg_current_xact_id()", "")
     message_id = mq.send("one", "1", delay=seconds(0.02))
     recaller = broker.session()
@@ -719,7 +747,10 @@ def test_trap_a_message_put_off_comes_once_mutant_any_decision(mq: Session, brok
 
 
 def turns_of_two_sessions(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
-    """Two sessions send a key's messages in turn, one after the other; as sent, and as they got their offsets."""
+    """Two sessions send a key's messages in turn.
+
+    Returns them as sent, and as they got their offsets.
+    """
     other = broker.session()
     mq.send("one", "1", key="k")
     sent = [session.send("one", "1", key="k") for session in (other, mq, other, mq)]

@@ -1,4 +1,4 @@
-"""The traps of consumption: each scenario holds, and fails without its rule."""
+"""The traps of consumption: each scenario holds, and shows the damage without its rule."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def test_trap_a_lost_race_of_cursors_is_a_serialization_failure_mutant(mq: Sessi
 
 
 def receive_beside_an_open_receive(mq: Session, broker: Broker) -> tuple[int, int]:
-    """Two receives, the first still in its transaction; returns their queues."""
+    """Receive twice, the first time in a transaction that stays open, and return the queues of
+    both.
+    """
     for _ in range(40):
         mq.send("t", "1")
     mq.append()
@@ -69,7 +71,9 @@ def test_trap_receive_passes_over_a_locked_queue_mutant(mq: Session, broker: Bro
 
 
 def take_with_a_stale_look(mq: Session, broker: Broker) -> list[int]:
-    """One receive stops between its look at the queue and the lock, and another takes everything meanwhile."""
+    """One receive stops between its look at the queue and the lock, and another one takes
+    everything meanwhile.
+    """
     mutate(mq, "receive", "if not pg_try_advisory_xact_lock(", f"{PAUSE} if not pg_try_advisory_xact_lock(")
     ids = mq.send_batch("one", ["1"] * 2)
     mq.append()
@@ -97,7 +101,7 @@ def test_trap_a_claim_is_given_once_mutant(mq: Session, broker: Broker) -> None:
 
 @pytest.mark.parametrize("action", ["ack", "nack", "extend", "release"])
 def test_trap_settling_waits_for_the_lock_with_a_time_out(mq: Session, broker: Broker, action: str) -> None:
-    """Whoever settles waits, but not for ever behind a transaction that nobody ends."""
+    """An acknowledgement waits for the lock, but not for ever behind a transaction that never ends."""
     ids = mq.send_batch("one", ["1"] * 2)
     mq.append()
     receipt = mq.receive("one")[0].receipt
@@ -119,7 +123,9 @@ def test_trap_settling_waits_for_the_lock_with_a_time_out(mq: Session, broker: B
 
 
 def test_trap_settling_waits_for_the_lock_with_a_time_out_mutant(mq: Session, broker: Broker) -> None:
-    mutate(mq, "_lock_cursor", "v_timeout := mqpg._wait_as_set();", "v_timeout := current_setting('lock_timeout');")
+    mutate(
+        mq, "_lock_cursor", "v_timeout := mqpg._apply_lock_timeout();", "v_timeout := current_setting('lock_timeout');"
+    )
     mq.send("one", "1")
     mq.append()
     receipt = mq.receive("one")[0].receipt
@@ -136,7 +142,7 @@ def test_trap_settling_waits_for_the_lock_with_a_time_out_mutant(mq: Session, br
 
 
 def a_lost_body(mq: Session) -> None:
-    """One record batch of two is gone, as after a careless repair."""
+    """Delete one record batch of two, as a careless repair would."""
     mq.send_batch("one", ["1"] * 3)
     gone = mq.send_batch("one", ["2"] * 3)
     mq.append()
@@ -144,7 +150,7 @@ def a_lost_body(mq: Session) -> None:
 
 
 def a_short_body(mq: Session) -> None:
-    """A record batch holds fewer bodies than its run has messages."""
+    """Make a record batch with fewer bodies than its run has messages."""
     mq.send_batch("one", ["1"] * 5)
     mq.append()
     mq.execute("update mqpg.commit_log set payloads = payloads[1:2]")
@@ -186,7 +192,7 @@ def late_ack_after_take_over(mq: Session) -> None:
 
 
 def test_trap_an_epoch_is_not_given_twice(mq: Session) -> None:
-    """Every hand-out has an epoch of its own, a released or expired range too."""
+    """Every hand-out has an epoch of its own, also that of a released or expired range."""
     mq.send_batch("one", ["1"] * 3)
     mq.append()
     epochs = []

@@ -1,4 +1,6 @@
-"""The traps of decisions, dedup ids and check-backs: each scenario holds, and fails without its rule."""
+"""The traps of decisions, dedup ids and check-backs: each scenario holds, and shows the damage
+without its rule.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import pytest
 from tests.support.broker import Broker, Session, messages_by_queue, refused, seconds
 from tests.support.mutation import mutate
 
-# the first decision stands: insert, then look, in two statements
+# the first decision remains: insert, then look, in two statements
 
 
 def racing_decisions(mq: Session, broker: Broker) -> tuple[str, int]:
@@ -27,7 +29,7 @@ def test_trap_the_standing_decision_is_looked_up_after_the_wait(mq: Session, bro
 
 
 def test_trap_the_standing_decision_is_looked_up_after_the_wait_mutant(mq: Session, broker: Broker) -> None:
-    """With the look in the snapshot of the insert, the row that it waited for is not there."""
+    """A look in the snapshot of the insert does not see the row that the insert waited for."""
     mutate(
         mq,
         "_decide",
@@ -61,7 +63,7 @@ def test_trap_the_standing_decision_of_a_batch(mq: Session, broker: Broker) -> N
 
 
 def test_trap_the_standing_decision_of_a_batch_mutant(mq: Session, broker: Broker) -> None:
-    """With the look in the snapshot of the insert, the row that it waited for is not there."""
+    """A look in the snapshot of the insert does not see the row that the insert waited for."""
     mutate(mq, "_decide_batch", "v_xid xid8;", "v_xid xid8; v_seen pg_snapshot := pg_current_snapshot();")
     mutate(
         mq,
@@ -74,7 +76,7 @@ def test_trap_the_standing_decision_of_a_batch_mutant(mq: Session, broker: Broke
 
 
 def racing_final_payloads(mq: Session, broker: Broker, function: str) -> int:
-    """Two commits with a final payload each; returns how many of those were written."""
+    """Commit twice with a final payload each, and return how many of these were written."""
     other = broker.session()
     handle = mq.prepare("one", "1")
     second = {"commit": (handle, '"second"'), "commit_batch": ([handle], ['"second"'])}[function]
@@ -109,7 +111,10 @@ def test_trap_a_lost_decision_writes_no_final_payload_mutant(mq: Session, broker
 
 
 def crossing_batches(mq: Session, broker: Broker) -> list[list[str]]:
-    """Two batches in opposite orders; a third session holds the one in the middle until both wait."""
+    """Run two batches in opposite orders.
+
+    A third session holds the handle in the middle until both wait.
+    """
     low, middle, high = sorted((mq.prepare("one", "1") for _ in range(3)), key=lambda h: int(h.split(".")[2]))
     up, down = broker.session(), broker.session()
     with mq.transaction() as tx:
@@ -165,7 +170,7 @@ def test_trap_batches_with_dedup_ids_do_not_deadlock_mutant(mq: Session, broker:
 
 
 def sends_across_a_slot_boundary(mq: Session, broker: Broker) -> int:
-    """The second send of an id comes within the window, but in the next slot."""
+    """Send an id a second time within the window, but in the next slot."""
     shift = "coalesce(nullif(current_setting('mqpg_test.slot', true), ''), '0')::bigint"
     mutate(
         mq,
@@ -206,7 +211,10 @@ def test_trap_dedup_with_an_old_snapshot_is_a_serialization_failure(mq: Session,
 
 
 def queues_with_halves(mq: Session) -> int:
-    """Sends and decisions take turns at the sequence; how many of four queues the sends reach."""
+    """Sends and decisions draw from the sequence in turn.
+
+    Returns how many of four queues the sends reach.
+    """
     for _ in range(40):
         mq.send("t", "1")
         mq.scalar("select nextval('mqpg.batch_id')")
@@ -237,8 +245,10 @@ def test_trap_check_backs_refuse_a_larger_transaction(mq: Session, call: tuple[s
 
 
 def test_trap_check_backs_refuse_a_larger_transaction_mutant(mq: Session, broker: Broker) -> None:
-    """The caller's own xid is not among its snapshot's running ones: its half counts as looked at, and is forgotten."""
-    mutate(mq, "_check_own_transaction", "if pg_current_xact_id_if_assigned() is not null then", "if false then")
+    """The caller's own xid is not among its snapshot's running ones, so its half counts as looked
+    at and is forgotten.
+    """
+    mutate(mq, "_require_own_transaction", "if pg_current_xact_id_if_assigned() is not null then", "if false then")
     other = broker.session()
     with mq.transaction():
         mq.send("one", "1")

@@ -1,4 +1,4 @@
-"""The traps of the keeper: each scenario holds, and shows the damage once its rule is taken out."""
+"""The traps of the keeper: each scenario holds, and shows the damage without its rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def brisk(mq: Session) -> Session:
 
 
 def age(mq: Session, value: str) -> None:
-    """The age at which what is in use is closed."""
+    """Set the age at which segments and slots in use are closed."""
     mq.execute("update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", value)
 
 
@@ -29,11 +29,11 @@ def keep(mq: Session, passes: int = 4) -> list[tuple[str, str, int]]:
     return [tuple(row)[:3] for _ in range(passes) for row in mq.call("keep")]  # type: ignore[misc]
 
 
-# a log segment is closed once nobody can write into it, and all of it has its offsets
+# a log segment is closed when no transaction can write into it and all of it has its offsets
 
 
 def keep_beside_an_open_writer(mq: Session, broker: Broker) -> bool:
-    """Whether the segment is closed although a transaction that wrote into it is still open."""
+    """Return whether the segment is closed although a transaction that wrote into it is still open."""
     slow = broker.session()
     with slow.transaction():
         slow.send("one", "1")
@@ -54,7 +54,7 @@ def test_trap_a_writer_keeps_its_segment_open_mutant(brisk: Session, broker: Bro
 
 
 def keep_before_the_pass(mq: Session) -> bool:
-    """Whether the segment is closed although a message of it has no offset yet."""
+    """Return whether the segment is closed although a message of it has no offset yet."""
     mq.send("one", "1")
     return any(CLOSED in keep(mq) for _ in range(20))
 
@@ -79,8 +79,12 @@ def test_trap_what_has_no_offset_keeps_its_segment_open_mutant(brisk: Session) -
 
 
 def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
-    """A message is done with at the first look and a dead letter at the second; and whether its body is gone."""
-    mutate(mq, "_drop_log", "v_held := mqpg._hold(v_ids);", f"v_held := mqpg._hold(v_ids); {PAUSE}")
+    """A message is done at the first look and a dead letter at the second.
+
+    Returns whether its body is gone.
+    """
+    copy = "v_copied := mqpg._copy_survivors(v_ids);"
+    mutate(mq, "_drop_log", copy, f"{copy} {PAUSE}")
     message_id = mq.send("one", "1")
     mq.append()
     mq.drain("one")
@@ -101,11 +105,14 @@ def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
             message_id,
         )
     keeping.result(30)
-    return message_id, not mq.rows("select from mqpg.held where message_id = %s", message_id)
+    return message_id, not mq.rows("select from mqpg.survivor where message_id = %s", message_id)
 
 
 def _is_closed(mq: Session) -> bool:
-    """The segment is closed; nothing is dropped on the way, for cursors still look at it."""
+    """Return whether the segment is closed.
+
+    Nothing is dropped meanwhile, because cursors still need it.
+    """
     mq.execute("update mqpg.topic set retention = '1 hour'")
     keep(mq, 1)
     mq.execute("update mqpg.topic set retention = '0 s'")
@@ -120,7 +127,7 @@ def _drop(keeper: Session) -> None:
 
 
 def test_trap_survivors_are_looked_for_again_under_the_lock(brisk: Session, broker: Broker) -> None:
-    """The drop gives way, and the next pass holds the message."""
+    """The drop stops, and the next call of keep() copies the message."""
     message_id, gone = a_survivor_that_comes_late(brisk, broker)
     assert not gone
     assert [letter.message_id for letter in brisk.call("dead_letters", "g", "one")] == [message_id]

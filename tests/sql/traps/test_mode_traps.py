@@ -1,4 +1,6 @@
-"""The traps of modes, filters and blocked keys: each scenario holds, and fails without its rule."""
+"""The traps of modes, filters and blocked keys: each scenario holds, and shows the damage without
+its rule.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ def test_trap_64_claims_mutant(k: Session) -> None:
 
 
 def overtaking(mq: Session, policy: str) -> list[int]:
-    """What still waits, not acknowledged, after the first message of a delivery failed and the rest was acknowledged."""
+    """Return what still waits after the first message of a delivery failed and the rest was
+    acknowledged.
+    """
     mq.call("subscribe", "g", "k", on_failure=policy)
     ids = fill(mq, "aab")
     got = mq.receive("k")
@@ -73,7 +77,7 @@ def test_trap_a_nack_gives_back_what_follows(k: Session, policy: str, left: list
 def test_trap_a_nack_gives_back_what_follows_mutant(k: Session) -> None:
     mutate(
         k,
-        "_hold_back",
+        "_block_failed",
         "coalesce(v_message.key = any(v_keys), false)",
         "false",
     )
@@ -98,7 +102,7 @@ def test_trap_fresh_messages_of_a_blocked_key_wait(k: Session) -> None:
 
 
 def test_trap_fresh_messages_of_a_blocked_key_wait_mutant(k: Session) -> None:
-    mutate(k, "_by_key", "coalesce(k.waits_from < k.queue_offset, false)", "false")
+    mutate(k, "_candidates_by_key", "coalesce(k.waits_from < k.queue_offset, false)", "false")
     assert fresh_behind_a_block(k) == [2, 3]
 
 
@@ -106,7 +110,9 @@ def test_trap_fresh_messages_of_a_blocked_key_wait_mutant(k: Session) -> None:
 
 
 def order_of_mixed_attempts(mq: Session) -> list[int]:
-    """`a` was delivered twice and `b` three times; the second `a` was never delivered."""
+    """Return the order of messages where `a` was delivered twice, `b` three times, and the second
+    `a` never.
+    """
     mq.call("subscribe", "g", "k", on_failure="block_key")
     fill(mq, "ba")
     mq.call("release", mq.receive("k", max_messages=1)[0].receipt)
@@ -146,13 +152,13 @@ def test_trap_a_changed_receipt_is_refused(k: Session, end: int) -> None:
 
 @pytest.mark.parametrize("end", [1, 3])
 def test_trap_a_changed_receipt_is_refused_mutant(k: Session, end: int) -> None:
-    mutate(k, "_check_issued", "if exists (", "if false and exists (")
+    mutate(k, "_require_issued_receipt", "if exists (", "if false and exists (")
     if end == 1:
         mutate(k, "_open_claim", "and v_claim.to_offset <= v_receipt.to_offset", "")
     forged(k, end)
 
 
-# a missing body is not taken for a message that the filter does not choose
+# a missing body differs from a message that the filter does not choose
 
 
 def filtered_over_a_hole(mq: Session) -> None:
@@ -170,11 +176,16 @@ def test_trap_a_filter_does_not_pass_over_missing_bodies(k: Session) -> None:
 
 
 def test_trap_a_filter_does_not_pass_over_missing_bodies_mutant(k: Session) -> None:
-    mutate(k, "_chosen", "if v_all <> _chosen.to_offset - _chosen.from_offset then", "if false then")
+    mutate(
+        k,
+        "_matching_offsets",
+        "if v_all <> _matching_offsets.to_offset - _matching_offsets.from_offset then",
+        "if false then",
+    )
     filtered_over_a_hole(k)
 
 
-# a group that ends takes a member along that joins meanwhile
+# a group that ends also ends a member that joins meanwhile
 
 
 def join_while_it_ends(mq: Session, broker: Broker) -> int:

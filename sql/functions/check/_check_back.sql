@@ -1,0 +1,71 @@
+-- Checks one overdue half message whose checker is in this database, and acts on the answer, all in
+-- the caller's transaction, so that the fence and the decision are committed or rolled back
+-- together. A check without an answer counts; its reason is recorded, and the next check comes
+-- after the back-off.
+-- Returns whether there was something to ask. timed_out means that the caller's statement has used
+-- up its statement_timeout.
+-- A local transaction or a decision that is still open means wait; then the fence is rolled back,
+-- too.
+-- Locks: the caller holds the entry's row; those of the fence or of the function; the decision's
+-- key, waited for at most 50 ms.
+-- Cost: a few lookups, an insert and a decision.
+create function mqpg._check_back(
+    producer_group mqpg.producer_group, msg_id bigint, handle text, out asked boolean, out timed_out boolean
+)
+language plpgsql
+set lock_timeout = '50ms' as $$
+declare
+    v_half record;
+    v_checks record;
+    v_verdict mqpg.verdict;
+    v_problem text;
+    v_by text := _check_back.producer_group.checker;
+begin
+    asked := false;
+    timed_out := false;
+    select h.* into v_half from mqpg._half_by_handle(_check_back.handle) h;
+    if not v_half.known or mqpg._is_decided_half(v_half.message_id) then
+        perform pgmq.delete('mqpg_oplog', _check_back.msg_id);
+        return;
+    end if;
+    if mqpg._park_stranger(_check_back.producer_group, v_half.message_id, _check_back.msg_id) then
+        return;
+    end if;
+    asked := true;
+    select c.* into v_checks from mqpg._checks(v_half.message_id) c;
+    if v_checks.checks >= _check_back.producer_group.max_checks then
+        perform mqpg._exhaust(
+            _check_back.handle, v_half.message_id, _check_back.producer_group, _check_back.msg_id, v_checks.checks);
+        return;
+    end if;
+    if _check_back.producer_group.checker = 'function' then
+        v_by := 'function ' || _check_back.producer_group.checker_target;
+        select a.verdict, a.problem, a.timed_out into v_verdict, v_problem, timed_out
+        from mqpg._ask_function(_check_back.producer_group.checker_target, _check_back.handle, v_half.key,
+            v_half.headers, v_half.payload) a;
+    end if;
+    begin
+        if _check_back.producer_group.checker = 'ledger' then
+            v_verdict := mqpg._fence(_check_back.handle);
+        end if;
+        perform mqpg._log_check(v_half.message_id, 'asked', v_by, coalesce(v_problem, v_verdict::text));
+        if v_verdict <> 'wait' then
+            perform mqpg._decide(
+                _check_back.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
+            perform pgmq.delete('mqpg_oplog', _check_back.msg_id);
+        end if;
+    exception when lock_not_available then
+        v_verdict := 'wait';
+        perform mqpg._log_check(v_half.message_id, 'asked', v_by, v_verdict::text);
+    end;
+    if v_verdict = 'wait' then
+        perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, _check_back.msg_id, null, true, v_by,
+            null);
+    elsif v_verdict is null then
+        perform mqpg._hide_entry(_check_back.msg_id,
+            clock_timestamp() + mqpg._back_off(v_half.producer_group_id, v_checks.asked + 1));
+    end if;
+end
+$$;
+comment on function mqpg._check_back(mqpg.producer_group, bigint, text) is
+    'Internal: check one overdue half message in SQL';

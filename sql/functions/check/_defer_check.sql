@@ -1,0 +1,25 @@
+-- Leaves a half message whose local transaction is not over alone for retry_after, or for the
+-- back-off. The ask before no longer counts as a check if the answer came within its lease.
+-- Locks: the caller holds the entry's row.
+-- Cost: two lookups, an insert, an update.
+create function mqpg._defer_check(
+    message_id bigint, producer_group_id int, msg_id bigint, retry_after interval, in_time boolean, by text,
+    reason text
+) returns void
+language plpgsql as $$
+declare
+    v_last text;
+begin
+    select c.event into v_last from mqpg.check_log c
+    where c.message_id = _defer_check.message_id order by c.at desc limit 1;
+    perform mqpg._log_check(
+        _defer_check.message_id,
+        case when _defer_check.in_time and v_last = 'asked' then 'waited' else 'waited late' end, _defer_check.by,
+        _defer_check.reason);
+    perform mqpg._hide_entry(_defer_check.msg_id, clock_timestamp() + coalesce(
+        _defer_check.retry_after,
+        mqpg._back_off(_defer_check.producer_group_id, (select c.asked from mqpg._checks(_defer_check.message_id) c))));
+end
+$$;
+comment on function mqpg._defer_check(bigint, int, bigint, interval, boolean, text, text) is
+    'Internal: back off from a half message';

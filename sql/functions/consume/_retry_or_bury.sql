@@ -1,0 +1,30 @@
+-- Writes one failed message into the retry lane or, if its attempts are used up, into the dead
+-- letters.
+-- Locks: none beyond the new row. Cost: one row.
+create function mqpg._retry_or_bury(
+    subscription mqpg.subscription, message_id bigint, deliver_id bigint, attempt int, reason text, delay interval,
+    consumer text default null
+) returns void
+language plpgsql as $$
+begin
+    if _retry_or_bury.attempt >= (_retry_or_bury.subscription).max_attempts then
+        perform mqpg._bury(
+            (_retry_or_bury.subscription).subscription_id, array[_retry_or_bury.message_id],
+                array[_retry_or_bury.deliver_id],
+            array[_retry_or_bury.attempt], _retry_or_bury.reason, _retry_or_bury.consumer);
+        return;
+    end if;
+    insert into mqpg.delayed (
+        visible_at, xid, first_id, deliver_id, n, written_at, topic_id, subscription_id, queue_id, attempt, reason,
+        consumer)
+    values (
+        mqpg._back_off_until(_retry_or_bury.subscription, _retry_or_bury.attempt, _retry_or_bury.delay),
+            pg_current_xact_id(),
+        _retry_or_bury.message_id, nullif(_retry_or_bury.deliver_id, _retry_or_bury.message_id), 1, clock_timestamp(),
+        (_retry_or_bury.subscription).topic_id, (_retry_or_bury.subscription).subscription_id, -1,
+            _retry_or_bury.attempt + 1,
+        _retry_or_bury.reason, _retry_or_bury.consumer);
+end
+$$;
+comment on function mqpg._retry_or_bury(mqpg.subscription, bigint, bigint, int, text, interval, text) is
+    'Internal: retry a failed message, or make it a dead letter';

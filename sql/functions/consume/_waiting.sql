@@ -1,9 +1,0 @@
--- How many messages wait in a queue behind, or as, a failed one.
--- Locks: none. Cost: linear in the claims.
-create function mqpg._waiting(claims mqpg.claim []) returns bigint
-language sql immutable as $$
-    select coalesce(sum(coalesce(cardinality(c.picked), c.to_offset - c.from_offset)), 0)::bigint
-    from unnest(_waiting.claims) as c
-    where c.epoch < 0 and c.lease_until > '-infinity'
-$$;
-comment on function mqpg._waiting(mqpg.claim []) is 'Internal: number of messages held back';

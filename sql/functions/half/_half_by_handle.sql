@@ -1,0 +1,46 @@
+-- What is stored of the half message that a handle names. `known` is false for a handle of another
+-- broker, a wrong nonce, a row that a restore lost and a topic that was dropped. If the segment is
+-- dropped, it reads the table survivor.
+-- Locks: none. Cost: one row of the commit log.
+create function mqpg._half_by_handle(
+    handle text, out known boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
+    out producer_group_id int, out key text, out tag text, out headers jsonb, out payload json,
+    out delay interval, out check_at timestamptz, out born_at timestamptz
+)
+language plpgsql stable as $$
+declare
+    v_handle record;
+begin
+    _half_by_handle.known := false;
+    select p.* into v_handle from mqpg._parse_handle(_half_by_handle.handle) p
+    join mqpg.broker b on b.broker_id = p.broker_id;
+    if v_handle.message_id is null then
+        return;
+    end if;
+    select true, v_handle.message_id, l.topic_id, t.name, l.queue_id, l.producer_group_id,
+        l.keys[p.i], l.tags[p.i], l.headers[p.i], l.payloads[p.i], l.delay, l.check_at, l.born_at
+    into _half_by_handle.known, _half_by_handle.message_id, _half_by_handle.topic_id, _half_by_handle.topic,
+        _half_by_handle.queue_id, _half_by_handle.producer_group_id,
+        _half_by_handle.key, _half_by_handle.tag, _half_by_handle.headers, _half_by_handle.payload,
+            _half_by_handle.delay, _half_by_handle.check_at, _half_by_handle.born_at
+    from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
+    join mqpg.topic t on t.topic_id = l.topic_id
+    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
+        and l.incarnation = v_handle.incarnation and p.i <= l.n;
+    if _half_by_handle.known then
+        return;
+    end if;
+    select true, h.message_id, h.topic_id, t.name, h.queue_id, h.producer_group_id,
+        h.key, h.tag, h.headers, h.payload, h.delay, h.check_at, h.born_at
+    into _half_by_handle.known, _half_by_handle.message_id, _half_by_handle.topic_id, _half_by_handle.topic,
+        _half_by_handle.queue_id, _half_by_handle.producer_group_id,
+        _half_by_handle.key, _half_by_handle.tag, _half_by_handle.headers, _half_by_handle.payload,
+            _half_by_handle.delay, _half_by_handle.check_at, _half_by_handle.born_at
+    from mqpg.survivor h
+    join mqpg.topic t on t.topic_id = h.topic_id
+    where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
+        and h.incarnation = v_handle.incarnation;
+    _half_by_handle.known := coalesce(_half_by_handle.known, false);
+end
+$$;
+comment on function mqpg._half_by_handle(text) is 'Internal: half message by handle';

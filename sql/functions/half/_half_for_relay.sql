@@ -1,0 +1,20 @@
+-- The content of a relay topic's half message, which its phases carry; also when its segment was
+-- dropped.
+-- Locks: none.
+-- Cost: one row of the commit log.
+create function mqpg._half_for_relay(message_id bigint) returns table (
+    topic_id int, queue_id smallint, incarnation int, nonce uuid, delay interval, key text, tag text, headers jsonb,
+    payload json
+)
+language sql stable as $$
+    select l.topic_id, l.queue_id, l.incarnation, l.nonce, l.delay, l.keys[p.i], l.tags[p.i], l.headers[p.i],
+        l.payloads[p.i]
+    from (values (_half_for_relay.message_id % 1024 + 1)) as p(i)
+    join mqpg.commit_log l on l.batch_id = _half_for_relay.message_id / 1024
+    union all
+    select h.topic_id, h.queue_id, h.incarnation, h.nonce, h.delay, h.key, h.tag, h.headers, h.payload
+    from mqpg.survivor h
+    where h.message_id = _half_for_relay.message_id
+        and not exists (select from mqpg.commit_log l where l.batch_id = _half_for_relay.message_id / 1024)
+$$;
+comment on function mqpg._half_for_relay(bigint) is 'Internal: a relay topic''s half message';

@@ -1,0 +1,38 @@
+-- Ledger rows of this database whose local transaction committed longer ago than older_than, and
+-- whose half message was never committed: the set difference of protocol T6.
+-- The column state is undecided, rolled_back (an administrator decided against the ledger) or
+-- absent (a restore lost the half message). Undecided ones come first, in the order of their ids.
+-- The list has no false positives: an open local transaction's row is not visible, a young row is
+-- still its producer's concern, and half messages that retention dropped are left out.
+-- Locks: none.
+-- Cost: the ledger once, an index lookup in op_log for each row, a few lookups for each hit.
+create function mqpg._uncommitted_ledger_rows(older_than interval, max_messages int)
+returns table (handle text, message_id bigint, topic text, key text, state text)
+language plpgsql stable as $$
+begin
+    return query
+    with local as (
+        select l.handle, case
+            when l.handle ~ '^[0-9a-f]{12}\.[1-9][0-9]{0,8}\.[1-9][0-9]{0,17}\.[0-9a-f]{32}$'
+                then split_part(l.handle, '.', 3)::bigint
+        end as id
+        from mqpg.ledger l
+        where l.entry = 'local' and l.at < clock_timestamp() - _uncommitted_ledger_rows.older_than
+            and split_part(l.handle, '.', 1) = (select b.broker_id from mqpg.broker b)
+    ),
+    missing as materialized (
+        select array_agg(l.handle) as handles from local l
+        where l.id is not null
+            and not exists (select from mqpg.op_log o where o.message_id = l.id and o.stage = 0 and o.op = 'c')
+    )
+    select s.handle, coalesce(s.message_id, split_part(s.handle, '.', 3)::bigint), s.topic, s.key,
+        case s.state when 'unknown' then 'absent' else s.state end
+    from missing m
+    cross join lateral mqpg.half_states(coalesce(m.handles, '{}')) as s
+    where s.state in ('undecided', 'rolled_back', 'unknown')
+    order by s.state <> 'undecided', s.message_id, s.handle
+    limit _uncommitted_ledger_rows.max_messages;
+end
+$$;
+comment on function mqpg._uncommitted_ledger_rows(interval, int) is
+    'Internal: committed ledger rows whose half message was not committed';

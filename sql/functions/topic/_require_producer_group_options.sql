@@ -1,0 +1,34 @@
+-- Validates the arguments that create_producer_group() and alter_producer_group() share.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001, MQ002.
+create function mqpg._require_producer_group_options(
+    producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text
+) returns void
+language plpgsql stable as $$
+begin
+    perform mqpg._require_name('producer_group', _require_producer_group_options.producer_group);
+    perform mqpg._require_interval('check_after', _require_producer_group_options.check_after, '10 milliseconds');
+    perform mqpg._require_range('max_checks', _require_producer_group_options.max_checks, 1, 1000);
+    perform mqpg._require_one_of(
+        'on_exhausted', _require_producer_group_options.on_exhausted, array['park', 'rollback']);
+    perform mqpg._require_one_of(
+        'checker', _require_producer_group_options.checker, array['due_checks', 'ledger', 'function', 'url']);
+    if (_require_producer_group_options.checker_target is not null)
+        is distinct from (_require_producer_group_options.checker in ('function', 'url')) then
+        raise exception using errcode = 'MQ001', message = format(
+            'checker_target must be %s for checker %s',
+            case when _require_producer_group_options.checker in ('function', 'url') then 'given' else 'null' end,
+            _require_producer_group_options.checker);
+    end if;
+    if _require_producer_group_options.checker = 'url' then
+        perform mqpg._require_name('checker_target', _require_producer_group_options.checker_target);
+    end if;
+    if _require_producer_group_options.checker = 'function'
+        and to_regproc(_require_producer_group_options.checker_target) is null then
+        raise exception using errcode = 'MQ001', message = format(
+            'checker_target %L names no function, or more than one', _require_producer_group_options.checker_target);
+    end if;
+end
+$$;
+comment on function mqpg._require_producer_group_options(text, interval, int, text, text, text) is
+    'Internal: refuse invalid options of a producer group';

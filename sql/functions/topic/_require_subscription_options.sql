@@ -1,0 +1,42 @@
+-- Refuses options of a subscription that are out of range or do not fit together. block_key and
+-- block_queue promise an order that mode shared does not have. A pinned consumer's own database
+-- keeps one offset for each queue (C2), which cannot say which messages of other keys were
+-- consumed.
+-- Locks: none. Cost: one index lookup.
+-- Errors: MQ001, MQ020 (a filter with an unknown variable), MQ024 (a relay topic, protocol T4,
+-- whose phases would overtake one another or be filtered apart).
+create function mqpg._require_subscription_options(subscription mqpg.subscription) returns void
+language plpgsql stable as $$
+declare
+    v_mode text := (_require_subscription_options.subscription).mode;
+    v_on_failure text := (_require_subscription_options.subscription).on_failure;
+begin
+    perform mqpg._require_one_of('mode', v_mode, array['exclusive', 'shared', 'pinned', 'broadcast']);
+    perform mqpg._require_one_of('on_failure', v_on_failure, array['skip', 'block_key', 'block_queue']);
+    perform mqpg._require_range('max_attempts', (_require_subscription_options.subscription).max_attempts, 1, 10000);
+    perform mqpg._require_interval('retry_delay', (_require_subscription_options.subscription).retry_delay, '0');
+    perform mqpg._require_filter(
+        (_require_subscription_options.subscription).filter, (_require_subscription_options.subscription).tags);
+    if v_mode = 'shared' and v_on_failure <> 'skip' then
+        raise exception using errcode = 'MQ001', message = format(
+            'on_failure must be skip in mode shared, not %L: several consumers read a queue at once, so no '
+            'message can wait for a failed one before it', v_on_failure),
+            hint = 'mode exclusive keeps the order of each key.';
+    end if;
+    if v_mode = 'pinned' and v_on_failure = 'block_key' then
+        raise exception using errcode = 'MQ001', message =
+            'on_failure must be skip or block_queue in mode pinned, not ''block_key'': a consumer that keeps one '
+            'offset for each queue cannot continue with other keys';
+    end if;
+    if (v_mode in ('shared', 'broadcast') or (_require_subscription_options.subscription).filter is not null)
+        and exists (
+            select from mqpg.topic t
+            where t.topic_id = (_require_subscription_options.subscription).topic_id and t.kind = 'relay') then
+        raise exception using errcode = 'MQ024', message =
+            'mode must be exclusive or pinned, and filter must be null, for a relay topic: the COMMIT of a half '
+            'message must come after its PREPARE, to the same inbox';
+    end if;
+end
+$$;
+comment on function mqpg._require_subscription_options(mqpg.subscription) is
+    'Internal: refuse invalid options of a subscription';

@@ -1,0 +1,16 @@
+-- Refuses an interval that is null, shorter than `lowest` or longer than 100 years.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ001.
+create function mqpg._require_interval(argument text, value interval, lowest interval) returns void
+language plpgsql immutable as $$
+begin
+    if _require_interval.value is null or _require_interval.value < _require_interval.lowest
+        or _require_interval.value > interval '100 years' then
+        raise exception using errcode = 'MQ001', message = format(
+            '%s must be an interval from %s to 100 years, not %s', _require_interval.argument, _require_interval.lowest,
+            coalesce(_require_interval.value::text, 'null'));
+    end if;
+end
+$$;
+comment on function mqpg._require_interval(text, interval, interval) is
+    'Internal: refuse an interval out of range';

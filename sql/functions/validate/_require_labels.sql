@@ -1,0 +1,15 @@
+-- Refuses keys and tags of more than 512 bytes, because they are indexed and repeated in each
+-- delivery.
+-- Locks: none. Cost: one look at each.
+-- Errors: MQ001.
+create function mqpg._require_labels(argument text, labels text []) returns void
+language plpgsql immutable as $$
+begin
+    if exists (select from unnest(_require_labels.labels) u(l) where octet_length(u.l) > 512) then
+        raise exception using errcode = 'MQ001',
+            message = format('%s must not be longer than 512 bytes', _require_labels.argument);
+    end if;
+end
+$$;
+comment on function mqpg._require_labels(text, text []) is
+    'Internal: refuse overlong keys and tags';

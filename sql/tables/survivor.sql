@@ -1,0 +1,28 @@
+-- The few messages that must stay readable after their commit_log segment was dropped, one row per
+-- message. Readers look here when the segment is gone.
+create table mqpg.survivor (
+    message_id bigint primary key,
+    xid xid8 not null,
+    born_at timestamptz not null,
+    topic_id int not null,
+    producer_group_id int,
+    incarnation int,
+    queue_id smallint not null,
+    kind "char" not null,
+    nonce uuid,
+    check_at timestamptz,
+    delay interval,
+    key text,
+    tag text,
+    headers jsonb,
+    payload json not null,
+    relay boolean,
+    copied_at timestamptz not null default clock_timestamp()
+);
+comment on table mqpg.survivor is 'Messages that outlive their commit_log segment';
+comment on column mqpg.survivor.xid is 'The transaction that wrote the message';
+comment on column mqpg.survivor.kind is
+    'As in commit_log: n normal | h half message | d delayed | f final payload';
+comment on column mqpg.survivor.relay is 'true: a half message of a relay topic; else null';
+comment on column mqpg.survivor.copied_at is 'When keep() copied it out of its segment';
+create index survivor_topic_key on mqpg.survivor (topic_id, key);

@@ -1,0 +1,108 @@
+"""The folders of sql/functions: which one may call which, and that a function lies with its only user."""
+
+from __future__ import annotations
+
+import graphlib
+import re
+from pathlib import Path
+
+import pytest
+
+SQL = Path(__file__).resolve().parents[2] / "sql"
+
+# Who calls whom. A new arrow belongs here only if the room it comes from stays above the room it goes to.
+ALLOWED = {
+    "append": {"adopt", "check", "cursor", "keep", "store", "validate"},
+    "adopt": {"cursor", "keep", "lookup", "validate"},
+    "keep": {"cursor", "half", "lookup", "store", "validate"},
+    "reconcile": {"half", "lookup", "validate"},
+    "check": {"half", "lookup", "store", "validate"},
+    "transact": {"half", "lookup", "store", "validate"},
+    "consume": {"cursor", "find", "lookup", "validate"},
+    "topic": {"cursor", "lookup", "validate"},
+    "produce": {"lookup", "store", "validate"},
+    "find": {"lookup"},
+    "half": {"store"},
+    "cursor": {"lookup"},
+    "store": {"lookup"},
+    "lookup": {"validate"},
+    "validate": set(),
+}
+
+Calls = dict[str, set[str]]
+Rooms = dict[str, str]
+
+
+def read() -> tuple[Calls, Rooms]:
+    """Which function names which, and the room of each; a call is a name behind `mqpg.` outside of comments."""
+    files = {path.stem: path for path in (SQL / "functions").rglob("*.sql")}
+    rooms = {name: path.parent.name for name, path in files.items()}
+    calls = {}
+    for name, path in files.items():
+        code = _code(path)
+        calls[name] = {callee for callee in re.findall(r"\bmqpg\.(\w+) *\(", code) if callee in files} - {name}
+    return calls, rooms
+
+
+def _code(path: Path) -> str:
+    text = re.sub(r"--[^\n]*", "", path.read_text("utf-8"))
+    return re.sub(r"comment on function.*?;", "", text, flags=re.DOTALL)
+
+
+def arrows(calls: Calls, rooms: Rooms) -> set[tuple[str, str]]:
+    """The calls from one room to another."""
+    found = {(rooms[caller], rooms[callee]) for caller, callees in calls.items() for callee in callees}
+    return {(caller, callee) for caller, callee in found if caller != callee}
+
+
+def misplaced(calls: Calls, rooms: Rooms) -> dict[str, str]:
+    """Internal functions that only one other room calls, with that room."""
+    users: dict[str, set[str]] = {}
+    for caller, callees in calls.items():
+        for callee in callees:
+            users.setdefault(callee, set()).add(rooms[caller])
+    return {
+        callee: user
+        for callee, (user, *others) in ((callee, sorted(found)) for callee, found in users.items())
+        if callee.startswith("_") and not others and user != rooms[callee]
+    }
+
+
+def test_a_call_back_and_a_misplaced_function_are_seen() -> None:
+    calls = {"send": {"_store"}, "_store": {"_topic"}, "_topic": {"send"}}
+    rooms = {"send": "produce", "_store": "store", "_topic": "lookup"}
+    assert arrows(calls, rooms) == {("produce", "store"), ("store", "lookup"), ("lookup", "produce")}
+    assert misplaced(calls, rooms) == {"_store": "produce", "_topic": "store"}
+
+
+def test_the_calls_are_read() -> None:
+    calls, rooms = read()
+    assert rooms["_runs"] == "cursor"
+    assert {"_claim", "_subscription", "_runs"} <= calls["receive"]
+
+
+def test_rooms_call_only_the_rooms_below_them() -> None:
+    calls, rooms = read()
+    wanted = {(caller, callee) for caller, callees in ALLOWED.items() for callee in callees}
+    assert set(rooms.values()) == set(ALLOWED)
+    assert arrows(calls, rooms) == wanted, "an arrow that is not used is to be taken out of ALLOWED"
+
+
+def test_no_room_calls_back() -> None:
+    graphlib.TopologicalSorter(ALLOWED).prepare()
+    with pytest.raises(graphlib.CycleError):
+        graphlib.TopologicalSorter(ALLOWED | {"validate": {"keep"}}).prepare()
+
+
+def test_a_function_lies_with_its_only_user() -> None:
+    assert misplaced(*read()) == {}
+
+
+def test_every_internal_function_is_called() -> None:
+    """By another function, a view, a trigger, the start, or (where it is named) by Python."""
+    calls, rooms = read()
+    others = [path for folder in ("views", "triggers") for path in (SQL / folder).glob("*.sql")] + [SQL / "start.sql"]
+    called = set().union(*calls.values(), *(re.findall(r"\bmqpg\.(\w+) *\(", _code(path)) for path in others))
+    from_python = {"_answer", "_unmatched_messages"}
+    internal = {name for name in rooms if name.startswith("_")}
+    assert internal - called == from_python
