@@ -1,6 +1,6 @@
 """The first migration, assembled from the object files that `manifest.txt` lists in install order.
 
-`mqpg.migrate` calls `assemble` in a checkout, `setup.py` calls it for a wheel, and
+`mqpg.migrate` calls `assemble` in a checkout, and `setup.py` calls it for a wheel.
 `tools/check_manifest.py` checks its input. This module imports nothing of mqpg, so that `setup.py`
 can load it by its path.
 """

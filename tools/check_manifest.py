@@ -1,6 +1,9 @@
-"""Check that sql/manifest.txt lists every object file of sql/ exactly once: `python tools/check_manifest.py`.
+"""Check that sql/manifest.txt lists every object file of sql/ exactly once.
 
-The first migration is assembled in the order of the manifest, so a file that it omits would not be installed.
+    python tools/check_manifest.py
+
+The first migration is assembled in the order of the manifest, so a file that the manifest omits would
+not be installed.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Runs as they were seen: one JSON file each in benchmarks/results, and the tables of docs/benchmarks.md.
+"""Generate the tables of docs/benchmarks.md from the runs in benchmarks/results, one JSON file each.
 
     python tools/results.py                    write the tables
-    python tools/results.py --check            exit 1 where a file is wrong or a table is not up to date
+    python tools/results.py --check            exit 1 if a file is invalid or a table is out of date
     mqpg demo --json | python tools/results.py --add demo --command "mqpg demo --json"
 
-A file has the keys of RUN. `figures` is what the command reported: names and numbers, which may be nested. Of a
-benchmark it is the object that `mqpg bench --json` prints. `ok` says whether the run ended as it should.
+A file has the keys of RUN. `figures` holds the names and numbers that the command reported, perhaps
+nested. For a benchmark it is the object that `mqpg bench --json` prints. `ok` says whether the run
+ended as expected.
 """
 
 from __future__ import annotations
@@ -30,21 +31,31 @@ KINDS = ("bench", "ci", "demo", "histories", "idle", "soak", "tests")
 RUN: dict[str, type | tuple[type, ...]] = {
     "kind": str,  # one of KINDS
     "date": str,  # UTC, ISO 8601 to the minute, or only the day
-    "command": str,  # empty where it was not recorded
+    "command": str,  # empty if it was not recorded
     "seed": (int, type(None)),
     "machine": str,
-    "conditions": str,  # what else was going on; may be empty
+    "conditions": str,  # what else ran on the machine; may be empty
     "ok": bool,
     "figures": dict,
-    "notes": str,  # what the figures do not say; may be empty
+    "notes": str,  # what the figures do not show; may be empty
 }
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\dZ)?")
 _SIDES = ("mqpg", "pgmq", "bare")
-_DROPPED = ("audit", "kept", "runs")  # of --add: reports that are longer than what they say
+_DROPPED = ("audit", "kept", "runs")  # --add omits these long reports
 
 
 def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
-    """All runs, newest first, each with its file name; ValueError names the file that is wrong."""
+    """Read all recorded runs.
+
+    Args:
+        folder: The folder with the JSON files.
+
+    Returns:
+        The runs, newest first, each with the name of its file under the key `file`.
+
+    Raises:
+        ValueError: A file is invalid; the message names it.
+    """
     runs = []
     for path in sorted(folder.glob("*.json")):
         run = json.loads(path.read_text(encoding="utf-8"))
@@ -55,7 +66,11 @@ def load(folder: Path = RESULTS) -> list[dict[str, Any]]:
 
 
 def run_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The one table of all runs, a line each."""
+    """Lines of the table of all runs.
+
+    Args:
+        runs: The runs, in the order of the table.
+    """
     yield from _table(
         ("when (UTC)", "kind", "command", "machine", "result"),
         (
@@ -74,7 +89,14 @@ def run_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def bench_tables(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Cells, targets and machine of the newest complete benchmark, by the name of the place on the page."""
+    """Tables of the newest complete benchmark: its cells, its targets and its machine.
+
+    Args:
+        runs: All runs, newest first.
+
+    Returns:
+        The lines of each table, by the name of its markers on the page.
+    """
     run = next(run for run in runs if run["kind"] == "bench" and "machine" in run["figures"])
     figures = run["figures"]
     return {
@@ -101,14 +123,21 @@ def bench_tables(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the tables, or check or add; the exit status."""
+    """Write the tables, check them, or add a run.
+
+    Args:
+        arguments: Arguments of the command line.
+
+    Returns:
+        The exit status: 1 if a file is invalid or --check found a table out of date, else 0.
+    """
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a table is not up to date")
-    parser.add_argument("--add", choices=KINDS, help="write a new file from the JSON on standard input first")
-    parser.add_argument("--command", default="", help="of --add: the command that was run")
-    parser.add_argument("--conditions", default="", help="of --add: what else was going on")
-    parser.add_argument("--notes", default="", help="of --add: what the figures do not say")
-    parser.add_argument("--failed", action="store_true", help="of --add: the run did not end as it should")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a table is out of date")
+    parser.add_argument("--add", choices=KINDS, help="first record a run from the JSON on standard input")
+    parser.add_argument("--command", default="", help="with --add: the command that was run")
+    parser.add_argument("--conditions", default="", help="with --add: what else ran on the machine")
+    parser.add_argument("--notes", default="", help="with --add: what the figures do not show")
+    parser.add_argument("--failed", action="store_true", help="with --add: the run did not end as expected")
     options = parser.parse_args(arguments)
     if options.add:
         print(_add(options, json.load(sys.stdin)))
@@ -123,9 +152,7 @@ def main(arguments: list[str]) -> int:
         after = _replace(after, name, "\n".join(lines))
     if options.check:
         if after != before:
-            print(
-                f"{PAGE.relative_to(ROOT)} is not what benchmarks/results gives: run tools/results.py", file=sys.stderr
-            )
+            print(f"{PAGE.relative_to(ROOT)} is out of date: run python tools/results.py", file=sys.stderr)
         return int(after != before)
     if after != before:
         PAGE.write_text(after, encoding="utf-8")
@@ -225,7 +252,7 @@ def _replace(text: str, name: str, content: str) -> str:
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     head, marker, rest = text.partition(begin)
     if not marker or end not in rest:
-        raise SystemExit(f"{PAGE}: no place for {name}: it needs {begin.strip()} and {end}")
+        raise SystemExit(f"{PAGE}: markers {begin.strip()} and {end} are missing")
     return f"{head}{begin}{content}\n{end}{rest.partition(end)[2]}"
 
 

@@ -30,7 +30,8 @@ class Cell:
     seconds: float
     receive: int = 0  # messages asked for by a receive of an end-to-end cell
     held: bool = False  # an old transaction holds xmin during the run
-    together: bool = False  # receive and ack in one transaction, like a consumer whose effects are in it too
+    # Receive and ack are in one transaction, like a consumer whose effects are in it too.
+    together: bool = False
     packed: bool = False  # the MNS scheme in one statement per transaction, not one per step
     sides: tuple[str, ...] = ("mqpg", "pgmq", "bare")
 

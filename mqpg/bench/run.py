@@ -26,7 +26,8 @@ _DRAIN = 5.0  # seconds that consumers have to drain after an end-to-end run
 _QUICK_BACKLOG = 100_000
 _SET_UP = 2.0  # seconds that a run takes beside the measured ones; an estimate until one was run
 _SCRIPTS = 32  # different documents that pgbench sends, at random
-_BARE_SECONDS = 10.0  # the bare side has neither a backlog nor dead rows, so a longer run shows nothing new
+# The bare side has neither a backlog nor dead rows, so a longer run shows nothing new.
+_BARE_SECONDS = 10.0
 
 
 def clients_needed(cells: Sequence[Cell]) -> int:

@@ -9,6 +9,6 @@ QUEUES = 8
 PRODUCER_GROUP = "airline"
 CONSUMER_GROUP = "board"
 # URLs go to the processes through their environment, because every user of the machine can read
-# arguments.
-LEDGER_URL = "MQPG_LEDGER_AIRLINE"  # the variable that the compensator reads for the checker target 'airline'
+# arguments. The first one is what the compensator reads for the checker target 'airline'.
+LEDGER_URL = "MQPG_LEDGER_AIRLINE"
 BOARD_URL = "MQPG_DEMO_BOARD"

@@ -32,7 +32,8 @@ from .watch import Watch
 __all__ = ["Options", "run"]
 
 _CHECK_AFTER = "5 s"
-_LEAST_SECONDS = 12.0  # a small run with kills is slowed down to this, so that the kills fall while there is work
+# A small run with kills is slowed down to this, so that there is work while they happen.
+_LEAST_SECONDS = 12.0
 
 
 @dataclass(frozen=True, slots=True)

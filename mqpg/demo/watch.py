@@ -13,7 +13,8 @@ __all__ = ["Watch"]
 
 _LOOK = 0.1  # least seconds between two counts; counting takes at most a twentieth of the time
 _PATIENCE = 120.0  # seconds without any progress after which the demo ends
-_DRAIN_PATIENCE = 40.0  # the same after the producers are done; the audit then reports what is missing
+# The same after the producers are done. The audit then reports what is missing.
+_DRAIN_PATIENCE = 40.0
 
 
 class Watch:

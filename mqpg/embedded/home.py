@@ -35,7 +35,11 @@ def default_directory() -> Path:
 
 
 def running_dsn() -> str | None:
-    """The DSN of the server of `mqpg up` in the default directory; None where it does not run."""
+    """Look for the server of `mqpg up` in the default directory.
+
+    Returns:
+        Its DSN, or None where it does not run.
+    """
     directory = default_directory()
     with suppress(OSError):
         if DataDirectory(directory).postmaster() is not None:
@@ -107,7 +111,11 @@ class Home:
         return running or pid is not None
 
     def worker_pid(self) -> int | None:
-        """The process id of the background workers; None where they do not run."""
+        """Look for the background workers.
+
+        Returns:
+            Their process id, or None where they do not run.
+        """
         try:
             pid, born = self._pid_file.read_text(encoding="ascii").split()
         except (OSError, ValueError):

@@ -126,6 +126,9 @@ class EmbeddedServer:
 
         Args:
             mode: How to stop it; the default is like a crash.
+
+        Raises:
+            ConfigurationError: The server does not start again.
         """
         self.stop(mode)
         self.start()
@@ -154,7 +157,11 @@ class EmbeddedServer:
         self._data.remove()
 
     def is_running(self) -> bool:
-        """Whether the server is running."""
+        """Look whether the server is running.
+
+        Returns:
+            Whether it is, even if another process started it.
+        """
         return self._data.postmaster() is not None
 
     @property
@@ -164,10 +171,15 @@ class EmbeddedServer:
         return None if running is None else running.pid
 
     def dsn(self, dbname: str = "postgres") -> str:
-        """The URL of a database, as superuser. It uses TCP, because JDBC cannot use a Unix socket.
+        """Build the URL of a database, as superuser.
+
+        It uses TCP, because JDBC cannot use a Unix socket.
 
         Args:
             dbname: The name of the database.
+
+        Returns:
+            The URL.
 
         Raises:
             ConfigurationError: The server was not started.
@@ -187,6 +199,9 @@ class EmbeddedServer:
 
         Returns:
             Its DSN.
+
+        Raises:
+            ConfigurationError: The server was not started.
         """
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
             found = connection.execute("select from pg_database where datname = %s", [name]).rowcount
@@ -200,15 +215,21 @@ class EmbeddedServer:
 
         Args:
             name: The name of the database.
+
+        Raises:
+            ConfigurationError: The server was not started.
         """
         with psycopg.connect(self.dsn(), autocommit=True) as connection:
             connection.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
     def log_tail(self, lines: int = 20) -> str:
-        """The last lines of the server's log.
+        """Read the last lines of the server's log.
 
         Args:
             lines: How many lines.
+
+        Returns:
+            The lines; empty where there is no log.
         """
         try:
             return "\n".join(self._data.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])

@@ -309,7 +309,7 @@ def test_a_subscription_of_another_mode_is_refused(mq: mqpg.Client, topic: str, 
     consumer = mqpg.consumer(topic, group="g", database=engine)(lambda message, conn: None)
     with pytest.raises(errors.ConfigurationError, match="in mode exclusive"):
         consumer.step(mq)
-    with pytest.raises(errors.ConfigurationError, match="mode 'pinned'"):
+    with pytest.raises(errors.ConfigurationError, match="mode must be 'pinned'"):
         mqpg.consumer(topic, group="g", database=engine, mode="exclusive")
 
 

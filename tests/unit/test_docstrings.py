@@ -29,11 +29,13 @@ MODULES = (
     "mqpg.choices",
     "mqpg.decorator",
     "mqpg.dsn",
+    "mqpg.embedded",
     "mqpg.errors",
     "mqpg.message",
     "mqpg.migrate",
     "mqpg.protocols",
     "mqpg.settings",
+    "mqpg.testing",
 )
 # What reaches the broker or a user's database, and therefore can raise.
 REACHES = {"_rows", "rows_in", "_scalar", "translate"}

@@ -17,10 +17,13 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CLEAN = (
-    "mqpg/*.py",
-    "mqpg/_async/**/*.py",
-    "mqpg/_sync/**/*.py",
-    "mqpg/handlers/*.py",
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/protocols/*.md",
+    "examples/**/*",
+    "mqpg/**/*.py",
+    "spark/**/*",
+    "workers/**/*",
 )
 
 WIDTH = 100
@@ -72,9 +75,9 @@ def _python(text: str) -> Iterator[int]:
 
 
 def _sql(text: str) -> Iterator[int]:
-    """The lines that are comments as a whole, or end in one, and the texts of `comment on`."""
+    """The lines that are comments as a whole, or end in one, and texts of `comment on`."""
     for number, line in enumerate(text.splitlines(), start=1):
-        if re.search(r"(?:^|\s)--\s", line) or re.match(r"comment on |is '", line.strip()):
+        if re.search(r"(?:^|\s)--\s", line) or line.lstrip().startswith("is '"):
             yield number
 
 

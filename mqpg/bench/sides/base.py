@@ -31,7 +31,8 @@ class Seen:
     """What a consumer received, by the numbers that its queue gives to messages."""
 
     ranges: list[Range] = field(default_factory=list)
-    ids: list[int] = field(default_factory=list)  # where numbers have gaps; they become ranges at the end
+    # Where numbers have gaps. They become ranges at the end.
+    ids: list[int] = field(default_factory=list)
 
     def as_ranges(self) -> list[Range]:
         """Everything as ranges. A number that was received twice is in two of them."""
