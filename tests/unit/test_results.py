@@ -82,7 +82,7 @@ def test_check_notices_a_changed_table(
     monkeypatch.setattr(tool, "ROOT", tmp_path)
     monkeypatch.setattr(tool, "PAGE", page)
     assert tool.main(["--check"]) == 1
-    assert "run tools/results.py" in capsys.readouterr().err
+    assert "run python tools/results.py" in capsys.readouterr().err
     assert tool.main([]) == 0
     assert tool.main(["--check"]) == 0
 
