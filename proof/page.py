@@ -1,4 +1,4 @@
-"""Writes results into docs/proof.md: a table of the cases, and counterexamples as sequence diagrams."""
+"""Writes results into docs/proof.md: a table of cases, and diagrams of counterexamples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Runs SPIN on one case: translate, compile, search; a counterexample is lines `who ->> whom: what`."""
+"""Runs SPIN on one case: translates, compiles and searches.
+
+A counterexample is lines of the form `who ->> whom: what`.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +92,10 @@ def _states(said: str) -> int:
 
 
 def _problem(case: Case, said: str, found: int) -> str:
-    """Why the result is not the expected one, or an empty text. An incomplete search proves nothing."""
+    """Why the result is not the expected one, or an empty text.
+
+    An incomplete search proves nothing.
+    """
     if found < 0:
         return f"the search ended early:\n{said}"
     if case.fails:

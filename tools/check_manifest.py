@@ -2,8 +2,8 @@
 
     python tools/check_manifest.py
 
-The first migration is assembled in the order of the manifest, so a file that the manifest omits would
-not be installed.
+The first migration is assembled in the order of the manifest, so a file that the manifest omits
+would not be installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generate the tables of docs/benchmarks.md from the runs in benchmarks/results, one JSON file each.
+"""Generate the tables of docs/benchmarks.md from the JSON files in benchmarks/results.
 
     python tools/results.py                    write the tables
     python tools/results.py --check            exit 1 if a file is invalid or a table is out of date

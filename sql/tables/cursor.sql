@@ -16,7 +16,7 @@ create table mqpg.cursor (
     action "char" not null,         -- what wrote this version:
                                     -- s subscribe, or a member joined: the first version
                                     -- r receive: fresh messages were claimed
-                                    -- t take-over: a claim that was returned or ran out was claimed again
+                                    -- t take-over: a returned or expired claim was claimed again
                                     -- a ack, n nack, e extend, l release
                                     -- f filtered: receive skipped messages that match no filter
                                     -- x expired: receive skipped messages older than message_ttl

@@ -1,5 +1,6 @@
 -- Dead letters that redrive() or discard_dead_letters() took out, append-only, so that trace() and
--- the audit still know them. keep() deletes rows that are older than the setting `position_jump_keep`.
+-- the audit still know them. keep() deletes rows that are older than the setting
+-- `position_jump_keep`.
 create table mqpg.former_dead_letter (
     subscription_id int not null,
     message_id bigint not null,

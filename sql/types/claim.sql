@@ -15,8 +15,8 @@ create type mqpg.claim as (
     lease_until timestamptz,-- negative epoch: not delivered before this time; '-infinity': may be delivered at once
     consumer text,
     settled bigint[],       -- offsets inside the range that were nacked and so left the claim
-    picked bigint[],        -- null: the whole range; else ascending, from from_offset to to_offset - 1
-    key text                -- on_failure block_key: the failed message's key, which all messages of the claim share
+    picked bigint[],        -- null: the whole range; else ascending, from_offset to to_offset - 1
+    key text                -- on_failure block_key: the failed message's key, shared by the claim
 );
 comment on type mqpg.claim is
     'A delivery in flight: offset range, fencing epoch, attempt and lease';

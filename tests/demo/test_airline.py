@@ -1,4 +1,4 @@
-"""The producer process on real databases: killed anywhere, it goes on where it stood."""
+"""The producer process on real databases: killed anywhere, it continues where it stood."""
 
 from __future__ import annotations
 

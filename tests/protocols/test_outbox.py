@@ -295,7 +295,7 @@ def test_an_unknown_message_of_this_life_is_evidence(
 def test_a_row_that_is_refused_does_not_hold_up_the_others(
     mq: mqpg.Client, orders: str, sqlite: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its topic was dropped meanwhile: it stays as evidence, and is told in every pass."""
+    """Its topic was dropped meanwhile: it stays as evidence, and every iteration reports it."""
     producer = outbox(mq, sqlite)
     mq.create_topic("former")
     with sqlite.begin() as conn:

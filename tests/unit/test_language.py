@@ -17,12 +17,14 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CLEAN = (
-    "README.md",
-    "CONTRIBUTING.md",
-    "docs/protocols/*.md",
+    "*.md",
+    "docs/**/*.md",
     "examples/**/*",
     "mqpg/**/*.py",
+    "proof/*",
     "spark/**/*",
+    "sql/**/*",
+    "tools/*",
     "workers/**/*",
 )
 

@@ -24,7 +24,8 @@ declare
     v_claimed boolean;
 begin
     perform mqpg._require_range('max_messages', _compensate.max_messages, 1, 10000);
-    if _compensate.checker = 'function' then    -- no new entries: their lock would last as long as the functions
+    -- Checker functions are called without new entries, whose lock would last as long as the calls.
+    if _compensate.checker = 'function' then
         perform mqpg._require_own_transaction('compensate');
     else
         perform mqpg._enqueue_halves_now('compensate');

@@ -32,7 +32,8 @@ begin
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L was unsubscribed meanwhile', (_member.parent).consumer_group);
     end if;
-    -- Look first, because a conflict would use up an id. The lock's former owner may have committed.
+    -- Look first, because a conflict would use up an id. The lock's former owner may have
+    -- committed.
     insert into mqpg.subscription (
         consumer_group, topic_id, member, member_of, mode, start, filter, tags, max_attempts, retry_delay, on_failure,
         paused)

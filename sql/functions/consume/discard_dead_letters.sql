@@ -1,4 +1,5 @@
--- Discards dead letters for good. trace() still knows them until the setting `position_jump_keep` is over.
+-- Discards dead letters for good. trace() still knows them until the setting `position_jump_keep`
+-- is over.
 -- Arguments:
 --   consumer_group, topic: names of the group and the topic.
 --   message_ids: discard only these; null (default): all.

@@ -25,7 +25,8 @@ begin
     if not mqpg._is_handle(_decide.handle) then
         return 'unknown';
     end if;
-    if current_setting('synchronous_commit') in ('off', 'local') then    -- saves a call nearly always
+    -- Looked up first, because this is rarely true and saves a call.
+    if current_setting('synchronous_commit') in ('off', 'local') then
         perform mqpg._force_sync();
     end if;
     v_id := split_part(_decide.handle, '.', 3)::bigint;

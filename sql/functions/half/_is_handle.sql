@@ -2,8 +2,8 @@
 -- Locks: none. Cost: one regular expression (inlined).
 create function mqpg._is_handle(handle text) returns boolean
 language sql immutable as $$
-    -- No leading zeros, because a handle is the key of ledgers and must be one text. The lengths are
-    -- compared apart, because a pattern with {1,18} costs three times as much.
+    -- No leading zeros, because a handle is the key of ledgers and must be one text. The lengths
+    -- are compared apart, because a pattern with {1,18} costs three times as much.
     select _is_handle.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
         and length(split_part(_is_handle.handle, '.', 1)) = 12
         and length(split_part(_is_handle.handle, '.', 2)) <= 9

@@ -17,7 +17,7 @@ declare
     v_ids bigint [];
     v_why text;
     v_copied bigint;
-    v_most bigint := v_limit * 4 + 1;   -- so many rows usually suffice to see that the limit is exceeded
+    v_most bigint := v_limit * 4 + 1;   -- enough rows, as a rule, to see that the limit is exceeded
     v_rows bigint;
 begin
     select s.* into v_segment from mqpg.segment s
@@ -35,7 +35,8 @@ begin
             from (select x.why, count(*) as n from seen x group by 1) w)
         into v_ids, v_rows, v_why from seen s;
         exit when v_most is null or v_rows is null or v_rows < v_most or cardinality(v_ids) > v_limit;
-        v_most := null;    -- few messages, many times (dead letters of many subscriptions): read all rows
+        -- Few messages, each many times (dead letters of many subscriptions): read all rows.
+        v_most := null;
     end loop;
     if cardinality(v_ids) > v_limit then
         return query select 'pinned', 'log', v_segment.segment_no, format(

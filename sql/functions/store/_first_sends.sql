@@ -41,8 +41,9 @@ begin
         on conflict do nothing returning message_id
     )
     select array_agg(s.message_id) into v_wanted from stored s;
-    -- A new statement sees the rows that the inserts waited for. If both slots have the id, the later
-    -- one is right, because a send that lost at a slot's boundary leaves a row in the earlier one only.
+    -- A new statement sees the rows that the inserts waited for. If both slots have the id, the
+    -- later one is right, because a send that lost at a slot's boundary leaves a row in the earlier
+    -- one only.
     select array_agg(case when u.m = any(v_wanted) or u.d is null then null else k.message_id end order by u.o)
     into v_first
     from unnest(_first_sends.dedup_ids, _first_sends.message_ids) with ordinality as u(d, m, o)

@@ -13,7 +13,8 @@ declare
     v_xid xid8;
     v_order bigint;
     v_now timestamptz;
-    v_named record;         -- handles of this broker: places, lives, ids, nonces; batches: distinct, ascending
+    -- Handles of this broker: places, lives, ids, nonces. The batches are distinct, ascending.
+    v_named record;
     v_ids bigint [];        -- for each handle: the message id, null if unknown
     v_facts record;         -- for each handle: topic, queue, delay and relay of its half message
     v_halves bigint [];     -- distinct, ascending

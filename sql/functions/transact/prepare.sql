@@ -62,7 +62,8 @@ begin
         perform mqpg._require_half_times(
             mqpg._topic(prepare.topic), coalesce(prepare.check_after, v_to.check_after), prepare.delay);
     end if;
-    if current_setting('synchronous_commit') in ('off', 'local') then    -- this rarely holds, and saves a call
+    -- Looked up first, because this is rarely true and saves a call.
+    if current_setting('synchronous_commit') in ('off', 'local') then
         perform mqpg._force_sync();
     end if;
     v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
