@@ -99,9 +99,9 @@ def test_a_function_lies_with_its_only_user() -> None:
 
 
 def test_every_internal_function_is_called() -> None:
-    """By another function, a view, a trigger, the start, or (where it is named) by Python."""
+    """By another function, a view, a trigger, the first segments, or (where it is named) by Python."""
     calls, rooms = read()
-    others = [path for folder in ("views", "triggers") for path in (SQL / folder).glob("*.sql")] + [SQL / "start.sql"]
+    others = [*(SQL / "views").glob("*.sql"), *(SQL / "triggers").glob("*.sql"), SQL / "first_segments.sql"]
     called = set().union(*calls.values(), *(re.findall(r"\bmqpg\.(\w+) *\(", _code(path)) for path in others))
     from_python = {"_answer", "_unmatched_messages"}
     internal = {name for name in rooms if name.startswith("_")}

@@ -11,7 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._async._acompat import Connection, ScopedSession, Session, driver_connection
 from mqpg._async.client.client import AsyncClient
-from mqpg._async.producer.half_message import prepare_half, rollback_half, rollback_halves
+from mqpg._async.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
 from mqpg._async.stores.database import UserDatabase
 from mqpg._dialects import has_failed, in_transaction, is_answer, is_autocommit
 from mqpg._draft import Draft

@@ -23,7 +23,6 @@ from mqpg._async._acompat import Connection, Engine, Event, ScopedSession, Sessi
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.closing import AsyncClosing
 from mqpg._async.producer.brokers import AsyncBrokers
-from mqpg._async.producer.half_message import decide, rollback_half
 from mqpg._async.producer.local_transaction import (
     LocalCaller,
     LocalTransaction,
@@ -33,6 +32,7 @@ from mqpg._async.producer.local_transaction import (
     release_local,
 )
 from mqpg._async.producer.loop import run_periodically
+from mqpg._async.producer.prepare_and_decide import decide, rollback_half
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.outbox import Outbox, OutboxEntry, StoredMessage, payload_of
 from mqpg._draft import Draft

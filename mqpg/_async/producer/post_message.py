@@ -19,8 +19,8 @@ from uuid import uuid4
 from mqpg._async._acompat import Event, Returns
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.brokers import AsyncBrokers
-from mqpg._async.producer.half_message import decide, rollback_half
 from mqpg._async.producer.loop import run_periodically
+from mqpg._async.producer.prepare_and_decide import decide, rollback_half
 from mqpg._draft import Draft
 from mqpg.choices import Checker
 from mqpg.errors import ConfigurationError, InvalidArgument

@@ -19,7 +19,6 @@ from mqpg._async._acompat import Engine, Event
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.closing import AsyncClosing
 from mqpg._async.producer.brokers import AsyncBrokers
-from mqpg._async.producer.half_message import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._async.producer.local_transaction import (
     LocalCaller,
     LocalTransaction,
@@ -30,6 +29,7 @@ from mqpg._async.producer.local_transaction import (
     report_rollback,
 )
 from mqpg._async.producer.loop import run_periodically
+from mqpg._async.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._async.producer.recovery import DoneMarker, Recovery
 from mqpg._async.stores.ledger import AsyncLedger
 from mqpg._draft import Draft

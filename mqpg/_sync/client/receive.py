@@ -54,8 +54,8 @@ class Receive(BaseClient):
             consumer_group: The group's name.
             topic: The topic's name.
             max_messages: How many messages to claim at most, 1 to 10000.
-            lease: How long the messages stay with this consumer without an acknowledgement, 30
-                seconds by default.
+            lease: How long the messages stay with this consumer without an acknowledgement, in
+                seconds where it is a number; 30 by default.
             consumer: The consumer's name. Modes "pinned" and "broadcast" need one. None: no name.
             queue_id: Only this queue; -1 is the retry lane. None: the queue that waited longest.
             wait: How many seconds to wait for messages where there are none. The appender wakes the

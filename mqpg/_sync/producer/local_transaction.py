@@ -14,7 +14,7 @@ from mqpg._dialects import has_failed, in_transaction, is_answer, is_autocommit
 from mqpg._draft import Draft
 from mqpg._sync._acompat import Connection, ScopedSession, Session, driver_connection
 from mqpg._sync.client.client import Client
-from mqpg._sync.producer.half_message import prepare_half, rollback_half, rollback_halves
+from mqpg._sync.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
 from mqpg._sync.stores.database import UserDatabase
 from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
 from mqpg.message import Interval, Json, Outcome, encode

@@ -25,7 +25,6 @@ from mqpg._sync._acompat import Connection, Engine, Event, ScopedSession, Sessio
 from mqpg._sync.client.client import Client
 from mqpg._sync.closing import Closing
 from mqpg._sync.producer.brokers import Brokers
-from mqpg._sync.producer.half_message import decide, rollback_half
 from mqpg._sync.producer.local_transaction import (
     LocalCaller,
     LocalTransaction,
@@ -35,6 +34,7 @@ from mqpg._sync.producer.local_transaction import (
     release_local,
 )
 from mqpg._sync.producer.loop import run_periodically
+from mqpg._sync.producer.prepare_and_decide import decide, rollback_half
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.outbox import Outbox, OutboxEntry, StoredMessage, payload_of
 from mqpg.choices import Checker

@@ -21,8 +21,8 @@ from mqpg._draft import Draft
 from mqpg._sync._acompat import Event, Returns
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.brokers import Brokers
-from mqpg._sync.producer.half_message import decide, rollback_half
 from mqpg._sync.producer.loop import run_periodically
+from mqpg._sync.producer.prepare_and_decide import decide, rollback_half
 from mqpg.choices import Checker
 from mqpg.errors import ConfigurationError, InvalidArgument
 from mqpg.message import HalfCheck, Interval, Outcome, Result

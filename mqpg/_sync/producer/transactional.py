@@ -21,7 +21,6 @@ from mqpg._sync._acompat import Engine, Event
 from mqpg._sync.client.client import Client
 from mqpg._sync.closing import Closing
 from mqpg._sync.producer.brokers import Brokers
-from mqpg._sync.producer.half_message import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._sync.producer.local_transaction import (
     LocalCaller,
     LocalTransaction,
@@ -32,6 +31,7 @@ from mqpg._sync.producer.local_transaction import (
     report_rollback,
 )
 from mqpg._sync.producer.loop import run_periodically
+from mqpg._sync.producer.prepare_and_decide import decide, decide_all, prepare_half, rollback_half, rollback_halves
 from mqpg._sync.producer.recovery import DoneMarker, Recovery
 from mqpg._sync.stores.ledger import Ledger
 from mqpg.choices import Checker

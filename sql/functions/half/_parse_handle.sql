@@ -1,4 +1,5 @@
--- The parts of a handle; all null if the text is no handle.
+-- The parts of a handle; all null if the text is no handle. _parse_handles(), in transact/, does
+-- the same for many.
 -- Locks: none. Cost: one regular expression.
 create function mqpg._parse_handle(
     handle text, out broker_id text, out incarnation int, out message_id bigint, out nonce uuid

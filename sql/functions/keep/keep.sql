@@ -39,7 +39,7 @@ begin
     end loop;
     return query select c.* from mqpg._close_segments() c;
     if not v_changed then
-        return query select d.* from mqpg._drop_segments() d;
+        return query select d.* from mqpg._drop_one_table() d;
     end if;
 end
 $$;

@@ -1,4 +1,4 @@
-# Generated from mqpg/_async/producer/half_message.py by tools/async_to_sync.py: change that file.
+# Generated from mqpg/_async/producer/prepare_and_decide.py by tools/async_to_sync.py: change that file.
 """What a producer sends to a broker: half message and decision (protocol T2, steps 1 and 3)."""
 
 from __future__ import annotations

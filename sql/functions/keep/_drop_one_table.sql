@@ -3,7 +3,7 @@
 -- old decisions, closed slots.
 -- Locks: ACCESS EXCLUSIVE on a partition and its parent, waited for at most 100 ms.
 -- Cost: one look at what each closed segment is still needed for.
-create function mqpg._drop_segments()
+create function mqpg._drop_one_table()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
@@ -14,7 +14,7 @@ begin
         where s.closed_at is not null and s.dropped_at is null
         order by array_position(array['tick', 'log', 'cursor', 'delayed', 'dedup'], s.family), s.segment_no
     loop
-        for action, family, segment_no, detail in select d.* from mqpg._drop_segment(v_segment) d loop
+        for action, family, segment_no, detail in select d.* from mqpg._drop_if_due(v_segment) d loop
             return next;
             if action = 'dropped' then
                 return;
@@ -23,4 +23,4 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._drop_segments() is 'Internal: drop one table that is no longer needed';
+comment on function mqpg._drop_one_table() is 'Internal: drop one table that is no longer needed';

@@ -5,7 +5,7 @@
 -- what is newer than the first look, because the rest cannot have changed.
 -- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each waited for at most 100 ms.
 -- Cost: the segment's half messages, delayed messages, and the remaining rows of consume_queue.
-create function mqpg._drop_log(no bigint)
+create function mqpg._drop_log_bodies(no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
@@ -21,7 +21,7 @@ declare
     v_rows bigint;
 begin
     select s.* into v_segment from mqpg.segment s
-    where s.family = 'log' and s.segment_no = _drop_log.no;
+    where s.family = 'log' and s.segment_no = _drop_log_bodies.no;
     v_from := v_segment.lower_bound::bigint * 1024;
     v_to := v_segment.upper_bound::bigint * 1024;
     select coalesce(max(t.tick_id), 0) into v_tick_id from mqpg.tick t;
@@ -69,5 +69,5 @@ begin
         'commit_log_%s%s', v_segment.segment_no, coalesce(format(', %s survivors copied: %s', v_copied, v_why), ''));
 end
 $$;
-comment on function mqpg._drop_log(bigint) is
+comment on function mqpg._drop_log_bodies(bigint) is
     'Internal: drop the bodies of an expired segment under rule I11';
