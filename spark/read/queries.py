@@ -143,7 +143,7 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         Query(
             "survivor",
             f"x.message_id as first_id, 1 as n, {body}, {_DECISIONS_GONE} as decision_gone",
-            "mqpg.survivor x where not exists (select from mqpg.commit_log c where c.batch_id = x.message_id >> 10) "
+            "mqpg.held x where not exists (select from mqpg.commit_log c where c.batch_id = x.message_id >> 10) "
             f"and {scope}",
             schemas.BODIES,
         ),

@@ -22,7 +22,7 @@ insert into mqpg.settings (name, value, least, most, description) values
 ('cursor_slot_age', '6 hours', '0 s', '100 years', 'a cursor slot older than this is replaced by a new one'),
 ('delayed_slot', '1 day', '10 ms', '100 years', 'length of a slot of the delayed table'),
 ('dedup_window', '1 hour', '1 s', '1 year', 'two sends with one dedup id within this time store one message'),
-('survivor_limit', '10000', '0', '1000000000',
+('held_limit', '10000', '0', '1000000000',
     'messages that keep() copies out of a segment before it drops it; with more the segment stays'),
 ('op_log_keep', '7 days', '0 s', '100 years', 'how long decisions outlive their segment'),
 ('position_jump_keep', '90 days', '0 s', '100 years',

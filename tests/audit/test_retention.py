@@ -42,7 +42,7 @@ def drop_what_may_go(story: Story) -> None:
 
 
 def test_dropped_segments_are_not_audited(audit: Callable[..., Report], story: Story) -> None:
-    open_half = story.prepare()  # survives its segment in `survivor`
+    open_half = story.prepare()  # survives its segment in `held`
     drop_what_may_go(story)
     report = audit()
     assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples

@@ -228,7 +228,7 @@ def test_1_2_14_retention_does_not_expire_an_undecided_message(own_stage: Stage)
     stage = own_stage
     handle = stage.sql.prepare("orders", '{"id": 1}', "shop", check_after=seconds(3600))
     expire(stage, handle)
-    assert stage.sql.scalar("select count(*) from mqpg.survivor where kind = 'h'") == 1
+    assert stage.sql.scalar("select count(*) from mqpg.held where kind = 'h'") == 1
     with stage.engine.begin() as local:
         stage.ledger.begin(local, handle)
         local.execute(SALE, {"id": 1})

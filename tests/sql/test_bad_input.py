@@ -296,7 +296,7 @@ COUNTED = (
     "check_log",
     "dedup",
     "ledger",
-    "survivor",
+    "held",
     "dead_letter",
 )
 

@@ -115,7 +115,7 @@ def test_the_dedup_window_changes_between_two_sends_and_never_within_one(mq: Ses
         ("lock_timeout", "0"),
         ("segments_ahead", "0"),
         ("segments_ahead", "2 hours"),
-        ("survivor_limit", "-1"),
+        ("held_limit", "-1"),
         ("segment_age", "999999999999 years"),
     ],
 )
@@ -246,7 +246,7 @@ def test_I11_what_is_delivered_and_past_retention_goes(brisk: Session) -> None:
     reported = roll(brisk)
     gone(brisk, {"consume_queue_1", "tick_1", "half_tick_1", "commit_log_1", "op_log_1", "check_log_1"}, reported)
     assert brisk.scalar("select count(*) from mqpg.commit_log") == 0
-    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
 
 
 def test_I11_nothing_goes_before_the_longest_retention_in_it(brisk: Session) -> None:
@@ -302,14 +302,14 @@ def test_I11_the_oldest_of_many_shared_claims_pins(brisk: Session) -> None:
     assert "consume_queue_1" not in dropped(reported)
     assert ("pinned", "tick", 1, "crowd has one queue 0 at 0 of 5") in reported
     unsettled = {message.message_id for message in (held[0], held[4])}
-    assert {row.message_id for row in brisk.rows("select message_id from mqpg.survivor")} >= unsettled
+    assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= unsettled
     brisk.nack(held[0].receipt, [held[0].message_id], reason="not yet")
     brisk.append()
     assert payloads(brisk.drain("one", group="crowd")) == [0]
     assert "consume_queue_1" not in dropped(keep(brisk))
     brisk.ack(held[4].receipt)
     gone(brisk, {"consume_queue_1"}, keep(brisk))
-    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
 
 
 def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> None:
@@ -323,7 +323,7 @@ def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     brisk.append()
     brisk.drain("one")
     brisk.drain("t")
-    brisk.execute("update mqpg.settings set value = '1' where name = 'survivor_limit'")
+    brisk.execute("update mqpg.settings set value = '1' where name = 'held_limit'")
     reported = roll(brisk)
     assert not dropped(reported) & {"commit_log_1", "consume_queue_1"}
     # the topic with the longer retention is gone from the log, not from the ticks
@@ -333,13 +333,13 @@ def test_I11_messages_with_offsets_that_can_be_read_are_held(brisk: Session) -> 
     assert ("pinned", "tick", 1) in [row[:3] for row in reported]
     (pin,) = {row[3] for row in reported if row[:3] == ("pinned", "log", 1)}
     assert "3 queued" in pin  # those of the other topic are delivered: no group needs them
-    brisk.execute("update mqpg.settings set value = '100' where name = 'survivor_limit'")
+    brisk.execute("update mqpg.settings set value = '100' where name = 'held_limit'")
     gone(brisk, {"commit_log_1"}, keep(brisk))
-    assert {row.message_id for row in brisk.rows("select message_id from mqpg.survivor")} >= set(ids)
+    assert {row.message_id for row in brisk.rows("select message_id from mqpg.held")} >= set(ids)
     assert payloads(brisk.call("fetch", "one", 0, 0)) == [1, 2, 3]
     assert payloads(brisk.drain("one", group="new")) == [1, 2, 3]
     gone(brisk, {"consume_queue_1", "half_tick_1"}, keep(brisk))
-    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
 
 
 def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Session) -> None:
@@ -364,7 +364,7 @@ def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
 
     gone(brisk, {"commit_log_1", "consume_queue_1"}, reported)
     assert "op_log_1" not in dropped(reported)
-    held = brisk.rows("select payload, kind::text from mqpg.survivor")
+    held = brisk.rows("select payload, kind::text from mqpg.held")
     assert sorted(row.payload for row in held) == [
         "delayed",
         "late",
@@ -382,7 +382,7 @@ def test_I11_undecided_parked_delayed_and_retried_are_held_and_work_on(brisk: Se
     assert payloads(got) == ["undecided", "parked"]
     assert (got[0].key, got[0].tag, got[0].headers) == ("k", "x", {"h": 1})
     roll(brisk)
-    held = brisk.rows("select payload from mqpg.survivor")
+    held = brisk.rows("select payload from mqpg.held")
     assert sorted(row.payload for row in held) == ["delayed", "late", "late, final", "retried"]
 
 
@@ -406,22 +406,22 @@ def test_I11_dead_letters_are_held(brisk: Session) -> None:
     brisk.append()
     brisk.drain("t")
     roll(brisk)
-    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
 
 
 def test_I11_more_survivors_than_may_be_held_pin(brisk: Session) -> None:
-    brisk.execute("update mqpg.settings set value = '3' where name = 'survivor_limit'")
+    brisk.execute("update mqpg.settings set value = '3' where name = 'held_limit'")
     handles = [brisk.prepare("one", "1") for _ in range(4)]
     brisk.send("one", "1")
     brisk.append()
     brisk.drain("one")
     reported = roll(brisk)
     assert "commit_log_1" not in dropped(reported)
-    assert ("pinned", "log", 1, "more than survivor_limit = 3 messages must stay readable: 4 undecided") in reported
-    assert brisk.scalar("select count(*) from mqpg.survivor") == 0
+    assert ("pinned", "log", 1, "more than held_limit = 3 messages must stay readable: 4 undecided") in reported
+    assert brisk.scalar("select count(*) from mqpg.held") == 0
     brisk.rollback(handles[0])
     gone(brisk, {"commit_log_1"}, keep(brisk))
-    assert brisk.scalar("select count(*) from mqpg.survivor") == 3
+    assert brisk.scalar("select count(*) from mqpg.held") == 3
 
 
 def test_a_snapshot_older_than_a_drop_must_be_taken_again(brisk: Session, broker: Broker) -> None:
@@ -448,7 +448,7 @@ def test_I11_the_same_few_many_times_do_not_hide_the_others(brisk: Session) -> N
     """Dead letters of many subscriptions are more rows than keep() reads, but not more messages
     than it may copy.
     """
-    brisk.execute("update mqpg.settings set value = '2' where name = 'survivor_limit'")
+    brisk.execute("update mqpg.settings set value = '2' where name = 'held_limit'")
     groups = [f"g{i}" for i in range(10)]
     for group in groups:
         brisk.call("subscribe", group, "one", max_attempts=1)

@@ -54,7 +54,7 @@ def slow_group(mq: Session, group: str = "dead", topic: str = "one") -> None:
 
 def test_I11_a_dead_group_pins_what_it_has_not_read_and_no_more(brisk: Session) -> None:
     slow_group(brisk)
-    brisk.execute("update mqpg.settings set value = '5' where name = 'survivor_limit'")
+    brisk.execute("update mqpg.settings set value = '5' where name = 'held_limit'")
     wanted = brisk.send_batch("one", ["1", "2", "3"])
     brisk.send_batch("t", ["0"] * 50)
     brisk.append()
@@ -63,7 +63,7 @@ def test_I11_a_dead_group_pins_what_it_has_not_read_and_no_more(brisk: Session) 
     reported = roll(brisk)
     assert ("freed", "tick", 1) in [row[:3] for row in reported]
     gone(brisk, {"commit_log_1"}, reported)
-    assert [row.message_id for row in brisk.rows("select message_id from mqpg.survivor order by 1")] == wanted
+    assert [row.message_id for row in brisk.rows("select message_id from mqpg.held order by 1")] == wanted
     assert brisk.scalar("select bool_and(oldest_offset = next_offset) from mqpg.queue_depth where topic = 't'")
     assert payloads(brisk.drain("one", group="dead")) == [1, 2, 3]
     gone(brisk, {"consume_queue_1"}, keep(brisk))
@@ -71,13 +71,13 @@ def test_I11_a_dead_group_pins_what_it_has_not_read_and_no_more(brisk: Session) 
 
 def test_what_is_read_of_the_pinned_queue_itself_goes_too(brisk: Session) -> None:
     slow_group(brisk)
-    brisk.execute("update mqpg.settings set value = '5' where name = 'survivor_limit'")
+    brisk.execute("update mqpg.settings set value = '5' where name = 'held_limit'")
     ids = [brisk.send("one", str(i)) for i in range(12)]
     brisk.append()
     brisk.drain("one")
     brisk.ack(brisk.receive("one", group="dead", max_messages=9)[-1].receipt)
     gone(brisk, {"commit_log_1"}, roll(brisk))
-    assert [row.message_id for row in brisk.rows("select message_id from mqpg.survivor order by 1")] == ids[9:]
+    assert [row.message_id for row in brisk.rows("select message_id from mqpg.held order by 1")] == ids[9:]
     assert offsets(brisk) == (9, 12)
     with refused("MQ013"):
         brisk.call("fetch", "one", 0, 8)

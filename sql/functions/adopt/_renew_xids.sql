@@ -19,7 +19,7 @@ declare
         order by t.tick_id limit 1);
     v_unasked bigint [];
 begin
-    lock table mqpg.commit_log, mqpg.op_log, mqpg.delayed, mqpg.survivor, mqpg.tick, mqpg.half_tick
+    lock table mqpg.commit_log, mqpg.op_log, mqpg.delayed, mqpg.held, mqpg.tick, mqpg.half_tick
         in access exclusive mode;
     v_unasked := array(
         select distinct l.message_id / 1024
@@ -27,7 +27,7 @@ begin
             select h.batch_id * 1024 + i as message_id
             from mqpg.commit_log h cross join generate_series(0, h.n - 1) i where h.kind = 'h'
             union all
-            select h.message_id from mqpg.survivor h where h.kind = 'h'
+            select h.message_id from mqpg.held h where h.kind = 'h'
         ) as l
         where not exists (select from mqpg.op_log o where o.message_id = l.message_id and o.stage = 0)
             and not exists (
@@ -40,7 +40,7 @@ begin
         end
         else mqpg._renewed_xid(l.xid, v_own, v_new, v_old)
     end;
-    update mqpg.survivor h set xid = mqpg._renewed_xid(h.xid, v_own, v_new, v_old);
+    update mqpg.held h set xid = mqpg._renewed_xid(h.xid, v_own, v_new, v_old);
     update mqpg.op_log o set xid = mqpg._renewed_xid(o.xid, v_own, v_new, v_old);
     update mqpg.delayed d set xid = mqpg._renewed_xid(d.xid, v_own, v_new, v_old);
     update mqpg.tick t set xid = '2', snapshot = '2:2:', snapshot_xmax = '2';

@@ -14,7 +14,7 @@ language sql as $$
     select _bury.subscription_id, u.message_id, u.deliver_id,
         coalesce(
             (select l.queue_id from mqpg.commit_log l where l.batch_id = u.message_id / 1024),
-            (select h.queue_id from mqpg.survivor h where h.message_id = u.message_id), -1),
+            (select h.queue_id from mqpg.held h where h.message_id = u.message_id), -1),
         u.attempts, _bury.reason,
         mqpg._attempts(_bury.subscription_id, u.message_id, u.attempts, _bury.reason, _bury.consumer)
     from unnest(_bury.message_ids, _bury.deliver_ids, _bury.attempts) as u(message_id, deliver_id, attempts)

@@ -1,6 +1,6 @@
 -- The messages of runs (see _runs()), in the order of the runs. Each run's record batch is read
 -- once, sliced and unnested. Callers compare the number of rows with the number of offsets: fewer
--- rows mean a missing body. Where a segment is dropped the bodies are in the table survivor, and
+-- rows mean a missing body. Where a segment is dropped the bodies are in the table held, and
 -- callers that find ids between `lowest` and `highest` there use _deliveries_with_survivors(),
 -- which is slower. It is meant to be inlined, so its arguments must be variables. The runs come out
 -- of unnest in order, and a lateral subquery behind OFFSET 0 can only be joined by a nested loop,

@@ -1,5 +1,5 @@
--- _deliveries() that also reads the table survivor where a segment is dropped.
--- Locks: none. Cost: one index lookup and one detoasting for each run, and a look into survivor.
+-- _deliveries() that also reads the table held where a segment is dropped.
+-- Locks: none. Cost: one index lookup and one detoasting for each run, and a look into held.
 create function mqpg._deliveries_with_survivors(
     topic text, queue_id int, attempt int, receipt text, settled bigint [], picked bigint [], ids bigint [],
     bodies bigint [], offsets bigint [], lengths int [], attempts int [], lowest bigint, highest bigint
@@ -26,7 +26,7 @@ language sql stable as $$
             and b.batch_id between _deliveries_with_survivors.lowest and _deliveries_with_survivors.highest
         union all
         select h.key, h.tag, h.headers, h.payload, h.born_at, h.message_id - run.body + 1
-        from mqpg.survivor h
+        from mqpg.held h
         where h.message_id >= run.body and h.message_id < run.body + run.n
             and not exists (
                 select from mqpg.commit_log b

@@ -10,7 +10,7 @@ language sql stable as $$
         select l.keys[m.deliver_id % 1024 + 1] as key
         from mqpg.commit_log l where l.batch_id = m.deliver_id / 1024
         union all
-        select h.key from mqpg.survivor h where h.message_id = m.deliver_id
+        select h.key from mqpg.held h where h.message_id = m.deliver_id
         limit 1
     ) as k on true
     order by m.queue_offset

@@ -35,7 +35,7 @@ begin
     v_until := least("fetch".from_offset + "fetch".max_messages, v_tail);
     v_runs := mqpg._runs(v_topic.topic_id, "fetch".queue_id, 0, "fetch".from_offset, v_until);
     if exists (
-        select from mqpg.survivor h
+        select from mqpg.held h
         where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
     ) then
         return query

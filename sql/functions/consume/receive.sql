@@ -120,7 +120,7 @@ begin
             v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
                 v_claim.from_offset, v_claim.to_offset);
             if exists (
-                select from mqpg.survivor h
+                select from mqpg.held h
                 where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024
             ) then
                 return query

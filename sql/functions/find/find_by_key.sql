@@ -29,7 +29,7 @@ begin
             and u.key = find_by_key.key
         union all
         select h.message_id, h.topic_id, h.queue_id, h.kind, h.xid, h.born_at, h.payload
-        from mqpg.survivor h
+        from mqpg.held h
         where h.topic_id = v_topic.topic_id and h.key = find_by_key.key and h.kind in ('n', 'h', 'd')
     )
     select h.message_id, h.queue_id::int, p.queue_offset, p.state, h.born_at,

@@ -42,7 +42,7 @@ begin
     if not found then
         select h.topic_id, h.queue_id, h.delay, h.relay, h.key, h.tag, h.headers
         into v_half
-        from mqpg.survivor h
+        from mqpg.held h
         cross join mqpg.broker b
         where h.message_id = v_id and h.kind = 'h' and h.nonce = right(_decide.handle, 32)::uuid
             and h.incarnation = split_part(_decide.handle, '.', 2)::int

@@ -1,6 +1,6 @@
 -- What is stored of the half message that a handle names. `known` is false for a handle of another
 -- broker, a wrong nonce, a row that a restore lost and a topic that was dropped. If the segment is
--- dropped, it reads the table survivor.
+-- dropped, it reads the table held.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_by_handle(
     handle text, out known boolean, out message_id bigint, out topic_id int, out topic text, out queue_id smallint,
@@ -36,7 +36,7 @@ begin
         _half_by_handle.queue_id, _half_by_handle.producer_group_id,
         _half_by_handle.key, _half_by_handle.tag, _half_by_handle.headers, _half_by_handle.payload,
             _half_by_handle.delay, _half_by_handle.check_at, _half_by_handle.born_at
-    from mqpg.survivor h
+    from mqpg.held h
     join mqpg.topic t on t.topic_id = h.topic_id
     where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
         and h.incarnation = v_handle.incarnation;

@@ -9,7 +9,7 @@ language sql stable as $$
     from mqpg.commit_log l where l.batch_id = _half_by_id.message_id / 1024
     union all
     select h.topic_id, h.producer_group_id, h.incarnation, h.nonce, h.born_at, h.check_at
-    from mqpg.survivor h where h.message_id = _half_by_id.message_id and h.kind = 'h'
+    from mqpg.held h where h.message_id = _half_by_id.message_id and h.kind = 'h'
     limit 1
 $$;
 comment on function mqpg._half_by_id(bigint) is 'Internal: half message by id, without its body';

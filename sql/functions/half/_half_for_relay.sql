@@ -13,7 +13,7 @@ language sql stable as $$
     join mqpg.commit_log l on l.batch_id = _half_for_relay.message_id / 1024
     union all
     select h.topic_id, h.queue_id, h.incarnation, h.nonce, h.delay, h.key, h.tag, h.headers, h.payload
-    from mqpg.survivor h
+    from mqpg.held h
     where h.message_id = _half_for_relay.message_id
         and not exists (select from mqpg.commit_log l where l.batch_id = _half_for_relay.message_id / 1024)
 $$;

@@ -7,7 +7,7 @@ language plpgsql as $$
 declare
     v_rows bigint;
 begin
-    insert into mqpg.survivor (
+    insert into mqpg.held (
         message_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, kind, nonce, check_at, delay,
             key, tag,
         headers, payload, relay)

@@ -24,7 +24,7 @@ begin
     v_to := v_segment.upper_bound::bigint * 1024;
     select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
     if exists (
-        select from mqpg.survivor h
+        select from mqpg.held h
         where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h' and not exists (
             select from mqpg.op_log o
             where o.message_id = h.message_id and o.stage = 0 and o.message_id >= v_from and o.message_id < v_to)
@@ -46,12 +46,12 @@ begin
     end;
     begin
         if v_parent = 'op_log' then
-            delete from mqpg.survivor h using mqpg.op_log o
+            delete from mqpg.held h using mqpg.op_log o
             where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
                 and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to
                 and o.stage = 0 and (o.op = 'b' or h.relay);
-            update mqpg.survivor h set kind = 'n', nonce = null,
-                payload = coalesce((select f.payload from mqpg.survivor f where f.message_id = o.deliver_id), h.payload)
+            update mqpg.held h set kind = 'n', nonce = null,
+                payload = coalesce((select f.payload from mqpg.held f where f.message_id = o.deliver_id), h.payload)
             from mqpg.op_log o
             where h.message_id >= v_from and h.message_id < v_to and h.kind = 'h'
                 and o.message_id = h.message_id and o.message_id >= v_from and o.message_id < v_to and o.stage = 0;

@@ -1,6 +1,6 @@
 -- Drops the bodies of one expired log segment. Messages that must stay readable (I11) are copied
 -- first, in the same subtransaction, so that nothing is copied if the drop has to wait. If there
--- are more than the setting `survivor_limit`, the segment stays, and the report says why.
+-- are more than the setting `held_limit`, the segment stays, and the report says why.
 -- Under the partition's lock a new statement applies the rule again. Of consume_queue it reads only
 -- what is newer than the first look, because the rest cannot have changed.
 -- Locks: ACCESS EXCLUSIVE on the partition, then on commit_log, each waited for at most 100 ms.
@@ -10,7 +10,7 @@ returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
     v_segment mqpg.segment;
-    v_limit bigint := mqpg._setting('survivor_limit');
+    v_limit bigint := mqpg._setting('held_limit');
     v_from bigint;
     v_to bigint;
     v_tick_id bigint;
@@ -40,7 +40,7 @@ begin
     end loop;
     if cardinality(v_ids) > v_limit then
         return query select 'pinned', 'log', v_segment.segment_no, format(
-            'more than survivor_limit = %s messages must stay readable: %s', v_limit, v_why);
+            'more than held_limit = %s messages must stay readable: %s', v_limit, v_why);
         return;
     end if;
     begin
@@ -50,7 +50,7 @@ begin
         end if;
         if exists (
             select from mqpg._survivors(v_from, v_to, v_tick_id, null) v
-            where not exists (select from mqpg.survivor h where h.message_id = v.message_id)
+            where not exists (select from mqpg.held h where h.message_id = v.message_id)
         ) then
             raise lock_not_available;
         end if;

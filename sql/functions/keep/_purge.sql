@@ -12,16 +12,16 @@ language plpgsql as $$
 declare
     v_rows bigint;
 begin
-    if exists (select from mqpg.survivor) then
+    if exists (select from mqpg.held) then
         with survivor as materialized (
             select v.message_id
-            from (select min(h.message_id) as least, max(h.message_id) as most from mqpg.survivor h) r,
+            from (select min(h.message_id) as least, max(h.message_id) as most from mqpg.held h) r,
                 mqpg._survivors(r.least, r.most + 1, -1, null) v
         )
-        delete from mqpg.survivor h where not exists (select from survivor s where s.message_id = h.message_id);
+        delete from mqpg.held h where not exists (select from survivor s where s.message_id = h.message_id);
         get diagnostics v_rows = row_count;
         if v_rows > 0 then
-            return query select 'purged', 'survivor', null::bigint, format('%s messages', v_rows);
+            return query select 'purged', 'held', null::bigint, format('%s messages', v_rows);
         end if;
     end if;
     with position_jump as (

@@ -25,7 +25,7 @@ begin
             and l.batch_id between v_runs.lowest and v_runs.highest
         union all
         select 1, pg_column_size(h.payload) + coalesce(pg_column_size(h.headers), 0) + 100
-        from mqpg.survivor h where h.message_id = any(v_runs.bodies[:64])
+        from mqpg.held h where h.message_id = any(v_runs.bodies[:64])
     ) as l;
     return ceil(coalesce(v_each, 0) * (_stored_bytes.to_offset - _stored_bytes.from_offset));
 end

@@ -22,7 +22,7 @@ language sql stable as $$
         where l.kind = 'h' and l.batch_id >= _survivors.from_id >> 10 and l.batch_id < (_survivors.to_id + 1023) >> 10
         union all
         select h.message_id
-        from mqpg.survivor h
+        from mqpg.held h
         join mqpg.topic t on t.topic_id = h.topic_id
         where h.kind = 'h' and h.message_id >= _survivors.from_id and h.message_id < _survivors.to_id
     )

@@ -1,5 +1,5 @@
 -- What is stored of one message: from its record batch or, if the segment is dropped, from the
--- table survivor. Returns no row if neither has it.
+-- table held. Returns no row if neither has it.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._message(message_id bigint) returns table (
     topic_id int, queue_id smallint, producer_group_id int, kind "char", xid xid8, nonce uuid, key text, tag text,
@@ -13,7 +13,7 @@ language sql stable as $$
     union all
     select h.topic_id, h.queue_id, h.producer_group_id, h.kind, h.xid, h.nonce, h.key, h.tag, h.headers, h.payload,
         h.delay, h.check_at, h.born_at, true
-    from mqpg.survivor h
+    from mqpg.held h
     where h.message_id = _message.message_id
     limit 1
 $$;

@@ -60,7 +60,7 @@ begin
         union all
         select n.place, n.id, h.topic_id, h.queue_id, h.delay, h.relay
         from named n
-        join mqpg.survivor h on h.message_id = n.id
+        join mqpg.held h on h.message_id = n.id
         where h.kind = 'h' and h.nonce = n.nonce and h.incarnation = n.life
             and n.id / 1024 not in (select b.batch_id from batch b)
     )

@@ -1,4 +1,4 @@
--- The topic, queue, delay, key, tag and headers of a half message; from the table survivor if its
+-- The topic, queue, delay, key, tag and headers of a half message; from the table held if its
 -- segment is dropped.
 -- Locks: none. Cost: one row of the commit log.
 create function mqpg._half_envelope(message_id bigint)
@@ -10,7 +10,7 @@ language sql stable as $$
     where l.batch_id = _half_envelope.message_id / 1024
     union all
     select h.topic_id, h.queue_id, h.delay, h.key, h.tag, h.headers
-    from mqpg.survivor h
+    from mqpg.held h
     where h.message_id = _half_envelope.message_id
         and not exists (select from mqpg.commit_log l where l.batch_id = _half_envelope.message_id / 1024)
 $$;

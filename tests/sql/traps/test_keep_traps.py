@@ -105,7 +105,7 @@ def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
             message_id,
         )
     keeping.result(30)
-    return message_id, not mq.rows("select from mqpg.survivor where message_id = %s", message_id)
+    return message_id, not mq.rows("select from mqpg.held where message_id = %s", message_id)
 
 
 def _is_closed(mq: Session) -> bool:

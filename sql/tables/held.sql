@@ -1,6 +1,6 @@
 -- The few messages that must stay readable after their commit_log segment was dropped, one row per
 -- message. Readers look here when the segment is gone.
-create table mqpg.survivor (
+create table mqpg.held (
     message_id bigint primary key,
     xid xid8 not null,
     born_at timestamptz not null,
@@ -19,10 +19,10 @@ create table mqpg.survivor (
     relay boolean,
     copied_at timestamptz not null default clock_timestamp()
 );
-comment on table mqpg.survivor is 'Messages that outlive their commit_log segment';
-comment on column mqpg.survivor.xid is 'The transaction that wrote the message';
-comment on column mqpg.survivor.kind is
+comment on table mqpg.held is 'Messages that outlive their commit_log segment';
+comment on column mqpg.held.xid is 'The transaction that wrote the message';
+comment on column mqpg.held.kind is
     'As in commit_log: n normal | h half message | d delayed | f final payload';
-comment on column mqpg.survivor.relay is 'true: a half message of a relay topic; else null';
-comment on column mqpg.survivor.copied_at is 'When keep() copied it out of its segment';
-create index survivor_topic_key on mqpg.survivor (topic_id, key);
+comment on column mqpg.held.relay is 'true: a half message of a relay topic; else null';
+comment on column mqpg.held.copied_at is 'When keep() copied it out of its segment';
+create index held_topic_key on mqpg.held (topic_id, key);
