@@ -274,7 +274,7 @@ def test_bad_10_ledger_that_nobody_configured(stage: Stage) -> None:
     with stage.compensator(heartbeat=0.05):
         eventually(lambda: any(row[0] for row in stage.sql.rows(told)))
     (reason,) = {row[0] for row in stage.sql.rows(told)}
-    assert reason == "not configured here: --ledger nowhere=URL or MQPG_LEDGER_NOWHERE"
+    assert reason == "it is not configured here: set --ledger nowhere=URL or MQPG_LEDGER_NOWHERE"
     assert stage.events(handle) == []
     assert stage.mq.commit(handle) is mqpg.Outcome.COMMITTED
     assert stage.delivered() == [1]

@@ -97,7 +97,7 @@ def test_1_4_4_result_of_the_business_never_arrives(app: Stage, state: str) -> N
         case "rolled back":
             app.killed("post", "after", "sqlalchemy:Connection.execute", id=1)
         case "done":
-            app.killed("post", "before", f"{POSTING}:_tell", id=1)
+            app.killed("post", "before", f"{POSTING}:_send_result", id=1)
     assert app.delivered() == []
     assert len(app.pending()) == 1
     reverse(app)
@@ -196,7 +196,11 @@ def test_1_4_8_last_step_of_the_reverse_flow_fails(app: Stage, done: bool) -> No
 
 @pytest.mark.parametrize(
     ("when", "step"),
-    [("before", "tests.failures.actors:look_up"), ("before", f"{POSTING}:_tell"), ("after", f"{POSTING}:_tell")],
+    [
+        ("before", "tests.failures.actors:look_up"),
+        ("before", f"{POSTING}:_send_result"),
+        ("after", f"{POSTING}:_send_result"),
+    ],
     ids=["asked", "looked up", "answered"],
 )
 @pytest.mark.parametrize("done", [True, False])
