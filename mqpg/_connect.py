@@ -9,13 +9,13 @@ from psycopg.conninfo import conninfo_to_dict
 
 from mqpg.settings import Settings
 
-__all__ = ["SESSION", "has_news", "options"]
+__all__ = ["KEEPALIVE", "SESSION", "has_news", "options"]
 
 # append, keep and others refuse any other level, and the server's default may be another one.
 SESSION = "set session characteristics as transaction isolation level read committed"
 
 # A host that vanished is noticed within half a minute.
-_KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
+KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
 
 
 def options(dsn: str, settings: Settings) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def options(dsn: str, settings: Settings) -> dict[str, Any]:
     wanted: dict[str, Any] = {
         "application_name": settings.application_name,
         "connect_timeout": settings.connect_timeout,
-        **_KEEPALIVE,
+        **KEEPALIVE,
     }
     chosen = {name: value for name, value in wanted.items() if name not in given}
     return chosen | {"autocommit": True, "prepare_threshold": settings.prepare_threshold}

@@ -26,7 +26,7 @@ where checker = 'url'
 group by checker_target
 """
 _FUNCTIONS = "select distinct checker_target from mqpg.producer_group where checker = 'function'"
-_PASS = "select mqpg._compensate(1, 'ledger')"
+_COMPENSATE = "select mqpg._compensate(1, 'ledger')"
 _BATCH = 200  # half messages between two looks at the producer groups
 _DRAIN = 10.0  # how many seconds a drain waits for checks that have begun
 
@@ -74,7 +74,7 @@ class Compensator(Worker):
         return 0.0
 
     def _compensate(self, conn: Connection) -> int:
-        row = conn.execute(_PASS).fetchone()
+        row = conn.execute(_COMPENSATE).fetchone()
         return int(row[0]) if row else 0
 
     def _tend_ledgers(self, conn: Connection) -> None:

@@ -13,7 +13,7 @@ __all__ = ["FunctionChecker"]
 logger = logging.getLogger(__name__)
 
 _LIMIT = "select set_config('statement_timeout', %s, false)"
-_PASS = "select mqpg._compensate(1, 'function', %s)"
+_COMPENSATE = "select mqpg._compensate(1, 'function', %s)"
 
 
 class FunctionChecker(threading.Thread):
@@ -43,7 +43,7 @@ class FunctionChecker(threading.Thread):
     def _serve(self, conn: Connection) -> None:
         conn.execute(_LIMIT, (f"{max(1, round(self._timeout * 1000))}ms",))
         while not self.stop.is_set():
-            row = conn.execute(_PASS, (self._function,)).fetchone()
+            row = conn.execute(_COMPENSATE, (self._function,)).fetchone()
             if row and row[0]:
                 self.detail["checked"] += 1
             else:

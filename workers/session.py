@@ -15,6 +15,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from mqpg import errors, migrate
+from mqpg._connect import KEEPALIVE
 from mqpg.dsn import describe
 
 __all__ = ["Backoff", "Connection", "connect", "keep_connected", "patiently"]
@@ -24,15 +25,9 @@ logger = logging.getLogger(__name__)
 Connection = psycopg.Connection[Any]
 T = TypeVar("T")
 
-# A host that no longer answers is noticed within half a minute. The server notices it too (see
-# _WATCHED), and then frees the lock of the lost worker for a standby. The DSN may set other values.
-_TRANSPORT = {
-    "connect_timeout": 5,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 25_000,
-}
+# The server, too, notices a host that no longer answers (see _WATCHED), and then frees the lock of
+# the lost worker for a standby. The DSN may set other values.
+_TRANSPORT = {"connect_timeout": 5, **KEEPALIVE}
 # Workers need READ COMMITTED. A time-out that an administrator meant for queries must not cancel
 # their statements.
 _SESSION = """

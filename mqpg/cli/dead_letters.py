@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.connecting import broker, show
-from mqpg.cli.options import Dsn, Json
+from mqpg.cli.options import Dsn, Filter, Group, Json, Topic
 
 __all__ = ["app"]
 
@@ -16,15 +16,7 @@ app = typer.Typer(help="List, redrive and discard the dead letters of a subscrip
 _COLUMNS = ["message_id", "queue_id", "key", "payload", "attempts", "reason", "died_at", "consumer"]
 _ALL_COLUMNS = [*_COLUMNS, "headers", "tag", "history"]
 
-Group = Annotated[str, typer.Argument(help="Consumer group.")]
-Topic = Annotated[str, typer.Argument(help="Topic.")]
 Ids = Annotated[list[int] | None, typer.Option("--id", help="Only the message with this id; may be repeated.")]
-Filter = Annotated[
-    str | None,
-    typer.Option(
-        "--filter", help='Only messages with such a payload: a jsonpath predicate, for instance "$.amount > 10".'
-    ),
-]
 Most = Annotated[int | None, typer.Option("--max", min=1, help="At most this number of messages, the oldest first.")]
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-__all__ = ["Dsn", "Json", "print_rows"]
+__all__ = ["Dsn", "Filter", "Group", "Json", "Topic", "print_rows"]
 
 Dsn = Annotated[
     str | None,
@@ -23,6 +23,14 @@ Dsn = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Group = Annotated[str, typer.Argument(help="Consumer group.")]
+Topic = Annotated[str, typer.Argument(help="Topic.")]
+Filter = Annotated[
+    str | None,
+    typer.Option(
+        "--filter", help='Only messages with such a payload: a jsonpath predicate, for instance "$.amount > 10".'
+    ),
+]
 
 _PIPED_WIDTH = 200
 

@@ -8,7 +8,7 @@ import typer
 
 from mqpg.choices import Mode, OnFailure
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, print_rows
+from mqpg.cli.options import Dsn, Filter, Group, Json, Topic, print_rows
 
 __all__ = ["app"]
 
@@ -29,14 +29,6 @@ _LAG = """
     order by owner nulls first, queue_id
 """
 
-Group = Annotated[str, typer.Argument(help="Consumer group.")]
-Topic = Annotated[str, typer.Argument(help="Topic.")]
-Filter = Annotated[
-    str | None,
-    typer.Option(
-        "--filter", help='Only messages with such a payload: a jsonpath predicate, for instance "$.amount > 10".'
-    ),
-]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only messages with this tag; may be repeated.")]
 Attempts = Annotated[int | None, typer.Option(help="Deliveries after which a failed message becomes a dead letter.")]
 Delay = Annotated[

@@ -8,7 +8,7 @@ import typer
 
 from mqpg.choices import OnExpired, TopicKind
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, print_rows
+from mqpg.cli.options import Dsn, Json, Topic, print_rows
 
 __all__ = ["app"]
 
@@ -18,13 +18,12 @@ _LIST = "select topic, kind, queues, retention::text, paused from mqpg.topics or
 _LIST_COLUMNS = ["topic", "kind", "queues", "retention", "paused"]
 _DEPTH = "select queue_id, oldest_offset, next_offset from mqpg.queue_depth where topic = %(topic)s order by queue_id"
 
-Name = Annotated[str, typer.Argument(help="Topic.")]
 Retention = Annotated[str, typer.Option(help="How long messages are stored: a PostgreSQL interval.")]
 
 
 @app.command()
 def create(
-    name: Name,
+    name: Topic,
     queues: Annotated[
         int, typer.Option(help="The number of queues; messages with the same key always take the same queue.")
     ] = 8,
@@ -47,7 +46,7 @@ def list_all(json: Json = False, dsn: Dsn = None) -> None:
 
 
 @app.command()
-def depth(name: Name, json: Json = False, dsn: Dsn = None) -> None:
+def depth(name: Topic, json: Json = False, dsn: Dsn = None) -> None:
     """Print the oldest and the next offset of each queue of a topic."""
     with broker(dsn) as mq:
         mq.queries.queue_count(name)
@@ -56,7 +55,7 @@ def depth(name: Name, json: Json = False, dsn: Dsn = None) -> None:
 
 @app.command()
 def alter(
-    name: Name,
+    name: Topic,
     retention: Annotated[str | None, typer.Option(help="How long messages are stored: a PostgreSQL interval.")] = None,
     max_payload: Annotated[int | None, typer.Option(help="The largest payload, in bytes.")] = None,
     message_ttl: Annotated[str | None, typer.Option(help="The age at which unread messages expire; 0: never.")] = None,
@@ -85,7 +84,7 @@ def alter(
 
 @app.command()
 def drop(
-    name: Name,
+    name: Topic,
     force: Annotated[bool, typer.Option("--force", help="Also where messages are undelivered or undecided.")] = False,
     dsn: Dsn = None,
 ) -> None:
@@ -95,21 +94,21 @@ def drop(
 
 
 @app.command()
-def purge(name: Name, dsn: Dsn = None) -> None:
+def purge(name: Topic, dsn: Dsn = None) -> None:
     """Mark all messages of a topic as consumed. Prints how many deliveries this skips."""
     with broker(dsn) as mq:
         typer.echo(mq.purge_topic(name))
 
 
 @app.command()
-def pause(name: Name, dsn: Dsn = None) -> None:
+def pause(name: Topic, dsn: Dsn = None) -> None:
     """Stop delivery to all groups. Producers can still send."""
     with broker(dsn) as mq:
         mq.pause(name)
 
 
 @app.command()
-def resume(name: Name, dsn: Dsn = None) -> None:
+def resume(name: Topic, dsn: Dsn = None) -> None:
     """Continue delivery after `pause`."""
     with broker(dsn) as mq:
         mq.resume(name)

@@ -30,4 +30,5 @@ insert into mqpg.settings (name, value, least, most, description) values
 ('retry_delay_cap', '1 hour', '1 ms', '100 years', 'longest back-off between two attempts'),
 ('filter_time', '1 s', '0 s', '1 hour',
     'how long one receive() may search through messages that a filter does not choose'),
-('lock_timeout', '5 s', '1 ms', '1 hour', 'how long ack(), nack(), extend() and release() wait for a queue''s lock');
+('lock_timeout', '5 s', '1 ms', '1 hour',
+    'how long a call waits for the lock of a queue, a topic, a group or a subscription');

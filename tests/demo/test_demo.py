@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import psycopg
 import pytest
 
 from mqpg.demo.servers import ExistingHost
 from tests.fixtures.server import Server
+from tests.support.demo_databases import demo_databases
 
 DEMO = [sys.executable, "-m", "mqpg", "demo"]
 
@@ -29,12 +29,6 @@ def environment(dsn: str | None) -> dict[str, str]:
 def own_server(server: Server) -> str | None:
     """None where the demo can start a server of its own, as this run did."""
     return None if server.origin in ("embedded", "distribution") else server.dsn()
-
-
-def demo_databases(server: Server) -> set[str]:
-    with psycopg.connect(server.dsn()) as conn:
-        rows = conn.execute("select datname from pg_database where datname like 'mqpg\\_demo\\_%'").fetchall()
-    return {row[0] for row in rows}
 
 
 @pytest.mark.chaos

@@ -8,12 +8,7 @@ import pytest
 from mqpg.demo.servers import Databases, ExistingHost, temporary_databases
 from mqpg.errors import ConnectionFailed
 from tests.fixtures.server import Server
-
-
-def demo_databases(server: Server) -> set[str]:
-    with psycopg.connect(server.dsn()) as conn:
-        rows = conn.execute("select datname from pg_database where datname like 'mqpg\\_demo\\_%'").fetchall()
-    return {row[0] for row in rows}
+from tests.support.demo_databases import demo_databases
 
 
 def test_three_fresh_databases_are_dropped_at_the_end(server: Server) -> None:

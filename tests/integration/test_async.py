@@ -22,8 +22,7 @@ import mqpg
 from mqpg import errors
 from mqpg.dsn import to_sqlalchemy
 from tests.fixtures.databases import OwnServer
-
-INSERT = text("insert into business (id) values (:id)")
+from tests.support.business import INSERT
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from sqlalchemy import Engine, create_engine, event, text
 
 import mqpg
 from mqpg import errors
+from tests.support.business import INSERT
 from tests.support.crash import crash_at
-
-INSERT = text("insert into business (id) values (:id)")
 
 
 @pytest.fixture
@@ -346,7 +345,7 @@ def test_c1_killed(
 ) -> None:
     mq.subscribe("readers", topic)
     send(mq, [1, 2])
-    crash_at("here", dsn, "", when, step)
+    crash_at("same_database", dsn, "", when, step)
     assert [row[0] for row in here.execute("select id from business")] == ([1, 2] if applied else [])
 
     @mqpg.consumer(topic, group="readers", journal=True)
@@ -373,7 +372,7 @@ def test_c2_killed(mq: mqpg.Client, dsn: str, topic: str, local_url: str, engine
     """Message 13 fails at its first attempt, so that the inbox takes part."""
     mq.subscribe("readers", topic, "pinned", retry_delay="10 ms")
     send(mq, [1, 13, 2])
-    crash_at("there", dsn, local_url, when, step)
+    crash_at("own_database", dsn, local_url, when, step)
 
     @mqpg.consumer(topic, group="readers", database=local_url, consumer="one", journal=True)
     def handle(message: mqpg.Message, conn: Any) -> None:

@@ -17,10 +17,9 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 import mqpg
 from mqpg import errors
+from tests.support.business import INSERT
 from tests.support.consuming import drain, ids_of, running, send
 from tests.support.waiting import eventually
-
-INSERT = text("insert into business (id) values (:id)")
 
 
 class Base(DeclarativeBase):

@@ -12,10 +12,9 @@ from sqlalchemy import create_engine, text
 
 import mqpg
 from mqpg import errors
+from tests.support.business import INSERT
 from tests.support.consuming import drain, running, send
 from tests.support.waiting import eventually
-
-INSERT = text("insert into business (id) values (:id)")
 
 
 class Own:

@@ -22,9 +22,8 @@ import mqpg
 from mqpg import errors
 from mqpg._tables import ledger as ledger_table
 from mqpg.dsn import to_sqlalchemy
+from tests.support.business import INSERT, business, delivered
 from tests.support.proxy import proxy
-
-INSERT = text("insert into business (id) values (:id)")
 
 
 @pytest.fixture
@@ -44,20 +43,6 @@ def producer(mq: mqpg.Client, orders: str, engine: Engine) -> mqpg.Transactional
     return producer
 
 
-def business(engine: Engine) -> list[int]:
-    with engine.connect() as conn:
-        return list(conn.execute(text("select id from business order by id")).scalars())
-
-
-def delivered(mq: mqpg.Client) -> list[Any]:
-    mq.append()
-    found = []
-    while messages := mq.receive("readers", "orders"):
-        found += [message.payload for message in messages]
-        mq.ack(str(messages[0].receipt))
-    return found
-
-
 def undone(producer: mqpg.TransactionalProducer) -> int:
     return len(producer.ledger.open_rows())
 
@@ -67,10 +52,10 @@ def test_a_committed_transaction_sends_its_message(
 ) -> None:
     with producer.transaction("orders", {"id": 7}, key="7") as tx:
         tx.execute(INSERT, {"id": 7})
-        assert delivered(mq) == []
+        assert delivered(mq, "orders") == []
     assert tx.outcome is mqpg.Outcome.COMMITTED
     assert business(engine) == [7]
-    assert delivered(mq) == [{"id": 7}]
+    assert delivered(mq, "orders") == [{"id": 7}]
 
 
 def test_an_exception_undoes_both(producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine) -> None:
@@ -78,7 +63,7 @@ def test_an_exception_undoes_both(producer: mqpg.TransactionalProducer, mq: mqpg
         tx.execute(INSERT, {"id": 1})
         raise ZeroDivisionError
     assert tx.outcome is mqpg.Outcome.ROLLED_BACK
-    assert (business(engine), delivered(mq), undone(producer)) == ([], [], 0)
+    assert (business(engine), delivered(mq, "orders"), undone(producer)) == ([], [], 0)
     assert mq.commit(tx.handle) is mqpg.Outcome.ALREADY_ROLLED_BACK
 
 
@@ -91,7 +76,7 @@ def test_it_can_be_rolled_back_on_purpose(
         with pytest.raises(errors.WrongState, match="has ended"):
             tx.execute(INSERT, {"id": 2})
     assert tx.outcome is mqpg.Outcome.ROLLED_BACK
-    assert (business(engine), delivered(mq), undone(producer)) == ([], [], 0)
+    assert (business(engine), delivered(mq, "orders"), undone(producer)) == ([], [], 0)
 
 
 def test_a_failed_statement_that_was_swallowed_does_not_send(
@@ -108,10 +93,10 @@ def test_a_failed_statement_that_was_swallowed_does_not_send(
                 tx.execute(INSERT, {"id": 1})
     except errors.WrongState:
         assert engine.dialect.name == "postgresql"
-        assert (business(engine), delivered(mq)) == ([], [])
+        assert (business(engine), delivered(mq, "orders")) == ([], [])
     else:
         assert engine.dialect.name != "postgresql"
-        assert (business(engine), delivered(mq)) == ([1], [1])
+        assert (business(engine), delivered(mq, "orders")) == ([1], [1])
 
 
 def test_a_block_that_rolls_back_by_itself_does_not_send(
@@ -133,7 +118,7 @@ def test_a_block_that_commits_by_itself_sends(
     with producer.transaction("orders", 1) as tx:
         tx.execute(INSERT, {"id": 1})
         tx.connection.commit()
-    assert (business(engine), delivered(mq)) == ([1], [1])
+    assert (business(engine), delivered(mq, "orders")) == ([1], [1])
 
 
 def test_a_block_that_commits_by_sql_sends(
@@ -143,7 +128,7 @@ def test_a_block_that_commits_by_sql_sends(
         tx.execute(INSERT, {"id": 1})
         tx.execute(text("commit"))
     assert tx.outcome is mqpg.Outcome.COMMITTED
-    assert (business(engine), delivered(mq)) == ([1], [1])
+    assert (business(engine), delivered(mq, "orders")) == ([1], [1])
 
 
 def test_a_block_that_rolls_back_by_sql_does_not_send(
@@ -152,7 +137,7 @@ def test_a_block_that_rolls_back_by_sql_does_not_send(
     with pytest.raises(errors.WrongState, match="rolled back"), producer.transaction("orders", 1) as tx:
         tx.execute(INSERT, {"id": 1})
         tx.execute(text("rollback"))
-    assert (business(engine), delivered(mq)) == ([], [])
+    assert (business(engine), delivered(mq, "orders")) == ([], [])
 
 
 @pytest.mark.parametrize("more", [False, True])
@@ -172,7 +157,7 @@ def test_an_exception_after_a_commit_by_sql_leaves_the_half_to_the_ledger(
     assert tx.outcome is None
     assert "the block had committed before" in caplog.text
     assert producer.recover(older_than=timedelta(0)) == 1
-    assert (business(engine), delivered(mq)) == ([1], [1])
+    assert (business(engine), delivered(mq, "orders")) == ([1], [1])
 
 
 def test_a_savepoint_takes_its_messages_and_payloads_back(
@@ -193,7 +178,7 @@ def test_a_savepoint_takes_its_messages_and_payloads_back(
     assert tx.outcome is mqpg.Outcome.COMMITTED
     assert tx.handles == [tx.handle, kept]
     assert tx.final_payload is None
-    assert (business(engine), sorted(map(str, delivered(mq)))) == ([1], ["1", "final"])
+    assert (business(engine), sorted(map(str, delivered(mq, "orders")))) == ([1], ["1", "final"])
     assert {mq.rollback(handle) for handle in [gone, *also_gone]} == {mqpg.Outcome.ALREADY_ROLLED_BACK}
 
 
@@ -204,13 +189,13 @@ def test_a_savepoint_takes_the_only_messages_payload_back(
         with suppress(ZeroDivisionError), tx.connection.begin_nested():
             tx.commit_payload("of the savepoint")
             raise ZeroDivisionError
-    assert delivered(mq) == ["draft"]
+    assert delivered(mq, "orders") == ["draft"]
     with producer.transaction("orders", "draft") as tx:
         tx.commit_payload("final")
         with suppress(ZeroDivisionError), tx.connection.begin_nested():
             tx.commit_payload("of the savepoint")
             raise ZeroDivisionError
-    assert delivered(mq) == ["final"]
+    assert delivered(mq, "orders") == ["final"]
 
 
 def test_one_message_without_a_payload_is_not_looked_up_before_the_commit(
@@ -236,7 +221,7 @@ def test_the_callers_connection(producer: mqpg.TransactionalProducer, mq: mqpg.C
         conn.execute(INSERT, {"id": 2})
         with pytest.raises(errors.InvalidArgument, match="in a transaction"):
             producer.transaction("orders", 3, conn=conn).__enter__()
-    assert (business(engine), delivered(mq)) == ([1], [1])
+    assert (business(engine), delivered(mq, "orders")) == ([1], [1])
 
 
 def test_the_callers_session(producer: mqpg.TransactionalProducer, mq: mqpg.Client, engine: Engine) -> None:
@@ -246,7 +231,7 @@ def test_the_callers_session(producer: mqpg.TransactionalProducer, mq: mqpg.Clie
         with pytest.raises(ZeroDivisionError), producer.transaction("orders", 2, conn=session):
             session.execute(INSERT, {"id": 2})
             raise ZeroDivisionError
-    assert (business(engine), delivered(mq)) == ([1], [1])
+    assert (business(engine), delivered(mq, "orders")) == ([1], [1])
 
 
 def test_a_final_payload_is_sent_by_whoever_commits(
@@ -254,13 +239,13 @@ def test_a_final_payload_is_sent_by_whoever_commits(
 ) -> None:
     with producer.transaction("orders", "draft") as tx:
         tx.commit_payload({"final": 1})
-    assert delivered(mq) == [{"final": 1}]
+    assert delivered(mq, "orders") == [{"final": 1}]
     monkeypatch.setattr("mqpg._sync.producer.transactional.decide", lambda *_: None)
     with producer.transaction("orders", "draft") as tx:
         tx.commit_payload({"final": 2})
     assert producer.ledger.final_payload(tx.handle) == mqpg.Json('{"final":2}')
     assert producer.recover(older_than=timedelta(0)) == 1
-    assert delivered(mq) == [{"final": 2}]
+    assert delivered(mq, "orders") == [{"final": 2}]
 
 
 def test_a_final_payload_over_the_limit_is_refused_before_the_local_commit(
@@ -278,7 +263,7 @@ def test_a_final_payload_over_the_limit_is_refused_before_the_local_commit(
     mq.alter_topic("orders", max_payload=200)
     with producer.transaction("orders", "draft") as tx:
         tx.commit_payload("z" * 198)
-    assert (business(engine), sorted(delivered(mq))) == ([2], ["y" * 98, "z" * 198])
+    assert (business(engine), sorted(delivered(mq, "orders"))) == ([2], ["y" * 98, "z" * 198])
 
 
 def test_a_final_payload_needs_no_broker_before_the_local_commit(
@@ -295,7 +280,7 @@ def test_a_final_payload_needs_no_broker_before_the_local_commit(
         assert tx.outcome is None
     late = mqpg.TransactionalProducer(mq, group="shop", ledger=engine)
     assert late.recover(older_than=timedelta(0)) == 1
-    assert delivered(mq) == ["final"]
+    assert delivered(mq, "orders") == ["final"]
 
 
 def test_recovery_goes_on_beyond_what_the_broker_refuses(
@@ -308,12 +293,12 @@ def test_recovery_goes_on_beyond_what_the_broker_refuses(
             tx.commit_payload("x" * 100 if number == 3 else {"final": number})
     mq.alter_topic("orders", max_payload=50)
     assert producer.recover(older_than=timedelta(0)) == 6
-    assert sorted(message["final"] for message in delivered(mq)) == [0, 1, 2, 4, 5, 6]
+    assert sorted(message["final"] for message in delivered(mq, "orders")) == [0, 1, 2, 4, 5, 6]
     assert "refuses it: payload" in caplog.text
     assert (producer.recover(older_than=timedelta(0)), undone(producer)) == (0, 1)
     mq.alter_topic("orders", max_payload=500)
     assert producer.recover(older_than=timedelta(0)) == 1
-    assert delivered(mq) == ["x" * 100]
+    assert delivered(mq, "orders") == ["x" * 100]
 
 
 def test_a_fenced_transaction_cannot_begin(
@@ -332,7 +317,7 @@ def test_a_fenced_transaction_cannot_begin(
     monkeypatch.setattr(transactional, "prepare_half", slow)
     with pytest.raises(errors.Fenced), producer.transaction("orders", 1) as tx:
         tx.execute(INSERT, {"id": 1})
-    assert (business(engine), delivered(mq)) == ([], [])
+    assert (business(engine), delivered(mq, "orders")) == ([], [])
 
 
 def test_a_group_whose_checker_looks_into_another_ledger_is_refused(
@@ -349,7 +334,7 @@ def test_a_group_whose_checker_looks_into_another_ledger_is_refused(
     mq.alter_producer_group("shop", checker="url", checker_target="shop")
     with producer.transaction("orders", 1):
         pass
-    assert delivered(mq) == [1]
+    assert delivered(mq, "orders") == [1]
 
 
 def test_recovery_sends_what_the_producer_could_not(
@@ -360,13 +345,13 @@ def test_recovery_sends_what_the_producer_could_not(
         with producer.transaction("orders", number) as tx:
             pass
         assert tx.outcome is None
-    assert delivered(mq) == []
+    assert delivered(mq, "orders") == []
     assert producer.recover() == 0  # too young
     assert producer.recover(2, older_than=timedelta(0)) == 2
     assert producer.recover(2, older_than=timedelta(0)) == 2
     assert producer.recover(2, older_than=timedelta(0)) == 1
     assert producer.recover(2, older_than=timedelta(0)) == 0
-    assert sorted(delivered(mq)) == [0, 1, 2, 3, 4]
+    assert sorted(delivered(mq, "orders")) == [0, 1, 2, 3, 4]
     assert undone(producer) == 0
 
 
@@ -407,7 +392,7 @@ def test_threads_share_a_producer(producer: mqpg.TransactionalProducer, mq: mqpg
     for thread in threads:
         thread.join()
     assert business(engine) == list(range(40))
-    assert sorted(delivered(mq)) == list(range(40))
+    assert sorted(delivered(mq, "orders")) == list(range(40))
 
 
 def test_an_autocommit_engine_is_refused(mq: mqpg.Client, orders: str, empty_dsn: str) -> None:
@@ -453,7 +438,7 @@ def test_a_connection_lost_during_the_local_commit_is_not_guessed_at(
             assert rows == ([(1,)] if forward else [])
             assert verdict is (mqpg.Verdict.COMMIT if forward else mqpg.Verdict.ROLLBACK)
             producer.recover(older_than=timedelta(0))
-            assert delivered(mq) == ([1] if forward else [])
+            assert delivered(mq, "orders") == ([1] if forward else [])
 
 
 def test_a_sqlite_commit_that_is_refused_is_a_rollback(mq: mqpg.Client, orders: str, tmp_path: Any) -> None:
@@ -481,7 +466,7 @@ def test_a_sqlite_commit_that_is_refused_is_a_rollback(mq: mqpg.Client, orders: 
             lent.execute(INSERT, {"id": 3})
             lent.commit()
     assert [tx.outcome, again.outcome] == [mqpg.Outcome.ROLLED_BACK] * 2
-    assert (business(engine), delivered(mq)) == ([0, 3], [])
+    assert (business(engine), delivered(mq, "orders")) == ([0, 3], [])
     with engine.connect() as conn:
         assert conn.execute(select(ledger_table)).all() == []
     engine.dispose()

@@ -15,6 +15,7 @@ from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.fixtures.server import Server
 from tests.support.broker import Broker, Session
+from tests.support.retention import retain
 
 
 @pytest.fixture(scope="module")
@@ -57,3 +58,11 @@ def mq(broker: Broker) -> Session:
     session.call("subscribe", "g", "one")
     session.call("create_producer_group", "pg")
     return session
+
+
+@pytest.fixture
+def brisk(mq: Session) -> Session:
+    """Every closed segment is past its retention."""
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
+    retain(mq, "0 s")
+    return mq

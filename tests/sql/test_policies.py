@@ -23,14 +23,6 @@ def broker(own_broker: Broker) -> Broker:
     return own_broker
 
 
-@pytest.fixture
-def brisk(mq: Session) -> Session:
-    """Every closed segment is past its retention."""
-    mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
-    retain(mq, "0 s")
-    return mq
-
-
 def policy(mq: Session, topic: str = "one", **named: object) -> None:
     mq.call("alter_topic", topic, **named)
 

@@ -1,4 +1,8 @@
-"""A process that kills itself at a named step: `crash.py producer|here|there|replier DSN LOCAL_URL before|after STEP`."""
+"""A process that kills itself at a named step of a role.
+
+`python -m tests.support.crash ROLE DSN LOCAL_URL before|after STEP`, where ROLE is producer,
+same_database, own_database or replier.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +28,7 @@ def _producer(mq: mqpg.Client, local_url: str) -> None:
         tx.execute(text(INSERT.format(1)))
 
 
-def _here(mq: mqpg.Client, local_url: str) -> None:
+def _same_database(mq: mqpg.Client, local_url: str) -> None:
     @mqpg.consumer("orders", group="readers", journal=True)
     def handle(message: mqpg.Message, conn: Any) -> None:
         conn.execute(INSERT.format(message.payload["id"]))
@@ -32,7 +36,7 @@ def _here(mq: mqpg.Client, local_url: str) -> None:
     handle.step(mq)
 
 
-def _there(mq: mqpg.Client, local_url: str) -> None:
+def _own_database(mq: mqpg.Client, local_url: str) -> None:
     @mqpg.consumer("orders", group="readers", database=local_url, consumer="one", journal=True)
     def handle(message: mqpg.Message, conn: Connection) -> None:
         if message.payload["id"] == 13 and message.attempt == 1:
@@ -51,6 +55,12 @@ def _replier(mq: mqpg.Client, local_url: str) -> None:
         pass
 
 
+_ROLES = {
+    "producer": _producer,
+    "same_database": _same_database,
+    "own_database": _own_database,
+    "replier": _replier,
+}
 _OWNERS = {
     "prepare_half": "mqpg._sync.producer.transactional",
     "begin_local": "mqpg._sync.producer.transactional",
@@ -67,7 +77,7 @@ def main(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
         owner = getattr(owner, part) if hasattr(owner, part) else import_module(f"{owner.__name__}.{part}")
     with mqpg.connect(dsn) as mq:
         die_at(owner, name, when)
-        {"producer": _producer, "here": _here, "there": _there, "replier": _replier}[role](mq, local_url)
+        _ROLES[role](mq, local_url)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.broker import Broker, Session
 from tests.support.mutation import PAUSE, Gate, mutate
+from tests.support.retention import age
 from tests.support.waiting import eventually
 
 CLOSED = ("closed", "log", 1)
@@ -18,11 +19,6 @@ def brisk(mq: Session) -> Session:
     mq.execute("update mqpg.topic set retention = '0 s'")
     age(mq, "0 s")
     return mq
-
-
-def age(mq: Session, value: str) -> None:
-    """Set the age at which segments and slots in use are closed."""
-    mq.execute("update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", value)
 
 
 def keep(mq: Session, passes: int = 4) -> list[tuple[str, str, int]]:
