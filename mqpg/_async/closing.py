@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 __all__ = ["AsyncClosing"]
 
 
-class AsyncClosing:
+class AsyncClosing(ABC):
     """An object whose `close` is called when its block ends."""
 
     async def __aenter__(self) -> Self:
@@ -19,6 +20,6 @@ class AsyncClosing:
     ) -> None:
         await self.close()
 
+    @abstractmethod
     async def close(self) -> None:
         """Close the connections that belong to this object."""
-        raise NotImplementedError

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
 __all__ = ["Closing"]
 
 
-class Closing:
+class Closing(ABC):
     """An object whose `close` is called when its block ends."""
 
     def __enter__(self) -> Self:
@@ -20,6 +21,6 @@ class Closing:
     ) -> None:
         self.close()
 
+    @abstractmethod
     def close(self) -> None:
         """Close the connections that belong to this object."""
-        raise NotImplementedError
