@@ -11,6 +11,9 @@ create table mqpg.segment (
     closed_at timestamptz,
     body_dropped_at timestamptz,
     dropped_at timestamptz,
+    merged_at timestamptz,
+    left_out int [] not null default '{}',
+    sizes jsonb,
     primary key (family, segment_no)
 );
 comment on table mqpg.segment is 'Partitions of the append-only tables and their life cycle';
@@ -26,3 +29,9 @@ comment on column mqpg.segment.closed_at is 'From this time on no transaction wr
 comment on column mqpg.segment.body_dropped_at is
     'When its first table was dropped; decisions and ticks may remain';
 comment on column mqpg.segment.dropped_at is 'When its last table was dropped';
+comment on column mqpg.segment.merged_at is
+    'When keep() last put several segments together into this one; null: never';
+comment on column mqpg.segment.left_out is
+    'Topics whose messages were past retention and were left out when segments were merged';
+comment on column mqpg.segment.sizes is
+    'Family log: about how many bytes of bodies each topic has in it; null: not measured';

@@ -1,12 +1,13 @@
 -- Maintains the segments: it notes which are in use, begins new ones by age, makes some ahead,
 -- copies cursors to newer slots, closes complete segments, and drops what is past retention and no
 -- longer needed (I11). One call drops at most one table, and none if it made or copied something.
+-- Where nothing can be dropped, it merges closed segments, a piece at a time.
 -- While another keeper is at work it does nothing.
 -- Call it until it returns no row except pinned and blocked, then about every minute. A worker does
 -- that; pg_cron may call it too.
 -- Returns: one row for each thing that it did. action: opened, rolled, made, carried, closed,
 -- dropped, pinned (detail says by what), freed (oldest offsets moved), lost (by a policy), blocked
--- (in use, tried again next time), purged.
+-- (in use, tried again next time), purged, merging and merged (closed segments put together).
 -- Locks: the keeper's, until commit; each wait for a table is 200 ms at most.
 -- Cost: a few lookups when there is nothing to do.
 -- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing).
@@ -39,7 +40,13 @@ begin
     end loop;
     return query select c.* from mqpg._close_segments() c;
     if not v_changed then
-        return query select d.* from mqpg._drop_one_table() d;
+        for action, family, segment_no, detail in select d.* from mqpg._drop_one_table() d loop
+            v_changed := v_changed or action not in ('pinned', 'blocked');
+            return next;
+        end loop;
+    end if;
+    if not v_changed then
+        return query select m.* from mqpg._merge() m;
     end if;
 end
 $$;
