@@ -13,7 +13,7 @@ begin
         return;
     end if;
     for v_parent in select f.parent from mqpg._family_tables(v_merge.family) f loop
-        execute format('drop table if exists mqpg.%I', v_parent || '_' || v_merge.segment_nos[1] || '_merge');
+        execute format('drop table if exists mqpg.%I', mqpg._merge_name(v_parent, v_merge.segment_nos[1]));
     end loop;
     return query select 'pinned', v_merge.family, v_merge.segment_nos[1], 'merge given up: ' || _cancel_merge.why;
 end

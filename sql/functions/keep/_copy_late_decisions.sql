@@ -16,7 +16,7 @@ begin
         'insert into mqpg.%1$I select o.* from unnest($1) as u(id) join mqpg.op_log o on o.message_id = u.id'
         ' and o.message_id >= $2 and o.message_id < $3'
         ' where not exists (select from mqpg.%1$I k where k.message_id = o.message_id and k.stage = o.stage)',
-        'op_log_' || v_merge.segment_nos[1] || '_merge')
+        mqpg._merge_name('op_log', v_merge.segment_nos[1]))
     using v_merge.undecided_ids, v_merge.lower_bound::bigint * 1024, v_merge.upper_bound::bigint * 1024;
     get diagnostics v_rows = row_count;
     execute format(
@@ -24,7 +24,7 @@ begin
         ' and o.message_id >= $2 and o.message_id < $3'
         ' where not exists (select from mqpg.%1$I k where k.message_id = o.message_id and k.at = o.at'
         '     and k.event = o.event)',
-        'check_log_' || v_merge.segment_nos[1] || '_merge')
+        mqpg._merge_name('check_log', v_merge.segment_nos[1]))
     using v_merge.undecided_ids, v_merge.lower_bound::bigint * 1024, v_merge.upper_bound::bigint * 1024;
     get diagnostics v_more = row_count;
     return v_rows + v_more;

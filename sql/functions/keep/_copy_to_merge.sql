@@ -14,27 +14,28 @@ language plpgsql set jit = off as $$
 declare
     v_merge mqpg.segment_merge := _copy_to_merge.merge;
     v_table record;
-    v_target text := format('%s_%s_merge', v_merge.parent, v_merge.segment_nos[1]);
+    v_target text := mqpg._merge_name(v_merge.parent, v_merge.segment_nos[1]);
+    v_key text := mqpg._partition_column(v_merge.parent);
     v_range text;
     v_upto text;
     v_rows bigint;
 begin
     select f.* into v_table from mqpg._family_tables(v_merge.family) f where f.parent = v_merge.parent;
     v_range := format(
-        'x.%1$I %2$s %3$L and x.%1$I < %4$L', v_table.key, case when v_merge.copied_to is null then '>=' else '>' end,
+        'x.%1$I %2$s %3$L and x.%1$I < %4$L', v_key, case when v_merge.copied_to is null then '>=' else '>' end,
         coalesce(v_merge.copied_to, mqpg._scaled_bound(v_merge.lower_bound, v_table.per_unit)),
         mqpg._scaled_bound(v_merge.upper_bound, v_table.per_unit));
     execute format(
         'select max(s.key)::text from (select p.key, sum(p.size) over (order by p.key) - p.size as before'
         ' from (select x.%I as key, %s as size from mqpg.%I x where %s order by 1 limit 10000) p) s'
         ' where s.before < 67108864',
-        v_table.key, case v_table.parent when 'commit_log' then 'pg_column_size(x.payloads)' else '0' end,
+        v_key, case v_table.parent when 'commit_log' then 'pg_column_size(x.payloads)' else '0' end,
         v_table.parent, v_range)
     into v_upto;
     if v_upto is not null then
         execute format(
             'insert into mqpg.%I select x.* from mqpg.%I x where %s and x.%I <= %L and (%s)',
-            v_target, v_table.parent, v_range, v_table.key, v_upto,
+            v_target, v_table.parent, v_range, v_key, v_upto,
             mqpg._merge_condition(v_table.parent, v_merge.segment_nos[1]))
         using v_merge.topic_ids, v_merge.needed_batches, mqpg._scaled_bound(v_merge.lower_bound, v_table.per_unit),
             mqpg._scaled_bound(v_merge.upper_bound, v_table.per_unit);
@@ -46,10 +47,10 @@ begin
         v_rows := 0;
         update mqpg.segment_merge m set copied_to = null, parent = (
             select f.parent
-            from mqpg._family_tables(v_merge.family) with ordinality as f(parent, per_unit, key, place)
+            from mqpg._family_tables(v_merge.family) with ordinality as f(parent, per_unit, place)
             where f.place > (
                 select g.place
-                from mqpg._family_tables(v_merge.family) with ordinality as g(parent, per_unit, key, place)
+                from mqpg._family_tables(v_merge.family) with ordinality as g(parent, per_unit, place)
                 where g.parent = v_merge.parent)
             order by f.place limit 1)
         where m.family = v_merge.family;

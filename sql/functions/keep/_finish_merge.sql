@@ -53,14 +53,14 @@ begin
         end if;
         for v_table in select f.* from mqpg._family_tables(v_merge.family) f loop
             foreach v_name in array array(
-                select format('mqpg.%I', v_table.parent || '_' || u.no) from unnest(v_merge.segment_nos) as u(no)
+                select format('mqpg.%I', mqpg._partition_name(v_table.parent, u.no)) from unnest(v_merge.segment_nos) as u(no)
             ) loop
                 execute 'drop table if exists ' || v_name;
             end loop;
             v_lower := mqpg._scaled_bound(v_merge.lower_bound, v_table.per_unit);
             v_upper := mqpg._scaled_bound(v_merge.upper_bound, v_table.per_unit);
-            v_name := v_table.parent || '_' || v_no;
-            execute format('alter table mqpg.%I rename to %I', v_name || '_merge', v_name);
+            v_name := mqpg._partition_name(v_table.parent, v_no);
+            execute format('alter table mqpg.%I rename to %I', mqpg._merge_name(v_table.parent, v_no), v_name);
             execute format('alter table mqpg.%I attach partition mqpg.%I for values from (%L) to (%L)', v_table.parent,
                 v_name, v_lower, v_upper);
             execute format('alter table mqpg.%I drop constraint merged', v_name);

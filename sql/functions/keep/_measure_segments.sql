@@ -17,7 +17,7 @@ begin
             and exists (select from mqpg.topic t where s.closed_at + t.retention <= clock_timestamp())
         order by s.segment_no
     loop
-        v_table := 'mqpg.commit_log_' || v_segment.segment_no;
+        v_table := 'mqpg.' || mqpg._partition_name('commit_log', v_segment.segment_no);
         continue when to_regclass(v_table) is null;
         v_percent := least(100, 100 * 200.0 / greatest(pg_relation_size(v_table) / 8192, 1));
         execute format(

@@ -26,8 +26,11 @@ begin
             if v_nos is not null then
                 return query select b.* from mqpg._begin_merge(v_family, v_nos) b;
             end if;
-        elsif v_merge.partitions <> mqpg._merged_partitions(v_merge) then
-            return query select c.* from mqpg._cancel_merge(v_family, 'a segment was dropped meanwhile') c;
+        elsif v_merge.partitions <> mqpg._merged_partitions(v_merge) or exists (
+            select from mqpg.segment s
+            where s.family = v_family and s.segment_no = any(v_merge.segment_nos) and s.leaving is not null
+        ) then
+            return query select c.* from mqpg._cancel_merge(v_family, 'a segment is dropped meanwhile') c;
         elsif v_merge.parent = '' and v_merge.copied_xid >= pg_snapshot_xmin(pg_current_snapshot()) then
             return query select 'blocked', v_family, v_merge.segment_nos[1],
                 'merge: an older transaction is open; the next keep() tries again';

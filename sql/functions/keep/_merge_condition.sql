@@ -11,13 +11,13 @@ language sql stable as $$
         when 'tick' then format(
             'exists (select from mqpg.%I c where c.tick_id = x.tick_id) or x.tick_id = ('
             'select max(k.tick_id) from mqpg.tick k where k.tick_id >= $3::bigint and k.tick_id < $4::bigint)',
-            'consume_queue_' || _merge_condition.segment_no || '_merge')
+            mqpg._merge_name('consume_queue', _merge_condition.segment_no))
         when 'check_log' then format(
             'exists (select from mqpg.%I o where o.message_id = x.message_id)'
             ' or exists (select from mqpg.%I l where l.batch_id = x.message_id >> 10)'
             ' or exists (select from mqpg.held h where h.message_id = x.message_id)',
-            'op_log_' || _merge_condition.segment_no || '_merge',
-            'commit_log_' || _merge_condition.segment_no || '_merge')
+            mqpg._merge_name('op_log', _merge_condition.segment_no),
+            mqpg._merge_name('commit_log', _merge_condition.segment_no))
         else
             'x.topic_id <> all($1::int[]) and exists (select from mqpg.topic t where t.topic_id = x.topic_id) or '
             || case _merge_condition.parent
@@ -31,7 +31,7 @@ language sql stable as $$
                     '     and d.first_id > x.message_id - 1024)'
                     ' or x.op = ''c'' and not pg_visible_in_snapshot(x.xid,'
                     '     (select k.snapshot from mqpg.tick k order by k.tick_id desc limit 1))',
-                    'commit_log_' || _merge_condition.segment_no || '_merge')
+                    mqpg._merge_name('commit_log', _merge_condition.segment_no))
                 when 'consume_queue' then
                     'x.subscription_id = 0 and x.topic_id = any($1::int[]) and x.base_offset + x.n > coalesce('
                     '(select f.oldest_offset from mqpg.queue_tail f where f.topic_id = x.topic_id'

@@ -6,7 +6,7 @@ language sql stable as $$
     select coalesce(array_agg(i.inhrelid order by i.inhrelid), '{}')
     from mqpg._family_tables((_merged_partitions.merge).family) f
     cross join unnest((_merged_partitions.merge).segment_nos) as u(segment_no)
-    join pg_inherits i on i.inhrelid = to_regclass(format('mqpg.%s_%s', f.parent, u.segment_no))
+    join pg_inherits i on i.inhrelid = to_regclass('mqpg.' || mqpg._partition_name(f.parent, u.segment_no))
     where not i.inhdetachpending
 $$;
 comment on function mqpg._merged_partitions(mqpg.segment_merge) is

@@ -16,7 +16,7 @@ declare
     v_nos bigint [];
 begin
     with alive as (
-        select s.segment_no, s.closed_at, extract(epoch from coalesce(s.opened_at, s.made_at)) as begin_at,
+        select s.segment_no, case when s.leaving is null then s.closed_at end as closed_at, extract(epoch from coalesce(s.opened_at, s.made_at)) as begin_at,
             extract(epoch from s.closed_at) as end_at
         from mqpg.segment s
         where s.family = _segments_to_merge.family and s.dropped_at is null
@@ -36,7 +36,7 @@ begin
     perform mqpg._measure_segments();
     with alive as (
         select s.segment_no, s.closed_at, coalesce(z.waste, 0) as waste, coalesce(z.total, 0) as total,
-            s.closed_at is not null and (s.sizes is not null or s.body_dropped_at is not null) as known
+            s.closed_at is not null and s.leaving is null and (s.sizes is not null or s.body_dropped_at is not null) as known
         from mqpg.segment s
         left join lateral (
             select sum(e.value::bigint) as total, sum(e.value::bigint) filter (
