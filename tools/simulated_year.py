@@ -23,7 +23,8 @@ update mqpg.segment set made_at = made_at - %(age)s::interval, opened_at = opene
     dropped_at = dropped_at - %(age)s::interval
 """
 _SIZES = """
-select (select sum(pg_table_size(i.inhrelid)) from pg_inherits i where i.inhparent = 'mqpg.commit_log'::regclass) as log,
+select (select sum(pg_table_size(i.inhrelid)) from pg_inherits i
+     where i.inhparent = 'mqpg.commit_log'::regclass) as log,
     (select sum(pg_total_relation_size(i.inhrelid)) from pg_inherits i
      where i.inhparent::regclass::text like 'mqpg.%%') as total,
     (select max(n) from (select count(*) as n from pg_inherits i

@@ -19,7 +19,7 @@ begin
     loop
         v_table := 'mqpg.' || mqpg._partition_name('commit_log', v_segment.segment_no);
         continue when to_regclass(v_table) is null;
-        v_percent := least(100, 100 * 200.0 / greatest(pg_relation_size(v_table) / 8192, 1));
+        v_percent := least(100, 100 * 200.0 / greatest(pg_relation_size(v_table) / current_setting('block_size')::int, 1));
         execute format(
             'select coalesce(jsonb_object_agg(k.topic_id, k.size), ''{}'') from ('
             ' select x.topic_id, (sum(pg_column_size(x.payloads) + 100) * 100 / %1$s)::bigint as size'
