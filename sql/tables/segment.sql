@@ -8,6 +8,8 @@ create table mqpg.segment (
     made_at timestamptz not null default clock_timestamp(),
     opened_at timestamptz,
     opened_xid xid8,
+    carried_to int,
+    carry_again int [] not null default '{}',
     closed_at timestamptz,
     body_dropped_at timestamptz,
     dropped_at timestamptz,
@@ -22,6 +24,10 @@ comment on column mqpg.segment.opened_at is
     'When writing into it began; the first row may be younger, never older';
 comment on column mqpg.segment.opened_xid is
     'Family log: every transaction that wrote into the segment before has an older xid';
+comment on column mqpg.segment.carried_to is
+    'Newest slot of family cursor: keep() has looked for older states up to this lock key; null: at all of them';
+comment on column mqpg.segment.carry_again is
+    'Newest slot of family cursor: lock keys of the queues that were in use when keep() looked';
 comment on column mqpg.segment.closed_at is 'From this time on no transaction writes into it';
 comment on column mqpg.segment.body_dropped_at is
     'When its first table was dropped; decisions and ticks may remain';

@@ -1,8 +1,9 @@
--- Drops one closed slot of cursor, delayed or dedup, after a last look under its lock: no cursor
--- state may be only there, and no delayed message or retry may be waiting to be appended. Dedup ids
--- only need their time to be over.
+-- Drops one closed slot of cursor, delayed or dedup. A delayed slot gets a last look under its lock:
+-- no delayed message or retry may be waiting to be appended. A cursor slot was closed when no state
+-- was only there (_roll_cursors), and a closed one gets no new state. Dedup ids only need their time
+-- to be over.
 -- Locks: ACCESS EXCLUSIVE on the partition and the parent, waited for at most 100 ms.
--- Cost: reads a delayed slot once; two lookups for each queue of each subscription.
+-- Cost: reads a delayed slot once.
 create function mqpg._drop_slot(kind text, no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -25,18 +26,6 @@ begin
                 and d.written_at < v_segment.upper_bound::timestamptz
                 and (v_tick.tick_id is null or d.visible_at > v_tick.due_until
                     or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
-            having count(*) > 0;
-        elsif v_segment.family = 'cursor' then
-            select format('%s queues have not moved to a newer slot yet', count(*)) into v_pins
-            from mqpg.subscription s
-            join mqpg.topic t on t.topic_id = s.topic_id
-            cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
-            cross join lateral (
-                select c.slot from mqpg.cursor c
-                where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
-                order by c.version desc limit 1
-            ) as k
-            where k.slot < v_segment.upper_bound::int
             having count(*) > 0;
         end if;
         if v_pins is null then

@@ -1,5 +1,5 @@
--- Notes the next offset of every queue that has rows in a tick segment, before the segment is
--- dropped.
+-- Notes the next offset of every queue that has rows in a tick segment, when the segment is closed
+-- and before it is dropped.
 -- Locks: the rows of queue_tail.
 -- Cost: reads the segment's part of consume_queue once.
 create function mqpg._note_tails(from_tick bigint, to_tick bigint) returns void
@@ -14,4 +14,4 @@ language sql as $$
     set next_offset = greatest(q.next_offset, excluded.next_offset);
     delete from mqpg.queue_tail q where not exists (select from mqpg.topic t where t.topic_id = q.topic_id);
 $$;
-comment on function mqpg._note_tails(bigint, bigint) is 'Internal: note next offsets before a drop';
+comment on function mqpg._note_tails(bigint, bigint) is 'Internal: note the next offsets of a segment''s queues';
