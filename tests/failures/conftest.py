@@ -17,6 +17,7 @@ from tests.failures.zygote import Zygote
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.fixtures.server import Server
+from tests.support.losing import UNFLUSHED
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +66,7 @@ def stage(stage_dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
 @pytest.fixture(scope="session")
 def crashing_server() -> Iterator[EmbeddedServer]:
     """One server for all tests that crash it."""
-    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as server:
+    with EmbeddedServer(binaries=from_wheel() or from_distribution(), settings=UNFLUSHED) as server:
         migrate.upgrade(server.create_database("broker"))
         yield server
 
