@@ -18,6 +18,7 @@ from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.fixtures.server import Server
 from tests.support.losing import UNFLUSHED
+from tests.support.standby import Pair, replicated
 
 
 @pytest.fixture(scope="session")
@@ -82,6 +83,15 @@ def crashing(crashing_server: EmbeddedServer, shop_dsn: str, zygote: Zygote) -> 
         made.stage.consistent()
     finally:
         made.stage.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """A primary with the database `broker`, and its synchronous standby."""
+    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as primary:
+        migrate.upgrade(primary.create_database("broker"))
+        with replicated(primary) as made:
+            yield made
 
 
 @pytest.fixture
