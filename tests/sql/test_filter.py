@@ -46,7 +46,12 @@ def lag(mq: Session, group: str = "f", topic: str = "one") -> Any:
         ("$tag == \"vip\" && $.total > 100", {"big"}),
         ("$key starts with \"c\"", {"gift"}),
         ("exists ($.lines[*] ? (@.sku == 7))", {"big"}),
-        ("$.flag", {"gift"}),
+        ("$.flag == true", {"gift"}),
+        ("strict $.flag == true", {"gift"}),
+        ("!($.total > 100)", {"small", "gift"}),
+        ("($.kind > 100) is unknown", {"gift"}),
+        ("$.kind like_regex \"^G\" flag \"i\"", {"gift"}),
+        ("$.size() == 1 && $.type() == \"object\"", {"small", "big", "gift"}),
         ("$.nowhere == 1", set()),
         ("true", {"small", "big", "gift"}),
     ],
@@ -358,6 +363,42 @@ def test_a_filter_that_cannot_work_is_refused(
     mq.call("subscribe", "f", "one")
     with refused(sqlstate, mention):
         mq.call("alter_subscription", "f", "one", **settings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$.i",
+        "$.total ? (@ > 10)",
+        "strict $.total ? (@ > 10)",
+        "($.total > 10) ? (@ == true)",
+        "$",
+        "$[*].total",
+        "$.**",
+        "$.total + 1",
+        "1",
+        "\"x\"",
+        "$.type()",
+        "$headers.region",
+        "$key",
+        "$tag",
+        "false",
+        "null",
+        "strict false",
+    ],
+)
+def test_a_filter_that_is_no_predicate_is_refused(mq: Session, text: str) -> None:
+    """It would choose nothing, and every message would count as consumed."""
+    with refused("MQ020", "must be a predicate such as $.total > 100"):
+        mq.call("subscribe", "f", "one", filter=text)
+    with refused("MQ020", "exists($.total ? (@ > 100))"):
+        mq.call("subscribe", "f", "one", filter=text)
+    mq.call("subscribe", "f", "one", filter="$.total > 10")
+    with refused("MQ020", "must be a predicate"):
+        mq.call("alter_subscription", "f", "one", filter=text)
+    for call in ("dead_letters", "redrive", "discard_dead_letters"):
+        with refused("MQ020", "must be a predicate"):
+            mq.rows(f"select * from mqpg.{call}('f', 'one', filter => %s::jsonpath)", text)
 
 
 @pytest.mark.parametrize("text", ["$.a == \"$x\"", "$.\"$y\" == 1", "$.a == \"cost in $\" && $tag == \"\\\"$z\\\"\""])  # fmt: skip
