@@ -2,9 +2,8 @@
 -- group's start, or at the oldest offset if that is later. Returns null while another call makes
 -- it, changes the group or ends it, or keep() moves the topic's oldest offsets; the consumer then
 -- joins at a later receive().
--- Locks: for a new member 1836150838 with the topic_id, shared (see _lock_topic()), 1836150841 with
--- a hash of the name, and the group's row, KEY SHARE (see _lock_group()). It waits for none of
--- them.
+-- Locks: for a new member oldest offsets (see _lock_oldest()), 1836150841 with a hash of the name,
+-- and the group's row, KEY SHARE (see _lock_group()). It waits for none of them.
 -- Cost: one index lookup; for a new member one cursor row for each queue.
 -- Errors: MQ005 (unsubscribed meanwhile), 40001.
 create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
@@ -20,7 +19,7 @@ begin
         1836150841, hashtext((_member.parent).subscription_id || ' ' || _member.consumer)) then
         return v_member;
     end if;
-    if not pg_try_advisory_xact_lock_shared(1836150838, (_member.parent).topic_id) then
+    if not mqpg._lock_oldest(false) then
         return null;
     end if;
     perform from mqpg.subscription s

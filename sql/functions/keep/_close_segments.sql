@@ -1,11 +1,10 @@
 -- Closes the segments into which no transaction can write any more.
 -- log: all transactions that could write one of its ids are over (they are older than opened_xid of
 -- the next segment), and their messages have offsets. tick: the newest tick and half tick are in a
--- later segment, and the ends of its queues are noted in queue_tail, so that receive() need not look
--- for them in closed segments. delayed, dedup: their time is over, and one more slot. Cursor slots
--- are closed elsewhere, when their state is copied.
--- Locks: the caller holds the keeper's; for a tick segment the rows of queue_tail.
--- Cost: a few lookups; one index range for a log segment; a tick segment's part of consume_queue.
+-- later segment. delayed, dedup: their time is over, and one more slot. Cursor slots are closed
+-- elsewhere, when their state is copied.
+-- Locks: the caller holds the keeper's.
+-- Cost: a few lookups; one index range for a log segment.
 create function mqpg._close_segments()
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -38,11 +37,6 @@ begin
         where s.family = 'log' and s.segment_no = v_segment.segment_no;
         return query select 'closed', 'log', v_segment.segment_no, 'all its messages have offsets';
     end loop;
-    -- Before it is closed, so that whoever sees it closed sees the ends of its queues, too.
-    perform mqpg._note_tails(s.lower_bound::bigint, s.upper_bound::bigint)
-    from mqpg.segment s
-    where s.family = 'tick' and s.closed_at is null and s.upper_bound::bigint <= v_tick.tick_id
-        and coalesce(v_half_tick_id >= s.upper_bound::bigint, true);
     return query
     update mqpg.segment s set closed_at = clock_timestamp()
     where s.closed_at is null and case s.family

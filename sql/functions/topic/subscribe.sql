@@ -45,7 +45,7 @@ begin
     v_new.on_failure := subscribe.on_failure;
     perform mqpg._require_target('start', subscribe.start);
     perform mqpg._require_subscription_options(v_new);
-    perform mqpg._lock_topic(v_topic.topic_id);
+    perform mqpg._lock_oldest();
     -- A look first, because a conflict would use up an id, and only two million ids fit into a
     -- cursor lock's key.
     insert into mqpg.subscription (
