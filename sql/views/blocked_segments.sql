@@ -1,5 +1,6 @@
 -- Tables of segments that nobody needs any more and that are not dropped yet, the oldest first, and
--- the sessions that they wait for. A table that is here for an hour is reported in the keeper's log.
+-- the sessions that they wait for. A table that is here for an hour is reported in the keeper's
+-- log.
 -- Cost: reads the server's list of locks once.
 create view mqpg.blocked_segments as
 select

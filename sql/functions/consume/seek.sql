@@ -10,8 +10,8 @@
 --       null (default): all of the topic's queues, without the retry lane.
 --   consumer: move only this member of a broadcast group; null (default): all members, and those
 --       that join later start there.
--- Locks: oldest offsets against keep(), the broadcast group's rows, and each queue's cursor lock, each
--- waited for up to the setting lock_timeout.
+-- Locks: oldest offsets against keep(), the broadcast group's rows, and each queue's cursor lock,
+-- each waited for up to the setting lock_timeout.
 -- Cost: one cursor version per queue.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ013 (offset
 -- beyond the next one), 55P03, 40001.

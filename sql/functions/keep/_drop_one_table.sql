@@ -1,7 +1,7 @@
 -- Drops at most one table that was released, because a drop blocks all other transactions until
--- commit. If there is none, it releases at most one table of a closed segment. It reports what is in
--- use and what cannot be released. The order is: oldest ticks, expired bodies, old decisions, closed
--- slots. With `drops` false the keeper process drops, and only releases are left to do.
+-- commit. If there is none, it releases at most one table of a closed segment. It reports what is
+-- in use and what cannot be released. The order is: oldest ticks, expired bodies, old decisions,
+-- closed slots. With `drops` false the keeper process drops, and only releases are left to do.
 -- Locks: see _drop_partition() and _release_if_due().
 -- Cost: one look at what each closed segment is still needed for.
 create function mqpg._drop_one_table(drops boolean)

@@ -1,9 +1,9 @@
--- Drops one partition, or returns false when the table is in use. It needs a moment without any open
--- transaction on the parent, and while it waits all other transactions queue behind it. It
+-- Drops one partition, or returns false when the table is in use. It needs a moment without any
+-- open transaction on the parent, and while it waits all other transactions queue behind it. It
 -- therefore waits 60 ms at most. The parent is locked first and the partition second, as everybody
 -- else does it. Whoever holds the parent can wait for no partition then, so the second wait is
--- short, and both are far shorter than deadlock_timeout: nobody becomes a deadlock victim.
--- A partition that is detached already is dropped alone, and nobody queues.
+-- short, and both are far shorter than deadlock_timeout: nobody becomes a deadlock victim. A
+-- partition that is detached already is dropped alone, and nobody queues.
 -- Locks: ACCESS EXCLUSIVE on the parent and then on the partition, until commit.
 -- Cost: DDL.
 create function mqpg._drop_partition(parent text, segment_no bigint) returns boolean

@@ -1,8 +1,8 @@
--- Drops the released table of a segment, or reports that it is in use. An attached partition needs a
--- moment without any transaction on its parent. The keeper process detaches partitions first, where
--- it only waits and nobody waits for it; PostgreSQL does not let a function do that. The next table
--- of the segment is then released. With the last table of a tick segment, rows of small tables that
--- are no longer needed are deleted too.
+-- Drops the released table of a segment, or reports that it is in use. An attached partition needs
+-- a moment without any transaction on its parent. The keeper process detaches partitions first,
+-- where it only waits and nobody waits for it; PostgreSQL does not let a function do that. The next
+-- table of the segment is then released. With the last table of a tick segment, rows of small
+-- tables that are no longer needed are deleted too.
 -- Locks: 1836150842 with a hash of the table's name, and the segment's row, tried only; see
 -- _drop_partition().
 -- Cost: a look at what is younger than the release; DDL.

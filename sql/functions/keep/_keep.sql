@@ -1,5 +1,5 @@
--- keep(), without the drops if `drops` is false: it then only releases tables, and the keeper process
--- detaches and drops them.
+-- keep(), without the drops if `drops` is false: it then only releases tables, and the keeper
+-- process detaches and drops them.
 -- Locks, cost, errors: those of keep().
 create function mqpg._keep(drops boolean)
 returns table (action text, family text, segment_no bigint, detail text)

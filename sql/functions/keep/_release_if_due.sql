@@ -1,5 +1,5 @@
--- Releases the next table of one closed segment if its time has come, and reports it, or reports why
--- it is still needed.
+-- Releases the next table of one closed segment if its time has come, and reports it, or reports
+-- why it is still needed.
 -- Locks: see the functions for each kind of table. None of them makes anybody wait.
 -- Cost: one look at what the segment's messages are still needed for.
 create function mqpg._release_if_due(segment mqpg.segment)

@@ -1,15 +1,14 @@
 -- Maintains the segments: it notes which are in use, begins new ones by age, makes some ahead,
 -- copies cursors to newer slots, closes complete segments, and drops what is past retention and no
--- longer needed (I11). It works in two steps: one call releases a table, when nothing in it is needed
--- any more, and a later call drops it. One call does at most one of the two, and none if it made or
--- carried something. Where there is nothing to release or drop, a call does one step of merging
--- closed segments. While another keeper is at work it does nothing.
--- A drop needs a moment without any open transaction on the table. Where transactions overlap all
--- the time there is no such moment, and the call reports `blocked`. The keeper process
--- (`mqpg worker`) detaches partitions concurrently instead, which a function cannot do; everything
--- else is the same.
--- Call it until it returns no row except pinned and blocked, then about every minute. A worker does
--- that; pg_cron may call it too.
+-- longer needed (I11). It works in two steps: one call releases a table, when nothing in it is
+-- needed any more, and a later call drops it. One call does at most one of the two, and none if it
+-- made or carried something. Where there is nothing to release or drop, a call does one step of
+-- merging closed segments. While another keeper is at work it does nothing. A drop needs a moment
+-- without any open transaction on the table. Where transactions overlap all the time there is no
+-- such moment, and the call reports `blocked`. The keeper process (`mqpg worker`) detaches
+-- partitions concurrently instead, which a function cannot do; everything else is the same. Call it
+-- until it returns no row except pinned and blocked, then about every minute. A worker does that;
+-- pg_cron may call it too.
 -- Returns: one row for each thing that it did. action: opened, rolled, made, carried, closed,
 -- released (nothing in it is needed any more), dropped, pinned (detail says by what), freed (oldest
 -- offsets moved), lost (by a policy), blocked (in use, tried again next time), purged, merging and
