@@ -1,6 +1,6 @@
--- The merges of neighbouring closed segments that keep() is working on, at most one for each family.
--- A merge takes several calls of keep(): rows are copied into tables that are not attached yet, and
--- the last call puts these in the place of the old partitions.
+-- The merges of neighbouring closed segments that keep() is working on, at most one for each
+-- family. A merge takes several calls of keep(): rows are copied into tables that are not attached
+-- yet, and the last call puts these in the place of the old partitions.
 create table mqpg.segment_merge (
     family text primary key,
     segment_nos bigint [] not null,

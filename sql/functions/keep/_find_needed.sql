@@ -1,8 +1,8 @@
--- Looks up what a merge must keep of topics that are past retention (I11), and which messages of the
--- segments may still get a decision. It is one statement, so that it sees a message on its way from
--- one state to the next in one of them. Later no other message of these segments becomes a
--- survivor, because the oldest offsets of the topics were raised before.
--- A merge with more than 10000 messages that may still be decided is given up.
+-- Looks up what a merge must keep of topics that are past retention (I11), and which messages of
+-- the segments may still get a decision. It is one statement, so that it sees a message on its way
+-- from one state to the next in one of them. Later no other message of these segments becomes a
+-- survivor, because the oldest offsets of the topics were raised before. A merge with more than
+-- 10000 messages that may still be decided is given up.
 -- Locks: none.
 -- Cost: for a log segment its half messages, delayed, and the topics' rows in consume_queue.
 create function mqpg._find_needed(merge mqpg.segment_merge)

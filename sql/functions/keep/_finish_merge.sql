@@ -1,8 +1,9 @@
--- Puts the new tables of a merge in the place of the old partitions, all tables of the family in one
--- transaction. Nothing is copied here, so a snapshot that is older than this transaction finds the
--- same rows as before. Decisions and checks that came after the copying are copied first, in a call
--- of its own.
--- Locks: ACCESS EXCLUSIVE on the parents, each before its partitions, waited for at most 50 ms each.
+-- Puts the new tables of a merge in the place of the old partitions, all tables of the family in
+-- one transaction. Nothing is copied here, so a snapshot that is older than this transaction finds
+-- the same rows as before. Decisions and checks that came after the copying are copied first, in a
+-- call of its own.
+-- Locks: ACCESS EXCLUSIVE on the parents, each before its partitions, waited for at most 50 ms
+-- each.
 -- Cost: DDL; one lookup for each message that may still be decided.
 create function mqpg._finish_merge(merge mqpg.segment_merge)
 returns table (action text, family text, segment_no bigint, detail text)
@@ -35,7 +36,7 @@ begin
     select count(*) into v_old
     from pg_stat_activity a
     where a.pid <> pg_backend_pid() and a.backend_xmin is not null
-        and (a.datname = current_database() or a.backend_type = 'walsender')
+        and (a.datname = current_database() or a.datname is null)     -- null: a standby that sends its snapshots
         and a.backend_type is distinct from 'autovacuum worker'
         and age(a.backend_xmin) >= age((v_merge.copied_xid::text::bigint % 4294967296)::text::xid);
     if v_old > 0 then

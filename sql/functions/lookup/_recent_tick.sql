@@ -1,5 +1,5 @@
--- A tick id from which on the newest ticks lie: the lower bound of the tick segment before the one in
--- use. A statement that looks for the newest rows names it first, as a variable, so that the
+-- A tick id from which on the newest ticks lie: the lower bound of the tick segment before the one
+-- in use. A statement that looks for the newest rows names it first, as a variable, so that the
 -- executor leaves out the partitions of older segments.
 -- Locks: none. Cost: one index lookup in a small table.
 create function mqpg._recent_tick() returns bigint
