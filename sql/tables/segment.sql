@@ -8,6 +8,8 @@ create table mqpg.segment (
     made_at timestamptz not null default clock_timestamp(),
     opened_at timestamptz,
     opened_xid xid8,
+    carried_to int,
+    carry_again int [] not null default '{}',
     closed_at timestamptz,
     tails_noted_at timestamptz,
     blocked_since timestamptz,
@@ -27,6 +29,10 @@ comment on column mqpg.segment.opened_at is
     'When writing into it began; the first row may be younger, never older';
 comment on column mqpg.segment.opened_xid is
     'Family log: every transaction that wrote into the segment before has an older xid';
+comment on column mqpg.segment.carried_to is
+    'Newest slot of family cursor: keep() has looked for older states up to this lock key; null: at all of them';
+comment on column mqpg.segment.carry_again is
+    'Newest slot of family cursor: lock keys of the queues that were in use when keep() looked';
 comment on column mqpg.segment.closed_at is 'From this time on no transaction writes into it';
 comment on column mqpg.segment.tails_noted_at is
     'Family tick: when the next offsets of its queues were noted in queue_tail';

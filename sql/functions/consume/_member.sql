@@ -10,6 +10,7 @@ create function mqpg._member(parent mqpg.subscription, queues int, consumer text
 language plpgsql as $$
 declare
     v_member mqpg.subscription;
+    v_slot int;
 begin
     select s.* into v_member from mqpg.subscription s
     where s.topic_id = (_member.parent).topic_id and s.consumer_group = (_member.parent).consumer_group
@@ -54,8 +55,9 @@ begin
         end if;
         return v_member;
     end if;
+    v_slot := mqpg._cursor_slot();
     insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
-    select v_member.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position, clock_timestamp(),
+    select v_member.subscription_id, q.queue_id, v_slot, 1, p.position, p.position, clock_timestamp(),
         's', '{}'
     from generate_series(-1, _member.queues - 1) as q(queue_id)
     cross join lateral (select case

@@ -1,6 +1,7 @@
 -- Notes the next offset of every queue that has rows in a closed tick segment, as soon as the
--- segment is closed. Its rows are dropped by a much later transaction. A caller that finds no row
--- of a queue therefore finds the note, also if it waited while the rows were dropped.
+-- segment is closed and in the same transaction, so that receive() need not look for them in closed
+-- segments. Its rows are dropped by a much later transaction. A caller that finds no row of a queue
+-- therefore finds the note, also if it waited while the rows were dropped.
 -- Locks: the rows of queue_tail and segment.
 -- Cost: reads the segment's part of consume_queue once in its life.
 create function mqpg._note_tails() returns void

@@ -3,7 +3,7 @@
 -- their time to be over. The partition is sealed before the last look, so that no late transaction
 -- can write into it afterwards.
 -- Locks: SHARE ROW EXCLUSIVE on the partition, waited for at most 100 ms; it stops no reader.
--- Cost: reads a delayed slot twice; two lookups for each queue of each subscription.
+-- Cost: reads a delayed slot twice; a cursor slot costs _uncarried() twice.
 create function mqpg._release_slot(kind text, no bigint)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
@@ -26,15 +26,7 @@ begin
             having count(*) > 0;
         elsif v_segment.family = 'cursor' then
             select format('%s queues have not moved to a newer slot yet', count(*)) into v_pins
-            from mqpg.subscription s
-            join mqpg.topic t on t.topic_id = s.topic_id
-            cross join lateral generate_series(-1, t.queues - 1) as q(queue_id)
-            cross join lateral (
-                select c.slot from mqpg.cursor c
-                where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
-                order by c.version desc limit 1
-            ) as k
-            where k.slot < v_segment.upper_bound::int
+            from mqpg._uncarried(v_segment.upper_bound::int, 0, 1)
             having count(*) > 0;
         end if;
         if v_pins is not null then
