@@ -160,7 +160,9 @@ def test_who_begins_at_an_oldest_offset_holds_the_release_up(drained: Session, b
         reported = keep(drained)
         assert "consume_queue_1" not in dropped(reported)
         assert ("blocked", "tick", 1) in [row[:3] for row in reported]
+        assert state(drained, "consume_queue_1") == "attached"
     assert ("pinned", "tick", 1) in [row[:3] for row in keep(drained)]
+    assert drained.rows("select from mqpg.blocked_segments") == []
     assert len(drained.drain("one")) == 5
     gone(drained, {"consume_queue_1"}, keep(drained))
 
@@ -174,9 +176,7 @@ def test_a_transaction_that_subscribes_late_keeps_its_cursor_slot(brisk: Session
     with late.transaction():
         late.call("subscribe", "late", "one")
         assert "cursor_1" not in dropped(roll(brisk, closes=False))
-        assert brisk.rows("select from mqpg.blocked_segments where table_name = 'cursor_1'")
     gone(brisk, {"cursor_1"}, roll(brisk))
-    assert brisk.rows("select from mqpg.blocked_segments where table_name = 'cursor_1'") == []
     brisk.send("one", '"x"')
     brisk.append()
     assert payloads(brisk.receive("one", group="late")) == ["x"]
