@@ -262,6 +262,18 @@ def test_a_drop_holds_nobody_up_for_longer_than_a_tenth_of_a_second(drained: Ses
     drop(drained, "consume_queue_1")
 
 
+def test_a_call_tries_each_table_once(drained: Session, broker: Broker) -> None:
+    """Senders wait for each attempt, so they wait once, however many partitions are to go."""
+    for no in (2, 3):
+        aged(drained)
+        released(drained, f"cursor_{no}")
+    reader = broker.session()
+    with reader.transaction():
+        reader.rows("select count(*) from mqpg.cursor")
+        assert [row.segment_no for row in drained.call("keep") if row.action == "blocked"] == [2]
+    gone(drained, {"cursor_2", "cursor_3"}, keep(drained))
+
+
 def keep_for(mq: Session, duration: float) -> int:
     """Call keep() again and again, and return how often it reported a table as in use."""
     deadline, blocked = time.monotonic() + duration, 0
