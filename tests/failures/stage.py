@@ -215,10 +215,21 @@ class Stage:
         """The effects of consumers, with duplicates."""
         return [row[0] for row in self.shop.rows("select id from effect order by id")]
 
+    def lag(self, group: str) -> int:
+        """How many messages the group has left to do."""
+        return int(self.sql.scalar("select sum(lag) from mqpg.subscription_lag where consumer_group = %s", group))
+
     def effects_and_lag(self, group: str) -> tuple[list[int], int]:
-        """The effects in the broker's database, and how many messages the group has left to do."""
-        lag = "select sum(lag)::int from mqpg.subscription_lag where consumer_group = %s"
-        return [row[0] for row in self.sql.rows("select id from effect order by id")], self.sql.scalar(lag, group)
+        """The effects in the broker's database, and the group's lag."""
+        return [row[0] for row in self.sql.rows("select id from effect order by id")], self.lag(group)
+
+    def looked_at(self, ledger: str) -> int:
+        """How often the compensator looked at a ledger that gave it no verdict. Needs `heartbeat`."""
+        counts = (
+            "select (d ->> 'failures')::int + (d ->> 'wait')::int from mqpg.worker, jsonb_path_query(detail, %s) as d"
+        )
+        found = self.sql.rows(counts, f"$.ledgers.{ledger} ? (exists (@.failures))")
+        return max((row[0] for row in found), default=0)
 
     def delivered(self) -> list[int]:
         """The ids that `readers` get and acknowledge, with duplicates."""

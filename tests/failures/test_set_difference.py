@@ -8,7 +8,6 @@ Reconciler for one in another database.
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -149,7 +148,7 @@ def test_1_5_6_worker_dies_in_the_middle(unchecked: Stage, when: str, step: str)
 
 
 @pytest.mark.chaos
-def test_1_5_7_database_away_suspends_and_resumes(crashing: CrashingStage) -> None:
+def test_1_5_7_database_away_suspends_and_resumes(crashing: CrashingStage, caplog: pytest.LogCaptureFixture) -> None:
     """The broker is unreachable, then the ledger.
 
     The worker waits, guesses nothing, and finds everything afterwards.
@@ -166,13 +165,14 @@ def test_1_5_7_database_away_suspends_and_resumes(crashing: CrashingStage) -> No
         running = threading.Thread(target=worker.run, args=(stop, 0.05))
         running.start()
         try:
-            time.sleep(0.3)
-            assert running.is_alive()
+            failed = "failed and is tried again"
+            eventually(lambda: caplog.text.count(failed) >= 2)
             crashing.server.start()
             stage.reconnect()
             eventually(lambda: stage.sql.scalar("select count(*) from mqpg.op_log") == 1, timeout=20)
             with stage.shop_away():
-                time.sleep(0.2)
+                before = caplog.text.count(failed)
+                eventually(lambda: caplog.text.count(failed) >= before + 2)
             committed(stage, 2)
             eventually(lambda: stage.sql.scalar("select count(*) from mqpg.op_log") == 2, timeout=20)
         finally:
