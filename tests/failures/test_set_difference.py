@@ -258,11 +258,14 @@ def test_1_5_12_message_that_the_broker_lost_is_told_and_not_invented(unchecked:
 def test_1_5_13_ledger_at_the_broker_is_compared_by_one_sql_function(unchecked: Stage) -> None:
     """One call from any language lists the hits.
 
-    A hit is looked up, decided, and no longer in the next call.
+    A young row is no hit. A hit is looked up, decided, and no longer in the next call.
+
+    Mutation that this notices: _uncommitted_ledger_rows() lists rows of any age.
     """
     unchecked.sell_here()
     unchecked.mq.alter_producer_group("here", checker="due_checks", check_after="1 h")
     unchecked.killed("sell_here", "before", "psycopg:Connection.execute", nth=4, id=1)
+    assert unchecked.sql.call("reconcile", "1 h") == []
     (hit,) = unchecked.sql.call("reconcile", "0 s", 100, False)
     assert (hit.topic, hit.state, hit.outcome) == ("orders", "undecided", None)
     (hit,) = unchecked.sql.call("reconcile", "0 s")
