@@ -91,7 +91,9 @@ def test_hot_tables_are_only_inserted_into() -> None:
     assert len(write.findall(migrate._text("0001"))) == sum(writes.values())
 
 
-@pytest.mark.parametrize("path", [path for path in manifest(SQL) if path.startswith(("functions", "views", "triggers"))])
+@pytest.mark.parametrize(
+    "path", [path for path in manifest(SQL) if path.startswith(("functions", "views", "triggers"))]
+)
 def test_no_plain_string_has_a_backslash(path: str) -> None:
     """With standard_conforming_strings = off a plain string reads it as an escape. In E'…' it always is one."""
     code = re.sub(r"--[^\n]*", "", (SQL / path).read_text("utf-8"))

@@ -36,7 +36,7 @@ TEXTS = [
     "''''",
     "'\"'",
     "'\"a'",
-    "'\"\".\"\"'",
+    '\'"".""\'',
     "'\"a\".b'",
     "E'\\\\'",
     "E'\\n'",
@@ -99,14 +99,14 @@ JSONS = [
     "'1'",
     "'-0'",
     "'{}'",
-    "'{\"a\": {\"b\": null}}'",
-    "'{\"mqpg-phase\": 1, \"mqpg-handle\": []}'",
+    '\'{"a": {"b": null}}\'',
+    '\'{"mqpg-phase": 1, "mqpg-handle": []}\'',
     "repeat('[', 1000) || repeat(']', 1000)",
     "'\"' || repeat('y', 1100000) || '\"'",
 ]
 HOSTILE: dict[str, list[str]] = {
     "text": TEXTS,
-    "json": [*JSONS, "'{\"a\": \"\\u0000\"}'", "'\"\\ud800\"'", "'1e400'", "'1e99999999'", "'{\"a\": 1, \"a\": 2}'"],
+    "json": [*JSONS, '\'{"a": "\\u0000"}\'', "'\"\\ud800\"'", "'1e400'", "'1e99999999'", '\'{"a": 1, "a": 2}\''],
     "jsonb": [*JSONS, "'1e400'"],
     "jsonpath": [
         "'$'",
@@ -115,7 +115,7 @@ HOSTILE: dict[str, list[str]] = {
         "'strict $.x.y'",
         "'strict $.x.y > 1'",
         "'$foo'",
-        "'$\"a\\\"b\" == 1'",
+        '\'$"a\\"b" == 1\'',
         "'$.**'",
         "'$.a == null'",
         "'$.a.double() > 1'",
@@ -199,7 +199,7 @@ HOSTILE: dict[str, list[str]] = {
         "array[1, 1]",
         "array(select i from generate_series(1, 3000) i)",
     ],
-    "json[]": ["'{}'", "'{null}'", "'{{1,2},{3,4}}'", "'[5:6]={1,2}'", "'{1,null}'", "array['{\"a\": \"\\u0000\"}']"],
+    "json[]": ["'{}'", "'{null}'", "'{{1,2},{3,4}}'", "'[5:6]={1,2}'", "'{1,null}'", 'array[\'{"a": "\\u0000"}\']'],
     "jsonb[]": ["'{}'", "'{null}'", "'{{1,2},{3,4}}'", "'[5:6]={1,2}'", "'{1,null}'", "array['[]', '1']"],
 }
 # PostgreSQL 16 and older have no infinite intervals.
@@ -324,7 +324,15 @@ ROWS: dict[str, list[dict[str, str]]] = {
     ],
     "send_batch": [
         {"topic": "'t'", "payloads": "'{1,2}'"},
-        {"topic": "'t'", "payloads": "'{1,2}'", "keys": "'{k,k}'", "tags": "'{a,b}'", "headers": "array['{}', null]", "delay": "'1 s'", "dedup_ids": "'{d,d}'"},
+        {
+            "topic": "'t'",
+            "payloads": "'{1,2}'",
+            "keys": "'{k,k}'",
+            "tags": "'{a,b}'",
+            "headers": "array['{}', null]",
+            "delay": "'1 s'",
+            "dedup_ids": "'{d,d}'",
+        },
     ],
     "settle": [{"handle": "'{handle}'", "verdict": "'commit'", "reason": "'why'"}],
     "subscribe": [
@@ -474,9 +482,7 @@ class Stage:
         mq.execute("set lock_timeout = '2s'")
         self.functions: dict[str, list[Function]] = collections.defaultdict(list)
         for name, n, names, types, defaults, returns_set in mq.rows(CATALOG):
-            self.functions[name].append(
-                Function(name, tuple(names[:n]), tuple(types), tuple(defaults), returns_set)
-            )
+            self.functions[name].append(Function(name, tuple(names[:n]), tuple(types), tuple(defaults), returns_set))
 
     def hostile(self, kind: str) -> list[str]:
         return [v for v in HOSTILE[kind] if self.version >= 170000 or (kind, v) not in SINCE_17]
@@ -529,17 +535,14 @@ def allowed(function: Function, state: str) -> bool:
         name in ("payload", "payloads") and kind in ("text", "text[]")
         for name, kind in zip(function.arguments, function.types, strict=True)
     )
-    return (
-        state == "00000"
-        or state.startswith("MQ0")
-        or state in TRANSIENT
-        or (takes_json_text and state in NOT_JSON)
-    )
+    return state == "00000" or state.startswith("MQ0") or state in TRANSIENT or (takes_json_text and state in NOT_JSON)
 
 
 def complain(faults: Faults) -> None:
     if faults:
-        lines = [f"{len(calls)} times {state}: {message}\n    {calls[0][:400]}" for (state, message), calls in faults.items()]
+        lines = [
+            f"{len(calls)} times {state}: {message}\n    {calls[0][:400]}" for (state, message), calls in faults.items()
+        ]
         pytest.fail("codes that no caller expects:\n" + "\n".join(lines), pytrace=False)
 
 

@@ -13,8 +13,8 @@
 -- ACCESS EXCLUSIVE. Each is waited for up to the setting lock_timeout.
 -- Cost: one version per cursor; after a restore every row of the hot tables is rewritten, the only
 -- time that they see an UPDATE.
--- Errors: MQ001 (null), MQ015 (must be called in a READ COMMITTED transaction that has written nothing), MQ016
--- (same_xids cannot be true), 55P03.
+-- Errors: MQ001 (null), MQ015 (must be called in a READ COMMITTED transaction that has written
+-- nothing), MQ016 (same_xids cannot be true), 55P03.
 create function mqpg.adopt(same_xids boolean default false) returns text
 language plpgsql as $$
 declare

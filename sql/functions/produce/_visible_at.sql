@@ -14,7 +14,8 @@ begin
     if _visible_at.delay is not null then
         perform mqpg._require_interval('delay', _visible_at.delay, '0');
     end if;
-    v_at := coalesce(_visible_at.deliver_at, v_now + _visible_at.delay);    -- after the check: it may overflow
+    -- After the check, because a time may overflow.
+    v_at := coalesce(_visible_at.deliver_at, v_now + _visible_at.delay);
     if v_at > v_now + _visible_at.topic.retention then
         raise exception using errcode = 'MQ001', message = format(
             '%s must lie within the topic''s retention of %s',

@@ -5,8 +5,9 @@
 -- Arguments:
 --   topic: name of the topic.
 --   force: true drops the topic with all that is left in it; default false: refuse while a message
---       is undelivered to a subscribed group (also to a broadcast group that nobody has joined yet),
---       delayed, or stored in a topic that no group reads, and while a half message is undecided.
+--       is undelivered to a subscribed group (also to a broadcast group that nobody has joined
+--       yet), delayed, or stored in a topic that no group reads, and while a half message is
+--       undecided.
 -- Locks: the topic's row.
 -- Cost: one look at each queue, at the undecided half messages and at delayed messages.
 -- Errors: MQ001 (null), MQ003 (unknown topic), MQ012 (messages would be lost).
