@@ -21,7 +21,7 @@ ALLOWED = {
     "consume": {"cursor", "find", "lookup", "validate"},
     "topic": {"cursor", "lookup", "validate"},
     "produce": {"lookup", "store", "validate"},
-    "find": {"lookup"},
+    "find": {"lookup", "validate"},
     "half": {"store"},
     "cursor": {"lookup"},
     "store": {"lookup"},

@@ -24,9 +24,10 @@ begin
         perform mqpg._require_name('checker_target', _require_producer_group_options.checker_target);
     end if;
     if _require_producer_group_options.checker = 'function'
-        and to_regproc(_require_producer_group_options.checker_target) is null then
+        and not mqpg._names_function(_require_producer_group_options.checker_target) then
         raise exception using errcode = 'MQ001', message = format(
-            'checker_target %L names no function, or more than one', _require_producer_group_options.checker_target);
+            'checker_target %L names no function, or more than one',
+            left(_require_producer_group_options.checker_target, 130));
     end if;
 end
 $$;
