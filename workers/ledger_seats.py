@@ -38,6 +38,12 @@ select w.name from unnest(%s::text[]) as w (name)
 where pg_try_advisory_lock(%s, mqpg._ledger_lock(w.name))
 """
 _RELEASE = "select pg_advisory_unlock(%s, mqpg._ledger_lock(%s))"
+_HAS_HEIR = """
+select exists (
+    select from mqpg.worker w
+    where w.role = 'compensator' and w.state <> 'stopped' and w.seen_at > clock_timestamp() - interval '30 seconds'
+        and w.detail #>> array['ledgers', %s, 'state'] = 'standby')
+"""
 _SERVED = "select * from mqpg._ledgers_served(%s)"
 
 
@@ -47,17 +53,18 @@ class LedgerSeats:
     Whoever serves a ledger holds its advisory lock on the connection that leads or stands by. Two
     compensators with different ledgers therefore do not shut one another out, and the server frees
     the ledgers of a killed process. A ledger that does not answer here for half a minute is left to
-    others for some seconds, because they may reach it. A ledger that nobody serves is reported by
-    every compensator.
+    another one that knows it, because that one may reach it. A ledger that nobody serves is
+    reported by every compensator.
 
     Args:
         options: What the process was started with.
         interval: How many seconds a checker pauses while nothing is overdue.
 
     Attributes:
-        detail: The state of each ledger, by name: that of its checker, or "standby" where another
-            compensator serves it, "unknown" where nobody does, "refused" where its URL cannot be
-            used, "yielded" where it does not answer and is left to others.
+        detail: The state of each ledger, by name: that of its checker, or "standby" where this
+            process would take it over from another compensator, "elsewhere" where it is not known
+            here and another one serves it, "unknown" where nobody does, "refused" where its URL
+            cannot be used, "yielded" where it does not answer here and is left to another one.
     """
 
     def __init__(self, options: Options, interval: float) -> None:
@@ -139,7 +146,7 @@ class LedgerSeats:
         checker.start()
 
     def _yield(self, conn: Connection) -> None:
-        """Leave ledgers that give no verdict here, and try again after a pause."""
+        """Leave ledgers that give no verdict here to others, and try again after a pause."""
         now = time.monotonic()
         for name in [name for name, (until, _) in self._yielded.items() if now >= until]:
             del self._yielded[name]
@@ -147,8 +154,10 @@ class LedgerSeats:
             if checker.detail["state"] != "no verdict":
                 self._failing.pop(name, None)
             elif now - self._failing.setdefault(name, now) >= _YIELD_AFTER * self._interval:
-                self._yielded[name] = (now + _YIELD_FOR * self._interval, str(checker.detail["reason"]))
-                self._leave(conn, name)
+                del self._failing[name]
+                if conn.execute(_HAS_HEIR, (name,)).fetchone() == (True,):
+                    self._yielded[name] = (now + _YIELD_FOR * self._interval, str(checker.detail["reason"]))
+                    self._leave(conn, name)
 
     def _leave(self, conn: Connection, name: str) -> None:
         if checker := self._checkers.pop(name, None):
@@ -171,7 +180,8 @@ class LedgerSeats:
             self._next_look = time.monotonic() + self._options.heartbeat
         for name, groups in missing.items():
             if name in self._elsewhere:
-                self.detail[name] = {"state": "standby"}
+                able = name not in self._refused and self._url(name) is not None
+                self.detail[name] = {"state": "standby" if able else "elsewhere"}
                 self._reminders.pop(name, None)
             elif name in self._yielded:
                 self.detail[name] = {"state": "yielded", "reason": self._yielded[name][1]}

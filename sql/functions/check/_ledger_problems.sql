@@ -23,7 +23,7 @@ language sql stable as $$
         when s.checker_target is not null then (
             select format('no verdict from the ledger %s: %s', r.checker_target, r.reason) from (
                 select x.checker_target, x.state, x.reason from report x
-                where x.checker_target = l.checker_target and x.state not in ('standby', 'unknown', 'refused', 'yielded')
+                where x.checker_target = l.checker_target and x.state not in ('standby', 'elsewhere', 'unknown', 'refused', 'yielded')
                 order by x.seen_at desc limit 1) r
             where r.state = 'no verdict')
         else coalesce(
