@@ -22,7 +22,7 @@ __all__ = ["LedgerSeats"]
 logger = logging.getLogger(__name__)
 
 # First key of the session advisory locks of those who serve a ledger; see sql/numbers.md.
-_SERVICE = 1836150842
+_SERVICE = 1836150846
 
 _YIELD_AFTER = 30.0  # in pauses: half a minute, as a rule
 _YIELD_FOR = 5.0

@@ -296,7 +296,7 @@ def test_a_half_whose_ledger_answers_never_ends_unfenced(expiring: Session, brok
     handle = expiring.prepare("one", "1", "far")
     parked(expiring, handle)
     server = broker.session()
-    server.execute("select pg_advisory_lock(1836150842, mqpg._ledger_lock('shop'))")
+    server.execute("select pg_advisory_lock(1836150846, mqpg._ledger_lock('shop'))")
     report = "insert into mqpg.worker (worker_id, role, host, pid, state, detail) values ('c', 'compensator', 'h', 1, 'active', %s)"
     server.execute(report, json.dumps({"ledgers": {"shop": {"state": "ok", "reason": None}}}))
     assert end_unfenced(expiring) == []
@@ -398,6 +398,9 @@ class TestSpace:
         eventually(lambda: abandoned.value("compensate") == 0 and decision(abandoned, handles[-1]))
         gone(abandoned, {"commit_log_1", "op_log_1", "check_log_1"}, keep(abandoned))
         assert abandoned.scalar("select count(*) from mqpg.half_expired") == 5
+        abandoned.execute("update mqpg.settings set value = '0 s' where name = 'position_jump_keep'")
+        keep(abandoned)
+        assert expired(abandoned) == []
 
     def test_a_parked_half_leaves_held_and_frees_the_op_log_in_the_end(self, abandoned: Session) -> None:
         (handle,) = self.prepared(abandoned, "far", 1)

@@ -171,7 +171,7 @@ def test_a_ledger_that_no_group_names_any_more_is_left(
     for name in ("shop", "nowhere"):
         broker.execute("select mqpg.alter_producer_group(%s, checker => 'due_checks')", [name])
     eventually(lambda: broker.execute(_LEDGERS, [process.pid]).fetchone() == ({},), why=processes.logs)
-    free = "select pg_try_advisory_lock(1836150842, mqpg._ledger_lock('shop'))"
+    free = "select pg_try_advisory_lock(1836150846, mqpg._ledger_lock('shop'))"
     assert connect().execute(free).fetchone() == (True,)
 
 

@@ -8,7 +8,7 @@ language sql stable as $$
     from unnest(_ledgers_served.checker_targets) as t(checker_target)
     where mqpg._ledger_lock(t.checker_target) in (
         select k.objid::bigint from pg_locks k
-        where k.locktype = 'advisory' and k.classid = 1836150842 and k.objsubid = 2 and k.granted
+        where k.locktype = 'advisory' and k.classid = 1836150846 and k.objsubid = 2 and k.granted
             and k.database = (select d.oid from pg_database d where d.datname = current_database()))
 $$;
 comment on function mqpg._ledgers_served(text []) is
