@@ -307,7 +307,7 @@ def test_1_3_18_broker_dies_right_after_it_acknowledged_a_half(crashing: Crashin
     stage.exactly_once([1])
 
 
-@pytest.mark.parametrize("step", ["mqpg._sync.consumer.same_database:SameDatabase._apply", "mqpg:Client.ack"])
+@pytest.mark.parametrize("step", ["mqpg._sync.consumer.same_database:SameDatabase._apply", "mqpg:Client.ack_delivery"])
 def test_1_3_19_consumer_dies_between_effect_and_acknowledgement(here: Stage, step: str) -> None:
     """Effect and acknowledgement are one transaction (C1).
 
@@ -329,7 +329,7 @@ def test_1_3_20_batch_of_a_dead_consumer_goes_to_another(stage: Stage) -> None:
     stage.killed("consume_c3", "before", "mqpg:Client.ack", lease=0.2, effects="/dev/null")
     again = eventually(lambda: stage.mq.receive("readers", "orders", consumer="another"))
     assert [(m.payload["id"], m.attempt) for m in again] == [(id, 2) for id in range(5)]
-    stage.mq.ack(str(again[0].receipt))
+    again.ack()
 
 
 # documented limits
