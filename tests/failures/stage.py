@@ -23,6 +23,7 @@ from mqpg.workers.worker import Options
 from tests.failures.actors import SALE
 from tests.failures.zygote import Zygote
 from tests.support.broker import HOT_TABLES, Broker, Session, positions
+from tests.support.losing import losing_the_unflushed
 from tests.support.proxy import Proxy, proxy
 from tests.support.waiting import eventually
 
@@ -102,7 +103,7 @@ class Stage:
 
     def killed(self, actor: str, when: str, step: str, nth: int = 1, **arguments: Any) -> None:
         """Run an actor on this broker until SIGKILL ends it at that step."""
-        self._zygote.killed(actor, when, step, nth, **self._places(actor), **arguments)
+        self._zygote.killed(actor, when, step, nth, **self._places(actor) | arguments)
 
     def finished(self, actor: str, **arguments: Any) -> None:
         """Run an actor on this broker to its end."""
@@ -213,6 +214,11 @@ class Stage:
     def effects(self) -> list[int]:
         """The effects of consumers, with duplicates."""
         return [row[0] for row in self.shop.rows("select id from effect order by id")]
+
+    def effects_and_lag(self, group: str) -> tuple[list[int], int]:
+        """The effects in the broker's database, and how many messages the group has left to do."""
+        lag = "select sum(lag)::int from mqpg.subscription_lag where consumer_group = %s"
+        return [row[0] for row in self.sql.rows("select id from effect order by id")], self.sql.scalar(lag, group)
 
     def delivered(self) -> list[int]:
         """The ids that `readers` get and acknowledge, with duplicates."""
@@ -331,4 +337,11 @@ class CrashingStage:
     def crash(self) -> None:
         """Shut the server down at once, without a checkpoint, and start it again."""
         self.server.restart("immediate")
+        self.stage.reconnect()
+
+    @contextmanager
+    def losing_the_unflushed(self) -> Iterator[None]:
+        """Crash the server at the end of the block; commits that nothing flushed are lost."""
+        with losing_the_unflushed(self.stage.dsn):
+            yield
         self.stage.reconnect()

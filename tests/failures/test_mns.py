@@ -54,13 +54,17 @@ def test_1_2_1_producer_dies_between_prepared_message_and_op_log(here: Stage) ->
 
 
 def test_1_2_2_producer_dies_with_the_op_log_written_and_no_local_transaction(here: Stage) -> None:
-    handle = here.sql.prepare("orders", "{}", "here", check_after=seconds(0.2))
-    here.mq.compensate()
-    assert op_log_queue(here) == [handle]
+    here.mq.alter_producer_group("here", check_after="1 h")
+    here.killed("sell_here", "before", EXECUTE, nth=3, id=1, feed=True)
+    (half,) = here.pending()
+    assert op_log_queue(here) == [half.handle]
+    assert here.mq.compensate() == 0
+    here.overdue_now()
     here.check_back()
-    assert here.decision(handle) == ("b", "checker")
+    assert here.decision(half.handle) == ("b", "checker")
+    assert here.events(half.handle) == ["asked"]
     assert op_log_queue(here) == []
-    assert consumed(here) == 0
+    assert (here.sold_here(), consumed(here)) == ([], 0)
 
 
 def test_1_2_3_producer_dies_inside_the_local_transaction(here: Stage) -> None:

@@ -112,6 +112,22 @@ def test_a_comparison_that_needs_a_time_zone_is_no_match(mq: Session) -> None:
     assert mq.scalar("select mqpg.redrive('g', 'one', filter => %s::jsonpath)", filter_) == 2
 
 
+def test_an_unknown_result_is_no_match_beside_one_that_raises(mq: Session) -> None:
+    """The string is not comparable with a number, so its result is null. It is no match for each choice by a filter.
+
+    Mutation that this notices: _matches_filter() returns true where jsonb_path_match() returns null.
+    """
+    unknown, raises, match = (send(mq, payload) for payload in ({"i": "one"}, '{"i": 1, "x": "\\u0000"}', {"i": 1}))
+    assert chosen(mq, filter="$.i > 0") == [match]
+    got = mq.receive("one")
+    mq.nack(got[0].receipt, [unknown, raises, match], final=True)
+    listed = mq.rows("select message_id from mqpg.dead_letters('g', 'one', filter => '$.i > 0')")
+    assert [row.message_id for row in listed] == [match]
+    assert mq.scalar("select mqpg.redrive('g', 'one', filter => '$.i > 0')") == 1
+    assert mq.scalar("select mqpg.discard_dead_letters('g', 'one', filter => '$.i > 0')") == 0
+    assert {row.message_id for row in mq.call("dead_letters", "g", "one")} == {unknown, raises}
+
+
 def test_messages_in_retry_were_chosen_before(mq: Session) -> None:
     mq.call("subscribe", "f", "one", filter="$ == 1", retry_delay=seconds(0))
     message_id = send(mq, 1)

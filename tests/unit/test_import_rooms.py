@@ -66,6 +66,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.workers.checker",
             "mqpg.workers.compensator",
             "mqpg.workers.consume",
+            "mqpg.workers.dropping",
             "mqpg.workers.functions",
             "mqpg.workers.heartbeat",
             "mqpg.workers.keeper",
