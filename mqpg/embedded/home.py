@@ -56,12 +56,14 @@ class Home:
 
     Args:
         directory: The folder; None means MQPG_HOME, or else `.mqpg` in the current folder.
-        port: The port of the server; None means any free one.
+        port: The port of the server. None: the one that it had the last time, or else a free one.
+            0: any free one.
     """
 
     def __init__(self, directory: str | Path | None = None, *, port: int | None = None) -> None:
         self.directory = Path(directory).absolute() if directory is not None else default_directory()
         self.server = EmbeddedServer(self.directory, port=port, detach=True)
+        self._any_port = port == 0
         self._pid_file = self.directory / "worker.pid"
 
     def up(self, *, workers: bool = True) -> str:
@@ -77,10 +79,17 @@ class Home:
             The DSN of the database.
 
         Raises:
-            ConfigurationError: The server or the workers cannot be started.
+            ConfigurationError: The server or the workers cannot be started, for example because
+                another program has the server's port.
             SchemaTooNew: A newer release of mqpg has migrated the database.
         """
+        data = DataDirectory(self.directory)
+        if self.server.port is None and not self._any_port:
+            # The DSN is in programs that run and in their configuration, so it must stay the same.
+            self.server.port = data.kept_port
         self.server.start()
+        if self.server.port is not None:
+            data.keep_port(self.server.port)
         dsn = self.server.create_database(DATABASE)
         migrate.upgrade(dsn)
         if workers:

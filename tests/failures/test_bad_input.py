@@ -194,8 +194,8 @@ def test_bad_6_clock_that_jumps_ahead_and_back(stage: Stage) -> None:
         ahead.append()
     assert stage.sql.scalar("select max(due_until) > clock_timestamp() + interval '55 min' from mqpg.tick")
     (first, second) = [m for _ in range(2) for m in stage.mq.receive("readers", "orders", 1)]
-    stage.mq.nack(str(first.receipt), [first.message_id], "again", 1800)
-    stage.mq.ack(str(second.receipt))
+    stage.mq.nack(first, "again", 1800)
+    stage.mq.ack(second)
     stage.mq.send("orders", {"id": 3}, delay=1800)
     stage.mq.send("orders", {"id": 4}, delay=7200)
     stage.mq.commit(stage.mq.prepare("orders", {"id": 5}, "shop", delay=1800))

@@ -231,7 +231,7 @@ def test_1_1_E11_messages_in_doubt_stay_with_the_dead_consumer(stage: Stage) -> 
     for id in range(4):
         stage.sell(id, key="same")
     stage.append()
-    stage.killed("consume_there", "before", "mqpg:Client.ack", consumer="one")
+    stage.killed("consume_there", "before", "mqpg:Client.ack_delivery", consumer="one")
     assert stage.effects() == [0, 1, 2, 3]
     stage.sell(4, key="same")
     stage.append()

@@ -138,7 +138,7 @@ def test_1_2_8_consumer_dies_before_it_deleted_the_message(stage: Stage, tmp_pat
     (again,) = eventually(lambda: stage.mq.receive("readers", "orders"))
     assert (again.payload, again.attempt) == ({"id": 1}, 2)
     assert stage.lag("readers") == 1
-    stage.mq.ack(str(again.receipt))
+    stage.mq.ack(again)
     assert stage.lag("readers") == 0
 
 
@@ -331,12 +331,12 @@ def test_1_2_21_receipt_is_worth_nothing_once_the_message_was_visible_again(stag
     stage.append()
     (first,) = stage.mq.receive("readers", "orders", lease=0.05)
     (second,) = eventually(lambda: stage.mq.receive("readers", "orders"))
-    for late in (stage.mq.ack, lambda receipt: stage.mq.extend(receipt, 10), stage.mq.release):
+    for late in (stage.mq.ack_delivery, lambda receipt: stage.mq.extend(receipt, 10), stage.mq.release):
         with pytest.raises(errors.StaleReceipt):
             late(str(first.receipt))
-    stage.mq.ack(str(second.receipt))
+    stage.mq.ack(second)
     with pytest.raises(errors.SpentReceipt):
-        stage.mq.ack(str(second.receipt))
+        stage.mq.ack(second)
 
 
 def test_1_2_22_late_prepared_transaction_meets_the_fence_uncommitted(here: Stage) -> None:

@@ -190,7 +190,7 @@ def test_1_5_8_consumer_dies_with_messages_in_hand(unchecked: Stage) -> None:
         committed(unchecked, id)
     reconciler(unchecked).step()
     unchecked.append()
-    unchecked.killed("consume_there", "before", "mqpg:Client.ack")
+    unchecked.killed("consume_there", "before", "mqpg:Client.ack_delivery")
     for _ in range(2):
         unchecked.finished("consume_there")
     assert unchecked.effects() == [1, 2]

@@ -95,7 +95,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 # Imports inside a function that point upward, each with its reason.
 UPWARD = {
-    ("mqpg.dsn", "mqpg.embedded"): "without a DSN, the server of `mqpg up` is used, and started if necessary",
+    ("mqpg.dsn", "mqpg.embedded"): "without a DSN, the server of `mqpg up` is used; the DSN 'embedded' starts it",
 }
 
 LIBRARY = ("floor", "handlers", "compat", "client", "stores", "consumer", "producer", "public")
