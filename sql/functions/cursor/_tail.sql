@@ -34,11 +34,10 @@ begin
             return v_tail;
         end if;
     end if;
-    if exists (
-        select from mqpg.segment s
-        where s.family = 'tick' and s.tails_noted_at is null
-            and not mqpg._is_attached('consume_queue', s.segment_no)
-    ) then
+    -- Segments go in order, so the oldest one without a note tells for all.
+    if not mqpg._is_attached('consume_queue', s.segment_no)
+        from mqpg.segment s where s.family = 'tick' and s.tails_noted_at is null order by s.segment_no limit 1
+    then
         raise exception using errcode = '40001', message = format(
             'a segment was dropped while the end of queue %s was read: try the transaction again', _tail.queue_id);
     end if;
