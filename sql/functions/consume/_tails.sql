@@ -12,7 +12,7 @@ declare
     v_to_tick bigint;
 begin
     select s.upper_bound::bigint into v_from_tick from mqpg.segment s
-    where s.family = 'tick' and s.closed_at is not null
+    where s.family = 'tick' and s.tails_noted_at is not null
     order by s.segment_no desc limit 1;
     v_from_tick := coalesce(v_from_tick, 0);
     select t.tick_id into v_to_tick from mqpg.tick t
