@@ -99,7 +99,7 @@ def must_await(
     """
 
     @functools.wraps(method)
-    def call(self: Any, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
         made = method(self, *args, **kwargs)
         self._calls[:] = [*filter(_is_forgotten, self._calls), made]
         return made

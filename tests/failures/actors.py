@@ -163,8 +163,7 @@ def consume_here(dsn: str, group: str = "readers") -> None:
 def consume_c3(dsn: str, lease: float, effects: str) -> None:
     """Protocol C3: the effect is outside of any transaction, and the ack follows."""
     with mqpg.connect(dsn) as mq:
-        messages = mq.receive("readers", "orders", lease=lease)
-        with open(effects, "a") as out:
-            for message in messages:
+        for message in mq.receive("readers", "orders", lease=lease):
+            with open(effects, "a") as out:
                 out.write(f"{message.payload['id']}\n")
-        mq.ack(str(messages[0].receipt))
+            mq.ack(message)

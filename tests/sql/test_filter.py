@@ -377,7 +377,7 @@ def test_a_filter_that_cannot_work_is_refused(
         "$.**",
         "$.total + 1",
         "1",
-        "\"x\"",
+        '"x"',
         "$.type()",
         "$headers.region",
         "$key",
