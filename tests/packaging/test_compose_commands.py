@@ -208,7 +208,7 @@ def test_postgres_starts_with_its_command(compose: Callable[..., Compose], folde
 
     eventually(lambda: service.ended() is not None or answers(), PATIENCE)
     with psycopg.connect(where) as connection:
-        assert connection.execute("show max_locks_per_transaction").fetchone() == ("256",)
+        assert connection.execute("show max_wal_size").fetchone() == ("2GB",)
     assert service.stop() == 0, service.log()
 
 

@@ -3,7 +3,7 @@
 --   message_id: id of the message.
 -- Returns: one row per event, as far back as the history goes:
 --   born or prepared: it was sent or prepared.
---   asked, waited, parked, rearmed, settled: its check-back.
+--   asked, waited, parked, rearmed, settled, expired: its check-back.
 --   decided, due, recalled: decisions about it.
 --   appended: it got its offset (tick, queue, offset), in its queue or in a retry lane.
 --   delivered, done, filtered: for each subscription.

@@ -32,6 +32,7 @@ declare
     v_new mqpg.subscription;
     v_old mqpg.subscription;
     v_timeout text;
+    v_slot int;
 begin
     perform mqpg._require_name('consumer_group', subscribe.consumer_group);
     v_topic := mqpg._topic(subscribe.topic);
@@ -45,7 +46,7 @@ begin
     v_new.on_failure := subscribe.on_failure;
     perform mqpg._require_target('start', subscribe.start);
     perform mqpg._require_subscription_options(v_new);
-    perform mqpg._lock_topic(v_topic.topic_id);
+    perform mqpg._lock_oldest();
     -- A look first, because a conflict would use up an id, and only two million ids fit into a
     -- cursor lock's key.
     v_timeout := mqpg._apply_lock_timeout();
@@ -65,9 +66,10 @@ begin
     end;
     perform set_config('lock_timeout', v_timeout, true);
     if v_new.subscription_id is not null then
+        v_slot := mqpg._cursor_slot();
         insert into mqpg.cursor (
             subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
-        select v_new.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position,
+        select v_new.subscription_id, q.queue_id, v_slot, 1, p.position, p.position,
             clock_timestamp(), 's', '{}'
         from generate_series(-1, v_topic.queues - 1) as q(queue_id),
             lateral (select case q.queue_id
