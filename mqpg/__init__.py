@@ -15,10 +15,12 @@ from __future__ import annotations
 
 from mqpg import protocols as protocols
 from mqpg._async.client.client import AsyncClient, connect_async
+from mqpg._async.client.delivery import AsyncDelivery
 from mqpg._async.consumer.consumer import AsyncConsumer
 from mqpg._async.producer.transactional import AsyncTransactionalProducer
 from mqpg._async.stores.ledger import AsyncLedger
 from mqpg._sync.client.client import Client, connect
+from mqpg._sync.client.delivery import Delivery
 from mqpg._sync.consumer.consumer import Consumer
 from mqpg._sync.producer.transactional import TransactionalProducer
 from mqpg._sync.stores.ledger import Ledger
@@ -38,12 +40,14 @@ from mqpg.message import HalfCheck, Json, Message, Outcome, Verdict
 __all__ = [
     "AsyncClient",
     "AsyncConsumer",
+    "AsyncDelivery",
     "AsyncLedger",
     "AsyncTransactionalProducer",
     "Client",
     "ConfigurationError",
     "ConnectionFailed",
     "Consumer",
+    "Delivery",
     "Error",
     "Fenced",
     "HalfCheck",

@@ -20,12 +20,18 @@ from sqlalchemy.exc import ArgumentError
 from mqpg.errors import ConfigurationError
 from mqpg.settings import Settings
 
-__all__ = ["describe", "resolve", "to_libpq", "to_sqlalchemy"]
+__all__ = ["describe", "require_named", "resolve", "to_libpq", "to_sqlalchemy"]
 
 _SQLALCHEMY = re.compile(r"^postgres(ql)?\+\w+://")
 _LIBPQ_URL = re.compile(r"^postgres(ql)?://")
 _ANY_URL = re.compile(r"^(\w+)(\+\w+)?:/")
-_LIBPQ_VARIABLES = ("PGHOST", "PGHOSTADDR", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE")
+_LIBPQ_VARIABLES = {
+    "PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user",
+}  # fmt: skip
+_NOWHERE = (
+    "no database is named: give a DSN (--dsn, or the argument of connect), or set MQPG_DATABASE_URL; "
+    "mqpg up starts a server in this folder, and the DSN 'embedded' does the same"
+)
 _ASYNC_DRIVERS = {"sqlite": "sqlite+aiosqlite", "mysql": "mysql+aiomysql", "mariadb": "mariadb+aiomysql"}
 _SYNC_DRIVERS = {"postgresql": "postgresql+psycopg", "mysql": "mysql+pymysql", "mariadb": "mariadb+pymysql"}
 
@@ -34,25 +40,55 @@ def resolve(dsn: str | None = None, settings: Settings | None = None) -> str:
     """Find the broker's DSN.
 
     The sources are, in this order: the argument, MQPG_DATABASE_URL, DATABASE_URL, libpq's own PG*
-    variables, and the embedded server, which is started where it does not run yet.
+    variables, and the server that `mqpg up` runs in this folder. The DSN "embedded" starts that
+    server where it does not run. Nothing else starts one.
 
     Args:
-        dsn: The DSN in any accepted notation. None: the next source.
+        dsn: The DSN in any accepted notation, or "embedded". None: the next source.
         settings: Where the variables were read. None: they are read now.
 
     Returns:
-        The DSN in libpq notation. It is empty where libpq reads its own variables.
+        The DSN in libpq notation.
 
     Raises:
-        ConfigurationError: The DSN cannot be read, or no source names a database and the embedded
-            server cannot be started.
+        ConfigurationError: The DSN or the variable is empty or cannot be read, no source names a
+            database, or the embedded server cannot be started.
     """
-    chosen = dsn or (settings or Settings()).database_dsn()
-    if chosen:
+    chosen = dsn
+    if chosen is None:
+        chosen = (settings or Settings.read()).database_dsn()
+        variable = next((name for name in ("MQPG_DATABASE_URL", "DATABASE_URL") if name in os.environ), "database_url")
+        require_named(chosen, variable)
+    else:
+        require_named(chosen, "the DSN (--dsn)")
+    if chosen == "embedded":
+        from mqpg.embedded import Home
+
+        return Home().up()
+    if chosen is not None:
         return to_libpq(chosen)
-    if any(os.environ.get(name) for name in _LIBPQ_VARIABLES):
-        return ""
-    return _embedded()
+    found = _from_libpq_variables()
+    if found is None:
+        from mqpg.embedded import running_dsn
+
+        found = running_dsn()
+    if found is None:
+        raise ConfigurationError(_NOWHERE)
+    return found
+
+
+def require_named(dsn: str | None, what: str) -> None:
+    """Refuse a DSN that is empty, as where a variable of the deployment was not filled in.
+
+    Args:
+        dsn: The DSN. None: none was given, which is no error.
+        what: What it is, for the message.
+
+    Raises:
+        ConfigurationError: The DSN is empty.
+    """
+    if isinstance(dsn, str) and not dsn.strip():
+        raise ConfigurationError(f"{what} is empty: name the broker's database, or leave it out. {_NOWHERE}")
 
 
 def to_libpq(dsn: str | URL) -> str:
@@ -199,16 +235,9 @@ def _from_parameters(found: Mapping[str, Any]) -> URL:
     )
 
 
-def _embedded() -> str:
-    """The DSN of the server of `mqpg up`, which is started where it does not run."""
-    from mqpg.embedded import Home, running_dsn
-
-    running = running_dsn()
-    if running is not None:
-        return running
-    try:
-        return Home().up()
-    except ConfigurationError as error:
-        raise ConfigurationError(
-            f"no database is named: give a DSN or set MQPG_DATABASE_URL; the embedded server does not start: {error}"
-        ) from None
+def _from_libpq_variables() -> str | None:
+    """The database that the PG* variables name. libpq reads the others, such as PGPASSWORD."""
+    if service := os.environ.get("PGSERVICE"):
+        return make_conninfo(service=service)
+    named = {key: os.environ[name] for name, key in _LIBPQ_VARIABLES.items() if os.environ.get(name)}
+    return make_conninfo(**named) or None

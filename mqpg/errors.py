@@ -168,7 +168,7 @@ class InvalidName(InvalidArgument):
 
 
 class InvalidFilter(InvalidArgument):
-    """The filter is no jsonpath, or uses a variable other than $headers, $key and $tag."""
+    """The filter is no predicate, or uses a variable other than $headers, $key and $tag."""
 
     sqlstate = "MQ020"
 

@@ -112,8 +112,8 @@ class Message:
         raw: The payload as JSON text, byte for byte as it was sent.
         born_at: When the message was sent.
         attempt: The number of this delivery, 1 at first.
-        receipt: What `ack`, `nack`, `extend` and `release` need; the same for all messages of one
-            delivery. None: the message was read by `fetch`.
+        receipt: The receipt of the delivery, which is the same for all of its messages. None: the
+            message was read by `fetch`.
     """
 
     message_id: int

@@ -84,7 +84,7 @@ class Settings(BaseSettings):
         Returns:
             MQPG_DATABASE_URL, or else DATABASE_URL. None where neither is set.
         """
-        return self.database_url.get_secret_value() if self.database_url else None
+        return self.database_url.get_secret_value() if self.database_url is not None else None
 
 
 def ledger_variable(name: str) -> str:

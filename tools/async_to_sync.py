@@ -30,6 +30,7 @@ NAMES = {
     "AsyncClient": "Client",
     "AsyncClosing": "Closing",
     "AsyncConsumer": "Consumer",
+    "AsyncDelivery": "Delivery",
     "AsyncGenerator": "Generator",
     "AsyncIterator": "Iterator",
     "AsyncLedger": "Ledger",

@@ -7,9 +7,11 @@ is generated.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 import psycopg_pool
@@ -38,9 +40,11 @@ __all__ = [
     "call_within",
     "database_url",
     "driver_connection",
+    "forgotten_awaits",
     "gather",
     "in_thread",
     "make_engine",
+    "must_await",
     "run_sync",
     "sleep",
     "sync_engine",
@@ -54,6 +58,7 @@ PgConnection = psycopg.AsyncConnection[Any]
 Pool = psycopg_pool.AsyncConnectionPool[PgConnection]
 Event = asyncio.Event
 Lock = asyncio.Lock
+P = ParamSpec("P")
 T = TypeVar("T")
 # What a function of either library returns: `Returns[int]` is Awaitable[int] here, and int in the
 # synchronous library.
@@ -83,6 +88,35 @@ async def driver_connection(conn: Connection) -> Any:
 async def run_sync(conn: Connection, function: Callable[..., Any], *args: Any) -> Any:
     """Call a synchronous function with the (synchronous) connection."""
     return await conn.run_sync(function, *args)
+
+
+def must_await(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
+    """Note each call of the method in the list `_calls` of its object, for `forgotten_awaits`.
+
+    Without `await` a call does nothing, and Python only warns about it.
+    """
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        made = method(self, *args, **kwargs)
+        self._calls[:] = [*filter(_is_forgotten, self._calls), made]
+        return made
+
+    return call
+
+
+def forgotten_awaits(calls: list[Any]) -> list[str]:
+    """The names of the methods that were called and never awaited."""
+    forgotten = [made for made in calls if _is_forgotten(made)]
+    for made in forgotten:
+        made.close()  # whoever asks reports them, so Python need not warn
+    return [made.__name__ for made in forgotten]
+
+
+def _is_forgotten(made: Coroutine[Any, Any, Any]) -> bool:
+    return inspect.getcoroutinestate(made) == inspect.CORO_CREATED
 
 
 async def wait_for(event: Event, seconds: float) -> bool:

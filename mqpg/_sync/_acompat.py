@@ -33,9 +33,11 @@ __all__ = [
     "call_within",
     "database_url",
     "driver_connection",
+    "forgotten_awaits",
     "gather",
     "in_thread",
     "make_engine",
+    "must_await",
     "run_sync",
     "sleep",
     "sync_engine",
@@ -84,6 +86,16 @@ def driver_connection(conn: Connection) -> Any:
 def run_sync(conn: Connection, function: Callable[..., Any], *args: Any) -> Any:
     """Call a synchronous function with the (synchronous) connection."""
     return function(conn, *args)
+
+
+def must_await(method: Callable[_P, _T]) -> Callable[_P, _T]:
+    """The method itself, because a synchronous call cannot be forgotten."""
+    return method
+
+
+def forgotten_awaits(calls: list[Any]) -> list[str]:
+    """Nothing, because a synchronous call cannot be forgotten."""
+    return calls
 
 
 def wait_for(event: Event, seconds: float) -> bool:

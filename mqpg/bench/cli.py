@@ -13,6 +13,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mqpg.dsn import require_named
+
 from .cells import CELLS, Cell, choose, quick
 from .machine import describe
 from .page import Outcome
@@ -59,7 +61,9 @@ def bench(
     measured = [quick(cell) if quick_run else cell for cell in chosen[0]]
     wanted = rounds or (_QUICK_ROUNDS if quick_run else _ROUNDS)
     log = Console(stderr=True)
-    with _server(dsn or os.environ.get("MQPG_DATABASE_URL"), chosen[1]) as server:
+    wanted_dsn = os.environ.get("MQPG_DATABASE_URL") if dsn is None else dsn
+    require_named(wanted_dsn, "MQPG_DATABASE_URL" if dsn is None else "--dsn")
+    with _server(wanted_dsn, chosen[1]) as server:
         machine = describe(server)
         began = time.monotonic()
         runs = run_all(
@@ -95,7 +99,7 @@ def _chosen(cells: str, sides: str) -> tuple[list[Cell], list[str]]:
 
 @contextmanager
 def _server(dsn: str | None, sides: list[str]) -> Iterator[Server]:
-    if dsn:
+    if dsn is not None:
         with Server(dsn, sides) as server:
             yield server
         return

@@ -25,7 +25,7 @@ def _default(context: typer.Context, dsn: Dsn = None) -> None:
 @app.command()
 def up(context: typer.Context, dsn: Dsn = None) -> None:
     """Install this release's schema, or upgrade the database to it, in one transaction."""
-    where = dsns.resolve(dsn or context.obj)
+    where = dsns.resolve(context.obj if dsn is None else dsn)
     done = migrate.upgrade(where)
     typer.echo(f"{dsns.describe(where)}: schema version {done.current}")
 
@@ -33,7 +33,7 @@ def up(context: typer.Context, dsn: Dsn = None) -> None:
 @app.command()
 def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
     """Print the installed version and this release's. Exit status 1 unless they are the same."""
-    found = migrate.status(dsns.resolve(dsn or context.obj))
+    found = migrate.status(dsns.resolve(context.obj if dsn is None else dsn))
     row = {"current": found.current, "head": found.head, "up_to_date": found.up_to_date}
     print_rows([row], list(row), as_json=json)
     if not found.up_to_date:
@@ -52,7 +52,7 @@ def adopt(
 
     Stop all workers and clients first.
     """
-    typer.echo(migrate.adopt(dsns.resolve(dsn or context.obj), same_xids=same_xids))
+    typer.echo(migrate.adopt(dsns.resolve(context.obj if dsn is None else dsn), same_xids=same_xids))
 
 
 @app.command()

@@ -17,8 +17,8 @@ Dsn = Annotated[
     str | None,
     typer.Option(
         "--dsn",
-        help="The broker's database. Default: MQPG_DATABASE_URL, DATABASE_URL, the PG* variables, or the server of "
-        "`mqpg up`, which is started where it does not run.",
+        help="The broker's database. Default: MQPG_DATABASE_URL, DATABASE_URL, the PG* variables, or the server that "
+        "`mqpg up` runs in this folder.",
         show_default=False,
     ),
 ]

@@ -20,7 +20,7 @@ Data = Annotated[
 def up(
     data: Data = None,
     port: Annotated[
-        int | None, typer.Option(help="The TCP port. Default: the port that it has, or a free one.")
+        int | None, typer.Option(help="The TCP port. Default: the port that it had, or a free one. 0: any free one.")
     ] = None,
     workers: Annotated[bool, typer.Option(help="Also run appender, compensator and keeper.")] = True,
 ) -> None:

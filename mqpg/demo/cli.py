@@ -13,6 +13,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mqpg.dsn import require_named
+
 from .flights import ALL, JANUARY
 from .orchestrate import Options, run
 from .page import show
@@ -45,7 +47,8 @@ def demo(
     cell.
     """
     seed = secrets.randbelow(1_000_000) if seed is None else seed
-    options = Options(ALL if all_flights else flights, seed, chaos=chaos, keep=keep, dsn=dsn or None)
+    require_named(dsn, "--dsn")
+    options = Options(ALL if all_flights else flights, seed, chaos=chaos, keep=keep, dsn=dsn)
     stderr = Console(stderr=True)
     try:
         with _sigterm_as_ctrl_c(), Progress(stderr, quiet=as_json) as progress:

@@ -62,6 +62,18 @@ class DataDirectory:
         return (self.directory / "password").read_text(encoding="ascii").strip()
 
     @property
+    def kept_port(self) -> int | None:
+        """The port that the server had the last time. None: it is not known."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self.directory / "port").read_text(encoding="ascii"))
+        return None
+
+    def keep_port(self, port: int) -> None:
+        """Note the port for the next start, so that the DSN stays the same."""
+        if self.kept_port != port:
+            (self.directory / "port").write_text(f"{port}\n", encoding="ascii")
+
+    @property
     def detached(self) -> bool:
         """Whether the server outlives the process that started it, as after `mqpg up`."""
         return (self.pgdata / _DETACHED).exists()

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +25,7 @@ DATABASE = "mqpg"
 _DRAIN_SECONDS = 20.0
 _WORKER_SECONDS = 60.0
 _IN_BACKGROUND = '"$@" < /dev/null >> "$0" 2>&1 & echo $!'
+_LEDGERS = "MQPG_LEDGER_"
 _APPENDER = "select from mqpg.worker where role = 'appender' and state = 'active' and seen_at > now() - interval '5 s'"
 
 logger = logging.getLogger(__name__)
@@ -54,16 +56,21 @@ class Home:
 
     Args:
         directory: The folder; None means MQPG_HOME, or else `.mqpg` in the current folder.
-        port: The port of the server; None means any free one.
+        port: The port of the server. None: the one that it had the last time, or else a free one.
+            0: any free one.
     """
 
     def __init__(self, directory: str | Path | None = None, *, port: int | None = None) -> None:
         self.directory = Path(directory).absolute() if directory is not None else default_directory()
         self.server = EmbeddedServer(self.directory, port=port, detach=True)
+        self._any_port = port == 0
         self._pid_file = self.directory / "worker.pid"
 
     def up(self, *, workers: bool = True) -> str:
         """Start the server and the workers where they do not run yet, and migrate the database.
+
+        Workers that run already are restarted where the environment names a ledger
+        (MQPG_LEDGER_<NAME>) that they do not know or know with another URL. They keep the others.
 
         Args:
             workers: Whether to start the workers too.
@@ -72,14 +79,21 @@ class Home:
             The DSN of the database.
 
         Raises:
-            ConfigurationError: The server or the workers cannot be started.
+            ConfigurationError: The server or the workers cannot be started, for example because
+                another program has the server's port.
             SchemaTooNew: A newer release of mqpg has migrated the database.
         """
+        data = DataDirectory(self.directory)
+        if self.server.port is None and not self._any_port:
+            # The DSN is in programs that run and in their configuration, so it must stay the same.
+            self.server.port = data.kept_port
         self.server.start()
+        if self.server.port is not None:
+            data.keep_port(self.server.port)
         dsn = self.server.create_database(DATABASE)
         migrate.upgrade(dsn)
-        if workers and self.worker_pid() is None:
-            self._start_workers(dsn)
+        if workers:
+            self._tend_workers(dsn)
         return dsn
 
     def down(self, *, remove: bool = False) -> bool:
@@ -123,13 +137,31 @@ class Home:
         # Another process may have the number by now. The time of its start shows that.
         return int(pid) if _born(int(pid)) == born else None
 
-    def _start_workers(self, dsn: str) -> None:
+    def _tend_workers(self, dsn: str) -> None:
+        """Start the workers, or restart them where they lack a ledger of this environment."""
+        pid = self.worker_pid()
+        if pid is None:
+            self._start_workers(dsn, os.environ)
+            return
+        given = _ledgers(os.environ)
+        try:
+            known = _ledgers(_environment(pid))
+        except OSError as error:  # they belong to another user, or have just ended
+            logger.warning("cannot see which ledgers the running workers know: %s", error)
+            return
+        new = sorted(name for name, url in given.items() if known.get(name) != url)
+        if new:
+            logger.warning("the workers restart with %s", ", ".join(new))
+            _end(pid)
+            self._start_workers(dsn, {**os.environ, **known, **given})
+
+    def _start_workers(self, dsn: str, environment: Mapping[str, str]) -> None:
         log = self.directory / "worker.log"
         # Through a shell that ends at once, so that the workers are not children of this process.
         started = subprocess.run(
             ["/bin/sh", "-c", _IN_BACKGROUND, str(log), sys.executable, "-m", "mqpg", "worker"],
             # PYTHONSAFEPATH: modules in the current folder must not be imported by accident.
-            env=os.environ | {"MQPG_DATABASE_URL": dsn, "PYTHONSAFEPATH": "1"},
+            env={**environment, "MQPG_DATABASE_URL": dsn, "PYTHONSAFEPATH": "1"},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -163,6 +195,16 @@ def _born(pid: int) -> str | None:
     except OSError:
         return None
     return None if state == "Z" else fields[18]
+
+
+def _environment(pid: int) -> dict[str, str]:
+    """The variables that a process was started with."""
+    pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return dict(os.fsdecode(pair).split("=", 1) for pair in pairs if b"=" in pair)
+
+
+def _ledgers(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: url for name, url in environment.items() if name.startswith(_LEDGERS)}
 
 
 def _end(pid: int) -> None:

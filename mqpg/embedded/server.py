@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import random
 import shutil
 import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, Self
@@ -275,7 +276,7 @@ class EmbeddedServer:
         sockets = str(self._data.socket_folder(account))
         deadline = time.monotonic() + _START_SECONDS
         while True:
-            port = self.port or _free_port()
+            port = self.port or (_lasting_port() if self._detach else _free_port())
             settings = self._settings | {"port": str(port), "unix_socket_directories": sockets}
             self._data.configure(account, settings)
             before = self._data.log.stat().st_size if self._data.log.exists() else 0
@@ -283,6 +284,11 @@ class EmbeddedServer:
                 _pg_ctl_start(account, binaries, self._data)
             except ConfigurationError as error:
                 said = _log_since(self._data.log, before)
+                if "Address already in use" in said and self.port is not None:
+                    raise ConfigurationError(
+                        f"the server in {self.directory} cannot have port {port}, because another program has it: "
+                        "free it, or choose another one by mqpg up --port N (0: any free one)"
+                    ) from error
                 if not self._worth_another_try(said) or time.monotonic() > deadline:
                     raise ConfigurationError(f"{error}; the server's log: {' '.join(said.split())[-600:]}") from error
                 time.sleep(0.2)
@@ -304,7 +310,7 @@ class EmbeddedServer:
         # The port was taken after it was found to be free; or a killed postmaster is still a
         # zombie, or its children have not ended yet. Our lock excludes another server on this
         # cluster.
-        taken = "could not bind" in said and not self._fixed_port and self.port is None
+        taken = "could not bind" in said and self.port is None
         return taken or "is still in use" in said or '"postmaster.pid" already exists' in said
 
 
@@ -326,6 +332,19 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def _lasting_port() -> int:
+    """A free port that will probably be free at the next start, too.
+
+    The system gives ports from 32768 on to outgoing connections.
+    """
+    for _ in range(50):
+        port = random.randint(15000, 32000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    return _free_port()
 
 
 def _temporary_folder() -> Path:

@@ -38,7 +38,8 @@ _TICKS_DROPPED = "exists (select from mqpg.segment s where s.family = 'tick' and
 # Retention drops decisions later than bodies, and none while a half message of the segment is
 # undecided.
 _DECISIONS_GONE = (
-    "exists (select from mqpg.segment s where s.family = 'log' and s.dropped_at is not null "
+    "exists (select from mqpg.segment s where s.family = 'log' "
+    "and (s.dropped_at is not null or s.leaving in ('op_log', 'check_log')) "
     "and x.message_id >= s.lower_bound::bigint * 1024 and x.message_id < s.upper_bound::bigint * 1024)"
 )
 

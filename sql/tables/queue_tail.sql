@@ -1,5 +1,6 @@
 -- The first and last offsets of queues, which keep() notes before it drops rows of consume_queue.
--- Only keep() writes here.
+-- Only keep() writes here. The row of topic 0 belongs to no queue: its next_offset counts how often
+-- keep() has moved oldest offsets.
 create table mqpg.queue_tail (
     topic_id int not null,
     queue_id smallint not null,
@@ -12,6 +13,6 @@ comment on table mqpg.queue_tail is 'Oldest and next offsets of queues, noted by
 comment on column mqpg.queue_tail.queue_id is '-1: the retry lane of subscription_id';
 comment on column mqpg.queue_tail.subscription_id is '0: a queue of the topic';
 comment on column mqpg.queue_tail.next_offset is
-    'Noted before a partition is dropped, so that the queue''s next offset never goes back';
+    'Noted when a segment is closed, so that the queue''s next offset never goes back';
 comment on column mqpg.queue_tail.oldest_offset is
     'Messages before it are past retention and no longer needed, though their rows may still exist';

@@ -8,7 +8,14 @@ create table mqpg.segment (
     made_at timestamptz not null default clock_timestamp(),
     opened_at timestamptz,
     opened_xid xid8,
+    carried_to int,
+    carry_again int [] not null default '{}',
     closed_at timestamptz,
+    tails_noted_at timestamptz,
+    blocked_since timestamptz,
+    leaving text,
+    leaving_since timestamptz,
+    leaving_xid xid8,
     body_dropped_at timestamptz,
     dropped_at timestamptz,
     primary key (family, segment_no)
@@ -22,7 +29,22 @@ comment on column mqpg.segment.opened_at is
     'When writing into it began; the first row may be younger, never older';
 comment on column mqpg.segment.opened_xid is
     'Family log: every transaction that wrote into the segment before has an older xid';
+comment on column mqpg.segment.carried_to is
+    'Newest slot of family cursor: keep() has looked for older states up to this lock key; null: at all of them';
+comment on column mqpg.segment.carry_again is
+    'Newest slot of family cursor: lock keys of the queues that were in use when keep() looked';
 comment on column mqpg.segment.closed_at is 'From this time on no transaction writes into it';
+comment on column mqpg.segment.tails_noted_at is
+    'Family tick: when the next offsets of its queues were noted in queue_tail';
+comment on column mqpg.segment.blocked_since is
+    'Since when open transactions hold up what keep() wants to do with it';
+comment on column mqpg.segment.leaving is
+    'The table whose partition is about to be dropped, because nothing in it is needed any more';
+comment on column mqpg.segment.leaving_since is 'When that was decided and committed';
+comment on column mqpg.segment.leaving_xid is
+    'commit_log: transactions with an older xid were over when that was decided';
 comment on column mqpg.segment.body_dropped_at is
-    'When its first table was dropped; decisions and ticks may remain';
+    'From this time on nothing in its first table is needed; decisions and ticks may remain';
 comment on column mqpg.segment.dropped_at is 'When its last table was dropped';
+-- _tail() looks for these whenever a queue has no rows.
+create index segment_tails on mqpg.segment (segment_no) where family = 'tick' and tails_noted_at is null;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -14,8 +15,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mqpg import embedded, migrate
+import mqpg as library
+from mqpg import Ledger, embedded, migrate
 from mqpg.embedded import Home
+from mqpg.embedded.datadir import DataDirectory
 from mqpg.errors import ConfigurationError
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -74,6 +77,42 @@ def test_killed_workers_are_started_again_by_up(home: Home) -> None:
     assert home.worker_pid() not in (None, first)
 
 
+def test_a_running_up_takes_a_new_ledger(home: Home, tmp_path: Path) -> None:
+    """A later `up` from a shell without the variable leaves the workers and their ledgers alone."""
+    ledgers = {name: f"sqlite:///{tmp_path / name}.db" for name in ("shop", "depot")}
+    for url in ledgers.values():
+        with Ledger(url) as ledger:
+            ledger.create()
+
+    def up(**variables: str) -> str:
+        done = _run(_COMMAND, "up", MQPG_HOME=str(home.directory), **variables)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def states() -> dict[str, str]:
+        query = "select detail -> 'ledgers' from mqpg.worker_status where role = 'compensator' and state = 'active'"
+        with psycopg.connect(home.server.dsn("mqpg")) as connection:
+            rows = connection.execute(query).fetchall()
+        return {name: found["state"] for (detail,) in rows for name, found in detail.items()}
+
+    up()
+    first = home.worker_pid()
+    with psycopg.connect(home.server.dsn("mqpg")) as connection:
+        for name in ledgers:
+            connection.execute(
+                "select mqpg.create_producer_group(%s, checker => 'url', checker_target => %s)", [name, name]
+            )
+    _until(lambda: states() == {"shop": "unknown", "depot": "unknown"})
+    assert "restart with MQPG_LEDGER_SHOP" in up(MQPG_LEDGER_SHOP=ledgers["shop"])
+    _until(lambda: states() == {"shop": "ok", "depot": "unknown"})
+    second = home.worker_pid()
+    assert second not in (None, first)
+    assert up() == up(MQPG_LEDGER_SHOP=ledgers["shop"])
+    assert home.worker_pid() == second
+    assert "restart with MQPG_LEDGER_DEPOT" in up(MQPG_LEDGER_DEPOT=ledgers["depot"])
+    _until(lambda: states() == {"shop": "ok", "depot": "ok"})
+
+
 def test_it_outlives_who_started_it_and_is_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MQPG_HOME", str(home.directory))
     assert embedded.running_dsn() is None
@@ -97,17 +136,60 @@ def test_workers_that_do_not_start_are_told(home: Home, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("folder", ["/etc/passwd", "/etc/passwd/below", "/proc/x"])
 def test_a_folder_that_cannot_be_used_is_one_line(folder: str) -> None:
-    for done in (_run(_COMMAND, "up", "--data", folder), _run(_COMMAND, "topic", "list", MQPG_HOME=folder)):
+    for done in (
+        _run(_COMMAND, "up", "--data", folder),
+        _run(_COMMAND, "topic", "list", "--dsn", "embedded", MQPG_HOME=folder),
+    ):
         assert done.returncode == 2
         assert re.fullmatch(rf"mqpg: .*cannot use folder {folder}: .*MQPG_HOME.*\n", done.stderr)
     done = _run(_COMMAND, "down", "--data", folder)
     assert (done.returncode, done.stderr) == (0, f"nothing was running: {folder}\n")
 
 
-def test_a_current_folder_that_cannot_be_used_is_an_error_of_mqpg() -> None:
-    code = "import mqpg\ntry: mqpg.connect()\nexcept mqpg.errors.ConfigurationError as error: print(error)"
-    done = _run(sys.executable, "-c", code, cwd="/proc")
-    assert "cannot use folder /proc/.mqpg: " in done.stdout, done.stderr
+@pytest.mark.parametrize("variables", [{}, {"MQPG_DATABASE_URL": ""}, {"DATABASE_URL": ""}])
+@pytest.mark.parametrize(
+    "command", [["topic", "list"], ["migrate"], ["migrate", "status"], ["worker"], ["worker", "appender"]]
+)
+def test_no_command_but_up_starts_a_server(tmp_path: Path, command: list[str], variables: dict[str, str]) -> None:
+    for arguments in ([], ["--dsn", ""]):
+        done = _run(_COMMAND, *command, *arguments, cwd=str(tmp_path), **variables)
+        assert done.returncode == 2
+        assert re.fullmatch(r"mqpg: .*(is empty|no database is named): .*MQPG_DATABASE_URL.*\n", done.stderr)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_connect_starts_a_server_only_by_the_name_embedded(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith(("MQPG_", "PG")) or name == "DATABASE_URL"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("MQPG_HOME", str(home.directory))
+    with pytest.raises(ConfigurationError, match="no database is named"):
+        library.connect()
+    assert not home.directory.exists()
+    with library.connect("embedded") as mq:
+        dsn = mq.dsn
+    with library.connect() as mq:
+        assert mq.dsn == dsn
+
+
+def test_the_port_and_so_the_dsn_stay_the_same(home: Home, mqpg: Run) -> None:
+    dsn = mqpg("up").stdout
+    mqpg("down")
+    assert mqpg("up").stdout == dsn
+    mqpg("down")
+    port = DataDirectory(home.directory).kept_port
+    assert port is not None
+    assert port < 32768  # the system gives those above to outgoing connections
+    with socket.socket() as other:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", port))
+        other.listen()
+        done = _run(_COMMAND, "up", MQPG_HOME=str(home.directory))
+        assert done.returncode == 2
+        assert re.fullmatch(rf"mqpg: .*port {port}, .*another program has it: .*mqpg up --port N.*\n", done.stderr)
+        moved = mqpg("up", "--port", "0").stdout
+        assert moved != dsn
+    mqpg("down")
+    assert mqpg("up").stdout == moved
 
 
 def test_another_port_than_that_of_the_running_server_is_refused(home: Home) -> None:

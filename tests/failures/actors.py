@@ -36,11 +36,16 @@ def sell(dsn: str, shop: str, id: int, fail: bool = False, final: Any = None) ->
             raise ValueError("the shop says no")
 
 
-def sell_here(dsn: str, id: int, fail: bool = False) -> None:
-    """Half message and local transaction in the broker's own database, by SQL."""
+def sell_here(dsn: str, id: int, fail: bool = False, feed: bool = False) -> None:
+    """Half message and local transaction in the broker's own database, by SQL.
+
+    With `feed` it also writes the op-log entry, which a compensator would do.
+    """
     with psycopg.connect(dsn, autocommit=True) as conn:
         row = conn.execute("select mqpg.prepare('orders', '{}'::text, 'here')").fetchone()
         assert row is not None
+        if feed:
+            conn.execute("select mqpg.compensate()")
         with conn.transaction() as tx:
             conn.execute("select mqpg.local_begin(%s)", row)
             conn.execute("insert into sale values (%s)", [id])
@@ -143,10 +148,10 @@ def consume_there(dsn: str, shop: str, consumer: str = "one", topic: str = "orde
     handle.close()
 
 
-def consume_here(dsn: str) -> None:
+def consume_here(dsn: str, group: str = "readers") -> None:
     """Protocol C1: effect in the broker's database."""
 
-    @mqpg.consumer("orders", group="readers")
+    @mqpg.consumer("orders", group=group, lease=0.5)
     def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
         conn.execute("insert into effect values (%s)", [message.payload["id"]])
 
@@ -158,8 +163,7 @@ def consume_here(dsn: str) -> None:
 def consume_c3(dsn: str, lease: float, effects: str) -> None:
     """Protocol C3: the effect is outside of any transaction, and the ack follows."""
     with mqpg.connect(dsn) as mq:
-        messages = mq.receive("readers", "orders", lease=lease)
-        with open(effects, "a") as out:
-            for message in messages:
+        for message in mq.receive("readers", "orders", lease=lease):
+            with open(effects, "a") as out:
                 out.write(f"{message.payload['id']}\n")
-        mq.ack(str(messages[0].receipt))
+            mq.ack(message)

@@ -17,6 +17,8 @@ from tests.failures.zygote import Zygote
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.fixtures.server import Server
+from tests.support.losing import UNFLUSHED
+from tests.support.standby import Pair, replicated
 
 
 @pytest.fixture(scope="session")
@@ -65,7 +67,7 @@ def stage(stage_dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
 @pytest.fixture(scope="session")
 def crashing_server() -> Iterator[EmbeddedServer]:
     """One server for all tests that crash it."""
-    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as server:
+    with EmbeddedServer(binaries=from_wheel() or from_distribution(), settings=UNFLUSHED) as server:
         migrate.upgrade(server.create_database("broker"))
         yield server
 
@@ -81,6 +83,15 @@ def crashing(crashing_server: EmbeddedServer, shop_dsn: str, zygote: Zygote) -> 
         made.stage.consistent()
     finally:
         made.stage.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[Pair]:
+    """A primary with the database `broker`, and its synchronous standby."""
+    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as primary:
+        migrate.upgrade(primary.create_database("broker"))
+        with replicated(primary) as made:
+            yield made
 
 
 @pytest.fixture

@@ -8,17 +8,13 @@ consumer's steps are S1 S2 messages requested, S3 effect and offset in one trans
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-from psycopg.conninfo import make_conninfo
 
 import mqpg
 from mqpg import errors
-from tests.failures.stage import SALE, Stage
-from tests.support.broker import Broker
-from tests.support.proxy import Proxy, proxy
+from tests.failures.stage import SALE, SHOP_TABLES, Stage, message_id, taken, two_brokers
 from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.outbox"
@@ -86,8 +82,8 @@ def test_1_1_E3_prepare_or_its_reply_lost_is_absorbed(stage: Stage, arrived: boo
 
 def test_1_1_E4_orphan_of_the_merged_variant_stays_invisible(stage: Stage, fast: mqpg.protocols.OutboxProducer) -> None:
     """A merged P1 and P4 saves a local transaction, and a crash then leaves a PREPARE that no row
-    names. It is listed, it is never delivered, and a check-back ends it where the group has a
-    checker. FastMiniMQ waits until the log expires.
+    names. It is listed, it is never delivered, and a person ends it. FastMiniMQ waits until the log
+    expires.
     """
     stage.killed("sell_stored", "after", f"{STEPS}:prepare_message", id=1, merged=True)
     assert stage.outbox() == []
@@ -96,9 +92,30 @@ def test_1_1_E4_orphan_of_the_merged_variant_stays_invisible(stage: Stage, fast:
     assert stage.delivered() == []
     assert stage.mq.settle(orphan.handle, "rollback", "its producer died") is mqpg.Outcome.ROLLED_BACK
     stage.exactly_once([])
-    stage.killed("sell", "after", "mqpg:Client.prepare", id=2)
+    _checked_by_a_function(stage)
+
+
+def _checked_by_a_function(stage: Stage) -> None:
+    """Where the outbox is in the broker's database, a SQL function can answer the check-back from its rows.
+
+    It ends the orphan, and commits a half whose row is there and whose COMMIT was lost.
+    """
+    stage.sql.execute(SHOP_TABLES)
+    with mqpg.protocols.OutboxProducer(stage.mq, database=stage.dsn) as producer:
+        producer.create_outbox()
+    stage.sql.execute(
+        "create function public.answer(handle text, key text, headers jsonb, payload json) returns mqpg.verdict"
+        " return (case when exists (select from public.mqpg_outbox as o where o.handle = answer.handle)"
+        " then 'commit' else 'rollback' end)::mqpg.verdict"
+    )
+    stage.mq.alter_producer_group("fast", check_after="10 ms", checker="function", checker_target="public.answer")
+    stage.killed("sell_stored", "after", f"{STEPS}:prepare_message", shop=stage.dsn, id=2, merged=True)
+    stage.killed("sell_stored", "before", "mqpg:Client.commit", shop=stage.dsn, id=3, merged=True)
+    orphan, lost = sorted((half.handle for half in stage.pending()), key=message_id)
+    assert stage.delivered() == []
     stage.check_back()
-    stage.exactly_once([])
+    assert (stage.decision(orphan), stage.decision(lost)) == (("b", "checker"), ("c", "checker"))
+    assert (stage.sold_here(), stage.delivered()) == ([3], [3])
 
 
 @pytest.mark.parametrize("decision", ["commit", "rollback"])
@@ -151,31 +168,6 @@ def test_1_1_E7_producer_dies_before_it_deleted_the_message(
     assert fast.recover(older_than=NOW) == 0
     assert stage.outbox() == []
     stage.exactly_once([] if fail else [1])
-
-
-@contextmanager
-def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.protocols.Brokers, str]]:
-    """The stage's broker behind a proxy, a second broker, and a key that belongs to the first one."""
-    with mqpg.connect(other) as mq:
-        mq.create_topic("orders", queues=2)
-        mq.create_producer_group("fast", check_after="1 h")
-        mq.subscribe("readers", "orders")
-    with proxy(*stage.address(stage.dsn)) as cut:
-        first = make_conninfo(stage.dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable")
-        with mqpg.protocols.Brokers([first, other], pause=0.01, longest_pause=0.01, **IMPATIENT) as brokers:
-            key = next(k for k in map(str, range(99)) if next(brokers.candidates(k)).dsn == first)
-            yield cut, brokers, key
-
-
-def taken(dsn: str) -> list[int]:
-    """The ids that the second broker delivers."""
-    other = Broker(dsn)
-    session = other.session()
-    while session.append():
-        pass
-    found = [m.payload["id"] for m in session.drain("orders", group="readers")]
-    other.close()
-    return found
 
 
 @pytest.mark.parametrize("arrived", [True, False])
@@ -239,7 +231,7 @@ def test_1_1_E11_messages_in_doubt_stay_with_the_dead_consumer(stage: Stage) -> 
     for id in range(4):
         stage.sell(id, key="same")
     stage.append()
-    stage.killed("consume_there", "before", "mqpg:Client.ack", consumer="one")
+    stage.killed("consume_there", "before", "mqpg:Client.ack_delivery", consumer="one")
     assert stage.effects() == [0, 1, 2, 3]
     stage.sell(4, key="same")
     stage.append()

@@ -32,7 +32,7 @@ def inbox(stage: Stage) -> list[str]:
 
 
 # Where a consumer can die in an iteration: before its local commit, or after it and before the broker knows.
-DEATHS = [("after", "mqpg._sync.stores.offsets:Offsets.move"), ("before", "mqpg:Client.ack")]
+DEATHS = [("after", "mqpg._sync.stores.offsets:Offsets.move"), ("before", "mqpg:Client.ack_delivery")]
 
 
 @pytest.mark.parametrize(("when", "step"), DEATHS, ids=["S3", "S4"])

@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from sqlalchemy import text
 
 import mqpg
 from mqpg import errors
-from tests.failures.actors import do_business, look_up
+from tests.failures.actors import SALE, do_business, look_up
 from tests.failures.stage import Stage
 from tests.support.waiting import eventually
 
@@ -127,10 +128,19 @@ def test_1_4_5_result_arrives_and_cannot_be_stored(app: Stage, state: str) -> No
     The reverse flow ends it by the facts.
     """
 
+    done: list[int] = []
+
     def business(handle: str) -> str:
-        if state == "done":
-            do_business(app.shop_url, 1)
-        return "success" if state == "done" else "failure"
+        if state == "not done":
+            return "failure"
+        with app.engine.connect() as conn:
+            conn.execute(SALE, {"id": 1})
+            done.extend(conn.scalars(text("select id from sale")))
+            if state == "rolled back":
+                conn.rollback()
+                return "failure"
+            conn.commit()
+        return "success"
 
     producer = mqpg.protocols.PostProducer(app.mq, group="posted")
     with full_disk(app):
@@ -139,8 +149,11 @@ def test_1_4_5_result_arrives_and_cannot_be_stored(app: Stage, state: str) -> No
                 producer.post("orders", {"id": 1}, business)
         else:
             assert producer.post("orders", {"id": 1}, business).outcome is None
-    assert len(app.pending()) == 1
+    assert done == ([] if state == "not done" else [1])
+    (half,) = app.pending()
+    assert app.decision(half.handle) is None
     reverse(app)
+    assert app.decision(half.handle) == ("c" if state == "done" else "b", "producer")
     app.exactly_once([1] if state == "done" else [])
 
 

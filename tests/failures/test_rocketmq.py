@@ -6,20 +6,25 @@ decision stored, 7 check-backs, 8 too many checks.
 
 from __future__ import annotations
 
+import itertools
 import threading
-import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 import mqpg
 from mqpg import errors
 from tests.failures.stage import SALE, CrashingStage, Stage, expire
+from tests.failures.zygote import Zygote
 from tests.support.broker import cut_off, refused, seconds
 from tests.support.proxy import Proxy
+from tests.support.standby import Pair
 from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.transactional"
@@ -171,24 +176,24 @@ def test_1_3_9_broker_dies_while_it_stores_the_decision(crashing: CrashingStage)
 
 
 @pytest.mark.chaos
-def test_1_3_10_broker_dies_right_after_it_answered_a_decision(crashing: CrashingStage) -> None:
+@pytest.mark.parametrize("decision", ["commit", "rollback"])
+def test_1_3_10_broker_dies_right_after_it_answered_a_decision(crashing: CrashingStage, decision: str) -> None:
     """The answer comes after the flush, whatever the session's synchronous_commit says.
 
-    RocketMQ flushes ops in batches and loses them with the broker, so it checks and delivers again.
+    Mutation that this notices: commit() or rollback() does not call _force_sync(). RocketMQ flushes ops in batches and
+    loses them with the broker, so it checks and delivers again.
     """
     stage = crashing.stage
     hasty = stage.broker.session("set synchronous_commit = off")
-    kept, dropped = (hasty.prepare("orders", f'{{"id": {id}}}', "shop") for id in (1, 2))
-    hasty.commit(kept)
-    hasty.rollback(dropped)
-    crashing.crash()
-    assert stage.decision(kept) == ("c", "producer")
-    assert stage.decision(dropped) == ("b", "producer")
-    time.sleep(0.15)
-    with stage.compensator():
-        time.sleep(0.2)
-    assert stage.sql.scalar("select count(*) from mqpg.check_log") == 0
-    assert stage.delivered() == [1]
+    handle = hasty.prepare("orders", '{"id": 1}', "shop")
+    with crashing.losing_the_unflushed():
+        hasty.call(decision, handle)
+    assert stage.decision(handle) == ("c" if decision == "commit" else "b", "producer")
+    undecided = stage.sql.prepare("orders", '{"id": 2}', "shop")
+    stage.check_back()
+    assert stage.decision(undecided) == ("b", "checker")
+    assert stage.events(handle) == []
+    assert stage.delivered() == ([1] if decision == "commit" else [])
 
 
 # check-backs
@@ -227,8 +232,10 @@ def test_1_3_13_answer_to_a_check_lost_is_asked_again(app: Stage, arrived: bool)
             mq.commit(handle)
     if arrived:
         eventually(lambda: app.decision(handle))
-        time.sleep(0.15)
-        assert app.mq.due_checks("app") == []
+        undecided = app.sql.prepare("orders", "{}", "app")
+        check = eventually(lambda: (app.overdue_now(), app.mq.due_checks("app"))[1])
+        assert [half.handle for half in check] == [undecided]
+        app.mq.rollback(undecided)
     else:
         assert asked(app).attempt == 2
         assert app.mq.commit(handle) is mqpg.Outcome.COMMITTED
@@ -294,12 +301,12 @@ def test_1_3_17_commit_long_after_the_checks_began_counts(app: Stage) -> None:
 def test_1_3_18_broker_dies_right_after_it_acknowledged_a_half(crashing: CrashingStage) -> None:
     """`prepare` waits for the disk.
 
-    In RocketMQ ASYNC_FLUSH loses the half, and with it the message of a business that was done.
+    Mutation that this notices: prepare() does not call _force_sync(). In RocketMQ ASYNC_FLUSH loses the half, and with it the message of a business that was done.
     """
     stage = crashing.stage
     hasty = stage.broker.session("set synchronous_commit = off")
-    handle = hasty.prepare("orders", '{"id": 1}', "shop")
-    crashing.crash()
+    with crashing.losing_the_unflushed():
+        handle = hasty.prepare("orders", '{"id": 1}', "shop")
     with stage.engine.begin() as local:
         stage.ledger.begin(local, handle)
         local.execute(SALE, {"id": 1})
@@ -307,19 +314,29 @@ def test_1_3_18_broker_dies_right_after_it_acknowledged_a_half(crashing: Crashin
     stage.exactly_once([1])
 
 
-@pytest.mark.parametrize("step", ["mqpg._sync.consumer.same_database:SameDatabase._apply", "mqpg:Client.ack"])
-def test_1_3_19_consumer_dies_between_effect_and_acknowledgement(here: Stage, step: str) -> None:
-    """Effect and acknowledgement are one transaction (C1).
+@pytest.mark.parametrize("mode", ["exclusive", "shared"])
+@pytest.mark.parametrize(
+    ("when", "step"),
+    [("before", "mqpg:Client.ack_delivery"), ("after", "mqpg:Client.ack_delivery")],
+    ids=["before ack", "after ack"],
+)
+def test_1_3_19_consumer_dies_between_effect_and_acknowledgement(here: Stage, mode: Any, when: str, step: str) -> None:
+    """Effect and acknowledgement are one transaction (C1), so neither is there without the other.
 
-    In RocketMQ a message that is acknowledged first is lost.
+    Mutation that this notices: the ack has a connection of its own. In RocketMQ a message that is
+    acknowledged first is lost.
     """
+    here.mq.subscribe("both", "orders", mode=mode)
     here.mq.send("orders", {"id": 1})
     here.append()
-    here.killed("consume_here", "after", step)
-    effects = "select id from effect"
-    assert here.sql.rows(effects) == []
-    here.finished("consume_here")
-    assert here.sql.rows(effects) == [(1,)]
+    here.killed("consume_here", when, step, group="both")
+    assert here.effects_and_lag("both") == ([], 1)
+
+    def consumed() -> bool:
+        here.finished("consume_here", group="both")
+        return here.effects_and_lag("both") == ([1], 0)
+
+    eventually(consumed, interval=0.1)
 
 
 def test_1_3_20_batch_of_a_dead_consumer_goes_to_another(stage: Stage) -> None:
@@ -329,7 +346,8 @@ def test_1_3_20_batch_of_a_dead_consumer_goes_to_another(stage: Stage) -> None:
     stage.killed("consume_c3", "before", "mqpg:Client.ack", lease=0.2, effects="/dev/null")
     again = eventually(lambda: stage.mq.receive("readers", "orders", consumer="another"))
     assert [(m.payload["id"], m.attempt) for m in again] == [(id, 2) for id in range(5)]
-    stage.mq.ack(str(again[0].receipt))
+    again.ack()
+    assert stage.lag("readers") == 0
 
 
 # documented limits
@@ -423,3 +441,76 @@ def test_1_3_24_answer_that_nobody_asked_for_is_refused(app: Stage) -> None:
         app.sql.call("check_wait", handle)
     with refused("MQ006"):
         app.sql.call("rearm", handle[:-1])
+
+
+# a standby
+
+
+def _sell_until_lost(dsn: str, shop: str, ids: Iterable[int]) -> None:
+    """Sell until the broker is gone. Only mqpg makes these sessions wait for the standby."""
+    hasty = make_conninfo(dsn, application_name="seller", options="-c synchronous_commit=off")
+    with (
+        mqpg.connect(hasty, **IMPATIENT) as mq,
+        mqpg.TransactionalProducer(mq, group="shop", ledger=shop) as producer,
+        suppress(errors.ConnectionFailed),
+    ):
+        for id in ids:
+            with producer.transaction("orders", {"id": id}, key=str(id % 7)) as tx:
+                tx.execute(SALE, {"id": id})
+
+
+def _consume_until(dsn: str, done: Callable[[], bool]) -> None:
+    """Append, and consume with an effect in the broker's database (C1), until that is done or the broker is gone."""
+
+    @mqpg.consumer("orders", group="effects")
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        conn.execute("insert into effect values (%s)", [message.payload["id"]])
+
+    with mqpg.connect(dsn, **IMPATIENT) as mq, suppress(errors.ConnectionFailed):
+        while not done():
+            mq.append()
+            handle.step(mq)
+
+
+@pytest.mark.chaos
+def test_1_3_25_primary_and_its_disk_are_lost(pair: Pair, shop_dsn: str, zygote: Zygote) -> None:
+    """Sellers and a consumer work on the primary. It is killed with SIGKILL while all sellers wait for the standby, and its
+    data are deleted. The standby is promoted and continues: each sale has its effect once.
+
+    Mutations that this notices: prepare() does not call _force_sync(); adopt() leaves the claims.
+    """
+    primary = pair.primary.dsn("broker")
+    stage = Stage(primary, shop_dsn, zygote)
+    stage.sell_here()
+    for group in ("effects", "slow"):
+        stage.mq.subscribe(group, "orders")
+    with ThreadPoolExecutor() as pool:
+        sellers = [pool.submit(_sell_until_lost, primary, stage.shop_url, itertools.count(n, 3)) for n in range(3)]
+        consumer = pool.submit(_consume_until, primary, lambda: False)
+        eventually(lambda: len(stage.effects_and_lag("effects")[0]) > 10)
+        held = stage.mq.receive("slow", "orders", lease=600)
+        assert held
+        pair.freeze_replication()
+        waiting = "select count(*) from pg_stat_activity where application_name = 'seller' and wait_event = 'SyncRep'"
+        eventually(lambda: stage.sql.scalar(waiting) == 3, timeout=20)
+        pair.destroy_primary()
+        for worker in (*sellers, consumer):
+            worker.result(30)
+    stage.close()
+
+    promoted = pair.promote().dsn("broker")
+    with psycopg.connect(promoted, autocommit=True) as conn:
+        conn.execute("select mqpg.adopt()")
+    stage = Stage(promoted, shop_dsn, zygote)
+    try:
+        stage.recover()
+        stage.check_back()
+        _consume_until(promoted, lambda: stage.append() is None and stage.effects_and_lag("effects")[1] == 0)
+        assert stage.effects_and_lag("effects")[0] == stage.sold()
+        with pytest.raises(errors.StaleReceipt):
+            stage.mq.ack(str(held[0].receipt))
+        assert sorted(m.payload["id"] for m in stage.sql.drain("orders", group="slow")) == stage.sold()
+        stage.exactly_once(stage.sold())
+        stage.consistent()
+    finally:
+        stage.close()

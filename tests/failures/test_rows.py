@@ -19,11 +19,15 @@ _ROW = re.compile(
 # How a test produces its failure, by the names that it uses. The first that applies counts; the order and the numbers
 # are those of the table at the top of docs/failures.md.
 MEANS = (
-    {"killed", "SIGKILL"},
-    {"crash", "immediate"},
+    {"killed", "SIGKILL", "destroy_primary"},
+    {"crash", "immediate", "losing_the_unflushed"},
     {"proxy", "through_proxy", "shop_through_proxy"},
+    {"shop_away", "jumped", "full_disk", "expire"},
+    {"Thread", "ThreadPoolExecutor", "background", "broker.session", "engine.connect", "psycopg.connect"},
     {"refused", "raises"},
 )
+README = FOLDER.parents[1] / "README.md"
+CHANGELOG = FOLDER.parents[1] / "CHANGELOG.md"
 
 
 def named() -> dict[str, tuple[str, str]]:
@@ -80,11 +84,15 @@ def words(function: ast.FunctionDef, helpers: dict[str, ast.FunctionDef], seen: 
         if not isinstance(word, str):
             continue
         yield word
+        if isinstance(node, ast.Attribute):
+            owner = getattr(node.value, "attr", None) or getattr(node.value, "id", None)
+            yield f"{owner}.{word}"
         if word in helpers and word not in seen:
             yield from words(helpers[word], helpers, seen | {word})
 
 
-def test_the_page_says_how_many_rows_are_crashes() -> None:
+def counted() -> list[int]:
+    """The number of rows for each of MEANS, and for none of them."""
     counts = [0] * (len(MEANS) + 1)
     for path in sorted(FOLDER.glob("test_*.py")):
         functions = {node.name: node for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)}
@@ -93,10 +101,24 @@ def test_the_page_says_how_many_rows_are_crashes() -> None:
             if _ID.fullmatch(name):
                 used = set(words(node, helpers, frozenset()))
                 counts[next((i for i, means in enumerate(MEANS) if means & used), len(MEANS))] += 1
-    page = TABLES[1].read_text()
+    return counts
+
+
+def test_the_page_says_how_many_rows_are_crashes() -> None:
+    page, counts = TABLES[1].read_text(), counted()
     table = page.partition("| how the test produces the failure | rows |\n|---|---|\n")[2].partition("\n\n")[0]
     assert [int(line.split("|")[-2]) for line in table.splitlines()] == counts
     assert f"There are {sum(counts)} rows." in " ".join(page.split())
+
+
+def test_the_readme_and_the_change_log_have_the_same_numbers() -> None:
+    killed, crashed, cut, world, raced, *_ = counts = counted()
+    readme, changes = (" ".join(path.read_text().split()) for path in (README, CHANGELOG))
+    assert f"[{sum(counts)} failures](docs/failures.md) are each a test: {killed + crashed} kill a process or" in readme
+    assert (
+        f" {cut} cut a connection, {raced} let connections meet, {world} break a clock, a disk or a database" in readme
+    )
+    assert f"The failure tables as tests: {sum(counts)} named failures" in changes
 
 
 def test_nothing_here_is_left_out() -> None:

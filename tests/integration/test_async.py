@@ -1,3 +1,4 @@
+# ruff: noqa: PT012  (what raises is the end of the block)
 """The asynchronous library.
 
 The generated twin has all the tests, and this module has what may differ.
@@ -74,7 +75,7 @@ async def test_the_callers_transaction(amq: mqpg.AsyncClient, orders: str, dsn: 
     found = []
     while messages := await amq.receive("g", orders):
         found += [message.payload for message in messages]
-        await amq.ack(str(messages[0].receipt))
+        await messages.ack()
     assert sorted(found) == [0, 1, 2]
     await engine.dispose()
 
@@ -127,6 +128,34 @@ async def test_producer(
         assert await amq.append() == len(done)
         with pytest.raises(errors.WrongState):
             await tx.execute(INSERT, {"id": 16})
+
+
+@pytest.mark.parametrize("call", ["execute", "commit_payload", "add", "add_batch", "rollback"])
+async def test_a_call_without_await_rolls_the_transaction_back(
+    amq: mqpg.AsyncClient, orders: str, engine: AsyncEngine, call: str
+) -> None:
+    """Otherwise the placeholder payload is delivered, or the business change is missing."""
+    arguments = {"execute": (INSERT, {"id": 2}), "add": (orders, 1), "add_batch": (orders, [1])}
+    producer = mqpg.AsyncTransactionalProducer(amq, group="shop", ledger=engine)
+    await producer.create_ledger()
+    with pytest.raises(errors.WrongState, match=rf"tx\.{call}\(\) had no await"):
+        async with producer.transaction(orders, {}) as tx:
+            await tx.execute(INSERT, {"id": 1})
+            getattr(tx, call)(*arguments.get(call, [{"total": 7}][: call == "commit_payload"]))
+    assert tx.outcome is mqpg.Outcome.ROLLED_BACK
+    assert await ids(engine) == []
+    assert await amq.append() == 0
+
+
+async def test_the_calls_of_a_transaction(amq: mqpg.AsyncClient, orders: str, engine: AsyncEngine) -> None:
+    """What only the library may call is not offered."""
+    producer = mqpg.AsyncTransactionalProducer(amq, group="shop", ledger=engine)
+    await producer.create_ledger()
+    async with producer.transaction(orders, {}) as tx:
+        calls = {name for name in dir(tx) if not name.startswith("_") and callable(getattr(tx, name))}
+        assert calls == {"add", "add_batch", "commit_payload", "execute", "rollback"}
+        await asyncio.gather(*(tx.execute(INSERT, {"id": number}) for number in (1,)))
+        await asyncio.create_task(tx.commit_payload("a task awaits it"))
 
 
 async def test_a_cancelled_transaction_sends_nothing(amq: mqpg.AsyncClient, orders: str, engine: AsyncEngine) -> None:

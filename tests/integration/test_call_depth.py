@@ -58,7 +58,7 @@ def test_a_call_reaches_sql_in_five_frames(
     mq.append()
     (message,) = mq.receive("billing", orders)
     mq.commit(mq.prepare(orders, 2, "shop"))
-    mq.ack(str(message.receipt))
+    mq.ack(message)
     for call in ("send", "receive", "prepare", "commit", "ack"):
         frames = frames_to(statements, call)
         assert frames[0] == call

@@ -65,7 +65,7 @@ def test_every_call_runs_in_the_callers_transaction(mq: mqpg.Client, dsn: str, k
         mq.create_topic("t", 1, timedelta(days=1), **use)
         mq.alter_topic("t", max_payload=100, **use)
         mq.create_producer_group("p", 60, 3, "park", "ledger", **use)
-        mq.alter_producer_group("p", max_checks=4, **use)
+        mq.alter_producer_group("p", max_checks=4, expire_after=timedelta.max, **use)
         mq.subscribe("g", "t", **use)
         mq.alter_subscription("g", "t", max_attempts=3, **use)
         conn.commit()
@@ -95,8 +95,10 @@ def test_every_call_runs_in_the_callers_transaction(mq: mqpg.Client, dsn: str, k
         assert [m.message_id for m in messages[:2]] == sent
         receipt = str(messages[0].receipt)
         mq.extend(receipt, 60, **use)
-        mq.nack(receipt, [messages[1].message_id], "because", 60, **use)
-        mq.ack(receipt, 3, **use)
+        mq.nack(messages[1], "because", 60, **use)
+        mq.ack(messages[3], **use)
+        mq.nack_delivery(receipt, [messages[2].message_id], "because", 60, **use)
+        mq.ack_delivery(receipt, 3, **use)
         mq.release(receipt, **use)
         assert [m.queue_offset for m in mq.fetch("t", 0, 4, **use)] == [4, 5]
         assert [found.state for found in mq.find_by_key("t", "a", **use)] != []
@@ -112,7 +114,13 @@ def test_every_call_runs_in_the_callers_transaction(mq: mqpg.Client, dsn: str, k
 @pytest.mark.parametrize(
     ("call", "wanted"),
     [
-        (lambda mq: mq.nack("x", 5), "message_ids must be a list, not 5"),
+        (lambda mq: mq.nack_delivery("x", 5), "message_ids must be a list, not 5"),
+        (
+            lambda mq: mq.ack("x"),
+            r"message that receive returned, not str: delivery.ack\(\) or ack_delivery\(receipt\)",
+        ),
+        (lambda mq: mq.nack("x", [5]), r"not str: delivery.nack\(\) or nack_delivery\(receipt\)"),
+        (lambda mq: mq.ack([5]), "ack takes a message that receive returned"),
         (lambda mq: mq.commit_batch("handle"), "handles must be a list, not 'handle'"),
         (lambda mq: mq.half_states(None), "handles"),
         (lambda mq: mq.receive("g", "t", wait=-1), "wait must be a number of seconds, 0 or more, not -1"),
@@ -132,7 +140,7 @@ def test_calls_on_an_own_connection_commit_at_once(mq: mqpg.Client, orders: str)
     handle = mq.prepare(orders, 3, "shop", check_after="10 ms")
     assert mq.append() == 1
     (message,) = mq.receive("g", orders, consumer="me")
-    mq.ack(str(message.receipt))
+    mq.ack(message)
     mq.unpin("g", orders)
     while not (due := mq.due_checks("shop", 10, 1)):
         pass
@@ -156,7 +164,7 @@ def test_a_transaction_of_the_client_holds_a_claim(mq: mqpg.Client, orders: str)
     with mq.transaction() as conn:
         (message,) = mq.receive("g", orders, conn=conn)
         assert message.attempt == 1
-        mq.ack(str(message.receipt), conn=conn)
+        mq.ack(message, conn=conn)
     assert mq.receive("g", orders) == []
 
 
@@ -202,7 +210,7 @@ BAD = [
     (errors.PayloadTooLarge, lambda mq: mq.send("orders", "x" * 2_000_000)),
     (errors.AlreadyDefined, lambda mq: mq.create_topic("orders", 3)),
     (errors.OffsetOutOfRange, lambda mq: mq.fetch("orders", 0, 99)),
-    (errors.MalformedReceipt, lambda mq: mq.ack("receipt")),
+    (errors.MalformedReceipt, lambda mq: mq.ack_delivery("receipt")),
 ]
 
 
@@ -226,10 +234,10 @@ def test_receipts_are_used_once_and_by_one(mq: mqpg.Client, orders: str) -> None
     while not (again := mq.receive("g", orders)):
         pass
     with pytest.raises(errors.StaleReceipt):
-        mq.ack(str(first.receipt))
-    mq.ack(str(again[0].receipt))
+        mq.ack(first)
+    mq.ack(again[0])
     with pytest.raises(errors.SpentReceipt):
-        mq.ack(str(again[0].receipt))
+        mq.ack(again[0])
 
 
 def test_a_topic_in_use_is_not_dropped(mq: mqpg.Client, orders: str) -> None:

@@ -148,9 +148,9 @@ def test_c2_passes_over_what_it_has_applied(mq: mqpg.Client, topic: str, engine:
         conn.execute(INSERT, {"id": message.payload["id"]})
 
     send(mq, range(3))
-    ack, mq.ack = mq.ack, lambda *_, **__: None  # type: ignore[method-assign,assignment]
+    ack, mq.ack_delivery = mq.ack_delivery, lambda *_, **__: None  # type: ignore[method-assign,assignment]
     assert handle.step(mq) == 3
-    mq.ack = ack  # type: ignore[method-assign]
+    mq.ack_delivery = ack  # type: ignore[method-assign]
     assert handle.step(mq) == 3
     assert handle.step(mq) == 0
     assert ids(engine) == [0, 1, 2]
@@ -226,7 +226,7 @@ def test_c2_does_not_guess_about_a_retry_that_it_never_deferred(mq: mqpg.Client,
     assert handle.step(mq) == 0
     send(mq, [1])
     (message,) = mq.receive("g", topic, consumer="one")
-    mq.nack(str(message.receipt), [message.message_id], "by somebody else")
+    mq.nack(message, "by somebody else")
     drain(handle, mq)
     assert ids(engine) == []
     assert "never deferred by this database" in str(mq.dead_letters("g", topic)[0].reason)
@@ -364,7 +364,7 @@ def test_c1_killed(
         ("after", "_sync.consumer.assignment.QueueAssignment.receive"),
         ("after", "_sync.consumer.savepoints.SavepointRunner.run"),
         ("before", "_sync.consumer.own_database.OwnDatabase._report"),
-        ("after", "_sync.client.receive.Receive.nack"),
+        ("after", "_sync.client.receive.Receive.nack_delivery"),
         ("after", "_sync.consumer.own_database.OwnDatabase._report"),
     ],
 )

@@ -156,7 +156,7 @@ def test_without_a_heartbeat_somebody_else_takes_over(mq: mqpg.Client, topic: st
     (taken,) = mq.receive("g", topic)
     assert taken.attempt == 2
     with pytest.raises(errors.StaleReceipt):
-        mq.ack(str(lost.receipt))
+        mq.ack(lost)
 
 
 def test_a_lost_claim_ends_the_delivery(mq: mqpg.Client, topic: str, db: psycopg.Connection[Any]) -> None:

@@ -65,14 +65,15 @@ def test_consumers_of_each_mode(app: mqpg.Client, mq: mqpg.Client, mode: str) ->
     app.send("orders", {"id": 1})
     app.send_batch("orders", [{"id": 2}, {"id": 3}])
     mq.append()
-    (first, second, third) = app.receive("g", "orders", consumer="one")
-    app.extend(first.receipt, "1 min")
-    app.nack(first.receipt, [second.message_id], "why not")
-    app.nack(first.receipt, [third.message_id], "never", final=True)
-    app.ack(first.receipt)
+    delivery = app.receive("g", "orders", consumer="one")
+    (first, second, third) = delivery
+    delivery.extend("1 min")
+    app.nack(second, "why not")
+    app.nack(third, "never", final=True)
+    app.ack(first)
     mq.append()
     (again,) = app.receive("g", "orders", consumer="one")
-    app.nack(again.receipt, [again.message_id], "no more")
+    app.nack(again, "no more")
     assert len(app.dead_letters("g", "orders")) == 2
     assert app.find_by_key("orders", "k") == []
     assert app.trace(first.message_id)

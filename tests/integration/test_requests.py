@@ -66,7 +66,7 @@ def test_reply_by_hand_once(mq: mqpg.Client) -> None:
     (request,) = mq.receive("g", "sums", wait=20)
     first = mq.reply(request, "one", headers={"by": "hand"})
     assert mq.reply(request, "two") == first
-    mq.ack(str(request.receipt))
+    mq.ack(request)
     thread.join(20)
     assert (asked[0].payload, asked[0].headers["by"]) == ("one", "hand")
     mq.send("sums", [1])

@@ -299,8 +299,8 @@ CRASHES = [
     ("before", "mqpg._sync.stores.prepared.PreparedMessages.store"),  # S3
     ("after", "mqpg._sync.stores.prepared.PreparedMessages.store"),
     ("after", "mqpg._sync.stores.offsets.Offsets.move"),  # S4, S8
-    ("before", "mqpg._sync.client.client.Client.ack"),
-    ("after", "mqpg._sync.client.client.Client.ack"),
+    ("before", "mqpg._sync.client.client.Client.ack_delivery"),
+    ("after", "mqpg._sync.client.client.Client.ack_delivery"),
     ("before", "mqpg._sync.stores.prepared.PreparedMessages.take"),  # S7
     ("after", "mqpg._sync.stores.prepared.PreparedMessages.take"),
 ]

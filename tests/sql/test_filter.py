@@ -46,7 +46,12 @@ def lag(mq: Session, group: str = "f", topic: str = "one") -> Any:
         ("$tag == \"vip\" && $.total > 100", {"big"}),
         ("$key starts with \"c\"", {"gift"}),
         ("exists ($.lines[*] ? (@.sku == 7))", {"big"}),
-        ("$.flag", {"gift"}),
+        ("$.flag == true", {"gift"}),
+        ("strict $.flag == true", {"gift"}),
+        ("!($.total > 100)", {"small", "gift"}),
+        ("($.kind > 100) is unknown", {"gift"}),
+        ("$.kind like_regex \"^G\" flag \"i\"", {"gift"}),
+        ("$.size() == 1 && $.type() == \"object\"", {"small", "big", "gift"}),
         ("$.nowhere == 1", set()),
         ("true", {"small", "big", "gift"}),
     ],
@@ -105,6 +110,22 @@ def test_a_comparison_that_needs_a_time_zone_is_no_match(mq: Session) -> None:
     got = mq.receive("one")
     mq.nack(got[0].receipt, ids, final=True)
     assert mq.scalar("select mqpg.redrive('g', 'one', filter => %s::jsonpath)", filter_) == 2
+
+
+def test_an_unknown_result_is_no_match_beside_one_that_raises(mq: Session) -> None:
+    """The string is not comparable with a number, so its result is null. It is no match for each choice by a filter.
+
+    Mutation that this notices: _matches_filter() returns true where jsonb_path_match() returns null.
+    """
+    unknown, raises, match = (send(mq, payload) for payload in ({"i": "one"}, '{"i": 1, "x": "\\u0000"}', {"i": 1}))
+    assert chosen(mq, filter="$.i > 0") == [match]
+    got = mq.receive("one")
+    mq.nack(got[0].receipt, [unknown, raises, match], final=True)
+    listed = mq.rows("select message_id from mqpg.dead_letters('g', 'one', filter => '$.i > 0')")
+    assert [row.message_id for row in listed] == [match]
+    assert mq.scalar("select mqpg.redrive('g', 'one', filter => '$.i > 0')") == 1
+    assert mq.scalar("select mqpg.discard_dead_letters('g', 'one', filter => '$.i > 0')") == 0
+    assert {row.message_id for row in mq.call("dead_letters", "g", "one")} == {unknown, raises}
 
 
 def test_messages_in_retry_were_chosen_before(mq: Session) -> None:
@@ -342,6 +363,42 @@ def test_a_filter_that_cannot_work_is_refused(
     mq.call("subscribe", "f", "one")
     with refused(sqlstate, mention):
         mq.call("alter_subscription", "f", "one", **settings)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "$.i",
+        "$.total ? (@ > 10)",
+        "strict $.total ? (@ > 10)",
+        "($.total > 10) ? (@ == true)",
+        "$",
+        "$[*].total",
+        "$.**",
+        "$.total + 1",
+        "1",
+        '"x"',
+        "$.type()",
+        "$headers.region",
+        "$key",
+        "$tag",
+        "false",
+        "null",
+        "strict false",
+    ],
+)
+def test_a_filter_that_is_no_predicate_is_refused(mq: Session, text: str) -> None:
+    """It would choose nothing, and every message would count as consumed."""
+    with refused("MQ020", "must be a predicate such as $.total > 100"):
+        mq.call("subscribe", "f", "one", filter=text)
+    with refused("MQ020", "exists($.total ? (@ > 100))"):
+        mq.call("subscribe", "f", "one", filter=text)
+    mq.call("subscribe", "f", "one", filter="$.total > 10")
+    with refused("MQ020", "must be a predicate"):
+        mq.call("alter_subscription", "f", "one", filter=text)
+    for call in ("dead_letters", "redrive", "discard_dead_letters"):
+        with refused("MQ020", "must be a predicate"):
+            mq.rows(f"select * from mqpg.{call}('f', 'one', filter => %s::jsonpath)", text)
 
 
 @pytest.mark.parametrize("text", ["$.a == \"$x\"", "$.\"$y\" == 1", "$.a == \"cost in $\" && $tag == \"\\\"$z\\\"\""])  # fmt: skip

@@ -16,7 +16,7 @@ __all__ = ["Settling"]
 
 STALE = {"MQ008", "MQ009"}
 RETRY_DELAY = 0.01
-HOW = st.sampled_from(["ack", "ack", "nack", "through", "release", "leave", "leave"])
+HOW = st.sampled_from(["ack", "ack", "nack", "through", "singly", "release", "leave", "leave"])
 
 
 class Settling(Consumers, Producers):
@@ -85,6 +85,21 @@ class Settling(Consumers, Producers):
                     del claim.lane.cells[offset]
 
         self._settle(who, receipt, "ack", through, effect=effect)
+
+    @rule(who=PARTIES, receipt=receipts, which=WHICH)
+    def ack_singly(self, who: str, receipt: str, which: int) -> None:
+        """Only the chosen messages are done. Those before them stay claimed."""
+        if not receipt:
+            return
+        first, until = (int(part) for part in receipt.split(".")[3:])
+        chosen = [o for n, o in enumerate(range(first, until)) if which >> n & 1] or [until - 1]
+
+        def effect(tx: Tx, claim: Claim) -> None:
+            for offset in claim.offsets:
+                if offset in chosen:
+                    del claim.lane.cells[offset]
+
+        self._settle(who, receipt, "ack", None, chosen[::-1], effect=effect)
 
     @rule(who=PARTIES, receipt=receipts, which=WHICH, delay=st.sampled_from([None, 0.0, 0.02]))
     def nack(self, who: str, receipt: str, which: int, delay: float | None) -> None:
@@ -176,6 +191,8 @@ class Settling(Consumers, Producers):
             self.nack(who, receipt, which, 0.0)
         elif receipt and how == "through":
             self.ack_through(who, receipt, which)
+        elif receipt and how == "singly":
+            self.ack_singly(who, receipt, which)
         elif receipt and how != "leave":
             {"ack": self.ack, "release": self.release}[how](who, receipt)
         return receipt

@@ -31,5 +31,5 @@ def delivered(mq: mqpg.Client, topic: str, group: str = "readers") -> list[Any]:
     found = []
     while messages := mq.receive(group, topic):
         found += [message.payload for message in messages]
-        mq.ack(str(messages[0].receipt))
+        messages.ack()
     return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg.conninfo
 import pytest
@@ -78,11 +80,47 @@ def test_passwords_are_not_shown() -> None:
 
 def test_resolution_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGHOST", "libpq")
-    assert dsn.resolve() == ""
+    monkeypatch.setenv("PGDATABASE", "a b")
+    assert dsn.resolve() == "host=libpq dbname='a b'"
+    assert dsn.resolve(dsn.resolve()) == dsn.resolve()  # a worker hands it to its children
+    monkeypatch.setenv("PGSERVICE", "queue")
+    assert dsn.resolve() == "service=queue"
     monkeypatch.setenv("DATABASE_URL", "postgresql://second/db")
     assert dsn.resolve() == "postgresql://second/db"
     monkeypatch.setenv("MQPG_DATABASE_URL", "postgresql+psycopg://first/db")
     assert dsn.resolve() == "host=first dbname=db"
+    assert dsn.resolve("postgresql://argument/db") == "postgresql://argument/db"
+
+
+@pytest.fixture
+def never_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """An empty folder, where no server may be started."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_a_dsn_no_server_is_started(never_started: Path) -> None:
+    with pytest.raises(errors.ConfigurationError) as caught:
+        dsn.resolve()
+    for way in ("MQPG_DATABASE_URL", "--dsn", "mqpg up", "'embedded'"):
+        assert way in str(caught.value)
+
+
+@pytest.mark.parametrize("empty", ["", "  "])
+@pytest.mark.parametrize("variable", ["MQPG_DATABASE_URL", "DATABASE_URL", None])
+def test_an_empty_dsn_is_an_error(
+    never_started: Path, monkeypatch: pytest.MonkeyPatch, variable: str | None, empty: str
+) -> None:
+    """A variable that a deployment did not fill in must not lead to another broker."""
+    monkeypatch.setenv("PGHOST", "libpq")
+    if variable is None:
+        with pytest.raises(errors.ConfigurationError, match=r"^the DSN \(--dsn\) is empty: .*MQPG_DATABASE_URL"):
+            dsn.resolve(empty)
+        return
+    monkeypatch.setenv(variable, empty)
+    with pytest.raises(errors.ConfigurationError, match=f"^{variable} is empty: "):
+        dsn.resolve()
     assert dsn.resolve("postgresql://argument/db") == "postgresql://argument/db"
 
 

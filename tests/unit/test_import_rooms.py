@@ -23,6 +23,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "floor": (
         (
             "mqpg._append_pace",
+            "mqpg._backoff",
             "mqpg._connect",
             "mqpg._dialects",
             "mqpg._draft",
@@ -66,9 +67,11 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.workers.checker",
             "mqpg.workers.compensator",
             "mqpg.workers.consume",
+            "mqpg.workers.dropping",
             "mqpg.workers.functions",
             "mqpg.workers.heartbeat",
             "mqpg.workers.keeper",
+            "mqpg.workers.ledger_seats",
             "mqpg.workers.ledgers",
             "mqpg.workers.logs",
             "mqpg.workers.session",
@@ -92,7 +95,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 # Imports inside a function that point upward, each with its reason.
 UPWARD = {
-    ("mqpg.dsn", "mqpg.embedded"): "without a DSN, the server of `mqpg up` is used, and started if necessary",
+    ("mqpg.dsn", "mqpg.embedded"): "without a DSN, the server of `mqpg up` is used; the DSN 'embedded' starts it",
 }
 
 LIBRARY = ("floor", "handlers", "compat", "client", "stores", "consumer", "producer", "public")

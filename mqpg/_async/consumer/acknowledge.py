@@ -27,14 +27,14 @@ async def nack_failures(
     _log_failures(failures)
     for nack, ids in nacks(failures).items():
         if nack.delay is None:
-            await mq.nack(receipt, ids, nack.reason, None, nack.final, conn=conn)
+            await mq.nack_delivery(receipt, ids, nack.reason, None, nack.final, conn=conn)
             continue
         try:
             async with nullcontext() if conn is None else savepoint(conn):
-                await mq.nack(receipt, ids, nack.reason, nack.delay, conn=conn)
+                await mq.nack_delivery(receipt, ids, nack.reason, nack.delay, conn=conn)
         except InvalidArgument as error:
             # The handler's delay is no time span. The message must count its attempt all the same.
-            await mq.nack(receipt, ids, f"{nack.reason} ({reason_of(error)})", conn=conn)
+            await mq.nack_delivery(receipt, ids, f"{nack.reason} ({reason_of(error)})", conn=conn)
 
 
 def _log_failures(failures: Sequence[Failure]) -> None:
@@ -68,7 +68,7 @@ async def ack_delivery(
     """
     receipt, rest = str(delivery[0].receipt), delivery[len(tried) :]
     if result.unacknowledged < len(tried):
-        await mq.ack(receipt, tried[-1].queue_offset if rest else None, conn=conn)
+        await mq.ack_delivery(receipt, tried[-1].queue_offset if rest else None, conn=conn)
     # The nack has already given back the messages that wait behind a failed one.
     if not all(result.blocks(message) for message in rest):
         await mq.release(receipt, conn=conn)

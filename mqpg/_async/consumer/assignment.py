@@ -48,7 +48,7 @@ class QueueAssignment:
                 conn=conn,
             )
             if messages:
-                return messages
+                return list(messages)
         return []
 
     async def subscribe(self, mq: AsyncClient) -> None:

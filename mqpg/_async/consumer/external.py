@@ -54,7 +54,7 @@ class External:
             return 0
         receipt = str(messages[0].receipt)
         if self._options.ack == "receive":
-            await mq.ack(receipt)
+            await mq.ack_delivery(receipt)
             await self._handle_acknowledged(mq, messages)
             return len(messages)
         async with heartbeat(mq, receipt, self._lease) as claimed:
@@ -100,12 +100,12 @@ class External:
     async def _ack_through(self, mq: AsyncClient, claimed: ClaimedDelivery, done: Message | None) -> None:
         """Acknowledge everything up to the last message that was handled."""
         if done is not None:
-            await mq.ack(claimed.receipt, done.queue_offset)
+            await mq.ack_delivery(claimed.receipt, done.queue_offset)
 
     async def _handle_batch(self, mq: AsyncClient, claimed: ClaimedDelivery, messages: Sequence[Message]) -> None:
         failure = await self._attempt(mq, messages)
         if failure is None:
-            await mq.ack(claimed.receipt)
+            await mq.ack_delivery(claimed.receipt)
         else:
             # The failure does not show which message caused it, and trying them singly would repeat
             # effects at once.

@@ -9,7 +9,14 @@ from typing import Any, Protocol
 from sqlalchemy import Executable, Result
 from sqlalchemy.exc import SQLAlchemyError
 
-from mqpg._async._acompat import Connection, ScopedSession, Session, driver_connection
+from mqpg._async._acompat import (
+    Connection,
+    ScopedSession,
+    Session,
+    driver_connection,
+    forgotten_awaits,
+    must_await,
+)
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
 from mqpg._async.stores.database import UserDatabase
@@ -88,7 +95,9 @@ class LocalTransaction:
         self._lent = lent
         self._transaction: Any = None
         self._in_doubt = False
+        self._calls: list[Any] = []
 
+    @must_await
     async def execute(self, statement: Executable, parameters: Any = None) -> Result[Any]:
         """Execute a statement in the local transaction.
 
@@ -110,6 +119,7 @@ class LocalTransaction:
         """What replaces the prepared payload of the first half message. None: nothing does."""
         return self._final_payloads.get(self.handle)
 
+    @must_await
     async def commit_payload(self, payload: Any, handle: str | None = None) -> None:
         """Send this payload instead of the prepared one. The ledger keeps it until it is sent.
 
@@ -136,6 +146,7 @@ class LocalTransaction:
         await self._ledger.set_payload(self.connection, chosen, text)
         self._final_payloads[chosen] = Json(text)
 
+    @must_await
     async def add(
         self,
         topic: str,
@@ -177,6 +188,7 @@ class LocalTransaction:
         await self._ledger.begin(self.connection, handle, topic)
         return handle
 
+    @must_await
     async def add_batch(
         self,
         topic: str,
@@ -217,6 +229,7 @@ class LocalTransaction:
             await self._ledger.begin(self.connection, handle, topic)
         return handles
 
+    @must_await
     async def rollback(self) -> None:
         """End the transaction here: nothing happens in the local database, and nothing is sent.
 
@@ -238,6 +251,9 @@ class LocalTransaction:
         self._transaction = self._owner.get_transaction()
 
     async def _commit(self) -> None:
+        if forgotten := forgotten_awaits(self._calls):
+            names = ", ".join(f"tx.{name}()" for name in forgotten)
+            raise WrongState(f"{names} had no await, so it did nothing: the transaction is rolled back")
         if not isinstance(self._owner, Connection):
             await self._owner.flush()
         await self._require_ledger_row()

@@ -44,11 +44,12 @@ class Client(
 ):
     """A connected broker, made by `connect`. Threads and tasks may share it.
 
-    Calls have the names, the argument order and the defaults of the SQL functions. Most of them
-    take `conn=`: a psycopg connection, a SQLAlchemy Connection or a Session. With it the call runs
-    in the caller's transaction, which the caller commits. Without it the call commits at once, on a
-    connection of the client's pool. A call that may safely be repeated survives a restart of the
-    server. Errors are those of `mqpg.errors`.
+    Calls have the names, the argument order and the defaults of the SQL functions. Only `ack` and
+    `nack` take messages, where `ack_delivery` and `nack_delivery` take a receipt as in SQL. Most
+    calls take `conn=`: a psycopg connection, a SQLAlchemy Connection or a Session. With it the call
+    runs in the caller's transaction, which the caller commits. Without it the call commits at once,
+    on a connection of the client's pool. A call that may safely be repeated survives a restart of
+    the server. Errors are those of `mqpg.errors`.
 
     Args:
         dsn: The DSN in libpq notation.
@@ -68,15 +69,16 @@ def connect(dsn: str | None = None, **settings: Any) -> Client:
     """Connect to a broker, and verify that it answers and that its schema is of this release.
 
     Args:
-        dsn: A PostgreSQL URL or libpq string. None: MQPG_DATABASE_URL, DATABASE_URL, the PG*
-            variables, or else the embedded server.
+        dsn: A PostgreSQL URL or libpq string, or "embedded" for a server in this folder, which is
+            started as by `mqpg up`. None: MQPG_DATABASE_URL, DATABASE_URL, the PG* variables, or
+            else the server that `mqpg up` runs in this folder.
         **settings: Fields of `mqpg.settings.Settings`, such as `pool_max_size=20`.
 
     Returns:
         The client. Close it, or use it as a context manager.
 
     Raises:
-        ConfigurationError: The DSN or a setting is invalid.
+        ConfigurationError: The DSN or a setting is invalid, or there is no DSN.
         ConnectionFailed: The broker does not answer.
         SchemaError: The schema is missing, or of another version.
     """

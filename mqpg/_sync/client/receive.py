@@ -1,5 +1,5 @@
 # Generated from mqpg/_async/client/receive.py by tools/async_to_sync.py: change that file.
-"""Receiving deliveries, and acknowledging or returning them."""
+"""Receiving deliveries, and acknowledging or returning their messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from mqpg._sql import DELIVERY, function
 from mqpg._sync.client.connection import BaseClient
+from mqpg._sync.client.delivery import Delivery
 from mqpg._sync.client.execute import Caller
 from mqpg._sync.client.send import listed
 from mqpg._sync.client.wakeup import TopicWaiter
@@ -23,7 +24,7 @@ _RECEIVE = function(
     columns=DELIVERY,
 )
 _FETCH = function("fetch", "topic text, queue_id int, from_offset bigint, max_messages int", columns=DELIVERY)
-_ACK = function("ack", "receipt text, through bigint")
+_ACK = function("ack", "receipt text, through bigint, offsets bigint[]")
 _NACK = function("nack", "receipt text, message_ids bigint[], reason text, delay interval, final boolean")
 _EXTEND = function("extend", "receipt text, lease interval")
 _RELEASE = function("release", "receipt text")
@@ -43,8 +44,11 @@ class Receive(BaseClient):
         queue_id: int | None = None,
         wait: float = 0.0,
         conn: Caller | None = None,
-    ) -> list[Message]:
-        """Claim messages of one queue, or of the retry lane, under one receipt.
+    ) -> Delivery:
+        """Claim messages of one queue, or of the retry lane, as one delivery.
+
+        Acknowledge each message by `ack` when it is done. What is not acknowledged is delivered
+        again. `Delivery.ack` acknowledges the whole delivery in one call.
 
         With `conn` the claim lives as long as the caller's transaction (protocol C1): it is given
         back when that transaction rolls back. Without `conn` it lives until the lease ends
@@ -65,7 +69,7 @@ class Receive(BaseClient):
                 None: the call commits at once.
 
         Returns:
-            The messages, in offset order; an empty list where there are none.
+            The delivery: a sequence of messages in offset order, empty where there are none.
 
         Raises:
             UnknownTopic: There is no such topic.
@@ -83,7 +87,7 @@ class Receive(BaseClient):
             "queue_id": queue_id,
         }
         if wait == 0:
-            return _messages(self._rows(_RECEIVE, values, conn, repeat=True))
+            return Delivery(self, _messages(self._rows(_RECEIVE, values, conn, repeat=True)), conn)
         if not _is_positive(wait):
             raise InvalidArgument(f"wait must be a number of seconds, 0 or more, not {wait!r}")
         if conn is not None:
@@ -94,7 +98,7 @@ class Receive(BaseClient):
                 if (left := deadline - time.monotonic()) <= 0:
                     break
                 waiter.wait(seconds=left)
-        return _messages(rows)
+        return Delivery(self, _messages(rows), None)
 
     def fetch(
         self,
@@ -126,15 +130,74 @@ class Receive(BaseClient):
         values = {"topic": topic, "queue_id": queue_id, "from_offset": from_offset, "max_messages": max_messages}
         return _messages(self._rows(_FETCH, values, conn, repeat=True))
 
-    def ack(self, receipt: str, through: int | None = None, *, conn: Caller | None = None) -> None:
-        """Acknowledge a delivery, or the part of it up to an offset.
+    def ack(self, message: Message | Sequence[Message], *, conn: Caller | None = None) -> None:
+        """Acknowledge one message of a delivery, or several in one commit.
+
+        The other messages of the delivery stay claimed, also those before this one. So the order
+        does not matter, and a program that crashes loses nothing: what it has not acknowledged is
+        delivered again.
+
+        Args:
+            message: The message, or a list of messages of one delivery. One that was acknowledged
+                or returned before changes nothing.
+            conn: The caller's transaction, for an effect and its acknowledgement in one commit
+                (protocol C1). A message that was received with `conn` needs it here too. None: the
+                call commits at once.
+
+        Raises:
+            SpentReceipt: Nothing of the delivery is left.
+            StaleReceipt: The lease ended, and another consumer has received the messages since.
+            InvalidArgument: It is no message that `receive` returned, or the messages are of
+                several deliveries.
+        """
+        messages = _required("ack", message)
+        if messages:
+            offsets = [one.queue_offset for one in messages]
+            values = {"receipt": messages[0].receipt, "through": None, "offsets": offsets}
+            self._rows(_ACK, values, conn, repeat=True)
+
+    def nack(
+        self,
+        message: Message | Sequence[Message],
+        reason: str | None = None,
+        delay: Interval | None = None,
+        final: bool = False,
+        *,
+        conn: Caller | None = None,
+    ) -> None:
+        """Send a message of a delivery, or several, to the retry lane or to the dead letters.
+
+        The other messages stay claimed.
+
+        Args:
+            message: The message that failed, or a list of messages of one delivery.
+            reason: Why it failed; shown with the dead letter and by `trace`. None: no reason.
+            delay: How long until the next attempt. None: the subscription's back-off.
+            final: Make it a dead letter at once, whatever attempts are left.
+            conn: The caller's transaction. A message that was received with `conn` needs it here
+                too. None: the call commits at once.
+
+        Raises:
+            SpentReceipt: Nothing of the delivery is left.
+            StaleReceipt: The lease ended, and another consumer has received the messages since.
+            InvalidArgument: It is no message that `receive` returned, the messages are of several
+                deliveries, one of them is acknowledged or returned, or `delay` is out of range.
+        """
+        messages = _required("nack", message)
+        if messages:
+            ids = [one.message_id for one in messages]
+            self.nack_delivery(str(messages[0].receipt), ids, reason, delay, final, conn=conn)
+
+    def ack_delivery(self, receipt: str, through: int | None = None, *, conn: Caller | None = None) -> None:
+        """Acknowledge a whole delivery, or the part of it up to an offset.
+
+        For programs that have only the receipt. `Delivery.ack` does the same.
 
         Args:
             receipt: The receipt of the delivery's messages.
             through: The last offset that is acknowledged; the rest stays claimed. None: the whole
                 delivery.
-            conn: The caller's transaction, for an effect and its acknowledgement in one commit
-                (protocol C1). None: the call commits at once.
+            conn: The caller's transaction. None: the call commits at once.
 
         Raises:
             MalformedReceipt: The text is no receipt of this broker.
@@ -142,9 +205,9 @@ class Receive(BaseClient):
             StaleReceipt: The lease ended, and another consumer has received the messages since.
             InvalidArgument: `through` is outside the delivery.
         """
-        self._rows(_ACK, {"receipt": receipt, "through": through}, conn, repeat=True)
+        self._rows(_ACK, {"receipt": receipt, "through": through, "offsets": None}, conn, repeat=True)
 
-    def nack(
+    def nack_delivery(
         self,
         receipt: str,
         message_ids: Sequence[int],
@@ -154,13 +217,13 @@ class Receive(BaseClient):
         *,
         conn: Caller | None = None,
     ) -> None:
-        """Send messages of a delivery to the retry lane, or to the dead letters.
+        """Send messages of a delivery to the retry lane, or to the dead letters, by their ids.
 
-        The rest stays claimed.
+        For programs that have only the receipt and the ids. `nack` does the same.
 
         Args:
             receipt: The receipt of the delivery.
-            message_ids: The messages that failed.
+            message_ids: The messages that failed. The others stay claimed.
             reason: Why they failed; shown with the dead letter and by `trace`. None: no reason.
             delay: How long until the next attempt. None: the subscription's back-off.
             final: Make them dead letters at once, whatever attempts are left.
@@ -182,7 +245,7 @@ class Receive(BaseClient):
         self._rows(_NACK, values, conn)
 
     def extend(self, receipt: str, lease: Interval, *, conn: Caller | None = None) -> None:
-        """Make a delivery's lease end later.
+        """Make the lease of a whole delivery end later.
 
         Args:
             receipt: The receipt of the delivery.
@@ -198,7 +261,9 @@ class Receive(BaseClient):
         self._rows(_EXTEND, {"receipt": receipt, "lease": interval(lease)}, conn, repeat=True)
 
     def release(self, receipt: str, *, conn: Caller | None = None) -> None:
-        """Give a delivery back, so that it may be received again at once. No attempt is counted.
+        """Give a delivery back, so that what is left of it may be received again at once.
+
+        No attempt is counted.
 
         Args:
             receipt: The receipt of the delivery, which is spent afterwards.
@@ -214,6 +279,22 @@ class Receive(BaseClient):
 
 def _messages(rows: Sequence[Sequence[Any]]) -> list[Message]:
     return [Message.from_row(tuple(row)) for row in rows]
+
+
+def _required(call: str, given: object) -> list[Message]:
+    """The messages, all of one delivery. Raises InvalidArgument."""
+    messages: list[Any] = [given] if isinstance(given, Message) or not isinstance(given, Sequence) else list(given)
+    if isinstance(given, (str, bytes)) or not all(isinstance(one, Message) for one in messages):
+        raise InvalidArgument(
+            f"{call} takes a message that receive returned, not {type(given).__name__}: "
+            f"delivery.{call}() or {call}_delivery(receipt) is for a whole delivery"
+        )
+    receipts = {one.receipt for one in messages}
+    if None in receipts:
+        raise InvalidArgument(f"{call} takes a message that receive returned; fetch only reads")
+    if len(receipts) > 1:
+        raise InvalidArgument(f"{call} takes messages of one delivery, not of {len(receipts)}")
+    return messages
 
 
 def _is_positive(value: object) -> bool:

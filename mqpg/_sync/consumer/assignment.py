@@ -49,7 +49,7 @@ class QueueAssignment:
                 conn=conn,
             )
             if messages:
-                return messages
+                return list(messages)
         return []
 
     def subscribe(self, mq: Client) -> None:

@@ -55,7 +55,7 @@ class External:
             return 0
         receipt = str(messages[0].receipt)
         if self._options.ack == "receive":
-            mq.ack(receipt)
+            mq.ack_delivery(receipt)
             self._handle_acknowledged(mq, messages)
             return len(messages)
         with heartbeat(mq, receipt, self._lease) as claimed:
@@ -101,12 +101,12 @@ class External:
     def _ack_through(self, mq: Client, claimed: ClaimedDelivery, done: Message | None) -> None:
         """Acknowledge everything up to the last message that was handled."""
         if done is not None:
-            mq.ack(claimed.receipt, done.queue_offset)
+            mq.ack_delivery(claimed.receipt, done.queue_offset)
 
     def _handle_batch(self, mq: Client, claimed: ClaimedDelivery, messages: Sequence[Message]) -> None:
         failure = self._attempt(mq, messages)
         if failure is None:
-            mq.ack(claimed.receipt)
+            mq.ack_delivery(claimed.receipt)
         else:
             # The failure does not show which message caused it, and trying them singly would repeat
             # effects at once.

@@ -12,7 +12,14 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._dialects import has_failed, in_transaction, is_answer, is_autocommit
 from mqpg._draft import Draft
-from mqpg._sync._acompat import Connection, ScopedSession, Session, driver_connection
+from mqpg._sync._acompat import (
+    Connection,
+    ScopedSession,
+    Session,
+    driver_connection,
+    forgotten_awaits,
+    must_await,
+)
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
 from mqpg._sync.stores.database import UserDatabase
@@ -89,7 +96,9 @@ class LocalTransaction:
         self._lent = lent
         self._transaction: Any = None
         self._in_doubt = False
+        self._calls: list[Any] = []
 
+    @must_await
     def execute(self, statement: Executable, parameters: Any = None) -> Result[Any]:
         """Execute a statement in the local transaction.
 
@@ -111,6 +120,7 @@ class LocalTransaction:
         """What replaces the prepared payload of the first half message. None: nothing does."""
         return self._final_payloads.get(self.handle)
 
+    @must_await
     def commit_payload(self, payload: Any, handle: str | None = None) -> None:
         """Send this payload instead of the prepared one. The ledger keeps it until it is sent.
 
@@ -137,6 +147,7 @@ class LocalTransaction:
         self._ledger.set_payload(self.connection, chosen, text)
         self._final_payloads[chosen] = Json(text)
 
+    @must_await
     def add(
         self,
         topic: str,
@@ -178,6 +189,7 @@ class LocalTransaction:
         self._ledger.begin(self.connection, handle, topic)
         return handle
 
+    @must_await
     def add_batch(
         self,
         topic: str,
@@ -216,6 +228,7 @@ class LocalTransaction:
             self._ledger.begin(self.connection, handle, topic)
         return handles
 
+    @must_await
     def rollback(self) -> None:
         """End the transaction here: nothing happens in the local database, and nothing is sent.
 
@@ -237,6 +250,9 @@ class LocalTransaction:
         self._transaction = self._owner.get_transaction()
 
     def _commit(self) -> None:
+        if forgotten := forgotten_awaits(self._calls):
+            names = ", ".join(f"tx.{name}()" for name in forgotten)
+            raise WrongState(f"{names} had no await, so it did nothing: the transaction is rolled back")
         if not isinstance(self._owner, Connection):
             self._owner.flush()
         self._require_ledger_row()

@@ -10,7 +10,7 @@
 -- Cost: an index scan of the new half messages and a lookup for each; one row, and one insert for
 -- each undecided one.
 create function mqpg._enqueue_halves(snapshot pg_snapshot, batch_seq bigint) returns bigint
-language plpgsql as $$
+language plpgsql set standard_conforming_strings = on as $$
 declare
     v_last mqpg.half_tick;
     v_from xid8;

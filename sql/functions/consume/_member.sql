@@ -2,15 +2,15 @@
 -- group's start, or at the oldest offset if that is later. Returns null while another call makes
 -- it, changes the group or ends it, or keep() moves the topic's oldest offsets; the consumer then
 -- joins at a later receive().
--- Locks: for a new member 1836150838 with the topic_id, shared (see _lock_topic()), 1836150841 with
--- a hash of the name, and the group's row, KEY SHARE (see _lock_group()). It waits for none of
--- them.
+-- Locks: for a new member oldest offsets (see _lock_oldest()), 1836150841 with a hash of the name,
+-- and the group's row, KEY SHARE (see _lock_group()). It waits for none of them.
 -- Cost: one index lookup; for a new member one cursor row for each queue.
 -- Errors: MQ005 (unsubscribed meanwhile), 40001.
 create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
 language plpgsql as $$
 declare
     v_member mqpg.subscription;
+    v_slot int;
 begin
     select s.* into v_member from mqpg.subscription s
     where s.topic_id = (_member.parent).topic_id and s.consumer_group = (_member.parent).consumer_group
@@ -19,7 +19,7 @@ begin
         1836150841, hashtext((_member.parent).subscription_id || ' ' || _member.consumer)) then
         return v_member;
     end if;
-    if not pg_try_advisory_xact_lock_shared(1836150838, (_member.parent).topic_id) then
+    if not mqpg._lock_oldest(false) then
         return null;
     end if;
     perform from mqpg.subscription s
@@ -55,8 +55,9 @@ begin
         end if;
         return v_member;
     end if;
+    v_slot := mqpg._cursor_slot();
     insert into mqpg.cursor (subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
-    select v_member.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position, clock_timestamp(),
+    select v_member.subscription_id, q.queue_id, v_slot, 1, p.position, p.position, clock_timestamp(),
         's', '{}'
     from generate_series(-1, _member.queues - 1) as q(queue_id)
     cross join lateral (select case

@@ -12,7 +12,7 @@ begin
         select from mqpg.segment s
         where s.family = 'log' and (
             s.body_dropped_at > clock_timestamp() - interval '1 minute'
-            or (s.body_dropped_at is null and to_regclass('mqpg.commit_log_' || s.segment_no) is null))
+            or (s.body_dropped_at is null and not mqpg._is_attached('commit_log', s.segment_no)))
     ) then
         raise exception using errcode = '40001', message = format(
             'a segment was dropped while queue %s of topic %L was read: try the transaction again',

@@ -18,7 +18,8 @@ begin
             'receipt %L is stale: its messages were taken over', _refuse_receipt.receipt);
     end if;
     raise exception using errcode = 'MQ008', message = format(
-        'receipt %L is spent: its messages are acknowledged, nacked or released', _refuse_receipt.receipt);
+        'receipt %L is spent: its messages are acknowledged, nacked or released', _refuse_receipt.receipt),
+        hint = 'A receipt stands for the whole delivery. ack() takes through or offsets for a part of it.';
 end
 $$;
 comment on function mqpg._refuse_receipt(text, int, int, bigint) is

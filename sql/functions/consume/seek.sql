@@ -10,8 +10,8 @@
 --       null (default): all of the topic's queues, without the retry lane.
 --   consumer: move only this member of a broadcast group; null (default): all members, and those
 --       that join later start there.
--- Locks: the topic against keep(), the broadcast group's rows, and each queue's cursor lock, each
--- waited for up to the setting lock_timeout.
+-- Locks: oldest offsets against keep(), the broadcast group's rows, and each queue's cursor lock,
+-- each waited for up to the setting lock_timeout.
 -- Cost: one cursor version per queue.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ013 (offset
 -- beyond the next one), 55P03, 40001.
@@ -43,7 +43,7 @@ begin
             'consumer is allowed only in mode broadcast; consumer group %L reads topic %L in mode %s',
             seek.consumer_group, seek.topic, v_group.mode);
     end if;
-    perform mqpg._lock_topic(v_topic.topic_id);
+    perform mqpg._lock_oldest();
     if seek.consumer is null then
         perform mqpg._lock_group(v_group);
     end if;

@@ -3,6 +3,7 @@
 -- subscription needs what lies before it.
 -- It is plpgsql, not sql, so that its plans are kept.
 -- Locks: none. Cost: one index lookup for each partition, and one more.
+-- Errors: 40001 (see _tail()).
 create function mqpg._oldest(topic_id int, queue_id int, subscription_id int) returns bigint
 language plpgsql stable as $$
 declare

@@ -1,8 +1,10 @@
 -- Writes the next version of a cursor and returns its number. Callers assign the result, because
 -- PERFORM costs an executor run. `claims` may come in any order and lack the finished ones. A
 -- caller whose snapshot is too old to see the newest version gets 40001.
--- Locks: none beyond the new row; the caller holds the queue's cursor lock.
--- Cost: one insert.
+-- The version goes into the slot of the one before, because that is where it must be unique. If
+-- keep() has begun a newer slot, the caller then copies the cursor there, which adds two versions.
+-- Locks: none beyond the new rows; the caller holds the queue's cursor lock.
+-- Cost: one insert; three in a slot that is not the newest.
 -- Errors: 40001.
 create function mqpg._write_cursor(
     last_version mqpg.cursor, action "char", epoch bigint, claimed bigint, owner text, claims mqpg.claim [],
@@ -28,6 +30,13 @@ begin
     on conflict do nothing;
     if not found then
         raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
+    end if;
+    -- Slots are numbered as their partitions. This looks at the catalog rather than at segment,
+    -- because an insert can go only where this session knows the partition.
+    if to_regclass('mqpg.cursor_' || _write_cursor.last_version.slot + 1) is not null then
+        perform mqpg._carry_own_cursor(
+            _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
+            _write_cursor.last_version.slot);
     end if;
     return v_version;
 end

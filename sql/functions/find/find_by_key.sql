@@ -31,6 +31,7 @@ begin
         select h.message_id, h.topic_id, h.queue_id, h.kind, h.xid, h.born_at, h.payload
         from mqpg.held h
         where h.topic_id = v_topic.topic_id and h.key = find_by_key.key and h.kind in ('n', 'h', 'd')
+            and not exists (select from mqpg.commit_log l where l.batch_id = h.message_id >> 10)
     )
     select h.message_id, h.queue_id::int, p.queue_offset, p.state, h.born_at,
         case when p.body_id = h.message_id then h.payload else (select m.payload from mqpg._message(p.body_id) m) end

@@ -1,26 +1,41 @@
--- Drops at most one table of one segment, because a drop blocks all other transactions until
--- commit, and reports what cannot be dropped and why. The order is: oldest ticks, expired bodies,
--- old decisions, closed slots.
--- Locks: ACCESS EXCLUSIVE on a partition and its parent, waited for at most 100 ms.
+-- Drops at most one table that was released, because a drop blocks all other transactions until
+-- commit. If there is none, it releases at most one table of a closed segment. It reports what is
+-- in use and what cannot be released. The order is: oldest ticks, expired bodies, old decisions,
+-- closed slots. With `drops` false the keeper process drops, and only releases are left to do.
+-- Locks: see _drop_partition() and _release_if_due().
 -- Cost: one look at what each closed segment is still needed for.
-create function mqpg._drop_one_table()
+create function mqpg._drop_one_table(drops boolean)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
     v_segment mqpg.segment;
+    v_tried text [] := '{}';    -- tables that are in use; others wait for each attempt
 begin
     for v_segment in
         select s.* from mqpg.segment s
-        where s.closed_at is not null and s.dropped_at is null
-        order by array_position(array['tick', 'log', 'cursor', 'delayed', 'dedup'], s.family), s.segment_no
+        where s.closed_at is not null and s.dropped_at is null and (s.leaving is null or _drop_one_table.drops)
+        order by s.leaving is null, array_position(array['tick', 'log', 'cursor', 'delayed', 'dedup'], s.family),
+            s.segment_no
     loop
-        for action, family, segment_no, detail in select d.* from mqpg._drop_if_due(v_segment) d loop
+        continue when v_segment.leaving = any(v_tried);
+        v_tried := v_tried || v_segment.leaving;
+        for action, family, segment_no, detail in
+            select d.* from mqpg._finish_drop(v_segment.family, v_segment.segment_no) d
+            where v_segment.leaving is not null
+            union all
+            select r.* from mqpg._release_if_due(v_segment) r
+            where v_segment.leaving is null
+        loop
             return next;
-            if action = 'dropped' then
+            if action in ('released', 'dropped') then
                 return;
             end if;
+            update mqpg.segment s set
+                blocked_since = case when action = 'blocked' then coalesce(s.blocked_since, clock_timestamp()) end
+            where s.family = v_segment.family and s.segment_no = v_segment.segment_no
+                and (action = 'blocked') is distinct from (s.blocked_since is not null);
         end loop;
     end loop;
 end
 $$;
-comment on function mqpg._drop_one_table() is 'Internal: drop one table that is no longer needed';
+comment on function mqpg._drop_one_table(boolean) is 'Internal: drop or release one table that is no longer needed';

@@ -10,7 +10,7 @@ returns void
 language plpgsql
 set lock_timeout = '200ms' as $$
 declare
-    v_name text := _make_partition.parent || '_' || _make_partition.segment_no;
+    v_name text := mqpg._partition_name(_make_partition.parent, _make_partition.segment_no);
 begin
     execute format(
         'create table mqpg.%I (like mqpg.%I including defaults including constraints including storage'

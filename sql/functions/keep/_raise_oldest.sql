@@ -2,8 +2,8 @@
 -- longer be needed. The oldest offset of each such queue moves to the position of its own slowest
 -- subscription, at most to the end of the segment, so that older bodies can be dropped. A group
 -- that does not read therefore pins only what it has not read.
--- Locks: the topic against keep() (1836150838, topic_id), tried only, because a caller that is
--- about to begin at an oldest offset holds it.
+-- Locks: 1836150838, tried only, because a caller that is about to begin at an oldest offset holds
+-- it.
 -- Cost: reads the segment's part of consume_queue, and each cursor of the topics in it once.
 create function mqpg._raise_oldest(segment mqpg.segment)
 returns table (action text, family text, segment_no bigint, detail text)
@@ -13,6 +13,9 @@ declare
     v_rows int;
     v_raised int := 0;
 begin
+    if not pg_try_advisory_xact_lock(1836150838, 0) then
+        return;
+    end if;
     for v_queue in
         select c.topic_id, c.queue_id, max(c.base_offset + c.n) as next_offset
         from mqpg.consume_queue c
@@ -21,7 +24,6 @@ begin
             and c.tick_id < (_raise_oldest.segment).upper_bound::bigint
         group by 1, 2
     loop
-        continue when not pg_try_advisory_xact_lock(1836150838, v_queue.topic_id);
         -- A statement of its own, so that it sees subscriptions that began before the lock was
         -- taken.
         insert into mqpg.queue_tail as q (topic_id, queue_id, subscription_id, oldest_offset)
@@ -41,6 +43,7 @@ begin
         v_raised := v_raised + v_rows;
     end loop;
     if v_raised > 0 then
+        perform mqpg._note_move();
         return query select 'freed', 'tick', (_raise_oldest.segment).segment_no,
             format('the oldest offset of %s queues moved, because no group needs the messages before it', v_raised);
     end if;

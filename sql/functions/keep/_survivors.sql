@@ -6,9 +6,11 @@
 -- retry lane, it is not done yet. dead: a dead letter.
 -- It reads only consume_queue rows of ticks after after_tick and stops after `most` rows. It is one
 -- statement, so that it sees a message on its way from one state to the next in one of them.
+-- With `since` it looks again at a closed segment: it reads no half messages, which were undecided
+-- at the first look already, and of delayed and op_log only rows with an xid from `since` on.
 -- Locks: none.
 -- Cost: the segment's half messages, delayed, and the rows of consume_queue after after_tick.
-create function mqpg._survivors(from_id bigint, to_id bigint, after_tick bigint, most bigint)
+create function mqpg._survivors(from_id bigint, to_id bigint, after_tick bigint, most bigint, since xid8 default null)
 returns table (message_id bigint, why text)
 language sql stable as $$
     with newest as materialized (
@@ -19,12 +21,13 @@ language sql stable as $$
         from mqpg.commit_log l
         join mqpg.topic t on t.topic_id = l.topic_id
         cross join lateral generate_series(0, l.n - 1) as i(i)
-        where l.kind = 'h' and l.batch_id >= _survivors.from_id >> 10 and l.batch_id < (_survivors.to_id + 1023) >> 10
+        where _survivors.since is null and l.kind = 'h'
+            and l.batch_id >= _survivors.from_id >> 10 and l.batch_id < (_survivors.to_id + 1023) >> 10
         union all
         select h.message_id
         from mqpg.held h
         join mqpg.topic t on t.topic_id = h.topic_id
-        where h.kind = 'h' and h.message_id >= _survivors.from_id and h.message_id < _survivors.to_id
+        where _survivors.since is null and h.kind = 'h' and h.message_id >= _survivors.from_id and h.message_id < _survivors.to_id
     )
     select s.message_id, s.why
     from (
@@ -64,6 +67,7 @@ language sql stable as $$
         cross join lateral (values (d.first_id + i.i), (d.deliver_id + i.i)) as id(message_id)
         where ((d.first_id < _survivors.to_id and d.first_id + d.n > _survivors.from_id)
                 or (d.deliver_id < _survivors.to_id and d.deliver_id + d.n > _survivors.from_id))
+            and d.xid >= coalesce(_survivors.since, '0')
             and (d.subscription_id = 0 or exists (
                 select from mqpg.subscription b
                 where b.subscription_id = d.subscription_id and b.retries_from <= d.written_at))
@@ -78,7 +82,7 @@ language sql stable as $$
         left join newest on true
         cross join lateral (values (o.message_id), (o.deliver_id)) as id(message_id)
         where o.op = 'c' and o.visible_at is null
-            and o.xid >= coalesce((select pg_snapshot_xmin(x.snapshot) from newest x), '0'::xid8)
+            and o.xid >= greatest((select pg_snapshot_xmin(x.snapshot) from newest x), _survivors.since, '0')
             and (newest.snapshot is null or not pg_visible_in_snapshot(o.xid, newest.snapshot))
         union all
         select id.message_id, 'dead'
@@ -88,5 +92,5 @@ language sql stable as $$
     where s.message_id >= _survivors.from_id and s.message_id < _survivors.to_id
     limit _survivors.most
 $$;
-comment on function mqpg._survivors(bigint, bigint, bigint, bigint) is
+comment on function mqpg._survivors(bigint, bigint, bigint, bigint, xid8) is
     'Internal: messages that must stay readable';

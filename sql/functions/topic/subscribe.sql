@@ -14,10 +14,10 @@
 --   retry_delay: time until the second attempt, doubled with each further one; default 10 s.
 --   on_failure: 'skip' (default; the failed message is retried later and the queue continues),
 --       'block_key' or 'block_queue' (messages behind it, of the same key or all, wait for it).
--- Locks: the new row.
+-- Locks: the new row, and the topic's row, KEY SHARE, waited for up to the setting lock_timeout.
 -- Cost: one cursor row per queue.
 -- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ011 (subscribed with other
--- arguments), MQ020 (filter), MQ024 (not for a relay topic).
+-- arguments), MQ020 (filter), MQ024 (not for a relay topic), 55P03.
 --
 -- Example:
 --     select mqpg.subscribe('billing', 'orders', mode => 'shared', max_attempts => 5);
@@ -31,6 +31,7 @@ declare
     v_topic mqpg.topic;
     v_new mqpg.subscription;
     v_old mqpg.subscription;
+    v_slot int;
 begin
     perform mqpg._require_name('consumer_group', subscribe.consumer_group);
     v_topic := mqpg._topic(subscribe.topic);
@@ -44,7 +45,8 @@ begin
     v_new.on_failure := subscribe.on_failure;
     perform mqpg._require_target('start', subscribe.start);
     perform mqpg._require_subscription_options(v_new);
-    perform mqpg._lock_topic(v_topic.topic_id);
+    perform mqpg._hold_topic(v_topic);
+    perform mqpg._lock_oldest();
     -- A look first, because a conflict would use up an id, and only two million ids fit into a
     -- cursor lock's key.
     insert into mqpg.subscription (
@@ -57,9 +59,10 @@ begin
     on conflict do nothing
     returning subscription_id into v_new.subscription_id;
     if v_new.subscription_id is not null then
+        v_slot := mqpg._cursor_slot();
         insert into mqpg.cursor (
             subscription_id, queue_id, slot, version, committed, claimed, at, action, claims)
-        select v_new.subscription_id, q.queue_id, mqpg._cursor_slot(), 1, p.position, p.position,
+        select v_new.subscription_id, q.queue_id, v_slot, 1, p.position, p.position,
             clock_timestamp(), 's', '{}'
         from generate_series(-1, v_topic.queues - 1) as q(queue_id),
             lateral (select case q.queue_id

@@ -1,21 +1,33 @@
 -- Refuses a filter that names a variable other than $headers, $key and $tag, because it would fail
--- only when a message is evaluated, and tags that are not a plain list.
--- Locks: none. Cost: one regular expression.
+-- only when a message is evaluated, a filter that is no predicate, because it would choose nothing,
+-- and tags that are not a plain list. A predicate gives exactly one item for any payload, and that
+-- is true, false or null. A path gives none for the empty object, or one of another type.
+-- Locks: none. Cost: one regular expression and one evaluation.
 -- Errors: MQ001 (tags), MQ020 (filter).
 create function mqpg._require_filter(filter jsonpath, tags text []) returns void
 language plpgsql immutable as $$
 declare
     v_name text;
+    v_items jsonb;
 begin
     -- The quoted words in the order of the text. A variable is a quoted word after a $.
     select t.token[1] into v_name
-    from regexp_matches(_require_filter.filter::text, '(\$?"(?:[^"\\]|\\.)*")', 'g') as t(token)
+    from regexp_matches(_require_filter.filter::text, E'([$]?"(?:[^"\\\\]|\\\\.)*")', 'g') as t(token)
     where t.token[1] like '$%' and t.token[1] not in ('$"headers"', '$"key"', '$"tag"')
     limit 1;
     if found then
         raise exception using errcode = 'MQ020', message = format(
             'filter may use the variables $headers, $key and $tag, not %s', v_name),
             hint = 'The payload itself is $.';
+    end if;
+    v_items := jsonb_path_query_array(
+        '{}', _require_filter.filter, '{"headers": {}, "key": "", "tag": ""}', true);
+    if v_items not in ('[true]', '[false]', '[null]')
+        or replace(_require_filter.filter::text, 'strict ', '') in ('false', 'null') then
+        raise exception using errcode = 'MQ020', message = format(
+            'filter must be a predicate such as $.total > 100 or $.paid == true; %s is none, so it would choose no '
+            'message', _require_filter.filter),
+            hint = 'exists($.total ? (@ > 100)) makes a predicate of a path.';
     end if;
     if array_ndims(_require_filter.tags) > 1 or array_position(_require_filter.tags, null) is not null then
         raise exception using errcode = 'MQ001',

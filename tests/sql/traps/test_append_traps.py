@@ -568,6 +568,8 @@ DURABLE: dict[str, Callable[[Session], object]] = {
     "prepare_batch": lambda mq: mq.call("prepare_batch", "one", ["1"], "pg"),
     "_decide": lambda mq: mq.commit(mq.scalar("select handle from made")),
     "_decide_batch": lambda mq: mq.call("rollback_batch", [mq.scalar("select handle from made")]),
+    "_due_halves": lambda mq: mq.call("due_checks", "pg"),
+    "recall": lambda mq: mq.call("recall", mq.scalar("select min(first_id) from mqpg.delayed")),
 }
 
 
@@ -575,6 +577,7 @@ def commits_durably(mq: Session, broker: Broker, function: str) -> bool:
     mq.execute("create table made (handle text)")
     mq.execute("insert into made values (%s)", mq.prepare("one", "1"))
     mq.send("one", "1")
+    mq.send("one", "1", delay=seconds(3600))
     careless = broker.session("set synchronous_commit = off")
     with careless.transaction():
         DURABLE[function](careless)

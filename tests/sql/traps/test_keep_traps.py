@@ -79,8 +79,8 @@ def a_survivor_that_comes_late(mq: Session, broker: Broker) -> tuple[int, bool]:
 
     Returns whether its body is gone.
     """
-    copy = "v_copied := mqpg._copy_survivors(v_ids);"
-    mutate(mq, "_drop_log_bodies", copy, f"{copy} {PAUSE}")
+    copy = "v_copied := mqpg._copy_survivors(v_ids, 'mqpg.commit_log');"
+    mutate(mq, "_release_bodies", copy, f"{copy} {PAUSE}")
     message_id = mq.send("one", "1")
     mq.append()
     mq.drain("one")
@@ -132,9 +132,9 @@ def test_trap_survivors_are_looked_for_again_under_the_lock(brisk: Session, brok
 def test_trap_survivors_are_looked_for_again_under_the_lock_mutant(brisk: Session, broker: Broker) -> None:
     mutate(
         brisk,
-        "_drop_log_bodies",
-        "select from mqpg._survivors(v_from, v_to, v_tick_id, null) v where not exists",
-        "select from mqpg._survivors(v_from, v_to, v_tick_id, null) v where false and not exists",
+        "_finish_drop",
+        "perform mqpg._save_late_survivors(v_segment);",
+        "",
     )
     _, gone = a_survivor_that_comes_late(brisk, broker)
     assert gone, "a dead letter without a body"

@@ -1,0 +1,61 @@
+-- Drops the released table of a segment, or reports that it is in use. An attached partition needs
+-- a moment without any transaction on its parent. The keeper process detaches partitions first,
+-- where it only waits and nobody waits for it; PostgreSQL does not let a function do that. The next
+-- table of the segment is then released. With the last table of a tick segment, rows of small
+-- tables that are no longer needed are deleted too.
+-- Locks: 1836150842 with a hash of the table's name, and the segment's row, tried only; see
+-- _drop_partition().
+-- Cost: a look at what is younger than the release; DDL.
+create function mqpg._finish_drop(kind text, no bigint)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_segment mqpg.segment;
+    v_next text;
+begin
+    select s.* into v_segment from mqpg.segment s
+    where s.family = _finish_drop.kind and s.segment_no = _finish_drop.no and s.leaving is not null;
+    if not found then
+        return;
+    end if;
+    if not pg_try_advisory_xact_lock(1836150842, hashtext(v_segment.leaving)) then
+        return query select 'blocked', v_segment.family, v_segment.segment_no,
+            v_segment.leaving || ': the keeper process waits to detach a partition';
+        return;
+    end if;
+    -- Before the lock on the parent, which must not wait for the row.
+    select s.* into v_segment from mqpg.segment s
+    where s.family = v_segment.family and s.segment_no = v_segment.segment_no and s.leaving = v_segment.leaving
+    for update skip locked;
+    if not found then
+        return;
+    end if;
+    if v_segment.leaving = 'half_tick' then
+        return query select p.* from mqpg._purge() p;
+    elsif v_segment.leaving = 'commit_log' then
+        perform mqpg._save_late_survivors(v_segment);
+    end if;
+    if not mqpg._drop_partition(v_segment.leaving, v_segment.segment_no) then
+        return query select 'blocked', v_segment.family, v_segment.segment_no,
+            v_segment.leaving || ' is in use; the next keep() tries again';
+        return;
+    end if;
+    if v_segment.leaving <> 'commit_log' then
+        select f.parent into v_next
+        from mqpg._family_tables(v_segment.family) with ordinality as f(parent, per_unit, place)
+        where f.place > (
+            select g.place from mqpg._family_tables(v_segment.family) with ordinality as g(parent, per_unit, place)
+            where g.parent = v_segment.leaving)
+        order by f.place limit 1;
+    end if;
+    update mqpg.segment s set
+        leaving = v_next,
+        leaving_since = case when v_next is not null then clock_timestamp() end,
+        dropped_at = case when v_next is null and v_segment.leaving <> 'commit_log' then clock_timestamp() end,
+        blocked_since = null
+    where s.family = v_segment.family and s.segment_no = v_segment.segment_no;
+    return query select 'dropped', v_segment.family, v_segment.segment_no,
+        mqpg._partition_name(v_segment.leaving, v_segment.segment_no);
+end
+$$;
+comment on function mqpg._finish_drop(text, bigint) is 'Internal: drop the released table of a segment';

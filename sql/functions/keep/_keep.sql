@@ -1,0 +1,39 @@
+-- keep(), without the drops if `drops` is false: it then only releases tables, and the keeper
+-- process detaches and drops them.
+-- Locks, cost, errors: those of keep().
+create function mqpg._keep(drops boolean)
+returns table (action text, family text, segment_no bigint, detail text)
+language plpgsql as $$
+declare
+    v_last_value bigint;
+    v_changed boolean := false;
+begin
+    perform mqpg._require_own_transaction('keep');
+    if not pg_try_advisory_xact_lock(1836150835, 0) then
+        return;
+    end if;
+    select b.last_value into v_last_value from mqpg.batch_id b;
+    return query select r.* from mqpg._roll_log(v_last_value) r;
+    for action, family, segment_no, detail in
+        select 'made', m.family, m.segment_no, format('%s to %s', m.lower_bound, m.upper_bound)
+        from mqpg._make_segments() m
+    loop
+        v_changed := true;
+        return next;
+    end loop;
+    for action, family, segment_no, detail in select r.* from mqpg._roll_ticks() r loop
+        v_changed := true;
+        return next;
+    end loop;
+    for action, family, segment_no, detail in select r.* from mqpg._roll_cursors() r loop
+        v_changed := v_changed or action <> 'blocked';
+        return next;
+    end loop;
+    return query select c.* from mqpg._close_segments() c;
+    perform mqpg._note_tails();
+    if not v_changed then
+        return query select d.* from mqpg._drop_one_table(_keep.drops) d;
+    end if;
+end
+$$;
+comment on function mqpg._keep(boolean) is 'Internal: keep(), with or without drops';

@@ -1,0 +1,8 @@
+-- The name of the partition of a table that belongs to a segment, without the schema. No other
+-- function makes up the name.
+-- Locks: none. Cost: negligible.
+create function mqpg._partition_name(parent text, segment_no bigint) returns text
+language sql immutable as $$
+    select _partition_name.parent || '_' || _partition_name.segment_no
+$$;
+comment on function mqpg._partition_name(text, bigint) is 'Internal: name of a segment''s partition';

@@ -1,0 +1,387 @@
+"""Dropping segments beside everything else: positions, old snapshots, locks, and what a drop looks at."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from tests.support.broker import Broker, Session, refused
+from tests.support.mutation import mutate
+from tests.support.retention import aged, dropped, gone, keep, payloads, retain, roll
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def broker(own_broker: Broker) -> Broker:
+    """A broker on a database for this test alone, because segments roll."""
+    return own_broker
+
+
+@pytest.fixture
+def drained(brisk: Session) -> Session:
+    """Queue 0 of `one` has five messages, read by its group, in a closed segment that is kept."""
+    retain(brisk, "7 days")
+    brisk.send_batch("one", ["1"] * 5)
+    brisk.append()
+    brisk.drain("one")
+    roll(brisk)
+    return brisk
+
+
+def drop(mq: Session, table: str) -> None:
+    """Call keep() until it has dropped the table."""
+    eventually(lambda: table in dropped([tuple(row) for row in mq.call("keep")]), timeout=30, interval=0)
+
+
+def released(mq: Session, table: str) -> None:
+    """Call keep() until nothing but the drop of the table is left to do."""
+    sql = "select from mqpg._leaving() where leaving is not null and partition = %s"
+    eventually(lambda: mq.rows(sql, table) or (mq.call("_keep", False), False)[1], timeout=30, interval=0)
+
+
+def at(mq: Session, group: str) -> int:
+    found = mq.scalar(
+        "select committed from mqpg.subscription_lag where topic = 'one' and queue_id = 0 and consumer_group = %s",
+        group,
+    )
+    return int(found)
+
+
+# a position is never computed from nowhere
+
+
+@pytest.mark.parametrize("call", ["latest", "earliest", "seek", "fetch", "member"])
+def test_what_begins_while_the_rows_are_dropped_begins_at_the_end(drained: Session, broker: Broker, call: str) -> None:
+    """The caller waits for the drop, with a snapshot from before the drop."""
+    other, keeper = broker.session(), broker.session()
+    drained.call("subscribe", "all", "one", mode="broadcast")
+    calls: dict[str, Any] = {
+        "latest": lambda: (other.call("subscribe", "new", "one", start="latest"), at(drained, "new"))[1],
+        "earliest": lambda: (other.call("subscribe", "new", "one"), at(drained, "new"))[1],
+        "seek": lambda: (other.call("seek", "g", "one", "latest"), at(drained, "g"))[1],
+        "fetch": lambda: 5 + len(other.call("fetch", "one", 0, 5)),
+        "member": lambda: 5 + len(other.receive("one", group="all", consumer="x")),
+    }
+    retain(drained, "0 s")
+
+    def drop_in_transaction() -> bool:
+        with keeper.transaction():
+            if "consume_queue_1" not in dropped([tuple(row) for row in keeper.call("keep")]):
+                return False
+            answers.append(broker.background(calls[call]))
+            broker.wait_blocked(other)
+            return True
+
+    answers: list[Any] = []
+    eventually(drop_in_transaction, timeout=30, interval=0)
+    assert answers[0].result(10) == 5
+    drained.send("one", '"new"')
+    drained.append()
+    assert payloads(drained.drain("one")) == ["new"]
+    if call == "member":
+        assert payloads(drained.receive("one", group="all", consumer="x")) == ["new"]
+
+
+@pytest.mark.parametrize("call", ["latest", "earliest", "seek", "fetch"])
+def test_a_snapshot_from_before_the_end_was_noted_computes_no_position(
+    brisk: Session, broker: Broker, call: str
+) -> None:
+    brisk.send_batch("one", ["1"] * 5)
+    brisk.append()
+    brisk.drain("one")
+    old = broker.session()
+    calls: dict[str, Any] = {
+        "latest": lambda: old.call("subscribe", "new", "one", start="latest"),
+        "earliest": lambda: old.call("subscribe", "new", "one"),
+        "seek": lambda: old.call("seek", "g", "one", "latest"),
+        "fetch": lambda: old.call("fetch", "one", 0, 5),
+    }
+    old.execute("begin isolation level repeatable read")
+    old.rows("select from mqpg.topic")
+    gone(brisk, {"consume_queue_1"}, roll(brisk))
+    with refused("40001"):
+        calls[call]()
+    old.execute("rollback")
+    calls[call]()
+    assert old.scalar("select mqpg._tail(topic_id, 0, 0) from mqpg.topic where name = 'one'") == 5
+
+
+def test_trap_the_end_is_not_read_with_a_snapshot_from_before_it_was_noted_mutant(
+    brisk: Session, broker: Broker
+) -> None:
+    mutate(brisk, "_tail", "not mqpg._is_attached('consume_queue', s.segment_no)", "false")
+    brisk.send_batch("one", ["1"] * 5)
+    brisk.append()
+    brisk.drain("one")
+    old = broker.session()
+    old.execute("begin isolation level repeatable read")
+    old.rows("select from mqpg.topic")
+    gone(brisk, {"consume_queue_1"}, roll(brisk))
+    assert old.scalar("select mqpg._tail(topic_id, 0, 0) from mqpg.topic where name = 'one'") == 0
+    old.execute("rollback")
+
+
+@pytest.mark.parametrize("call", ["subscribe", "seek", "member"])
+def test_nobody_begins_at_an_offset_that_is_about_to_be_dropped(drained: Session, broker: Broker, call: str) -> None:
+    """Between release and drop the rows are still there, but nobody may begin in front of them."""
+    drained.call("subscribe", "all", "one", mode="broadcast")
+    old = broker.session()
+    calls: dict[str, Any] = {
+        "subscribe": lambda: old.call("subscribe", "new", "one"),
+        "seek": lambda: old.call("seek", "g", "one", "earliest"),
+        "member": lambda: old.receive("one", group="all", consumer="x"),
+    }
+    old.execute("begin isolation level repeatable read")
+    old.rows("select from mqpg.topic")
+    retain(drained, "0 s")
+    released(drained, "consume_queue_1")
+    assert drained.scalar("select count(*) from mqpg.consume_queue") == 1
+    with refused("40001"):
+        calls[call]()
+    old.execute("rollback")
+    calls[call]()
+    drop(drained, "consume_queue_1")
+    drained.send("one", '"new"')
+    drained.append()
+    for group, consumer in (("g", None), ("new", None), ("all", "x")):
+        if group == "g" or group in call + "new" * (call == "subscribe") + "all" * (call == "member"):
+            assert payloads(drained.receive("one", group=group, consumer=consumer)) == ["new"]
+
+
+def test_who_begins_at_an_oldest_offset_holds_the_release_up(drained: Session, broker: Broker) -> None:
+    other = broker.session()
+    retain(drained, "0 s")
+    with other.transaction():
+        other.call("seek", "g", "one", "earliest")
+        reported = keep(drained)
+        assert "consume_queue_1" not in dropped(reported)
+        assert ("blocked", "tick", 1) in [row[:3] for row in reported]
+        assert state(drained, "consume_queue_1") == "attached"
+    assert ("pinned", "tick", 1) in [row[:3] for row in keep(drained)]
+    assert drained.rows("select from mqpg.blocked_segments") == []
+    assert len(drained.drain("one")) == 5
+    gone(drained, {"consume_queue_1"}, keep(drained))
+
+
+# a closed partition gets no late rows
+
+
+def test_a_transaction_that_subscribes_late_keeps_its_cursor_slot(brisk: Session, broker: Broker) -> None:
+    """Its first position goes into the old slot, because it began before there was a newer one."""
+    late = broker.session()
+    with late.transaction():
+        late.call("subscribe", "late", "one")
+        assert "cursor_1" not in dropped(roll(brisk, closes=False))
+    gone(brisk, {"cursor_1"}, roll(brisk))
+    brisk.send("one", '"x"')
+    brisk.append()
+    assert payloads(brisk.receive("one", group="late")) == ["x"]
+
+
+def test_a_sealed_slot_refuses_a_writer_with_an_old_snapshot(brisk: Session, broker: Broker) -> None:
+    old = broker.session()
+    old.execute("begin isolation level repeatable read")
+    old.rows("select from mqpg.topic")
+    aged(brisk)
+    released(brisk, "cursor_1")
+    with refused("40001"):
+        old.call("subscribe", "late", "one")
+    old.execute("rollback")
+    old.call("subscribe", "late", "one")
+
+
+# what a drop looks at
+
+
+READ = """
+select coalesce(sum(seq_tup_read + coalesce(idx_tup_fetch, 0)), 0) from pg_stat_xact_all_tables
+where schemaname = 'mqpg' and relname ~ '^(commit_log|op_log|delayed|consume_queue)_[0-9]+$'
+"""
+
+
+def read_rows(mq: Session, call: str) -> int:
+    """Return how many rows of bodies, decisions and delayed messages a statement reads."""
+    with mq.transaction():
+        before = mq.scalar(READ)
+        mq.execute(call)
+        return int(mq.scalar(READ) - before)
+
+
+def test_the_look_before_a_drop_does_not_read_the_decided_halves(brisk: Session) -> None:
+    retain(brisk, "7 days")
+    for size in (200, 1000):
+        handles = [row[0] for row in brisk.call("prepare_batch", "one", ["1"] * size, "pg")]
+        brisk.call("rollback_batch", handles)
+        brisk.append()
+    roll(brisk)
+    first = "select * from mqpg._survivors(0, 1099511627776, -1, null)"
+    assert read_rows(brisk, first) > 1000
+    retain(brisk, "0 s")
+    released(brisk, "commit_log_1")
+    look = "select mqpg._save_late_survivors(s) from mqpg.segment s where s.leaving = 'commit_log'"
+    assert read_rows(brisk, look) < 10
+    gone(brisk, {"commit_log_1"}, keep(brisk))
+
+
+# locks: the parent first, and nobody waits
+
+
+def test_a_reader_that_holds_the_table_is_no_deadlock_victim(drained: Session, broker: Broker) -> None:
+    """The reader holds the parent and then asks for the partitions, while keep() tries to drop one."""
+    reader, keeper = broker.session("set deadlock_timeout = '15ms'"), broker.session()
+    retain(drained, "0 s")
+    released(drained, "consume_queue_1")
+    for _ in range(10):
+        with reader.transaction():
+            reader.execute("lock table only mqpg.consume_queue in access share mode")
+            keeping = broker.background(keeper.call, "keep")
+            reader.rows("select pg_sleep(0.01)")
+            reader.rows("select count(*) from mqpg.consume_queue")
+            assert "consume_queue_1" not in dropped([tuple(row) for row in keeping.result(10)])
+    drop(drained, "consume_queue_1")
+
+
+def test_a_drop_holds_nobody_up_for_longer_than_a_tenth_of_a_second(drained: Session, broker: Broker) -> None:
+    reader = broker.session()
+    sender = broker.session("set lock_timeout = '100ms'")
+    retain(drained, "0 s")
+    released(drained, "consume_queue_1")
+    with reader.transaction():
+        reader.rows("select count(*) from mqpg.consume_queue")
+        reader.rows("select count(*) from mqpg.commit_log")
+        keeping = broker.background(keep_for, broker.session(), 2.0)
+        while not keeping.done():
+            sender.send("one", "1")
+            sender.append()
+            sender.drain("one")
+        assert keeping.result() > 5
+    drop(drained, "consume_queue_1")
+
+
+def test_a_call_tries_each_table_once(drained: Session, broker: Broker) -> None:
+    """Senders wait for each attempt, so they wait once, however many partitions are to go."""
+    for no in (2, 3):
+        aged(drained)
+        released(drained, f"cursor_{no}")
+    reader = broker.session()
+    with reader.transaction():
+        reader.rows("select count(*) from mqpg.cursor")
+        assert [row.segment_no for row in drained.call("keep") if row.action == "blocked"] == [2]
+    gone(drained, {"cursor_2", "cursor_3"}, keep(drained))
+
+
+def keep_for(mq: Session, duration: float) -> int:
+    """Call keep() again and again, and return how often it reported a table as in use."""
+    deadline, blocked = time.monotonic() + duration, 0
+    while time.monotonic() < deadline:
+        blocked += any(row.action == "blocked" for row in mq.call("keep"))
+    return blocked
+
+
+# a detach that was cut off
+
+
+@pytest.mark.parametrize(("parent", "no"), [("consume_queue", 1), ("commit_log", 1), ("cursor", 2)])
+def test_keep_finishes_what_a_killed_keeper_began_to_detach(
+    drained: Session, broker: Broker, parent: str, no: int
+) -> None:
+    retain(drained, "0 s")
+    aged(drained)
+    released(drained, f"{parent}_{no}")
+    reader, detacher = broker.session(), broker.session()
+    with reader.transaction():
+        reader.rows(f"select count(*) from mqpg.{parent}")
+        detaching = broker.background(detach, detacher, parent, no)
+        broker.wait_blocked(detacher)
+        assert state(drained, f"{parent}_{no}") == "detaching"
+        works(drained)
+        drained.execute("select pg_terminate_backend(%s)", detacher.pid)
+        with pytest.raises(psycopg.Error):
+            detaching.result(10)
+        assert state(drained, f"{parent}_{no}") == "detaching"
+    gone(drained, {f"{parent}_{no}"}, keep(drained))
+    works(drained)
+
+
+@pytest.mark.parametrize(("parent", "no"), [("consume_queue", 1), ("commit_log", 1), ("cursor", 2)])
+def test_keep_drops_what_a_killed_keeper_detached(drained: Session, broker: Broker, parent: str, no: int) -> None:
+    retain(drained, "0 s")
+    aged(drained)
+    released(drained, f"{parent}_{no}")
+    detach(broker.session(), parent, no)
+    assert state(drained, f"{parent}_{no}") == "detached"
+    works(drained)
+    gone(drained, {f"{parent}_{no}"}, keep(drained))
+    assert drained.scalar("select to_regclass(%s)", f"mqpg.{parent}_{no}") is None
+    works(drained)
+
+
+def works(mq: Session) -> None:
+    mq.send("one", '"new"')
+    mq.append()
+    assert payloads(mq.drain("one")) == ["new"]
+
+
+def detach(mq: Session, parent: str, no: int) -> None:
+    mq.conn.execute(
+        sql.SQL("alter table {} detach partition {} concurrently").format(
+            sql.Identifier("mqpg", parent), sql.Identifier("mqpg", f"{parent}_{no}")
+        )
+    )
+
+
+def state(mq: Session, table: str) -> str:
+    return str(mq.scalar("select state from mqpg.blocked_segments where table_name = %s", table))
+
+
+def test_partitions_are_made_while_another_is_being_detached(drained: Session, broker: Broker) -> None:
+    retain(drained, "0 s")
+    released(drained, "consume_queue_1")
+    reader, detacher = broker.session(), broker.session()
+    with reader.transaction():
+        reader.rows("select count(*) from mqpg.consume_queue")
+        detaching = broker.background(detach, detacher, "consume_queue", 1)
+        broker.wait_blocked(detacher)
+        drained.execute("update mqpg.settings set value = '5' where name = 'segments_ahead'")
+        assert sum(row.action == "made" and row.family == "tick" for row in drained.call("keep")) > 2
+    detaching.result(10)
+    gone(drained, {"consume_queue_1"}, keep(drained))
+
+
+def test_survivors_are_read_while_their_bodies_are_being_detached(brisk: Session, broker: Broker) -> None:
+    """Both the copies and the bodies are there, or only the copies: each message comes once."""
+    retain(brisk, "7 days")
+    brisk.send("one", '"a"', key="k")
+    handle = brisk.prepare("one", '"b"', key="k")
+    brisk.append()
+    roll(brisk)
+    retain(brisk, "0 s")
+    released(brisk, "commit_log_1")
+    old = broker.session()
+
+    def look(mq: Session) -> None:
+        assert payloads(mq.call("fetch", "one", 0, 0)) == ["a"]
+        assert [row.state for row in mq.call("find_by_key", "one", "k")] == ["appended", "prepared"]
+        assert [row.handle for row in mq.rows("select handle from mqpg.half_pending")] == [handle]
+
+    look(brisk)
+    reader, detacher = broker.session(), broker.session()
+    with reader.transaction():
+        reader.rows("select count(*) from mqpg.commit_log")
+        old.execute("begin isolation level repeatable read")
+        old.rows("select from mqpg.topic")
+        detaching = broker.background(detach, detacher, "commit_log", 1)
+        broker.wait_blocked(detacher)
+        look(brisk)
+        look(reader)
+    detaching.result(10)
+    look(old)
+    old.execute("rollback")
+    gone(brisk, {"commit_log_1"}, keep(brisk))
+    assert brisk.commit(handle) == "committed"
+    brisk.append()
+    assert payloads(brisk.drain("one")) == ["a", "b"]

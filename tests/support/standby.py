@@ -1,0 +1,74 @@
+"""A primary with a synchronous standby, both real, of which the primary is destroyed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+import psycopg
+
+from mqpg.embedded import EmbeddedServer, find_binaries
+from mqpg.embedded.account import current_account
+from tests.support.waiting import eventually
+
+__all__ = ["Pair", "replicated"]
+
+_NAME = "standby"
+
+
+class Pair:
+    """Commits on the primary wait until the standby has them on disk."""
+
+    def __init__(self, primary: EmbeddedServer, standby: EmbeddedServer) -> None:
+        self.primary, self._standby = primary, standby
+
+    def freeze_replication(self) -> None:
+        """Send the standby nothing any more, so no commit that waits for it returns."""
+        with psycopg.connect(self.primary.dsn()) as conn:
+            (sender,) = conn.execute("select pid from pg_stat_replication").fetchall()
+        os.kill(sender[0], signal.SIGSTOP)
+
+    def destroy_primary(self) -> None:
+        """Kill all its processes with SIGKILL and delete its data."""
+        assert self.primary.pid is not None
+        postmaster = psutil.Process(self.primary.pid)
+        for process in [postmaster, *postmaster.children()]:
+            os.kill(process.pid, signal.SIGKILL)
+        eventually(lambda: not self.primary.is_running())
+        self.primary.destroy()
+
+    def promote(self) -> EmbeddedServer:
+        """Make the standby the primary."""
+        with psycopg.connect(self._standby.dsn(), autocommit=True) as conn:
+            assert conn.execute("select pg_promote()").fetchone() == (True,)
+        return self._standby
+
+
+@contextmanager
+def replicated(primary: EmbeddedServer) -> Iterator[Pair]:
+    """Make a standby of a running server by pg_basebackup, and make its commits wait for it."""
+    folder = Path(tempfile.mkdtemp(prefix="mqpg-standby-"))
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o711)
+        account, data = current_account(), folder / "pgdata"
+        data.mkdir(mode=0o700)
+        account.give(data)
+        shutil.copy(primary.directory / "password", folder / "password")
+        backup = [find_binaries().program("pg_basebackup"), "-D", str(data), "-R", "-c", "fast"]
+        account.run([*backup, "-d", f"{primary.dsn()}?application_name={_NAME}"])
+        standby = EmbeddedServer(folder)
+        stack.callback(standby.destroy)
+        standby.start()
+        with psycopg.connect(primary.dsn(), autocommit=True) as conn:
+            conn.execute(f"alter system set synchronous_standby_names = '{_NAME}'")
+            conn.execute("select pg_reload_conf()")
+            state = "select sync_state from pg_stat_replication"
+            eventually(lambda: conn.execute(state).fetchall() == [("sync",)])
+        yield Pair(primary, standby)

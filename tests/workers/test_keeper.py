@@ -1,0 +1,189 @@
+"""The keeper as a process: it drops segments under any load, and a killed one leaves nothing behind."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from mqpg.workers import Keeper, Options
+from tests.support.broker import Broker, Session
+from tests.support.processes import Processes, workers
+from tests.support.retention import keep, payloads, retain, roll
+from tests.support.waiting import eventually
+
+FIRST = ("commit_log_1", "op_log_1", "check_log_1", "consume_queue_1", "tick_1", "half_tick_1", "cursor_1")
+
+
+@pytest.fixture
+def broker(dsn: str) -> Iterator[Broker]:
+    broker = Broker(dsn)
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def mq(broker: Broker) -> Session:
+    """A broker whose first segment is closed and read, and still within its retention."""
+    mq = broker.session()
+    mq.call("create_topic", "one", queues=1)
+    mq.call("subscribe", "g", "one")
+    mq.call("create_producer_group", "pg")
+    mq.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
+    mq.send_batch("one", ["1"] * 5)
+    mq.rollback(mq.prepare("one"))
+    mq.append()
+    mq.drain("one")
+    roll(mq)
+    return mq
+
+
+def left(mq: Session) -> list[str]:
+    return [table for table in FIRST if mq.scalar("select to_regclass(%s)", f"mqpg.{table}")]
+
+
+def works(mq: Session) -> None:
+    mq.send("one", '"new"')
+    mq.append()
+    assert payloads(mq.drain("one")) == ["new"]
+
+
+class Overlapping(threading.Thread):
+    """Transactions that send and work for 0.15 s, so that one is open at every moment.
+
+    No statement of them may wait for a lock for longer than 100 ms.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        super().__init__(daemon=True)
+        self._sessions = [broker.session("set lock_timeout = '100ms'") for _ in range(2)]
+        self._stop_sending = threading.Event()
+        self.sent = 0
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        open_one, next_one = self._sessions
+        try:
+            open_one.execute("begin")
+            open_one.send("one")
+            while not self._stop_sending.wait(0.15):
+                next_one.execute("begin")
+                next_one.send("one")
+                next_one.rows("select count(*) from mqpg.consume_queue")
+                open_one.execute("commit")
+                self.sent += 1
+                open_one, next_one = next_one, open_one
+            open_one.execute("commit")
+        except Exception as error:
+            self.error = error
+
+    def finish(self) -> None:
+        self._stop_sending.set()
+        self.join(30)
+        if self.error is not None:
+            raise self.error
+
+
+def test_segments_go_although_a_transaction_is_open_at_every_moment(
+    mq: Session, broker: Broker, processes: Processes
+) -> None:
+    producers = Overlapping(broker)
+    producers.start()
+    eventually(lambda: producers.sent > 0 or producers.error)
+    retain(mq, "0 s")
+    processes.worker("keeper", "--interval", "0.2")
+    eventually(lambda: left(mq) in ([], ["cursor_1"]), why=processes.logs)
+    assert producers.is_alive()
+    producers.finish()
+
+
+def test_a_reader_that_holds_all_tables_holds_up_nothing_but_drops(
+    mq: Session, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As pg_dump does: it locks every table, and is at work for hours."""
+    reader = broker.session()
+    reader.execute("begin isolation level repeatable read")
+    reader.rows("select from mqpg.topic")
+    tables = [
+        row.name
+        for row in mq.rows(
+            "select oid::regclass::text as name from pg_class where relnamespace = 'mqpg'::regnamespace"
+            " and relkind in ('r', 'p') order by oid"
+        )
+    ]
+    reader.execute(f"lock table {', '.join(tables)} in access share mode")
+    retain(mq, "0 s")
+    stop = threading.Event()
+    keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
+    with caplog.at_level(logging.INFO, logger="mqpg.workers"):
+        running = threading.Thread(target=keeper.run, daemon=True)
+        running.start()
+        blocked = "select blocked_by from mqpg.blocked_segments where table_name = 'consume_queue_1'"
+        eventually(lambda: any(reader.pid in row.blocked_by for row in mq.rows(blocked)))
+        mq.execute("update mqpg.settings set value = '4' where name = 'segments_ahead'")
+        eventually(lambda: mq.scalar("select count(*) >= 5 from mqpg.segment where family = 'tick'"))
+        works(mq)
+        eventually(
+            lambda: (
+                "consume_queue_1" in next(iter(workers(mq.conn, "keeper", "active").values()), {}).get("blocked", {})
+            )
+        )
+        warnings = [record for record in caplog.records if record.levelno == logging.WARNING]
+        assert any(
+            getattr(record, "table", "") == "consume_queue_1" and str(reader.pid) in getattr(record, "sessions", "")
+            for record in warnings
+        ), [record.getMessage() for record in warnings]
+        assert payloads(reader.call("fetch", "one", 0, 0)) == [1] * 5
+        reader.execute("commit")
+        eventually(lambda: left(mq) in ([], ["cursor_1"]))
+        works(mq)
+        eventually(lambda: keeper.detail["blocked"] == {})
+        stop.set()
+        running.join(30)
+    assert not running.is_alive()
+
+
+@pytest.mark.parametrize("recovered_by", ["keeper", "keep()"])
+@pytest.mark.parametrize("step", ["released", "detaching", "cut off", "detached"])
+def test_a_keeper_killed_between_two_steps_of_a_drop(
+    mq: Session, broker: Broker, processes: Processes, step: str, recovered_by: str
+) -> None:
+    """The test holds what the next step needs, kills the keeper there, and lets another one continue."""
+    holder = broker.session()
+    holder.execute("begin")
+    holds = {
+        "released": "select pg_advisory_xact_lock(1836150842, hashtext('consume_queue'))",
+        "detaching": "select count(*) from mqpg.consume_queue",
+        "cut off": "select count(*) from mqpg.consume_queue",
+        "detached": "select from mqpg.segment where family = 'tick' and segment_no = 1 for update",
+    }
+    retain(mq, "0 s")
+    eventually(
+        lambda: mq.call("_keep", False) is None or mq.rows("select from mqpg.segment where leaving = 'consume_queue'"),
+        interval=0,
+    )
+    holder.execute(holds[step])
+    keeper = processes.worker("keeper", "--interval", "0.1")
+    reached = {"released": "attached", "cut off": "detaching"}.get(step, step)
+    state = "select state from mqpg.blocked_segments where table_name = 'consume_queue_1'"
+    eventually(lambda: workers(mq.conn, "keeper", "active") and mq.scalar(state) == reached, why=processes.logs)
+    keeper.kill()
+    assert mq.scalar(state) == reached
+    if step == "cut off":
+        mq.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity where application_name like %s"
+            " and datname = current_database()",
+            "mqpg keeper drops%",
+        )
+    works(mq)
+    holder.execute("commit")
+    if recovered_by == "keeper":
+        processes.worker("keeper", "--interval", "0.1")
+        eventually(lambda: left(mq) in ([], ["cursor_1"]), why=processes.logs)
+    else:
+        eventually(lambda: (keep(mq), left(mq) in ([], ["cursor_1"]))[1])
+    assert mq.rows("select from mqpg.blocked_segments where table_name = 'consume_queue_1'") == []
+    works(mq)
+    assert mq.rows("select from mqpg.queue_depth where topic = 'one' and next_offset = 7")

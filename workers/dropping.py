@@ -1,0 +1,169 @@
+"""Detaching and dropping released partitions, beside the keeper's other work."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from mqpg import errors
+
+from .session import Connection, connect
+
+__all__ = ["Dropping", "PartitionDrop"]
+
+logger = logging.getLogger(__name__)
+
+# First key of the session advisory locks of those who drop. The second key is a hash of the table.
+_LOCK = "select pg_try_advisory_lock(1836150842, hashtext(%s))"
+_RELEASED = "select * from mqpg._leaving() where leaving is not null order by segment_no"
+_STATE = "select * from mqpg._leaving() where family = %s and segment_no = %s and leaving = %s"
+_FINISH = "select * from mqpg._finish_drop(%s, %s)"
+# DETACH … CONCURRENTLY only waits, and nobody waits for it. It may therefore wait for hours. The
+# server completes it also if this process dies meanwhile, so it must not look for the client.
+_PATIENT = {"client_connection_check_interval": "0", "lock_timeout": "0"}
+# FINALIZE and DROP hold locks while they wait.
+_SHORT = "set lock_timeout = '100ms'"
+# The last step of a detach waits for the partition itself, and meanwhile no partition can be made.
+# That is rare: a dump that began at that very moment, for instance. It is then finished later.
+_UNSTICK = """
+select pg_cancel_backend(l.pid)
+from pg_locks l
+where l.pid = any(%s) and l.locktype = 'relation' and not l.granted
+    and l.waitstart < clock_timestamp() - interval '1 second'
+"""
+
+
+@dataclass(frozen=True)
+class Released:
+    """A partition that nobody needs any more.
+
+    Attributes:
+        family: The family of its segment.
+        segment_no: The number of its segment.
+        leaving: The table that it belongs to.
+    """
+
+    family: str
+    segment_no: int
+    leaving: str
+
+
+class PartitionDrop(threading.Thread):
+    """Detaches one released partition and drops it.
+
+    Every step is committed by itself and can be repeated. After a crash between two of them the
+    next keeper, or a call of `keep()`, continues with the step that the catalog shows.
+
+    Args:
+        dsn: The broker's database.
+        released: The partition.
+
+    Attributes:
+        released: The partition.
+        backend: The process id of the server's session; None before it is connected.
+        finished: Whether the table is gone.
+    """
+
+    def __init__(self, dsn: str, released: Released) -> None:
+        super().__init__(name=f"mqpg-drop-{released.leaving}", daemon=True)
+        self.released = released
+        self.backend: int | None = None
+        self.finished = False
+        self._dsn = dsn
+
+    def run(self) -> None:
+        """Detach and drop it. What is in use, or fails, is left for the next time."""
+        try:
+            with connect(self._dsn, f"keeper drops {self.released.leaving}") as conn:
+                self.backend = conn.info.backend_pid
+                locked = conn.execute(_LOCK, (self.released.leaving,)).fetchone()
+                if locked and locked[0]:
+                    self._drop(conn)
+        except psycopg.errors.LockNotAvailable:
+            logger.info("table is in use", extra={"table": self.released.leaving})
+        except (psycopg.Error, errors.Error) as error:
+            logger.warning(
+                "cannot drop a table yet", extra={"table": self.released.leaving, "error": errors.translate(error)}
+            )
+
+    def _drop(self, conn: Connection) -> None:
+        state = self._state(conn)
+        if state is not None and state["state"] == "attached":
+            for setting in _PATIENT.items():
+                with suppress(psycopg.errors.InvalidParameterValue):
+                    conn.execute("select set_config(%s, %s, false)", setting)
+            conn.execute(_alter(state, sql.SQL("concurrently")))
+            state = self._state(conn)
+        conn.execute(_SHORT)
+        if state is not None and state["state"] == "detaching":
+            conn.execute(_alter(state, sql.SQL("finalize")))
+            state = self._state(conn)
+        if state is not None and state["state"] == "detached":
+            named = (self.released.family, self.released.segment_no)
+            for step in conn.cursor(row_factory=dict_row).execute(_FINISH, named):
+                logger.info("segment", extra=step)
+                self.finished = self.finished or step["action"] == "dropped"
+
+    def _state(self, conn: Connection) -> dict[str, Any] | None:
+        named = (self.released.family, self.released.segment_no, self.released.leaving)
+        return conn.cursor(row_factory=dict_row).execute(_STATE, named).fetchone()
+
+
+def _alter(state: dict[str, Any], how: sql.SQL) -> sql.Composed:
+    return sql.SQL("alter table {} detach partition {} {}").format(
+        sql.Identifier("mqpg", state["parent"]), sql.Identifier("mqpg", state["partition"]), how
+    )
+
+
+class Dropping:
+    """The drops that are under way, at most one for each table.
+
+    A table may have only one partition that is being detached, and one that waits must not hold up
+    the other tables or the keeper.
+
+    Args:
+        dsn: The broker's database.
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._threads: dict[str, PartitionDrop] = {}
+
+    def begin(self, conn: Connection) -> None:
+        """Begin to drop what is released.
+
+        Args:
+            conn: The keeper's connection.
+        """
+        waiting = [thread.backend for thread in self._threads.values() if thread.is_alive() and thread.backend]
+        if waiting:
+            conn.execute(_UNSTICK, (waiting,))
+        for row in conn.cursor(row_factory=dict_row).execute(_RELEASED).fetchall():
+            known = self._threads.get(row["leaving"])
+            if known is None:
+                released = Released(row["family"], row["segment_no"], row["leaving"])
+                self._threads[row["leaving"]] = thread = PartitionDrop(self._dsn, released)
+                thread.start()
+
+    def finished(self, timeout: float) -> bool:
+        """Wait a little for the drops that are under way, and forget those that ended.
+
+        Args:
+            timeout: How many seconds to wait for each.
+
+        Returns:
+            True where a table is gone, so that there may be more to do.
+        """
+        ended = []
+        for thread in list(self._threads.values()):
+            thread.join(timeout)
+            if not thread.is_alive():
+                ended.append(self._threads.pop(thread.released.leaving))
+        return any(thread.finished for thread in ended)
