@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long soak test-mariadb test-node lint format prove sql bench chaos idle clean
+.PHONY: help setup java demo test test-long soak years test-mariadb test-node lint format prove sql bench chaos idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -35,6 +35,9 @@ test-long: setup ## Test random histories against the model for MINUTES (15); MQ
 
 soak: setup java ## Run all modes for MINUTES (30) while processes and servers are killed, then drain and audit
 	@$(BIN)/python -m tests.soak $(ARGS)
+
+years: setup ## A year in an hour (MINUTES=60): nothing may grow (ARGS="--record" writes docs/years.svg)
+	@$(BIN)/python -m tests.years $(ARGS)
 
 test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
 	@tools/mariadb.sh

@@ -78,6 +78,7 @@ def upgrade(dsn: str) -> Status:
 
     Raises:
         ConnectionFailed: The server does not answer.
+        ConfigurationError: The encoding of the database is not UTF8. Nothing was changed.
         SchemaTooNew: The schema is of a newer release. Nothing was changed.
         DatabaseError: The server refused a statement. Nothing was changed.
     """
@@ -89,6 +90,9 @@ def upgrade(dsn: str) -> Status:
     try:
         with engine.begin() as connection:
             raw = _driver_connection(connection)
+            _require_utf8(raw)
+            # A role may have switched it off, and then PGMQ's SQL would be read in another way.
+            raw.execute("set local standard_conforming_strings = on")
             raw.execute(LOCK)
             current = _current(raw)
             if current is not None and current not in revisions():
@@ -264,6 +268,7 @@ _SCRIPT_HEAD = f"""\
 -- mqpg: installs the whole schema into the current database, in one transaction.
 --   psql -v ON_ERROR_STOP=1 -f this-file
 begin;
+set local standard_conforming_strings = on;
 {LOCK};
 create schema if not exists mqpg;
 create table {VERSION_TABLE} (
@@ -306,6 +311,17 @@ def _current(connection: psycopg.Connection[Any]) -> str | None:
         return None if row is None else str(row[0])
 
 
+def _require_utf8(connection: psycopg.Connection[Any]) -> None:
+    # Not by a query: in an SQL_ASCII database psycopg returns text as bytes.
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        name = connection.info.dbname
+        raise errors.ConfigurationError(
+            f"mqpg needs a database with encoding UTF8, and {name} has {encoding}: "
+            "create one with: create database NAME encoding 'UTF8' template template0"
+        )
+
+
 def _too_new(current: str) -> str:
     return f"the schema of this database is version {current}, newer than this release of mqpg ({head()}): upgrade mqpg"
 
@@ -315,7 +331,7 @@ def _engine(dsn: str) -> sqlalchemy.Engine:
     # is READ COMMITTED whatever the server's default is: after waiting for the lock the next
     # statement must see what the other migrator did.
     def connect() -> psycopg.Connection[Any]:
-        connection = psycopg.connect(dsn)
+        connection = psycopg.connect(dsn, client_encoding="utf8")
         connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         return connection
 

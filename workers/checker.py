@@ -12,9 +12,10 @@ from typing import Any
 import psycopg
 
 from mqpg import Verdict, errors
+from mqpg._backoff import Backoff
 
 from .ledgers import NoVerdict, open_ledger, require_reachable
-from .session import Backoff, Connection, keep_connected
+from .session import Connection, keep_connected
 
 __all__ = ["LedgerChecker"]
 
@@ -28,6 +29,8 @@ _RETURN_DELAY = timedelta(seconds=1)
 _DUE = "select handle from mqpg.due_checks(%s, %s, %s)"
 _ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s, %s, %s)"
 _WAIT = "select mqpg.check_wait(%s, %s)"
+_EXPIRED = "select * from mqpg._expired_halves(%s, %s)"
+_EXPIRED_EVERY = 60.0  # in pauses: a minute, as a rule
 _BROKER = "select broker_id from mqpg.broker"
 
 
@@ -51,10 +54,12 @@ class LedgerChecker(threading.Thread):
     def __init__(self, dsn: str, name: str, url: str, groups: list[str], interval: float) -> None:
         super().__init__(name=f"mqpg-ledger-{name}", daemon=True)
         self.groups, self.stop = groups, threading.Event()
-        self.detail: dict[str, Any] = {"state": "starting", "commit": 0, "rollback": 0, "wait": 0, "failures": 0}
+        self.detail: dict[str, Any] = {"state": "starting", "reason": None}
+        self.detail |= {"commit": 0, "rollback": 0, "wait": 0, "failures": 0}
         self._dsn, self._target, self._interval = dsn, name, interval
         self._ledger = open_ledger(url)
         self._backoff = Backoff(0.2, 15.0)
+        self._next_expired = 0.0
 
     def run(self) -> None:
         """Check back until `stop` is set."""
@@ -67,7 +72,7 @@ class LedgerChecker(threading.Thread):
                 pause = self._interval if self._check_groups(conn) == 0 else 0.0
             except NoVerdict as error:
                 pause = self._backoff.next()
-                self.detail["state"] = "no verdict"
+                self.detail["state"], self.detail["reason"] = "no verdict", str(error)
                 self.detail["failures"] += 1
                 logger.warning(
                     "ledger gives no verdict, so its half messages wait",
@@ -86,8 +91,9 @@ class LedgerChecker(threading.Thread):
         asked = 0
         for group in self.groups:
             asked += self._check(conn, group)
+        asked += self._check_expired(conn)
         self._backoff.reset()
-        self.detail["state"] = "ok"
+        self.detail["state"], self.detail["reason"] = "ok", None
         return asked
 
     def _warn_of_wrong_url(self, conn: Connection) -> None:
@@ -124,6 +130,23 @@ class LedgerChecker(threading.Thread):
                 for handle in left:
                     conn.execute(_WAIT, (handle, _RETURN_DELAY))
         return taken
+
+    def _check_expired(self, conn: Connection) -> int:
+        """Ask about half messages that were parked, now that the ledger answers.
+
+        They expired while it did not. This ends them without an administrator.
+        """
+        if time.monotonic() < self._next_expired:
+            return 0
+        self._next_expired = time.monotonic() + _EXPIRED_EVERY * self._interval
+        before = self.detail["commit"] + self.detail["rollback"]
+        for group in self.groups:
+            for (handle,) in conn.execute(_EXPIRED, (group, _HANDLES)).fetchall():
+                self._decide(conn, handle)
+        decided = int(self.detail["commit"] + self.detail["rollback"] - before)
+        if decided >= _HANDLES:  # there may be more
+            self._next_expired = 0.0
+        return decided
 
     def _decide(self, conn: Connection, handle: str) -> None:
         by = f"ledger {self._target}"

@@ -6,37 +6,34 @@ import logging
 import threading
 import time
 
-from mqpg import errors
-from mqpg.settings import ledger_variable
+from psycopg.rows import dict_row
 
-from .checker import LedgerChecker
 from .functions import FunctionChecker
-from .session import Backoff, Connection
-from .targets import find_url
+from .ledger_seats import LedgerSeats
+from .session import Connection
 from .worker import Options, Worker
 
 __all__ = ["Compensator"]
 
 logger = logging.getLogger(__name__)
 
-_URL_GROUPS = """
-select checker_target, array_agg(name order by name)
-from mqpg.producer_group
-where checker = 'url'
-group by checker_target
-"""
 _FUNCTIONS = "select distinct checker_target from mqpg.producer_group where checker = 'function'"
 _COMPENSATE = "select mqpg._compensate(1, 'ledger')"
+_EXPIRE = "select * from mqpg._expire_halves(%s, true)"
 _BATCH = 200  # half messages between two looks at the producer groups
+_EXPIRE_BATCH = 100
+_EXPIRE_EVERY = 60.0  # in pauses: a minute, as a rule
 _DRAIN = 10.0  # how many seconds a drain waits for checks that have begun
 
 
 class Compensator(Worker):
     """Decides overdue half messages by the checkers of their producer groups.
 
-    Groups whose ledger is in the broker's database are checked here, with one short transaction for
-    each half message. Each other ledger and each SQL function has a thread, so a slow or dead one
-    delays its own groups only. Groups with the checker `due_checks` are left to their apps.
+    The process that leads checks the groups whose ledger is in the broker's database, with one
+    short transaction for each half message, and ends half messages that have expired. Each SQL
+    function has a thread, so a slow or dead one delays its own groups only. The same holds for each
+    ledger in another database, but those are served by any compensator that knows them, whether it
+    leads or not. Groups with the checker `due_checks` are left to their apps.
 
     Args:
         options: What the process was started with. `interval` is the pause in seconds while nothing
@@ -50,10 +47,26 @@ class Compensator(Worker):
     def __init__(self, options: Options, stop: threading.Event | None = None) -> None:
         super().__init__(options, stop)
         self._interval = options.interval or 1.0
-        self._checkers: dict[str, LedgerChecker] = {}
+        self._ledgers = LedgerSeats(options, self._interval)
         self._functions: dict[str, FunctionChecker] = {}
-        self._unknown: dict[str, _Reminder] = {}
-        self.detail |= {"checked": 0, "ledgers": {}, "functions": {}}
+        self._next_tend = self._next_expiry = 0.0
+        self.detail |= {"checked": 0, "expired": 0, "ledgers": self._ledgers.detail, "functions": {}}
+
+    def stand_by(self, conn: Connection) -> str:
+        """Serve the ledgers that the leader does not know.
+
+        Args:
+            conn: The connection that waits for the leadership.
+
+        Returns:
+            "active" where it serves a ledger, else "standby".
+        """
+        if self._next_tend == 0.0:  # whoever leads comes first
+            self._next_tend = time.monotonic() + self._interval
+        elif time.monotonic() >= self._next_tend:
+            self._next_tend = time.monotonic() + self._interval
+            self._ledgers.tend(conn)
+        return "active" if self._ledgers.serves else "standby"
 
     def turn(self, conn: Connection) -> float:
         """Start missing checkers, and check the ledger in the broker's database.
@@ -64,8 +77,9 @@ class Compensator(Worker):
         Returns:
             How many seconds to pause; 0 where more may be overdue.
         """
-        self._tend_ledgers(conn)
+        self._ledgers.tend(conn)
         self._tend_functions(conn)
+        self._expire(conn)
         for _ in range(_BATCH):
             if self.stop.is_set() or not self._compensate(conn):
                 return self._interval
@@ -77,27 +91,30 @@ class Compensator(Worker):
         row = conn.execute(_COMPENSATE).fetchone()
         return int(row[0]) if row else 0
 
-    def _tend_ledgers(self, conn: Connection) -> None:
-        """Run one checker for each ledger that groups name and this process knows, and no other."""
-        wanted: dict[str, list[str]] = dict(conn.execute(_URL_GROUPS).fetchall())
-        for name in set(self._checkers) - set(wanted):
-            self._checkers.pop(name).stop.set()
-        for name, groups in wanted.items():
-            checker = self._checkers.get(name)
-            if checker is not None and checker.is_alive():
-                checker.groups = groups
-            elif (url := find_url(name, self.options.ledgers)) is not None:
-                self._start(name, url, groups)
-            else:
-                hint = f"--ledger {name}=URL or {ledger_variable(name)}"
-                self._remind(name, groups, f"it is not configured here: set {hint}")
+    def _expire(self, conn: Connection) -> None:
+        """End half messages that nobody decided in time.
+
+        The first time comes a minute after this process began to lead. After an outage the apps and
+        the ledgers can therefore answer first.
+        """
+        now, pause = time.monotonic(), _EXPIRE_EVERY * self._interval
+        if self._next_expiry == 0.0:
+            self._next_expiry = now + pause
+        if now < self._next_expiry:
+            return
+        ended = conn.cursor(row_factory=dict_row).execute(_EXPIRE, (_EXPIRE_BATCH,)).fetchall()
+        for half in ended:
+            logger.warning("half message expired undecided", extra=half)
+        self.detail["expired"] += len(ended)
+        self._next_expiry = now + (self._interval if len(ended) == _EXPIRE_BATCH else pause)
 
     def _tend_functions(self, conn: Connection) -> None:
         """Run one checker for each function that groups name."""
         wanted = {str(row[0]) for row in conn.execute(_FUNCTIONS)}
-        for name in set(self._functions) - wanted:
-            self._functions.pop(name).stop.set()
-            self.detail["functions"].pop(name, None)
+        for name in set(self.detail["functions"]) - wanted:
+            del self.detail["functions"][name]
+            if checker := self._functions.pop(name, None):
+                checker.stop.set()
         for name in wanted:
             if name not in self._functions or not self._functions[name].is_alive():
                 checker = FunctionChecker(self.options.dsn, name, self._interval, self.options.check_timeout)
@@ -105,49 +122,14 @@ class Compensator(Worker):
                 self.detail["functions"][name] = checker.detail
                 checker.start()
 
-    def _start(self, name: str, url: str, groups: list[str]) -> None:
-        try:
-            checker = LedgerChecker(self.options.dsn, name, url, groups, self._interval)
-        except errors.ConfigurationError as error:
-            self._remind(name, groups, str(error))
-            return
-        self.detail["ledgers"][name] = checker.detail
-        self._checkers[name] = checker
-        checker.start()
-
-    def _remind(self, name: str, groups: list[str], reason: str) -> None:
-        """Report a ledger that cannot be opened.
-
-        The half messages of its groups wait until an operator configures it. No check is counted.
-        """
-        self.detail["ledgers"][name] = {"state": "unknown", "reason": reason}
-        if self._unknown.setdefault(name, _Reminder()).due():
-            logger.error(
-                "unknown ledger, so the overdue half messages of its groups wait",
-                extra={"ledger": name, "groups": ",".join(groups), "reason": reason},
-            )
-
     def end(self) -> None:
         """Stop the checkers. A drain waits for the checks that have begun."""
-        super().end()
-        checkers: list[LedgerChecker | FunctionChecker] = [*self._checkers.values(), *self._functions.values()]
-        self._checkers, self._functions = {}, {}
-        for checker in checkers:
-            checker.stop.set()
+        checkers = [*self._ledgers.end(), *self._functions.values()]
+        for function in self._functions.values():
+            function.stop.set()
+        self._functions = {}
+        self._next_tend = self._next_expiry = 0.0
         if self.stop.is_set():
             deadline = time.monotonic() + _DRAIN
             for checker in checkers:
                 checker.join(max(0.0, deadline - time.monotonic()))
-
-
-class _Reminder:
-    """Decides when to repeat a report: at once, then after pauses that grow to ten minutes."""
-
-    def __init__(self) -> None:
-        self._backoff, self._next = Backoff(5.0, 600.0), 0.0
-
-    def due(self) -> bool:
-        if time.monotonic() < self._next:
-            return False
-        self._next = time.monotonic() + self._backoff.next()
-        return True

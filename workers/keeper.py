@@ -88,7 +88,7 @@ class Keeper(Worker):
         return bool(done)
 
     def _report_blocked(self, conn: Connection) -> None:
-        """Warn of tables that are held up for an hour, once an hour, and show them in heartbeats."""
+        """Warn of tables that are held up for an hour, and show them in heartbeats."""
         blocked = conn.cursor(row_factory=dict_row).execute(_BLOCKED, (self._long,)).fetchall()
         self.detail["blocked"] = {
             row["table_name"]: f"since {row['since']:%Y-%m-%d %H:%M:%S%z} by {row['sessions'] or 'no session now'}"

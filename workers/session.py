@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import logging
-import random
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from mqpg import errors, migrate
+from mqpg._backoff import Backoff
 from mqpg._connect import KEEPALIVE
 from mqpg.dsn import describe
 
-__all__ = ["Backoff", "Connection", "connect", "keep_connected", "patiently"]
+__all__ = ["Connection", "connect", "keep_connected", "patiently"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,33 +45,6 @@ _WATCHED = {
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
-
-
-@dataclass
-class Backoff:
-    """Pauses after failures in a row: exponential, with jitter.
-
-    Attributes:
-        first: The longest first pause, in seconds.
-        most: The longest pause, in seconds.
-    """
-
-    first: float = 0.05
-    most: float = 5.0
-    _failures: int = field(default=0, init=False)
-
-    def next(self) -> float:
-        """Count one more failure.
-
-        Returns:
-            How many seconds to wait.
-        """
-        self._failures += 1
-        return float(min(self.most, self.first * 2.0 ** min(self._failures - 1, 30)) * random.uniform(0.7, 1.0))
-
-    def reset(self) -> None:
-        """Begin again with the first pause."""
-        self._failures = 0
 
 
 def connect(dsn: str, name: str) -> Connection:

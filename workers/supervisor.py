@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from .session import Backoff
+from mqpg._backoff import Backoff
 
 __all__ = ["Supervisor"]
 

@@ -86,9 +86,20 @@ class Worker(ABC):
             How many seconds to pause before the next iteration.
         """
 
+    def stand_by(self, conn: Connection) -> str:
+        """Do what needs no leadership, while another process leads.
+
+        Args:
+            conn: The connection that waits for the leadership.
+
+        Returns:
+            The state to report: "standby", or "active" where there was something to do.
+        """
+        return "standby"
+
     def end(self) -> None:
-        """Clean up when this worker no longer leads, for whatever reason."""
-        logger.info("no longer leading")
+        """Clean up when the connection ends, for whatever reason, whether or not it was leading."""
+        logger.debug("the connection ends")
 
     def run(self) -> None:
         """Work until `stop` is set. An iteration that has begun is finished.
@@ -108,11 +119,11 @@ class Worker(ABC):
         self.detail["last_error"] = str(error)
 
     def _serve(self, conn: Connection) -> None:
-        if self._take_over(conn):
-            try:
+        try:
+            if self._take_over(conn):
                 self._lead(conn)
-            finally:
-                self.end()
+        finally:
+            self.end()
         self._heartbeat.beat(conn, "stopped")
 
     def _take_over(self, conn: Connection) -> bool:
@@ -125,16 +136,19 @@ class Worker(ABC):
             if row and row[0]:
                 logger.info("leading", extra={"backend": conn.info.backend_pid})
                 return True
-            self._heartbeat.beat(conn, "standby")
+            self._heartbeat.beat(conn, self.stand_by(conn))
             self.stop.wait(self.options.standby_poll)
         return False
 
     def _lead(self, conn: Connection) -> None:
-        while not self.stop.is_set():
-            self._heartbeat.beat(conn, "active")
-            pause = self.turn(conn)
-            self.detail["iterations"] += 1
-            self._rest(conn, pause)
+        try:
+            while not self.stop.is_set():
+                self._heartbeat.beat(conn, "active")
+                pause = self.turn(conn)
+                self.detail["iterations"] += 1
+                self._rest(conn, pause)
+        finally:
+            logger.info("no longer leading")
 
     def _rest(self, conn: Connection, seconds: float) -> None:
         """Pause, with heartbeats.

@@ -14,14 +14,18 @@ __all__ = ["app"]
 
 app = typer.Typer(help="Create, list, alter and drop producer groups.", no_args_is_help=True)
 
-_COLUMNS = ["producer_group", "check_after", "max_checks", "on_exhausted", "checker", "checker_target"]
+_COLUMNS = ["producer_group", "check_after", "max_checks", "on_exhausted", "checker", "checker_target", "expire_after"]
 _LIST = (
-    "select name as producer_group, check_after::text, max_checks, on_exhausted, checker, checker_target "
-    "from mqpg.producer_group order by name"
+    "select name as producer_group, check_after::text, max_checks, on_exhausted, checker, checker_target, "
+    "coalesce(expire_after::text, 'never') as expire_after from mqpg.producer_group order by name"
 )
 
 
 Name = Annotated[str, typer.Argument(help="Producer group.")]
+ExpireAfter = Annotated[
+    str, typer.Option(help="How long a half message may stay undecided before it is rolled back, or never.")
+]
+_NEVER = "100 years"  # the server takes it for never
 
 
 @app.command()
@@ -42,11 +46,12 @@ def create(
     on_exhausted: Annotated[
         OnExhausted, typer.Option(help="What then happens to the half message: park or rollback.")
     ] = "park",
+    expire_after: ExpireAfter = "7 days",
     dsn: Dsn = None,
 ) -> None:
     """Create a producer group. Where it exists with the same settings, nothing happens."""
     with broker(dsn) as mq:
-        mq.create_producer_group(name, check_after, max_checks, on_exhausted, checker, target)
+        mq.create_producer_group(name, check_after, max_checks, on_exhausted, checker, target, _expiry(expire_after))
 
 
 @app.command("list")
@@ -74,6 +79,7 @@ def alter(
     on_exhausted: Annotated[
         OnExhausted | None, typer.Option(help="What then happens to the half message: park or rollback.")
     ] = None,
+    expire_after: ExpireAfter | None = None,
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a producer group."""
@@ -85,6 +91,7 @@ def alter(
             on_exhausted=on_exhausted,
             checker=checker,
             checker_target=target,
+            expire_after=_expiry(expire_after),
         )
 
 
@@ -93,3 +100,7 @@ def drop(name: Name, dsn: Dsn = None) -> None:
     """Drop a producer group that has no undecided half messages."""
     with broker(dsn) as mq:
         mq.drop_producer_group(name)
+
+
+def _expiry(text: str | None) -> str | None:
+    return _NEVER if text == "never" else text

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,6 +25,7 @@ DATABASE = "mqpg"
 _DRAIN_SECONDS = 20.0
 _WORKER_SECONDS = 60.0
 _IN_BACKGROUND = '"$@" < /dev/null >> "$0" 2>&1 & echo $!'
+_LEDGERS = "MQPG_LEDGER_"
 _APPENDER = "select from mqpg.worker where role = 'appender' and state = 'active' and seen_at > now() - interval '5 s'"
 
 logger = logging.getLogger(__name__)
@@ -67,6 +69,9 @@ class Home:
     def up(self, *, workers: bool = True) -> str:
         """Start the server and the workers where they do not run yet, and migrate the database.
 
+        Workers that run already are restarted where the environment names a ledger
+        (MQPG_LEDGER_<NAME>) that they do not know or know with another URL. They keep the others.
+
         Args:
             workers: Whether to start the workers too.
 
@@ -87,8 +92,8 @@ class Home:
             data.keep_port(self.server.port)
         dsn = self.server.create_database(DATABASE)
         migrate.upgrade(dsn)
-        if workers and self.worker_pid() is None:
-            self._start_workers(dsn)
+        if workers:
+            self._tend_workers(dsn)
         return dsn
 
     def down(self, *, remove: bool = False) -> bool:
@@ -132,13 +137,31 @@ class Home:
         # Another process may have the number by now. The time of its start shows that.
         return int(pid) if _born(int(pid)) == born else None
 
-    def _start_workers(self, dsn: str) -> None:
+    def _tend_workers(self, dsn: str) -> None:
+        """Start the workers, or restart them where they lack a ledger of this environment."""
+        pid = self.worker_pid()
+        if pid is None:
+            self._start_workers(dsn, os.environ)
+            return
+        given = _ledgers(os.environ)
+        try:
+            known = _ledgers(_environment(pid))
+        except OSError as error:  # they belong to another user, or have just ended
+            logger.warning("cannot see which ledgers the running workers know: %s", error)
+            return
+        new = sorted(name for name, url in given.items() if known.get(name) != url)
+        if new:
+            logger.warning("the workers restart with %s", ", ".join(new))
+            _end(pid)
+            self._start_workers(dsn, {**os.environ, **known, **given})
+
+    def _start_workers(self, dsn: str, environment: Mapping[str, str]) -> None:
         log = self.directory / "worker.log"
         # Through a shell that ends at once, so that the workers are not children of this process.
         started = subprocess.run(
             ["/bin/sh", "-c", _IN_BACKGROUND, str(log), sys.executable, "-m", "mqpg", "worker"],
             # PYTHONSAFEPATH: modules in the current folder must not be imported by accident.
-            env=os.environ | {"MQPG_DATABASE_URL": dsn, "PYTHONSAFEPATH": "1"},
+            env={**environment, "MQPG_DATABASE_URL": dsn, "PYTHONSAFEPATH": "1"},
             stdout=subprocess.PIPE,
             text=True,
             check=True,
@@ -172,6 +195,16 @@ def _born(pid: int) -> str | None:
     except OSError:
         return None
     return None if state == "Z" else fields[18]
+
+
+def _environment(pid: int) -> dict[str, str]:
+    """The variables that a process was started with."""
+    pairs = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return dict(os.fsdecode(pair).split("=", 1) for pair in pairs if b"=" in pair)
+
+
+def _ledgers(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: url for name, url in environment.items() if name.startswith(_LEDGERS)}
 
 
 def _end(pid: int) -> None:

@@ -26,5 +26,6 @@ comment on column mqpg.op_log.visible_at is
 comment on column mqpg.op_log.stage is
     '0: decision about a half message; 1: decision about a delayed message';
 comment on column mqpg.op_log.op is 'Stage 0: c commit | b rollback. Stage 1: d due | r recalled';
-comment on column mqpg.op_log.decided_by is 'producer | checker | admin | appender';
+comment on column mqpg.op_log.decided_by is
+    'producer | checker | admin | appender | expiry (nobody decided it in time)';
 create index op_log_commit_xid on mqpg.op_log (xid) where op = 'c' and visible_at is null;

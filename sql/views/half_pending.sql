@@ -1,12 +1,19 @@
 -- Half messages that are neither decided nor parked. Each of them has an entry in the op-log queue
 -- or is newer than the last time the queue was filled, so the view need not search the whole log.
 -- Cost: a few index lookups for each entry of the op-log queue and for each half message of about
--- the last second.
+-- the last second; one look at the locks of the server and at the compensators.
 create view mqpg.half_pending as
 with newest as materialized (
     select h.snapshot from mqpg.half_tick as h
     order by h.half_tick_id desc
     limit 1
+),
+
+problem as materialized (
+    select
+        p.checker_target,
+        p.problem
+    from mqpg._ledger_problems() as p
 ),
 
 candidate as (
@@ -41,11 +48,12 @@ select
     m.born_at as prepared_at,
     c.check_at,
     k.checks,
-    r.reason
+    case when c.check_at <= clock_timestamp() then coalesce(p.problem, r.reason) else r.reason end as reason
 from candidate as c
 cross join lateral mqpg._half_by_id(c.message_id) as m
 inner join mqpg.topic as t on m.topic_id = t.topic_id
 left join mqpg.producer_group as g on m.producer_group_id = g.producer_group_id
+left join problem as p on g.checker = 'url' and g.checker_target = p.checker_target
 cross join lateral mqpg._checks(c.message_id) as k
 cross join lateral mqpg._last_reason(c.message_id) as r (reason)
 where not mqpg._is_decided_half(c.message_id);
@@ -53,4 +61,5 @@ comment on view mqpg.half_pending is 'Half messages that are neither decided nor
 comment on column mqpg.half_pending.prepared_at is 'When prepare() stored it';
 comment on column mqpg.half_pending.check_at is 'When its next check is due';
 comment on column mqpg.half_pending.checks is 'Number of checks so far';
-comment on column mqpg.half_pending.reason is 'The last reason that a check-back gave';
+comment on column mqpg.half_pending.reason is
+    'Why its checker cannot be asked now, or else the last reason that a check-back gave';

@@ -219,6 +219,12 @@ def local_commit_rolled_back(story: Story) -> None:
     story.local(_rolled_back(story), done=True)
 
 
+@_fault("mismatch", "says local, the broker says rolled back (by the expiry)")
+def local_commit_of_a_half_that_expired(story: Story) -> None:
+    story.local(story.prepare(), done=True)
+    story.expire()
+
+
 @_fault("mismatch", "the broker has no such half message", drained=True)
 def local_commit_of_an_unknown_half(story: Story) -> None:
     story.local(f"{story.one('select broker_id from mqpg.broker')}.1.999936.{'0' * 32}")

@@ -100,6 +100,16 @@ class Story:
         self.commit(handle)
         return message_id(handle)
 
+    def expire(self) -> None:
+        """Let the undecided half messages expire, while the ledger of their group does not answer."""
+        self.broker.execute("select mqpg._enqueue_halves_now('expire')")
+        self.broker.execute(
+            "update pgmq.q_mqpg_oplog set vt = enqueued_at, enqueued_at = enqueued_at - interval '8 days'"
+        )
+        for action in ("parked", "expired"):
+            assert self.one("select min(action) from mqpg._expire_halves(100, true)") == action
+            self.broker.execute("update pgmq.a_mqpg_oplog set archived_at = archived_at - interval '8 days'")
+
     def append(self) -> int:
         """Run the appender once."""
         return int(self.one("select mqpg.append()"))

@@ -54,6 +54,14 @@ def test_running_system_is_valid_while_it_is_behind(audit: Callable[..., Report]
     assert (relation.open, relation.ahead, relation.confirmed_le_consumed, relation.ids_equal) == (1, 1, None, None)
 
 
+def test_a_half_that_expired_is_a_rollback(audit: Callable[..., Report], story: Story) -> None:
+    story.prepare()
+    story.expire()
+    report = audit()
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    assert [(topic["rolled_back"], topic["undecided"]) for topic in report.topics] == [(3, 0)]
+
+
 def test_large_audits_give_the_same_report_with_shuffles(
     audit: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:

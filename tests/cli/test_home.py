@@ -16,7 +16,7 @@ import psycopg
 import pytest
 
 import mqpg as library
-from mqpg import embedded, migrate
+from mqpg import Ledger, embedded, migrate
 from mqpg.embedded import Home
 from mqpg.embedded.datadir import DataDirectory
 from mqpg.errors import ConfigurationError
@@ -75,6 +75,42 @@ def test_killed_workers_are_started_again_by_up(home: Home) -> None:
     _until(lambda: home.worker_pid() is None)
     home.up()
     assert home.worker_pid() not in (None, first)
+
+
+def test_a_running_up_takes_a_new_ledger(home: Home, tmp_path: Path) -> None:
+    """A later `up` from a shell without the variable leaves the workers and their ledgers alone."""
+    ledgers = {name: f"sqlite:///{tmp_path / name}.db" for name in ("shop", "depot")}
+    for url in ledgers.values():
+        with Ledger(url) as ledger:
+            ledger.create()
+
+    def up(**variables: str) -> str:
+        done = _run(_COMMAND, "up", MQPG_HOME=str(home.directory), **variables)
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    def states() -> dict[str, str]:
+        query = "select detail -> 'ledgers' from mqpg.worker_status where role = 'compensator' and state = 'active'"
+        with psycopg.connect(home.server.dsn("mqpg")) as connection:
+            rows = connection.execute(query).fetchall()
+        return {name: found["state"] for (detail,) in rows for name, found in detail.items()}
+
+    up()
+    first = home.worker_pid()
+    with psycopg.connect(home.server.dsn("mqpg")) as connection:
+        for name in ledgers:
+            connection.execute(
+                "select mqpg.create_producer_group(%s, checker => 'url', checker_target => %s)", [name, name]
+            )
+    _until(lambda: states() == {"shop": "unknown", "depot": "unknown"})
+    assert "restart with MQPG_LEDGER_SHOP" in up(MQPG_LEDGER_SHOP=ledgers["shop"])
+    _until(lambda: states() == {"shop": "ok", "depot": "unknown"})
+    second = home.worker_pid()
+    assert second not in (None, first)
+    assert up() == up(MQPG_LEDGER_SHOP=ledgers["shop"])
+    assert home.worker_pid() == second
+    assert "restart with MQPG_LEDGER_DEPOT" in up(MQPG_LEDGER_DEPOT=ledgers["depot"])
+    _until(lambda: states() == {"shop": "ok", "depot": "ok"})
 
 
 def test_it_outlives_who_started_it_and_is_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

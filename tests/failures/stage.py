@@ -27,7 +27,7 @@ from tests.support.losing import losing_the_unflushed
 from tests.support.proxy import Proxy, proxy
 from tests.support.waiting import eventually
 
-__all__ = ["SHOP_TABLES", "CrashingStage", "Stage", "expire", "message_id"]
+__all__ = ["SHOP_TABLES", "CrashingStage", "Stage", "expire", "message_id", "taken", "two_brokers"]
 
 SHOP_TABLES = "create table if not exists sale (id int primary key); create table if not exists effect (id int)"
 
@@ -215,10 +215,21 @@ class Stage:
         """The effects of consumers, with duplicates."""
         return [row[0] for row in self.shop.rows("select id from effect order by id")]
 
+    def lag(self, group: str) -> int:
+        """How many messages the group has left to do."""
+        return int(self.sql.scalar("select sum(lag) from mqpg.subscription_lag where consumer_group = %s", group))
+
     def effects_and_lag(self, group: str) -> tuple[list[int], int]:
-        """The effects in the broker's database, and how many messages the group has left to do."""
-        lag = "select sum(lag)::int from mqpg.subscription_lag where consumer_group = %s"
-        return [row[0] for row in self.sql.rows("select id from effect order by id")], self.sql.scalar(lag, group)
+        """The effects in the broker's database, and the group's lag."""
+        return [row[0] for row in self.sql.rows("select id from effect order by id")], self.lag(group)
+
+    def looked_at(self, ledger: str) -> int:
+        """How often the compensator looked at a ledger that gave it no verdict. Needs `heartbeat`."""
+        counts = (
+            "select (d ->> 'failures')::int + (d ->> 'wait')::int from mqpg.worker, jsonb_path_query(detail, %s) as d"
+        )
+        found = self.sql.rows(counts, f"$.ledgers.{ledger} ? (exists (@.failures))")
+        return max((row[0] for row in found), default=0)
 
     def delivered(self) -> list[int]:
         """The ids that `readers` get and acknowledge, with duplicates."""
@@ -325,6 +336,33 @@ def expire(stage: Stage, handle: str) -> None:
         return bool(found == 0)
 
     eventually(dropped, timeout=20, interval=0.05)
+
+
+@contextmanager
+def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.protocols.Brokers, str]]:
+    """The stage's broker behind a proxy, a second broker, and a key that belongs to the first one."""
+    with mqpg.connect(other) as mq:
+        mq.create_topic("orders", queues=2)
+        mq.create_producer_group("fast", check_after="1 h")
+        mq.subscribe("readers", "orders")
+    with proxy(*stage.address(stage.dsn)) as cut:
+        first = make_conninfo(stage.dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable")
+        with mqpg.protocols.Brokers(
+            [first, other], pause=0.01, longest_pause=0.01, retry_timeout=0.2, pool_timeout=0.2, connect_timeout=1
+        ) as brokers:
+            key = next(k for k in map(str, range(99)) if next(brokers.candidates(k)).dsn == first)
+            yield cut, brokers, key
+
+
+def taken(dsn: str) -> list[int]:
+    """The ids that the second broker delivers."""
+    other = Broker(dsn)
+    session = other.session()
+    while session.append():
+        pass
+    found = [m.payload["id"] for m in session.drain("orders", group="readers")]
+    other.close()
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ They lead to a clear error or to a half that is parked with the reason, and neve
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -213,8 +212,7 @@ def test_bad_7_clock_that_jumps_back(stage: Stage) -> None:
     Everything else continues, dense and once.
     """
     stage.mq.send("orders", {"id": 1}, delay=0.01)
-    time.sleep(0.02)
-    stage.append()
+    eventually(lambda: stage.append() or positions(stage.sql, "orders"))
     with stage.jumped("-1 day") as behind:
         behind.send("orders", '{"id": 2}')
         behind.send("orders", '{"id": 3}', delay=seconds(1800))
@@ -250,14 +248,17 @@ def test_bad_9_ledger_that_hangs_holds_up_nobody(stage: Stage) -> None:
     """
     for group, checker, target in (("deaf", "url", "deaf"), ("here", "ledger", None)):
         stage.mq.create_producer_group(group, check_after="10 ms", checker=checker, checker_target=target)
+    early = stage.sql.prepare("orders", "{}", "shop")
     with socket.create_server(("127.0.0.1", 0)) as silent, closing(psycopg.connect(stage.shop_dsn)) as locker:
-        locker.execute("lock table mqpg_ledger")  # a migration, say
-        deaf, locked, here = (stage.sql.prepare("orders", '{"id": 1}', group) for group in ("deaf", "shop", "here"))
         url = f"postgresql+psycopg://nobody@127.0.0.1:{silent.getsockname()[1]}/x?connect_timeout=2"
-        with stage.compensator(ledgers={"deaf": url, "shop": stage.shop_url}):
+        with stage.compensator(ledgers={"deaf": url, "shop": stage.shop_url}, heartbeat=0.05):
+            eventually(lambda: stage.decision(early))
+            locker.execute("lock table mqpg_ledger")  # a migration, say
+            deaf, locked, here = (stage.sql.prepare("orders", '{"id": 1}', group) for group in ("deaf", "shop", "here"))
             eventually(lambda: stage.decision(here))
-            time.sleep(0.5)
+            eventually(lambda: stage.looked_at("deaf") and stage.looked_at("shop"))
             assert stage.decision(locked) is None
+            assert stage.events(locked)[:2] == ["asked", "waited"]
             locker.close()
             eventually(lambda: (stage.overdue_now(), stage.decision(locked))[1], timeout=15, interval=0.2)
     assert stage.decision(here) == stage.decision(locked) == ("b", "checker")

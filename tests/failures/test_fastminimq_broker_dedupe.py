@@ -8,17 +8,13 @@ consumer's steps are S1 S2 messages requested, S3 effect and offset in one trans
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
-from psycopg.conninfo import make_conninfo
 
 import mqpg
 from mqpg import errors
-from tests.failures.stage import SALE, SHOP_TABLES, Stage, message_id
-from tests.support.broker import Broker
-from tests.support.proxy import Proxy, proxy
+from tests.failures.stage import SALE, SHOP_TABLES, Stage, message_id, taken, two_brokers
 from tests.support.waiting import eventually
 
 STEPS = "mqpg._sync.producer.outbox"
@@ -172,31 +168,6 @@ def test_1_1_E7_producer_dies_before_it_deleted_the_message(
     assert fast.recover(older_than=NOW) == 0
     assert stage.outbox() == []
     stage.exactly_once([] if fail else [1])
-
-
-@contextmanager
-def two_brokers(stage: Stage, other: str) -> Iterator[tuple[Proxy, mqpg.protocols.Brokers, str]]:
-    """The stage's broker behind a proxy, a second broker, and a key that belongs to the first one."""
-    with mqpg.connect(other) as mq:
-        mq.create_topic("orders", queues=2)
-        mq.create_producer_group("fast", check_after="1 h")
-        mq.subscribe("readers", "orders")
-    with proxy(*stage.address(stage.dsn)) as cut:
-        first = make_conninfo(stage.dsn, host="127.0.0.1", port=cut.port, sslmode="disable", gssencmode="disable")
-        with mqpg.protocols.Brokers([first, other], pause=0.01, longest_pause=0.01, **IMPATIENT) as brokers:
-            key = next(k for k in map(str, range(99)) if next(brokers.candidates(k)).dsn == first)
-            yield cut, brokers, key
-
-
-def taken(dsn: str) -> list[int]:
-    """The ids that the second broker delivers."""
-    other = Broker(dsn)
-    session = other.session()
-    while session.append():
-        pass
-    found = [m.payload["id"] for m in session.drain("orders", group="readers")]
-    other.close()
-    return found
 
 
 @pytest.mark.parametrize("arrived", [True, False])

@@ -65,7 +65,7 @@ def test_every_call_runs_in_the_callers_transaction(mq: mqpg.Client, dsn: str, k
         mq.create_topic("t", 1, timedelta(days=1), **use)
         mq.alter_topic("t", max_payload=100, **use)
         mq.create_producer_group("p", 60, 3, "park", "ledger", **use)
-        mq.alter_producer_group("p", max_checks=4, **use)
+        mq.alter_producer_group("p", max_checks=4, expire_after=timedelta.max, **use)
         mq.subscribe("g", "t", **use)
         mq.alter_subscription("g", "t", max_attempts=3, **use)
         conn.commit()

@@ -89,3 +89,12 @@ def test_hot_tables_are_only_inserted_into() -> None:
     writes = {path: count for path, count in found.items() if count}
     assert set(writes) == {"functions/adopt/_renew_xids.sql"}
     assert len(write.findall(migrate._text("0001"))) == sum(writes.values())
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in manifest(SQL) if path.startswith(("functions", "views", "triggers"))]
+)
+def test_no_plain_string_has_a_backslash(path: str) -> None:
+    """With standard_conforming_strings = off a plain string reads it as an escape. In E'…' it always is one."""
+    code = re.sub(r"--[^\n]*", "", (SQL / path).read_text("utf-8"))
+    assert "\\" not in re.sub(r"\bE'(?:[^'\\]|''|\\.)*'", "", code)

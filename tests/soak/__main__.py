@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from tempfile import mkdtemp
 
@@ -27,16 +26,11 @@ import sqlalchemy
 import mqpg
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
-from tests.soak.members import GROUPS, PRODUCERS, SINGLE, TOPIC
+from tests.support.fleet import Fleet
+from tests.support.members import BROKER, GROUPS, PRODUCERS, SHOP, SINGLE, TOPIC
 
 __all__ = ["main"]
 
-_BROKER = """
-create table soak_sale (message_id bigint primary key);
-create table soak_effect (id bigint generated always as identity, consumer_group text not null, member text not null,
-    message_id bigint not null, key text, queue_id int not null, queue_offset bigint not null);
-"""
-_SHOP = "create table soak_order (handle text primary key);" + _BROKER.split(";", 1)[1]
 _OPEN = """
 select (select coalesce(sum(lag), 0) from mqpg.subscription_lag), (select count(*) from mqpg.half_pending),
     (select count(*) from mqpg.delayed d where d.visible_at > (select max(t.due_until) from mqpg.tick t)
@@ -55,66 +49,13 @@ select r.first_id + i from run r cross join lateral generate_series(0, r.n - 1) 
 """
 
 
-class Fleet:
-    """The processes of the soak. They are killed and started again by their own pids only."""
-
-    def __init__(self, folder: Path, env: dict[str, str]) -> None:
-        self._folder, self._env = folder, env
-        self._commands: dict[str, list[str]] = {}
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self.kills: Counter[str] = Counter()
-        self.crashes: list[str] = []
-
-    def add(self, name: str, command: list[str]) -> None:
-        self._commands[name] = command
-        self._start(name)
-
-    def _start(self, name: str) -> None:
-        with (self._folder / f"{name}.log").open("ab") as log:
-            self._running[name] = subprocess.Popen(self._commands[name], stdout=log, stderr=log, env=self._env)
-
-    def kill(self, name: str) -> None:
-        process = self._running.pop(name, None)
-        if process is not None:
-            process.kill()
-            process.wait()
-            self.kills[name.rpartition("-")[0]] += 1
-
-    def kill_one(self, rng: random.Random) -> str:
-        """Kill one of them with kill -9. `tend` starts it again."""
-        name = rng.choice(sorted(self._running))
-        self.kill(name)
-        return name
-
-    def tend(self) -> None:
-        """Start what was killed, and note processes that ended by themselves, which none should."""
-        for name, process in list(self._running.items()):
-            if process.poll() is not None:
-                self.crashes.append(f"{name} ended with status {process.returncode}: {self._tail(name)}")
-                del self._running[name]
-        for name in self._commands.keys() - self._running.keys():
-            self._start(name)
-
-    def _tail(self, name: str) -> str:
-        return " / ".join((self._folder / f"{name}.log").read_text(errors="replace").splitlines()[-4:])
-
-    def retire(self, names: Iterable[str]) -> None:
-        for name in list(names):
-            self.kill(name)
-            self._commands.pop(name, None)
-
-    @property
-    def names(self) -> list[str]:
-        return sorted(self._commands)
-
-
 def _crew(fleet: Fleet, seed: int, broker: str, shop: str) -> None:
     python = [sys.executable, "-m"]
     for n, role in enumerate(PRODUCERS):
-        fleet.add(f"{role}-{n}", [*python, "tests.soak.members", f"{role}-{n}", str(seed), broker, shop])
+        fleet.add(f"{role}-{n}", [*python, "tests.support.members", f"{role}-{n}", str(seed), broker, shop])
     for group in GROUPS:
         for n in range(1 if group in SINGLE else 2):
-            fleet.add(f"{group}-{n}", [*python, "tests.soak.members", f"{group}-{n}", str(seed), broker, shop])
+            fleet.add(f"{group}-{n}", [*python, "tests.support.members", f"{group}-{n}", str(seed), broker, shop])
     for n in range(2):  # one is on standby
         fleet.add(f"worker-{n}", [*python, "mqpg", "worker", "--dsn", broker, "--ledger", f"shop={shop}"])
 
@@ -137,7 +78,7 @@ def _prepare(broker: str, shop: str) -> None:
         mq.create_producer_group("shop", check_after=1, checker="url", checker_target="shop")
         mq.create_producer_group("here", check_after=1, checker="ledger")
         mqpg.Ledger(shop).create()
-    for dsn, script in ((broker, _BROKER), (shop, _SHOP)):
+    for dsn, script in ((broker, BROKER), (shop, SHOP)):
         with psycopg.connect(_libpq(dsn), autocommit=True) as conn:
             conn.execute(script)  # type: ignore[arg-type]
 

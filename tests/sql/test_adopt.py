@@ -163,7 +163,8 @@ def test_what_had_an_offset_gets_no_second_one(source: Session, restore: Callabl
     assert len(ids) == len(set(ids)) == 21
 
 
-def test_a_promoted_or_recovered_copy_keeps_its_transaction_ids(mq: Session) -> None:
+def test_adopt_in_the_same_cluster_keeps_the_transaction_ids(mq: Session) -> None:
+    """What adopt() does after a promotion. Row 1.3.25 of the failures has a real one."""
     first = mq.send("one", "1")
     mq.append()
     (message,) = mq.receive("one")

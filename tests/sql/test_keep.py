@@ -82,6 +82,41 @@ def test_another_dedup_window_gets_its_slots(mq: Session, window: str) -> None:
         gone(mq, {"dedup_1"}, reported)
 
 
+@pytest.mark.parametrize("window", ["1 s", "7 s", "27 s", "1 minute", "1 hour"])
+def test_dedup_ids_need_no_keeper_for_ten_minutes(own_broker: Broker, window: str) -> None:
+    mq = own_broker.session()
+    mq.call("create_topic", "t", queues=1)
+    mq.execute("update mqpg.settings set value = '1' where name = 'segments_ahead'")
+    mq.execute("update mqpg.settings set value = %s where name = 'dedup_window'", window)
+    keep(mq)
+    # The clock of dedup ids, moved by what is left of the ten minutes.
+    later = mq.scalar("select replace(pg_get_functiondef('mqpg._dedup_slot(interval)'::regprocedure),"
+                      " 'clock_timestamp()', '(clock_timestamp() + interval ''599 s'')')")  # fmt: skip
+    mq.execute(later)
+    first = mq.send("t", "1", dedup_id="x")
+    assert mq.send("t", "1", dedup_id="x") == first
+    assert mq.scalar("select count(*) from mqpg.segment where family = 'dedup' and dropped_at is null") <= 6
+
+
+@pytest.mark.parametrize("slot", ["10 ms", "1 minute", "1 day"])
+def test_delayed_messages_need_no_keeper_for_ten_minutes(mq: Session, slot: str) -> None:
+    # As of now, and not a day ahead as the installation made it.
+    mq.execute("update mqpg.settings set value = %s where name = 'delayed_slot'", slot)
+    mq.execute("update mqpg.settings set value = '1' where name = 'segments_ahead'")
+    bound = mq.scalar("select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
+    mq.execute("drop table mqpg.delayed_2, mqpg.delayed_3")
+    mq.execute("delete from mqpg.segment where family = 'delayed' and segment_no > 1")
+    mq.execute("alter table mqpg.delayed detach partition mqpg.delayed_1")
+    mq.execute("update mqpg.segment set upper_bound = %s where family = 'delayed'", bound)
+    mq.execute(f"alter table mqpg.delayed attach partition mqpg.delayed_1 for values from ('-infinity') to ('{bound}')")
+    keep(mq)
+    mq.execute(
+        "insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)"
+        " select 'infinity', '2', 0, 1, clock_timestamp() + interval '599 s', topic_id, 0 from mqpg.topic limit 1"
+    )
+    assert mq.scalar("select count(*) from mqpg.segment where family = 'delayed' and dropped_at is null") <= 6
+
+
 def test_the_dedup_window_changes_between_two_sends_and_never_within_one(mq: Session, broker: Broker) -> None:
     change = "update mqpg.settings set value = '2 hours' where name = 'dedup_window'"
     sender, other = broker.session(), broker.session()

@@ -192,7 +192,7 @@ class Admin(Settling, Invariants):
         if old:
             self._age("0 s")
         try:
-            for _ in range(2 if old else 1):
+            for _ in range(4 if old else 1):
                 self.parties["main"].call("keep")
         finally:
             if old:

@@ -23,6 +23,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "floor": (
         (
             "mqpg._append_pace",
+            "mqpg._backoff",
             "mqpg._connect",
             "mqpg._dialects",
             "mqpg._draft",
@@ -70,6 +71,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.workers.functions",
             "mqpg.workers.heartbeat",
             "mqpg.workers.keeper",
+            "mqpg.workers.ledger_seats",
             "mqpg.workers.ledgers",
             "mqpg.workers.logs",
             "mqpg.workers.session",

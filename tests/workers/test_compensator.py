@@ -206,7 +206,7 @@ def test_a_ledger_url_that_is_wrong_is_said_and_no_verdict(
     create_group(db, "shop", "url", "shop", max_checks=1)
     handle = prepare(db, "shop")
     start(processes, f"shop={url}")
-    eventually(lambda: ledger_detail(db, "shop").get("state") in ("unknown", "no verdict"), why=processes.logs)
+    eventually(lambda: ledger_detail(db, "shop").get("state") in ("refused", "no verdict"), why=processes.logs)
     eventually(lambda: complaint in processes.logs(), why=processes.logs)
     assert verdict(db, handle) == ""
     assert "parked" not in checks(db, handle)
@@ -262,7 +262,7 @@ def test_an_unknown_ledger_is_named_and_its_halves_wait_unasked(processes: Proce
     handle = prepare(db, "shop")
     compensator = start(processes)
     eventually(lambda: ledger_detail(db, "ware-house.1").get("state") == "unknown", why=processes.logs)
-    assert "MQPG_LEDGER_WARE_HOUSE_1" in compensator.log()
+    eventually(lambda: "MQPG_LEDGER_WARE_HOUSE_1" in compensator.log(), why=processes.logs)
     assert (verdict(db, handle), checks(db, handle)) == ("", [])
 
 

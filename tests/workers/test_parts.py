@@ -14,10 +14,10 @@ from collections.abc import Iterator
 import pytest
 
 from mqpg._append_pace import AppendPace
+from mqpg._backoff import Backoff
 from mqpg._stop_signals import stop_on_eof, stop_on_signals
 from mqpg.errors import ConfigurationError
 from mqpg.workers.logs import LogFormat, configure
-from mqpg.workers.session import Backoff
 from mqpg.workers.targets import find_url, parse_ledgers, to_environment
 
 

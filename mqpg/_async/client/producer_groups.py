@@ -11,7 +11,8 @@ from mqpg.message import Interval, interval
 __all__ = ["ProducerGroups"]
 
 _GROUP = (
-    "producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text"
+    "producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text, "
+    "expire_after interval"
 )
 _CREATE = function("create_producer_group", _GROUP)
 _ALTER = function("alter_producer_group", _GROUP)
@@ -29,6 +30,7 @@ class ProducerGroups(BaseClient):
         on_exhausted: OnExhausted = "park",
         checker: Checker = "due_checks",
         checker_target: str | None = None,
+        expire_after: Interval | None = 604800.0,
         *,
         conn: Caller | None = None,
     ) -> None:
@@ -46,6 +48,9 @@ class ProducerGroups(BaseClient):
                 ledger in another database, which the compensator is configured with).
             checker_target: The function's name, or the name of the ledger in the compensator's
                 configuration. None for the other checkers.
+            expire_after: How long a half message may stay undecided; 7 days by default. After that
+                it is rolled back, after a fence where mqpg can set one, and `half_expired` counts
+                it. None: for ever.
             conn: The caller's transaction (psycopg or SQLAlchemy connection, or Session). None: the
                 call commits at once.
 
@@ -63,6 +68,7 @@ class ProducerGroups(BaseClient):
             "on_exhausted": on_exhausted,
             "checker": checker,
             "checker_target": checker_target,
+            "expire_after": interval(expire_after),
         }
         await self._rows(_CREATE, values, conn, repeat=True)
 
@@ -75,6 +81,7 @@ class ProducerGroups(BaseClient):
         on_exhausted: OnExhausted | None = None,
         checker: Checker | None = None,
         checker_target: str | None = None,
+        expire_after: Interval | None = None,
         conn: Caller | None = None,
     ) -> None:
         """Change a producer group. An argument that is None leaves its setting unchanged.
@@ -86,6 +93,8 @@ class ProducerGroups(BaseClient):
             on_exhausted: "park" or "rollback".
             checker: Who answers from now on.
             checker_target: The function's or the ledger's name.
+            expire_after: How long a half message may stay undecided, also one that is undecided
+                now. `timedelta.max`: for ever.
             conn: The caller's transaction. None: the call commits at once.
 
         Raises:
@@ -102,6 +111,7 @@ class ProducerGroups(BaseClient):
             "on_exhausted": on_exhausted,
             "checker": checker,
             "checker_target": checker_target,
+            "expire_after": interval(expire_after),
         }
         await self._rows(_ALTER, values, conn, repeat=True)
 

@@ -9,6 +9,7 @@ from typing import Self
 from mqpg._async._acompat import Event, sleep, wait_any, wait_for, waker
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import scalar
+from mqpg._backoff import Backoff
 from mqpg._sql import statement
 from mqpg.errors import Error
 
@@ -43,7 +44,7 @@ class TopicWaiter:
         """With `group` it also looks for messages in flight at other consumers of that group."""
         self._mq, self._topic, self._group, self._consumer = mq, topic, group, consumer
         self._woken = Event()
-        self._failures = 0
+        self._backoff = Backoff(0.1)
         self._listener = mq._ticks()
         self._interest = self._listener.add(topic, waker(self._woken))
 
@@ -70,12 +71,11 @@ class TopicWaiter:
 
     def failed(self) -> float:
         """How many seconds to pause after a failed iteration. Each one in a row makes it longer."""
-        self._failures += 1
-        return float(min(5.0, 0.05 * 2.0 ** min(self._failures, 10)))
+        return self._backoff.next()
 
     def succeeded(self) -> None:
         """Make the next failure count as the first one."""
-        self._failures = 0
+        self._backoff.reset()
 
     def wake(self) -> None:
         """End a wait from outside."""

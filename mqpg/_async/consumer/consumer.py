@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -176,6 +175,6 @@ class AsyncConsumer:
             waiter.close()
 
     async def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
-        seconds = waiter.failed() * random.uniform(0.7, 1.0)
+        seconds = waiter.failed()
         logger.warning("%r: again in %.2f s after %s", self, seconds, reason_of(error))
         await wait_for(stop, seconds)

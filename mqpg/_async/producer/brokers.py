@@ -18,6 +18,7 @@ from typing import Any, Generic, TypeVar
 from mqpg._async._acompat import Lock, Returns
 from mqpg._async.client.client import AsyncClient, connect_async
 from mqpg._async.closing import AsyncClosing
+from mqpg._backoff import Backoff
 from mqpg.dsn import describe
 from mqpg.errors import ConfigurationError, ConnectionFailed, UnknownHandle
 
@@ -38,11 +39,10 @@ class Endpoint:
         self.dsn = dsn
         self.broker_id: str | None = None
         self._settings = settings
-        self._pause, self._longest = pause, longest
         self._client: AsyncClient | None = None
         self._own = True
         self._lock = Lock()
-        self._failures = 0
+        self._backoff = Backoff(pause, longest, jitter=0.0)
         self._away_until = 0.0
 
     @classmethod
@@ -68,15 +68,15 @@ class Endpoint:
 
     def failed(self, error: Exception) -> None:
         """Leave the broker alone for a while, longer after each failure in a row."""
-        wait = min(self._longest, self._pause * 2.0**self._failures)
-        self._failures = min(self._failures + 1, 30)
+        wait = self._backoff.next()
         self._away_until = time.monotonic() + wait
         if self._own:
             logger.warning("broker %s is left alone for %.1f s: %s", describe(self.dsn), wait, error)
 
     def worked(self) -> None:
         """Note that the broker answered."""
-        self._failures, self._away_until = 0, 0.0
+        self._backoff.reset()
+        self._away_until = 0.0
 
     async def close(self) -> None:
         """Close the client, unless it is the caller's."""

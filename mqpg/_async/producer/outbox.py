@@ -175,7 +175,7 @@ class AsyncOutboxProducer(AsyncClosing):
             delay: How long after the commit the message becomes visible. None: at once.
             merged: Store the message together with the business (P1 in P4), which saves one local
                 transaction. A crash between PREPARE and that transaction then leaves a half message
-                that no producer decides; the view half_pending lists it.
+                that no producer decides. The view half_pending lists it until it expires.
             conn: A SQLAlchemy connection or session of the outbox's database, not in a transaction.
                 None: a connection of the producer's own.
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Generic, TypeVar
 
+from mqpg._backoff import Backoff
 from mqpg._sync._acompat import Lock, Returns
 from mqpg._sync.client.client import Client, connect
 from mqpg._sync.closing import Closing
@@ -39,11 +40,10 @@ class Endpoint:
         self.dsn = dsn
         self.broker_id: str | None = None
         self._settings = settings
-        self._pause, self._longest = pause, longest
         self._client: Client | None = None
         self._own = True
         self._lock = Lock()
-        self._failures = 0
+        self._backoff = Backoff(pause, longest, jitter=0.0)
         self._away_until = 0.0
 
     @classmethod
@@ -69,15 +69,15 @@ class Endpoint:
 
     def failed(self, error: Exception) -> None:
         """Leave the broker alone for a while, longer after each failure in a row."""
-        wait = min(self._longest, self._pause * 2.0**self._failures)
-        self._failures = min(self._failures + 1, 30)
+        wait = self._backoff.next()
         self._away_until = time.monotonic() + wait
         if self._own:
             logger.warning("broker %s is left alone for %.1f s: %s", describe(self.dsn), wait, error)
 
     def worked(self) -> None:
         """Note that the broker answered."""
-        self._failures, self._away_until = 0, 0.0
+        self._backoff.reset()
+        self._away_until = 0.0
 
     def close(self) -> None:
         """Close the client, unless it is the caller's."""

@@ -15,7 +15,7 @@ declare
         select t.snapshot from mqpg.tick t
         where t.tick_id >= (
             select max(s.upper_bound::bigint) from mqpg.segment s
-            where s.family = 'tick' and s.body_dropped_at is not null)
+            where s.family = 'tick' and (s.body_dropped_at is not null or s.left_out <> '{}'))
         order by t.tick_id limit 1);
     v_unasked bigint [];
 begin
@@ -46,6 +46,7 @@ begin
     update mqpg.tick t set xid = '2', snapshot = '2:2:', snapshot_xmax = '2';
     update mqpg.half_tick h set xid = '2', snapshot = '2:2:', snapshot_xmax = '2', floor_id = 0, batch_seq = 0;
     update mqpg.segment s set opened_xid = '2' where s.opened_xid is not null;
+    update mqpg.segment s set leaving_xid = '0' where s.leaving_xid is not null;
 end
 $$;
 comment on function mqpg._renew_xids(mqpg.tick) is

@@ -13,8 +13,8 @@
 -- ACCESS EXCLUSIVE. Each is waited for up to the setting lock_timeout.
 -- Cost: one version per cursor; after a restore every row of the hot tables is rewritten, the only
 -- time that they see an UPDATE.
--- Errors: MQ015 (must be called in a READ COMMITTED transaction that has written nothing), MQ016
--- (same_xids cannot be true), 55P03.
+-- Errors: MQ001 (null), MQ015 (must be called in a READ COMMITTED transaction that has written
+-- nothing), MQ016 (same_xids cannot be true), 55P03.
 create function mqpg.adopt(same_xids boolean default false) returns text
 language plpgsql as $$
 declare
@@ -25,15 +25,19 @@ declare
     v_foreign boolean;
     v_incarnation int;
 begin
+    if adopt.same_xids is null then
+        raise exception using errcode = 'MQ001', message = 'same_xids must be true or false, not null';
+    end if;
     perform mqpg._require_own_transaction('adopt');
     perform mqpg._apply_lock_timeout();
     perform pg_advisory_xact_lock(1836150834, 0);
     perform pg_advisory_xact_lock(1836150834, 1);
     perform pg_advisory_xact_lock(1836150835, 0);
     lock table mqpg.cursor in share row exclusive mode;
+    perform mqpg._cancel_merge(m.family, 'the broker was adopted') from mqpg.segment_merge m;
     select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
     v_behind := v_tick.snapshot_xmax > pg_snapshot_xmax(pg_current_snapshot());
-    v_foreign := v_behind or (v_known <> v_actual and not coalesce(adopt.same_xids, false));
+    v_foreign := v_behind or (v_known <> v_actual and not adopt.same_xids);
     if v_behind and adopt.same_xids then
         raise exception using errcode = 'MQ016',
             message = 'same_xids must be false: the transaction ids of this cluster are behind those of the data',

@@ -6,6 +6,8 @@
 -- up its statement_timeout.
 -- A local transaction or a decision that is still open means wait; then the fence is rolled back,
 -- too.
+-- A function that knows nothing about an expired half message was asked for the last time: the half
+-- message ends after a fence.
 -- Locks: the caller holds the entry's row; those of the fence or of the function; the decision's
 -- key, waited for at most 50 ms.
 -- Cost: a few lookups, an insert and a decision.
@@ -19,13 +21,14 @@ declare
     v_checks record;
     v_verdict mqpg.verdict;
     v_problem text;
+    v_expire_after interval := _check_back.producer_group.expire_after;
     v_by text := _check_back.producer_group.checker;
 begin
     asked := false;
     timed_out := false;
     select h.* into v_half from mqpg._half_by_handle(_check_back.handle) h;
     if not v_half.known or mqpg._is_decided_half(v_half.message_id) then
-        perform pgmq.delete('mqpg_oplog', _check_back.msg_id);
+        perform mqpg._delete_entry(_check_back.msg_id);
         return;
     end if;
     if mqpg._park_stranger(_check_back.producer_group, v_half.message_id, _check_back.msg_id) then
@@ -52,12 +55,19 @@ begin
         if v_verdict <> 'wait' then
             perform mqpg._decide(
                 _check_back.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_by);
-            perform pgmq.delete('mqpg_oplog', _check_back.msg_id);
+            perform mqpg._delete_entry(_check_back.msg_id);
         end if;
     exception when lock_not_available then
         v_verdict := 'wait';
         perform mqpg._log_check(v_half.message_id, 'asked', v_by, v_verdict::text);
     end;
+    if v_by <> 'ledger' and (v_verdict = 'wait' or v_verdict is null) and exists (
+        select from pgmq.q_mqpg_oplog q
+        where q.msg_id = _check_back.msg_id and q.enqueued_at <= clock_timestamp() - v_expire_after
+    ) and mqpg._end_expired(_check_back.handle, _check_back.producer_group.name, true,
+        concat_ws('; ', format('undecided for longer than %s', v_expire_after), v_problem)) is not null then
+        return;
+    end if;
     if v_verdict = 'wait' then
         perform mqpg._defer_check(v_half.message_id, v_half.producer_group_id, _check_back.msg_id, null, true, v_by,
             null);

@@ -33,7 +33,7 @@ begin
         if v_verdict <> 'wait' then
             perform mqpg._decide(
                 _exhaust.handle, case v_verdict when 'commit' then 'c' else 'b' end::"char", 'checker', v_reason);
-            perform pgmq.delete('mqpg_oplog', _exhaust.msg_id);
+            perform mqpg._delete_entry(_exhaust.msg_id);
             return;
         end if;
     exception when lock_not_available then

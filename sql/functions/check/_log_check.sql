@@ -1,5 +1,5 @@
--- Records one event of a half message's check-back: asked, waited, waited late, parked, rearmed or
--- settled.
+-- Records one event of a half message's check-back: asked, waited, waited late, parked, rearmed,
+-- settled or expired.
 -- Locks: the new row.
 -- Cost: one insert.
 create function mqpg._log_check(message_id bigint, event text, by text, reason text default null) returns void

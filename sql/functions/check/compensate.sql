@@ -1,6 +1,7 @@
 -- Checks overdue half messages whose producer group has its checker in this database: the ledger,
 -- which is asked with a fence, or a SQL function (protocol T3). New half messages enter the op-log
--- queue first.
+-- queue first. Half messages that stayed undecided for longer than the expire_after of their group
+-- are then rolled back after a fence, or parked where the fence belongs into another database.
 -- Each fence is held until the end of the transaction, so a worker calls compensate(1) repeatedly.
 -- If groups have functions, set a statement_timeout: a function that hangs is then a check without
 -- an answer, and the call ends with it. The others are checked by the next call.
@@ -14,8 +15,15 @@
 -- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
 -- nothing).
 create function mqpg.compensate(max_messages int default 100) returns bigint
-language sql as $$
-    select mqpg._compensate(compensate.max_messages)
+language plpgsql as $$
+declare
+    v_done bigint := mqpg._compensate(compensate.max_messages);
+begin
+    if v_done < compensate.max_messages then
+        v_done := v_done + (select count(*) from mqpg._expire_halves(compensate.max_messages - v_done));
+    end if;
+    return v_done;
+end
 $$;
 comment on function mqpg.compensate(int) is
     'Check overdue half messages that can be answered in SQL; returns how many';

@@ -10,7 +10,7 @@ begin
     if _parse_receipt.receipt is null then
         raise exception using errcode = 'MQ001', message = 'receipt must not be null';
     end if;
-    if _parse_receipt.receipt !~ '^[0-9]{1,9}\.(-1|[0-9]{1,4})\.[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}$' then
+    if _parse_receipt.receipt !~ '^[0-9]{1,9}[.](-1|[0-9]{1,4})[.][0-9]{1,18}[.][0-9]{1,18}[.][0-9]{1,18}$' then
         raise exception using errcode = 'MQ007',
             message = format('%L is not a receipt', left(_parse_receipt.receipt, 100));
     end if;

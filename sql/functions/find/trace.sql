@@ -3,7 +3,7 @@
 --   message_id: id of the message.
 -- Returns: one row per event, as far back as the history goes:
 --   born or prepared: it was sent or prepared.
---   asked, waited, parked, rearmed, settled: its check-back.
+--   asked, waited, parked, rearmed, settled, expired: its check-back.
 --   decided, due, recalled: decisions about it.
 --   appended: it got its offset (tick, queue, offset), in its queue or in a retry lane.
 --   delivered, done, filtered: for each subscription.
@@ -12,7 +12,7 @@
 --   dead, redriven, discarded: it became a dead letter, and what became of that.
 -- Locks: none.
 -- Cost: a few index lookups for each event.
--- Errors: MQ001 (null).
+-- Errors: MQ001 (null or negative).
 create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
 language plpgsql stable as $$
 declare
@@ -20,9 +20,7 @@ declare
     v_place record;
     v_topic text;
 begin
-    if trace.message_id is null then
-        raise exception using errcode = 'MQ001', message = 'message_id must not be null';
-    end if;
+    perform mqpg._require_range('message_id', trace.message_id, 0, 9223372036854775807);
     select m.* into v_message from mqpg._message(trace.message_id) m;
     select t.name into v_topic from mqpg.topic t where t.topic_id = v_message.topic_id;
     select p.* into v_place

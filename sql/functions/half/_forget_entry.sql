@@ -11,7 +11,7 @@ begin
     where (q.message ->> 'message_id')::bigint = _forget_entry.message_id
     for update skip locked;
     if found then
-        perform pgmq.delete('mqpg_oplog', v_msg_id);
+        perform mqpg._delete_entry(v_msg_id);
     end if;
 end
 $$;

@@ -4,7 +4,7 @@ create function mqpg._is_handle(handle text) returns boolean
 language sql immutable as $$
     -- No leading zeros, because a handle is the key of ledgers and must be one text. The lengths
     -- are compared apart, because a pattern with {1,18} costs three times as much.
-    select _is_handle.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
+    select _is_handle.handle ~ '^[0-9a-f]+[.][1-9][0-9]*[.][1-9][0-9]*[.][0-9a-f]+$'
         and length(split_part(_is_handle.handle, '.', 1)) = 12
         and length(split_part(_is_handle.handle, '.', 2)) <= 9
         and length(split_part(_is_handle.handle, '.', 3)) <= 18

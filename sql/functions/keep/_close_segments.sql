@@ -48,7 +48,8 @@ begin
         when 'dedup' then
             -- before the current slot, or out of reach because dedup_window was changed
             s.upper_bound::bigint < v_slot
-            or s.lower_bound::bigint > v_slot + 12 * (mqpg._setting('segments_ahead')::int + 3)
+            or s.lower_bound::bigint > v_slot
+                + mqpg._dedup_segment_slots() * (mqpg._setting('segments_ahead')::int + 3)
         else false
     end
     returning 'closed', s.family, s.segment_no, 'no transaction writes into it any more';

@@ -9,6 +9,7 @@ returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
     v_segment mqpg.segment;
+    v_tried text [] := '{}';    -- tables that are in use; others wait for each attempt
 begin
     for v_segment in
         select s.* from mqpg.segment s
@@ -16,6 +17,8 @@ begin
         order by s.leaving is null, array_position(array['tick', 'log', 'cursor', 'delayed', 'dedup'], s.family),
             s.segment_no
     loop
+        continue when v_segment.leaving = any(v_tried);
+        v_tried := v_tried || v_segment.leaving;
         for action, family, segment_no, detail in
             select d.* from mqpg._finish_drop(v_segment.family, v_segment.segment_no) d
             where v_segment.leaving is not null

@@ -1,7 +1,8 @@
 -- The bounds of the segment that a family needs next, or no row when enough are made ahead.
 -- log and tick: `segments_ahead` after the one in use. cursor: only the first one, because keep()
--- makes the others by age. delayed and dedup: as many slots after the current time; dedup has 12
--- slots per segment, and a changed dedup_window renumbers the slots, so gaps are looked for.
+-- makes the others by age. delayed and dedup: as many slots after the current time, and at least
+-- ten minutes, because keep() may come only every few minutes. dedup has several slots per segment
+-- (see _dedup_segment_slots()), and a changed dedup_window renumbers them, so gaps are looked for.
 -- Locks: none.
 -- Cost: a few index lookups.
 create function mqpg._next_segment(
@@ -11,6 +12,7 @@ language plpgsql as $$
 declare
     v_ahead int := mqpg._setting('segments_ahead');
     v_length bigint;
+    v_slots bigint;
     v_slot interval;
     v_at bigint;
     v_end bigint;
@@ -52,17 +54,18 @@ begin
         select max(s.upper_bound::timestamptz) into v_last from mqpg.segment s where s.family = 'delayed';
         v_until := to_timestamp(ceil(extract(epoch from clock_timestamp()) / extract(epoch from v_slot))
             * extract(epoch from v_slot));
-        if v_last is null or v_last < v_until + v_ahead * v_slot then
+        if v_last is null or v_last < v_until + greatest(v_ahead * v_slot, interval '10 minutes') then
             lower_bound := coalesce(
                 to_char(v_last at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), '-infinity');
-            upper_bound := to_char(greatest(v_until, v_last + v_slot) at time zone 'UTC',
-                'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
+            upper_bound := to_char(greatest(v_until, v_last + greatest(v_slot, interval '5 minutes'))
+                at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"');
             opened := true;
             return next;
         end if;
     elsif _next_segment.family = 'dedup' then
         v_at := mqpg._dedup_slot();
-        v_end := v_at + 12 * (v_ahead + 1);
+        v_slots := mqpg._dedup_segment_slots();
+        v_end := v_at + v_slots * (v_ahead + 1);
         loop
             exit when v_at >= v_end;
             select s.upper_bound::bigint into v_length from mqpg.segment s
@@ -70,7 +73,7 @@ begin
                 and v_at >= s.lower_bound::bigint and v_at < s.upper_bound::bigint;
             if not found then
                 lower_bound := v_at;
-                upper_bound := least(v_at + 12, (
+                upper_bound := least(v_at + v_slots, (
                     select min(s.lower_bound::bigint) from mqpg.segment s
                     where s.family = 'dedup' and s.dropped_at is null and s.lower_bound::bigint > v_at));
                 opened := true;

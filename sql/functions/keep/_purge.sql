@@ -1,8 +1,8 @@
 -- Deletes rows of the small tables that are no longer needed, at most 10000 of each: copied
 -- messages that need not stay readable any longer (that changes when a tick segment is dropped);
 -- ledger rows and parked entries older than 30 days whose half message is decided or gone; reports
--- of skipped offsets, former dead letters and dropped topics older than the setting
--- `position_jump_keep`.
+-- of skipped offsets, former dead letters, expired half messages and dropped topics older than the
+-- setting `position_jump_keep`.
 -- A ledger row of an undecided half message stays, because the verdict depends on it.
 -- Locks: the rows.
 -- Cost: reads the ledger once, and consume_queue once if messages were copied.
@@ -32,11 +32,16 @@ begin
         delete from mqpg.former_dead_letter f
         where f.left_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     ),
+    expired as (
+        delete from mqpg.expired_half e
+        where e.expired_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
+    ),
     topic as (
         delete from mqpg.dropped_topic t
         where t.dropped_at < clock_timestamp() - mqpg._setting('position_jump_keep')::interval returning 1
     )
-    select (select count(*) from position_jump) + (select count(*) from letter) + (select count(*) from topic)
+    select (select count(*) from position_jump) + (select count(*) from letter)
+        + (select count(*) from expired) + (select count(*) from topic)
         into v_rows;
     if v_rows > 0 then
         return query select 'purged', 'position_jump', null::bigint, format('%s rows', v_rows);

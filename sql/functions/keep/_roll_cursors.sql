@@ -51,13 +51,16 @@ begin
     end if;
     if v_keys = '{}' and v_newest.carried_to is null and coalesce(v_newest.carry_again, '{}') = '{}' then
         if not pg_try_advisory_xact_lock(1836150835, 2) then
+            update mqpg.segment s set blocked_since = clock_timestamp()
+            where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.closed_at is null
+                and s.blocked_since is null;
             return query select 'blocked', 'cursor', v_newest.segment_no, 'a subscription is being made';
             return;
         end if;
         v_keys := array(select u.key from mqpg._uncarried(v_newest.lower_bound::int, 0, v_most) as u(key) limit v_most);
         if v_keys = '{}' then
             return query
-            update mqpg.segment s set closed_at = clock_timestamp()
+            update mqpg.segment s set closed_at = clock_timestamp(), blocked_since = null
             where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.closed_at is null
             returning 'closed', 'cursor', s.segment_no, 'all queues are carried';
             return;
@@ -70,6 +73,11 @@ begin
         || array(select k.key from unnest(v_keys) as k(key) where k.key <> all(v_locked));
     update mqpg.segment s set carried_to = v_newest.carried_to, carry_again = v_newest.carry_again
     where s.family = 'cursor' and s.segment_no = v_newest.segment_no;
+    if v_locked = '{}' then
+        update mqpg.segment s set blocked_since = clock_timestamp()
+        where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.closed_at is null
+            and s.blocked_since is null;
+    end if;
     return query select case when cardinality(v_locked) > 0 then 'carried' else 'blocked' end, 'cursor',
         v_newest.segment_no, format('%s queues carried, %s in use', v_carried, cardinality(v_newest.carry_again));
 end

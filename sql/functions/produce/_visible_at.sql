@@ -6,15 +6,16 @@ create function mqpg._visible_at(topic mqpg.topic, delay interval, deliver_at ti
 language plpgsql as $$
 declare
     v_now timestamptz := clock_timestamp();
-    v_at timestamptz := coalesce(_visible_at.deliver_at, v_now + _visible_at.delay);
+    v_at timestamptz;
 begin
     if _visible_at.delay is not null and _visible_at.deliver_at is not null then
         raise exception using errcode = 'MQ001', message = 'give delay or deliver_at, not both';
     end if;
-    if _visible_at.delay < interval '0' then
-        raise exception using errcode = 'MQ001',
-            message = format('delay must not be negative, but is %s', _visible_at.delay);
+    if _visible_at.delay is not null then
+        perform mqpg._require_interval('delay', _visible_at.delay, '0');
     end if;
+    -- After the check, because a time may overflow.
+    v_at := coalesce(_visible_at.deliver_at, v_now + _visible_at.delay);
     if v_at > v_now + _visible_at.topic.retention then
         raise exception using errcode = 'MQ001', message = format(
             '%s must lie within the topic''s retention of %s',

@@ -14,11 +14,13 @@ declare
     v_place record;
     v_standing "char";
 begin
-    select d.topic_id, d.queue_id into v_place from mqpg.delayed d
-    where d.first_id <= recall.message_id and d.first_id > recall.message_id - 1024
-        and recall.message_id < d.first_id + d.n and d.subscription_id = 0
-    limit 1;
-    if not found then
+    if recall.message_id >= 0 then    -- the bound below would overflow for the least numbers
+        select d.topic_id, d.queue_id into v_place from mqpg.delayed d
+        where d.first_id <= recall.message_id and d.first_id > recall.message_id - 1024
+            and recall.message_id < d.first_id + d.n and d.subscription_id = 0
+        limit 1;
+    end if;
+    if v_place is null then
         raise exception using errcode = 'MQ001',
             message = format('message_id must be the id of a delayed message, not %s',
                 coalesce(recall.message_id::text, 'null'));

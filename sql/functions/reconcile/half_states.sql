@@ -6,12 +6,15 @@
 -- undecided one that waits for an administrator; topic and key are null where the message is gone.
 -- Locks: none.
 -- Cost: a few index lookups for each handle.
--- Errors: MQ001 (a null).
+-- Errors: MQ001 (a null, or an array of arrays).
 create function mqpg.half_states(handles text []) returns table (
     handle text, state text, parked boolean, message_id bigint, topic text, key text
 )
 language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
+    if array_ndims(half_states.handles) > 1 then
+        raise exception using errcode = 'MQ001', message = 'handles must be a one-dimensional array';
+    end if;
     if half_states.handles is null or array_position(half_states.handles, null) is not null then
         raise exception using errcode = 'MQ001', message = 'handles must not be null or contain null';
     end if;
@@ -43,7 +46,7 @@ begin
     cross join lateral (
         select h.topic_id is null and exists (
             select from mqpg.segment s
-            where s.family = 'log' and s.body_dropped_at is not null
+            where s.family = 'log' and (s.body_dropped_at is not null or s.left_out <> '{}')
                 and n.message_id >= s.lower_bound::bigint * 1024 and n.message_id < s.upper_bound::bigint * 1024
         ) as dropped
     ) as d

@@ -2,7 +2,8 @@
 -- Locks: none. Cost: negligible.
 -- Errors: MQ001, MQ002.
 create function mqpg._require_producer_group_options(
-    producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text
+    producer_group text, check_after interval, max_checks int, on_exhausted text, checker text, checker_target text,
+    expire_after interval
 ) returns void
 language plpgsql stable as $$
 begin
@@ -20,15 +21,19 @@ begin
             case when _require_producer_group_options.checker in ('function', 'url') then 'given' else 'null' end,
             _require_producer_group_options.checker);
     end if;
+    if _require_producer_group_options.expire_after is not null then
+        perform mqpg._require_interval('expire_after', _require_producer_group_options.expire_after, '10 milliseconds');
+    end if;
     if _require_producer_group_options.checker = 'url' then
         perform mqpg._require_name('checker_target', _require_producer_group_options.checker_target);
     end if;
     if _require_producer_group_options.checker = 'function'
-        and to_regproc(_require_producer_group_options.checker_target) is null then
+        and not mqpg._names_function(_require_producer_group_options.checker_target) then
         raise exception using errcode = 'MQ001', message = format(
-            'checker_target %L names no function, or more than one', _require_producer_group_options.checker_target);
+            'checker_target %L names no function, or more than one',
+            left(_require_producer_group_options.checker_target, 130));
     end if;
 end
 $$;
-comment on function mqpg._require_producer_group_options(text, interval, int, text, text, text) is
+comment on function mqpg._require_producer_group_options(text, interval, int, text, text, text, interval) is
     'Internal: refuse invalid options of a producer group';

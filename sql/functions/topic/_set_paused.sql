@@ -11,12 +11,19 @@ declare
 begin
     if _set_paused.consumer_group is null then
         update mqpg.topic t set paused = _set_paused.paused where t.topic_id = v_topic.topic_id;
+        if not found then
+            raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', _set_paused.topic);
+        end if;
         return;
     end if;
     v_group := mqpg._subscription(_set_paused.consumer_group, _set_paused.topic);
     perform mqpg._lock_group(v_group);
     update mqpg.subscription s set paused = _set_paused.paused
     where v_group.subscription_id in (s.subscription_id, s.member_of);
+    if not found then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L was unsubscribed meanwhile', _set_paused.consumer_group);
+    end if;
 end
 $$;
 comment on function mqpg._set_paused(text, text, boolean) is

@@ -13,12 +13,15 @@
 --   checker: 'due_checks', 'ledger', 'function' or 'url'; see create_producer_group().
 --   checker_target: what the checker needs; null keeps it with 'function' and 'url' and removes it
 --       otherwise.
+--   expire_after: how long a half message may stay undecided; applies also to those that are
+--       undecided now. 100 years and more: for ever.
 -- Locks: the group's row, exclusively.
 -- Cost: one update; with another ledger also the undecided half messages.
 -- Errors: MQ001 (argument), MQ004 (unknown group), MQ018 (undecided half messages), 55P03, 40001.
 create function mqpg.alter_producer_group(
     producer_group text, check_after interval default null, max_checks int default null,
-    on_exhausted text default null, checker text default null, checker_target text default null
+    on_exhausted text default null, checker text default null, checker_target text default null,
+    expire_after interval default null
 ) returns void
 language plpgsql as $$
 declare
@@ -34,9 +37,13 @@ begin
             then coalesce(alter_producer_group.checker_target, v_group.checker_target)
         else alter_producer_group.checker_target
     end;
+    v_group.expire_after := case
+        when alter_producer_group.expire_after is null then v_group.expire_after
+        when alter_producer_group.expire_after < interval '100 years' then alter_producer_group.expire_after
+    end;
     perform mqpg._require_producer_group_options(
         v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,
-        v_group.checker_target);
+        v_group.checker_target, v_group.expire_after);
     if v_group.checker in ('ledger', 'url')
         and (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target)
     then
@@ -57,9 +64,10 @@ begin
         on_exhausted = v_group.on_exhausted,
         checker = v_group.checker,
         checker_target = v_group.checker_target,
+        expire_after = v_group.expire_after,
         ledger_since = v_group.ledger_since
     where g.producer_group_id = v_group.producer_group_id;
 end
 $$;
-comment on function mqpg.alter_producer_group(text, interval, int, text, text, text) is
+comment on function mqpg.alter_producer_group(text, interval, int, text, text, text, interval) is
     'Change a producer group; null leaves a value unchanged';

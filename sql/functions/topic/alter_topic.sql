@@ -52,6 +52,9 @@ begin
         lose_after = nullif(coalesce(alter_topic.lose_after, t.lose_after), interval '0'),
         lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0)
     where t.topic_id = v_topic.topic_id;
+    if not found then
+        raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', alter_topic.topic);
+    end if;
 end
 $$;
 comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint) is

@@ -11,6 +11,10 @@
 --       which the compensator knows).
 --   checker_target: with 'function', the function's name; with 'url', a name in the compensator's
 --       configuration; otherwise null (default).
+--   expire_after: how long a half message may stay undecided, at least 10 ms; default 7 days. After
+--       that it is rolled back, after a fence; where the fence belongs into another database that
+--       does not answer, it is parked, and rolled back when it was parked for as long again. Null,
+--       or 100 years and more: never.
 -- Locks: the new row.
 -- Cost: one insert.
 -- Errors: MQ001 (argument), MQ002 (name), MQ011 (the group exists with other arguments).
@@ -19,27 +23,34 @@
 --     select mqpg.create_producer_group('shop', checker => 'ledger', check_after => '30 s');
 create function mqpg.create_producer_group(
     producer_group text, check_after interval default '60 s', max_checks int default 15,
-    on_exhausted text default 'park', checker text default 'due_checks', checker_target text default null
+    on_exhausted text default 'park', checker text default 'due_checks', checker_target text default null,
+    expire_after interval default '7 days'
 ) returns void
 language plpgsql as $$
 declare
     v_group mqpg.producer_group;
+    v_expire_after interval := case
+        when create_producer_group.expire_after < interval '100 years' then create_producer_group.expire_after
+    end;
 begin
     perform mqpg._require_producer_group_options(
         create_producer_group.producer_group, create_producer_group.check_after, create_producer_group.max_checks,
-        create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target);
-    insert into mqpg.producer_group (name, check_after, max_checks, on_exhausted, checker, checker_target)
+        create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target,
+        v_expire_after);
+    insert into mqpg.producer_group (name, check_after, max_checks, on_exhausted, checker, checker_target, expire_after)
     values (create_producer_group.producer_group, create_producer_group.check_after,
         create_producer_group.max_checks, create_producer_group.on_exhausted, create_producer_group.checker,
-        create_producer_group.checker_target)
+        create_producer_group.checker_target, v_expire_after)
     on conflict (name) do nothing;
     if found then
         return;
     end if;
     v_group := mqpg._producer_group(create_producer_group.producer_group);
-    if (v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker, v_group.checker_target)
+    if (v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker, v_group.checker_target,
+            v_group.expire_after)
         is distinct from (create_producer_group.check_after, create_producer_group.max_checks,
-            create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target)
+            create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target,
+            v_expire_after)
     then
         raise exception using errcode = 'MQ011',
             message = format('producer group %L exists with other arguments', v_group.name),
@@ -47,5 +58,5 @@ begin
     end if;
 end
 $$;
-comment on function mqpg.create_producer_group(text, interval, int, text, text, text) is
+comment on function mqpg.create_producer_group(text, interval, int, text, text, text, interval) is
     'Create a producer group and say how its undecided half messages are checked; idempotent';

@@ -14,6 +14,10 @@ declare
     v_group mqpg.producer_group := mqpg._producer_group(drop_producer_group.producer_group);
 begin
     perform from mqpg.producer_group g where g.producer_group_id = v_group.producer_group_id for update;
+    if not found then
+        raise exception using errcode = 'MQ004', message = format(
+            'producer group %L was dropped meanwhile', drop_producer_group.producer_group);
+    end if;
     if exists (select from mqpg.half_pending h where h.producer_group = v_group.name)
         or exists (select from mqpg.half_parked h where h.producer_group = v_group.name) then
         raise exception using errcode = 'MQ018',

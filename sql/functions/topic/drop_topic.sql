@@ -4,22 +4,38 @@
 -- but never delivered, and the view orphans shows it.
 -- Arguments:
 --   topic: name of the topic.
---   force: true drops the topic even while a message is undelivered or a half message undecided;
---       default false.
+--   force: true drops the topic with all that is left in it; default false: refuse while a message
+--       is undelivered to a subscribed group (also to a broadcast group that nobody has joined
+--       yet), delayed, or stored in a topic that no group reads, and while a half message is
+--       undecided.
 -- Locks: the topic's row.
 -- Cost: one look at each queue, at the undecided half messages and at delayed messages.
--- Errors: MQ003 (unknown topic), MQ012 (messages would be lost).
+-- Errors: MQ001 (null), MQ003 (unknown topic), MQ012 (messages would be lost).
 create function mqpg.drop_topic(topic text, force boolean default false) returns void
 language plpgsql as $$
 declare
     v_topic mqpg.topic := mqpg._topic(drop_topic.topic);
     v_tick mqpg.tick;
 begin
+    if drop_topic.force is null then
+        raise exception using errcode = 'MQ001', message = 'force must be true or false, not null';
+    end if;
     perform from mqpg.topic t where t.topic_id = v_topic.topic_id for update;
-    if not coalesce(drop_topic.force, false) then
-        if exists (select from mqpg.subscription_lag l where l.topic = v_topic.name and l.lag > 0) then
+    if not found then
+        raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', drop_topic.topic);
+    end if;
+    if not drop_topic.force then
+        if exists (select from mqpg.subscription_lag l where l.topic = v_topic.name and l.lag > 0)
+            or mqpg._awaits_members(v_topic) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has undelivered messages', v_topic.name),
+                hint = 'Call drop_topic() with force => true to drop the topic with them.';
+        end if;
+        if not exists (select from mqpg.subscription s where s.topic_id = v_topic.topic_id)
+            and exists (
+                select from mqpg.queue_depth q where q.topic = v_topic.name and q.next_offset > q.oldest_offset) then
+            raise exception using errcode = 'MQ012',
+                message = format('topic %L has messages, and no consumer group reads it', v_topic.name),
                 hint = 'Call drop_topic() with force => true to drop the topic with them.';
         end if;
         if exists (select from mqpg.half_pending h where h.topic = v_topic.name)
@@ -41,8 +57,15 @@ begin
             select from mqpg.delayed d
             where d.topic_id = v_topic.topic_id
                 and (d.visible_at > v_tick.due_until or not pg_visible_in_snapshot(d.xid, v_tick.snapshot))
-                and (d.subscription_id = 0 or exists (
-                    select from mqpg.subscription s where s.subscription_id = d.subscription_id))
+                and case d.subscription_id
+                    when 0 then exists (    -- one that is not recalled
+                        select from generate_series(d.first_id, d.first_id + d.n - 1) as m(id)
+                        where not exists (
+                            select from mqpg.op_log o where o.message_id = m.id and o.stage = 1 and o.op = 'r'))
+                    else exists (           -- a retry that is not purged
+                        select from mqpg.subscription s
+                        where s.subscription_id = d.subscription_id and s.retries_from <= d.written_at)
+                end
         ) then
             raise exception using errcode = 'MQ012',
                 message = format('topic %L has messages that are delayed or not visible yet', v_topic.name),
@@ -51,7 +74,7 @@ begin
     end if;
     delete from mqpg.topic t where t.topic_id = v_topic.topic_id;
     insert into mqpg.dropped_topic (topic_id, name, forced)
-    values (v_topic.topic_id, v_topic.name, coalesce(drop_topic.force, false));
+    values (v_topic.topic_id, v_topic.name, drop_topic.force);
 end
 $$;
 comment on function mqpg.drop_topic(text, boolean) is

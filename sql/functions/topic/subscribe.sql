@@ -14,10 +14,10 @@
 --   retry_delay: time until the second attempt, doubled with each further one; default 10 s.
 --   on_failure: 'skip' (default; the failed message is retried later and the queue continues),
 --       'block_key' or 'block_queue' (messages behind it, of the same key or all, wait for it).
--- Locks: the new row.
+-- Locks: the new row, and the topic's row, KEY SHARE, waited for up to the setting lock_timeout.
 -- Cost: one cursor row per queue.
 -- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ011 (subscribed with other
--- arguments), MQ020 (filter), MQ024 (not for a relay topic).
+-- arguments), MQ020 (filter), MQ024 (not for a relay topic), 55P03.
 --
 -- Example:
 --     select mqpg.subscribe('billing', 'orders', mode => 'shared', max_attempts => 5);
@@ -45,6 +45,7 @@ begin
     v_new.on_failure := subscribe.on_failure;
     perform mqpg._require_target('start', subscribe.start);
     perform mqpg._require_subscription_options(v_new);
+    perform mqpg._hold_topic(v_topic);
     perform mqpg._lock_oldest();
     -- A look first, because a conflict would use up an id, and only two million ids fit into a
     -- cursor lock's key.

@@ -17,6 +17,10 @@ declare
 begin
     if unsubscribe.consumer is null then
         delete from mqpg.subscription s where s.subscription_id = v_subscription.subscription_id;
+        if not found then
+            raise exception using errcode = 'MQ005', message = format(
+                'consumer group %L was unsubscribed meanwhile', unsubscribe.consumer_group);
+        end if;
         return;
     end if;
     if v_subscription.mode <> 'broadcast' then

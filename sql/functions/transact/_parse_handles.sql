@@ -7,7 +7,7 @@ language sql immutable as $$
     with part as materialized (    -- the form first, the casts later
         select u.o, string_to_array(u.handle, '.') as p
         from unnest(_parse_handles.handles) with ordinality as u(handle, o)
-        where u.handle ~ '^[0-9a-f]+\.[1-9][0-9]*\.[1-9][0-9]*\.[0-9a-f]+$'
+        where u.handle ~ '^[0-9a-f]+[.][1-9][0-9]*[.][1-9][0-9]*[.][0-9a-f]+$'
     ),
     fit as materialized (
         select f.o, f.p from part f

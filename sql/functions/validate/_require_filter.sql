@@ -12,7 +12,7 @@ declare
 begin
     -- The quoted words in the order of the text. A variable is a quoted word after a $.
     select t.token[1] into v_name
-    from regexp_matches(_require_filter.filter::text, '(\$?"(?:[^"\\]|\\.)*")', 'g') as t(token)
+    from regexp_matches(_require_filter.filter::text, E'([$]?"(?:[^"\\\\]|\\\\.)*")', 'g') as t(token)
     where t.token[1] like '$%' and t.token[1] not in ('$"headers"', '$"key"', '$"tag"')
     limit 1;
     if found then

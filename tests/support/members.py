@@ -1,4 +1,4 @@
-"""The processes of a soak: `python -m tests.soak.members NAME SEED BROKER SHOP`.
+"""The processes of a soak: `python -m tests.support.members NAME SEED BROKER SHOP`.
 
 Each runs until it is killed. A producer makes business changes with their messages, in the broker's
 database or in the shop's. A consumer writes an effect of each message. What they did is only in the
@@ -7,6 +7,7 @@ databases.
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 import threading
@@ -20,11 +21,20 @@ import sqlalchemy
 
 import mqpg
 
-__all__ = ["GROUPS", "PRODUCERS", "SINGLE", "TOPIC", "main"]
+__all__ = ["BROKER", "GROUPS", "PRODUCERS", "SHOP", "SINGLE", "TOPIC", "main"]
 
 TOPIC = "soak"
 KEYS = 12
+PAUSE = float(os.environ.get("MQPG_SOAK_PAUSE") or 0.2)  # a producer's longest pause, in seconds
 PRODUCERS = ("sender", "sender", "transactor", "local")
+
+# tables of the business in the broker's database, and in the shop's
+BROKER = """
+create table soak_sale (message_id bigint primary key);
+create table soak_effect (id bigint generated always as identity, consumer_group text not null, member text not null,
+    message_id bigint not null, key text, queue_id int not null, queue_offset bigint not null);
+"""
+SHOP = "create table soak_order (handle text primary key);" + BROKER.split(";", 1)[1]
 
 # consumer group: its settings; all but `outside` have their effects once
 GROUPS: dict[str, dict[str, Any]] = {
@@ -127,7 +137,7 @@ def send(rng: random.Random, broker: str, shop: str) -> None:
                 with conn.transaction():
                     if mq.recall(ids[0], conn=conn):
                         conn.execute("delete from soak_sale where message_id = %s", ids)
-            time.sleep(rng.random() * 0.2)
+            time.sleep(rng.random() * PAUSE)
 
 
 def transact(rng: random.Random, broker: str, shop: str) -> None:
@@ -148,7 +158,7 @@ def transact(rng: random.Random, broker: str, shop: str) -> None:
                 pass
             if rng.random() < 0.1:
                 producer.recover()
-            time.sleep(rng.random() * 0.2)
+            time.sleep(rng.random() * PAUSE)
 
 
 def local(rng: random.Random, broker: str, shop: str) -> None:
@@ -169,7 +179,7 @@ def local(rng: random.Random, broker: str, shop: str) -> None:
             fate = "rollback" if tx.force_rollback else "commit"
             if rng.random() < 0.67:
                 conn.execute(f"select mqpg.{fate}_batch(%s)", [handles])  # type: ignore[arg-type]
-            time.sleep(rng.random() * 0.2)
+            time.sleep(rng.random() * PAUSE)
 
 
 _PRODUCE = {"sender": send, "transactor": transact, "local": local}

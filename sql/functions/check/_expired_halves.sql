@@ -1,0 +1,19 @@
+-- Parked half messages of one producer group that expired, in random order. The compensator that
+-- knows the group's ledger asks about them there, as long as they are undecided. Those that were
+-- prepared under another ledger are not among them.
+-- Locks: none.
+-- Cost: the parked entries once, and a few lookups for each of this group.
+create function mqpg._expired_halves(producer_group text, max_messages int) returns setof text
+language sql stable as $$
+    select a.message ->> 'handle'
+    from mqpg.producer_group g
+    join pgmq.a_mqpg_oplog a on a.message ->> 'producer_group' = g.name
+    cross join lateral (values ((a.message ->> 'message_id')::bigint)) as i(message_id)
+    where g.name = _expired_halves.producer_group and a.enqueued_at <= clock_timestamp() - g.expire_after
+        and i.message_id / 1024 > g.ledger_since and exists (select from mqpg._half_by_id(i.message_id))
+        and not mqpg._is_decided_half(i.message_id)
+    order by random()
+    limit _expired_halves.max_messages
+$$;
+comment on function mqpg._expired_halves(text, int) is
+    'Internal: parked half messages of a group that expired';

@@ -1,0 +1,43 @@
+-- What keeps the half messages of groups with checker `url` waiting: for each ledger that gives no
+-- verdict at this moment, why. Either no compensator serves it, and then the text says what to
+-- start, or the one that does has reported a problem with its last heartbeat.
+-- Locks: none.
+-- Cost: one look at all locks of the server, and the rows of the compensators.
+create function mqpg._ledger_problems() returns table (checker_target text, problem text)
+language sql stable as $$
+    with ledger as materialized (
+        select distinct g.checker_target from mqpg.producer_group g where g.checker = 'url'
+    ),
+    served as materialized (
+        select s.checker_target
+        from mqpg._ledgers_served(array(select l.checker_target from ledger l)) as s(checker_target)
+    ),
+    report as (
+        select r.key as checker_target, r.value ->> 'state' as state, r.value ->> 'reason' as reason, w.seen_at
+        from mqpg.worker w
+        cross join lateral jsonb_each(w.detail -> 'ledgers') as r
+        where w.role = 'compensator' and w.state <> 'stopped'
+            and w.seen_at > clock_timestamp() - interval '30 seconds'
+    )
+    select l.checker_target, case
+        when s.checker_target is not null then (
+            select format('no verdict from the ledger %s: %s', r.checker_target, r.reason) from (
+                select x.checker_target, x.state, x.reason from report x
+                where x.checker_target = l.checker_target and x.state not in ('standby', 'elsewhere', 'unknown', 'refused', 'yielded')
+                order by x.seen_at desc limit 1) r
+            where r.state = 'no verdict')
+        else coalesce(
+            (select r.reason from report r where r.checker_target = l.checker_target and r.state = 'refused' limit 1),
+            (
+                select format('no verdict from the ledger %s: %s', r.checker_target, r.reason) from report r
+                where r.checker_target = l.checker_target and r.state = 'yielded' limit 1),
+            format(
+                'no compensator knows the ledger %1$s: start "mqpg worker" with --ledger %1$s=URL or with the variable '
+                '%2$s=URL', l.checker_target,
+                'MQPG_LEDGER_' || upper(regexp_replace(l.checker_target, '[-.]', '_', 'g'))))
+    end
+    from ledger l
+    left join served s using (checker_target)
+$$;
+comment on function mqpg._ledger_problems() is
+    'Internal: why ledgers in other databases give no verdict';

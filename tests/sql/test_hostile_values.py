@@ -1,0 +1,620 @@
+"""Hostile values: whatever a caller passes, a public function succeeds, or it fails with a code of
+class MQ or with one that docs/sql.md names.
+
+`ROWS` has one row for each public function: a call that is right, in which one argument after the
+other, and then several at once, get the values of `HOSTILE`. Each call is rolled back.
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+import os
+import random
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import psycopg
+import pytest
+
+from tests.fixtures.databases import Databases
+from tests.fixtures.server import Server
+from tests.support.broker import Broker, Session
+
+# What a caller may have to repeat, or has brought about: a lost race, a deadlock, a lock or a
+# statement that took too long, a transaction that is read-only.
+TRANSIENT = {"40001", "40P01", "55P03", "57014", "25006"}
+# Text that is no JSON, and JSON that is nested too deeply for the server's stack.
+NOT_JSON = {"22P02", "54001"}
+
+TEXTS = [
+    "''",
+    "' '",
+    "repeat('x', 10240)",
+    "repeat('é', 5000)",
+    "''''",
+    "'\"'",
+    "'\"a'",
+    '\'"".""\'',
+    "'\"a\".b'",
+    "E'\\\\'",
+    "E'\\n'",
+    "E'a\\u0085'",
+    "'fa''; drop table mqpg.topic; --'",
+    "'é'",
+    "'😀'",
+    "'１'",
+    "'%s%n'",
+    "'$1'",
+    "'{'",
+    "'{}'",
+    "'null'",
+    "'[1]'",
+    "repeat('[', 20000)",
+    "'NaN'",
+    "'infinity'",
+    "'-infinity'",
+    "'1e3'",
+    "'-1'",
+    "'99999999999999999999'",
+    "'9223372036854775807'",
+    "'-9223372036854775808'",
+    "'2020-01-01'",
+    "'294276-12-31'",
+    "'294277-01-01'",
+    "'4713-01-01 BC'",
+    "'2020-01-01 +99'",
+    "'2020-01-01 Nowhere/Else'",
+    "'2020-13-01'",
+    "'epoch'",
+    "'.'",
+    "'a.'",
+    "'.a'",
+    "'a..b'",
+    "'a.b.c'",
+    "'a.b.c.d.e'",
+    "'x('",
+    "'x()'",
+    "'1'",
+    "'a b'",
+    "'pg_sleep'",
+    "'pg_catalog.pg_sleep'",
+    "'public.f(text)--'",
+    "'1.2.3.4.5'",
+    "'0.0.0.0.0'",
+    "'999999999.9999.999999999999999999.999999999999999999.999999999999999999'",
+    "'999999999.-1.999999999999999999.999999999999999999.0'",
+    "'1.0.1048577.5.3'",
+    "'000000000000.1.1.' || repeat('0', 32)",
+    "(select broker_id from mqpg.broker) || '.1.999999999999999999.' || repeat('f', 32)",
+    "(select broker_id from mqpg.broker) || '.999999999.1.' || repeat('f', 32)",
+    "(select broker_id from mqpg.broker) || '.1.9999999999999999999.' || repeat('f', 32)",
+]
+JSONS = [
+    "'null'",
+    "'[]'",
+    "'[[1], [2]]'",
+    "'\"x\"'",
+    "'1'",
+    "'-0'",
+    "'{}'",
+    '\'{"a": {"b": null}}\'',
+    '\'{"mqpg-phase": 1, "mqpg-handle": []}\'',
+    "repeat('[', 1000) || repeat(']', 1000)",
+    "'\"' || repeat('y', 1100000) || '\"'",
+]
+HOSTILE: dict[str, list[str]] = {
+    "text": TEXTS,
+    "json": [*JSONS, '\'{"a": "\\u0000"}\'', "'\"\\ud800\"'", "'1e400'", "'1e99999999'", '\'{"a": 1, "a": 2}\''],
+    "jsonb": [*JSONS, "'1e400'"],
+    "jsonpath": [
+        "'$'",
+        "'true'",
+        "'1 / 0 > 1'",
+        "'strict $.x.y'",
+        "'strict $.x.y > 1'",
+        "'$foo'",
+        '\'$"a\\"b" == 1\'',
+        "'$.**'",
+        "'$.a == null'",
+        "'$.a.double() > 1'",
+        "'$.datetime() > 1'",
+        "'$.keyvalue().value == 1'",
+        "'$.a like_regex \"(a+)+$\"'",
+        "'$key == \"k\" && exists($headers.x) && $tag == null'",
+        "'$[9223372036854775807] > 1'",
+        "('$' || repeat('.a', 2000) || ' > 1')",
+    ],
+    "boolean": ["true", "false"],
+    "integer": ["0", "-1", "1", "1000", "1001", "10001", "32768", "-2147483648", "2147483647"],
+    "bigint": [
+        "0",
+        "-1",
+        "1",
+        "1023",
+        "1024",
+        "-1024",
+        "9007199254740993",
+        "4611686018427387904",
+        "-9223372036854775808",
+        "-9223372036854774785",
+        "9223372036854775807",
+        "9223372036854774784",
+    ],
+    "interval": [
+        "'0'",
+        "'-1 s'",
+        "'-1 us'",
+        "'1 us'",
+        "'10 ms'",
+        "'1 month'",
+        "'1 mon -30 days'",
+        "'100 years'",
+        "'101 years'",
+        "'36500 days'",
+        "'876000 hours'",
+        "'178000000 years'",
+        "'-178000000 years'",
+        "'2147483647 days'",
+        "'-2147483648 days'",
+        "'2562047788 hours'",
+        "'infinity'",
+        "'-infinity'",
+    ],
+    "timestamp with time zone": [
+        "'infinity'",
+        "'-infinity'",
+        "'4713-01-01 BC'",
+        "'294276-12-31'",
+        "'2000-01-01'",
+        "'2100-01-01'",
+        "now()",
+    ],
+    "mqpg.verdict": ["'commit'", "'rollback'", "'wait'"],
+    "text[]": [
+        "'{}'",
+        "array[null]",
+        "array['']",
+        "array['a', null]",
+        "array[array['a', 'b'], array['c', 'd']]",
+        "array[array[null], array['{}']]",
+        "'[5:6]={1,2}'",
+        "'[-2147483647:-2147483646]={1,2}'",
+        "'[2147483645:2147483646]={1,2}'",
+        "array[repeat('x', 10240)]",
+        "array(select '1' from generate_series(1, 3000))",
+        "array['1', '{', '\"']",
+        "array['1', '1']",
+    ],
+    "bigint[]": [
+        "'{}'",
+        "array[null]",
+        "array[1, null]",
+        "'{{1,2},{3,4}}'",
+        "'[5:6]={1,2}'",
+        "'[2147483645:2147483646]={1,2}'",
+        "array[-9223372036854775808, 9223372036854775807]",
+        "array[-1, 0, 1]",
+        "array[1, 1]",
+        "array(select i from generate_series(1, 3000) i)",
+    ],
+    "json[]": ["'{}'", "'{null}'", "'{{1,2},{3,4}}'", "'[5:6]={1,2}'", "'{1,null}'", 'array[\'{"a": "\\u0000"}\']'],
+    "jsonb[]": ["'{}'", "'{null}'", "'{{1,2},{3,4}}'", "'[5:6]={1,2}'", "'{1,null}'", "array['[]', '1']"],
+}
+# PostgreSQL 16 and older have no infinite intervals.
+SINCE_17 = {("interval", "'infinity'"), ("interval", "'-infinity'")}
+
+# Right calls of each function; {…} are values of the module's broker. What is not named has its
+# default.
+ROWS: dict[str, list[dict[str, str]]] = {
+    "ack": [
+        {"receipt": "'{receipt}'"},
+        {"receipt": "'{retry_receipt}'"},
+        {"receipt": "'{receipt}'", "through": "{through}"},
+    ],
+    "adopt": [{"same_xids": "true"}],
+    "alter_producer_group": [
+        {"producer_group": "'pg'"},
+        {"producer_group": "'fn'", "checker": "'function'", "checker_target": "'public.answer'"},
+        {"producer_group": "'idle'", "checker": "'url'", "checker_target": "'shop'"},
+    ],
+    "alter_subscription": [
+        {"consumer_group": "'g'", "topic": "'t'"},
+        {"consumer_group": "'shared'", "topic": "'t'"},
+        {"consumer_group": "'cast'", "topic": "'t'"},
+        {"consumer_group": "'g'", "topic": "'t'", "filter": "'$.a > 0 && $tag == null'", "tags": "'{x}'"},
+    ],
+    "alter_topic": [{"topic": "'t'"}],
+    "append": [{}],
+    "check_wait": [{"handle": "'{handle}'"}],
+    "commit": [
+        {"handle": "'{handle}'", "payload": "'1'"},
+        {"handle": "'{relay_handle}'", "payload": "'1'"},
+    ],
+    "commit_batch": [
+        {"handles": "array['{handle}']", "payloads": "'{1}'"},
+        {"handles": "array['{relay_handle}', '{handle}']", "payloads": "'{1,null}'"},
+    ],
+    "compensate": [{}],
+    "create_producer_group": [
+        {"producer_group": "'new'"},
+        {"producer_group": "'new'", "checker": "'function'", "checker_target": "'public.answer'"},
+        {"producer_group": "'new'", "checker": "'url'", "checker_target": "'shop'"},
+    ],
+    "create_topic": [{"topic": "'new'"}],
+    "dead_letters": [
+        {"consumer_group": "'g'", "topic": "'t'"},
+        {"consumer_group": "'g'", "topic": "'dying'", "after_id": "{dead_id}"},
+    ],
+    "discard_dead_letters": [
+        {"consumer_group": "'g'", "topic": "'t'"},
+        {"consumer_group": "'g'", "topic": "'dying'"},
+    ],
+    "drop_producer_group": [{"producer_group": "'idle'"}],
+    "drop_topic": [
+        {"topic": "'empty'"},
+        {"topic": "'t'", "force": "true"},
+    ],
+    "due_checks": [{"producer_group": "'pg'"}],
+    "extend": [
+        {"receipt": "'{receipt}'", "lease": "'1 s'"},
+        {"receipt": "'{retry_receipt}'", "lease": "'1 s'"},
+    ],
+    "fetch": [{"topic": "'t'", "queue_id": "0", "from_offset": "0"}],
+    "find_by_key": [{"topic": "'t'", "key": "'k'"}],
+    "half_states": [{"handles": "array['{handle}']"}],
+    "keep": [{}],
+    "local_begin": [{"handle": "'{handle}'"}],
+    "nack": [
+        {"receipt": "'{receipt}'", "message_ids": "array[{claimed_id}]"},
+        {"receipt": "'{retry_receipt}'", "message_ids": "array[{retry_id}]"},
+        {"receipt": "'{receipt}'", "message_ids": "array[{claimed_id}]", "final": "true"},
+        {"receipt": "'{blocked_receipt}'", "message_ids": "array[{blocked_id}]"},
+    ],
+    "pause": [
+        {"topic": "'t'"},
+        {"topic": "'t'", "consumer_group": "'g'"},
+    ],
+    "prepare": [
+        {"topic": "'t'", "payload": "'1'", "producer_group": "'pg'"},
+        {"topic": "'r'", "payload": "'1'", "producer_group": "'pg'", "headers": "'{}'"},
+        {"topic": "'t'", "payload": "'1'", "producer_group": "'pg'", "dedup_id": "'d'"},
+    ],
+    "prepare_batch": [
+        {"topic": "'t'", "payloads": "'{1,2}'", "producer_group": "'pg'"},
+        {"topic": "'r'", "payloads": "'{1,2}'", "producer_group": "'pg'"},
+    ],
+    "purge_topic": [{"topic": "'t'"}],
+    "ready": [{"consumer_group": "'g'"}],
+    "rearm": [{"handle": "'{handle}'"}],
+    "recall": [
+        {"message_id": "{delayed_id}"},
+        {"message_id": "{delayed_id} + 0"},
+    ],
+    "receive": [
+        {"consumer_group": "'g'", "topic": "'t'"},
+        {"consumer_group": "'pin'", "topic": "'t'", "consumer": "'c'"},
+        {"consumer_group": "'cast'", "topic": "'t'", "consumer": "'new'"},
+        {"consumer_group": "'shared'", "topic": "'t'"},
+        {"consumer_group": "'filtered'", "topic": "'t'"},
+    ],
+    "reconcile": [{}],
+    "redrive": [
+        {"consumer_group": "'g'", "topic": "'t'"},
+        {"consumer_group": "'g'", "topic": "'dying'"},
+    ],
+    "release": [{"receipt": "'{receipt}'"}],
+    "resume": [
+        {"topic": "'t'"},
+        {"topic": "'t'", "consumer_group": "'cast'"},
+    ],
+    "rollback": [{"handle": "'{handle}'"}],
+    "rollback_batch": [{"handles": "array['{handle}']"}],
+    "seek": [
+        {"consumer_group": "'g'", "topic": "'t'", "target": "'latest'"},
+        {"consumer_group": "'g'", "topic": "'t'", "target": "'0'", "queue_id": "0"},
+        {"consumer_group": "'g'", "topic": "'dying'", "target": "'earliest'", "queue_id": "-1"},
+        {"consumer_group": "'cast'", "topic": "'t'", "target": "'2020-01-01'", "consumer": "'c'"},
+    ],
+    "send": [
+        {"topic": "'t'", "payload": "'1'"},
+        {"topic": "'t'", "payload": "'1'", "delay": "'1 s'", "dedup_id": "'d'"},
+        {"topic": "'t'", "payload": "'1'", "deliver_at": "now()"},
+    ],
+    "send_batch": [
+        {"topic": "'t'", "payloads": "'{1,2}'"},
+        {
+            "topic": "'t'",
+            "payloads": "'{1,2}'",
+            "keys": "'{k,k}'",
+            "tags": "'{a,b}'",
+            "headers": "array['{}', null]",
+            "delay": "'1 s'",
+            "dedup_ids": "'{d,d}'",
+        },
+    ],
+    "settle": [{"handle": "'{handle}'", "verdict": "'commit'", "reason": "'why'"}],
+    "subscribe": [
+        {"consumer_group": "'new'", "topic": "'t'"},
+        {"consumer_group": "'new'", "topic": "'t'", "filter": "'$.a > 0 && $tag == null'", "tags": "'{x}'"},
+        {"consumer_group": "'new'", "topic": "'t'", "mode": "'broadcast'", "start": "'2020-01-01'"},
+    ],
+    "trace": [{"message_id": "{message_id}"}],
+    "unpin": [
+        {"consumer_group": "'pin'", "topic": "'t'"},
+        {"consumer_group": "'pin'", "topic": "'t'", "queue_id": "0", "consumer": "'c'"},
+    ],
+    "unsubscribe": [
+        {"consumer_group": "'g'", "topic": "'t'"},
+        {"consumer_group": "'cast'", "topic": "'t'", "consumer": "'c'"},
+    ],
+}
+# Other values that are right in some function, so that hostile ones get past the first checks.
+RIGHT: dict[str, list[str]] = {
+    "topic": ["'t'", "'r'", "'blocked'"],
+    "consumer_group": ["'g'", "'pin'", "'cast'", "'shared'", "'filtered'"],
+    "producer_group": ["'pg'", "'led'", "'fn'"],
+    "consumer": ["'c'"],
+    "mode": ["'exclusive'", "'shared'", "'pinned'", "'broadcast'"],
+    "start": ["'earliest'", "'latest'", "'2020-01-01'"],
+    "target": ["'earliest'", "'latest'", "'0'", "'2020-01-01'"],
+    "kind": ["'normal'", "'relay'"],
+    "on_failure": ["'skip'", "'block_key'", "'block_queue'"],
+    "on_exhausted": ["'park'", "'rollback'"],
+    "on_expired": ["'skip'", "'dead_letter'"],
+    "checker": ["'due_checks'", "'ledger'", "'function'", "'url'"],
+    "queue_id": ["-1", "0", "1"],
+    "receipt": ["'{receipt}'", "'{retry_receipt}'"],
+    "handle": ["'{handle}'", "'{relay_handle}'"],
+    "message_ids": ["array[{claimed_id}]", "array[{retry_id}]", "array[{dead_id}]"],
+    "message_id": ["{message_id}", "{delayed_id}"],
+}
+# Rows whose half message is neither handed out nor parked, in the stage that all tests share.
+WRONG_NOW = {("check_wait", "MQ018"), ("rearm", "MQ018")}
+# Calls for each row with several hostile values. A seed repeats them.
+ROUNDS = int(os.environ.get("MQPG_HOSTILE_ROUNDS", "15"))
+# Settings that a role or a database may have, with values that few people try.
+ODD_SETTINGS: list[dict[str, str]] = [
+    {"standard_conforming_strings": "off", "escape_string_warning": "off"},
+    {"backslash_quote": "off", "quote_all_identifiers": "on"},
+    {"array_nulls": "off", "transform_null_equals": "on"},
+    {"DateStyle": "SQL, DMY", "IntervalStyle": "sql_standard", "TimeZone": "Asia/Kathmandu"},
+    {"IntervalStyle": "iso_8601", "DateStyle": "German", "TimeZone": "America/St_Johns"},
+    {"bytea_output": "escape", "extra_float_digits": "-5"},
+    {"search_path": ""},
+    {"client_encoding": "LATIN1"},
+    {"plan_cache_mode": "force_custom_plan", "enable_partition_pruning": "off"},
+    {"work_mem": "64kB", "synchronous_commit": "off"},
+]
+Faults = dict[tuple[str, str], list[str]]
+
+
+def filled(value: str, broker: dict[str, object]) -> str:
+    return re.sub(r"[{](\w+)[}]", lambda found: str(broker.get(found[1], found[0])), value)
+
+
+class Function(NamedTuple):
+    name: str
+    arguments: tuple[str, ...]
+    types: tuple[str, ...]
+    defaults: tuple[str | None, ...]  # None: none; 'NULL::…': null is allowed
+    returns_set: bool
+
+    def text(self, values: dict[str, str], broker: dict[str, object]) -> str:
+        given = ", ".join(
+            f"{name} => ({filled(values[name], broker)})::{kind}"
+            for name, kind in zip(self.arguments, self.types, strict=True)
+            if name in values
+        )
+        return f"select * from mqpg.{self.name}({given})"
+
+
+CATALOG = """
+select p.proname, p.pronargs, coalesce(p.proargnames, '{}'),
+    array(select format_type(t, null) from unnest(p.proargtypes) with ordinality as u(t, o) order by o) as types,
+    array(select pg_get_function_arg_default(p.oid, i) from generate_series(1, p.pronargs) as i) as defaults, p.proretset
+from pg_proc p
+where p.pronamespace = 'mqpg'::regnamespace and p.prokind = 'f' and p.prorettype <> 'trigger'::regtype
+    and p.proname !~ '^_'
+order by p.proname, p.oid
+"""
+
+
+class Stage:
+    """A broker with something in every table, and the public functions of its catalog."""
+
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+        self.mq = mq = broker.session()
+        mq.call("create_topic", "t", queues=2)
+        mq.call("create_topic", "r", queues=1, kind="relay")
+        mq.call("create_topic", "blocked", queues=1)
+        mq.call("create_topic", "dying", queues=1)
+        mq.call("create_topic", "empty", queues=1)
+        mq.call("subscribe", "g", "t")
+        mq.call("subscribe", "shared", "t", mode="shared")
+        mq.call("subscribe", "pin", "t", mode="pinned")
+        mq.call("subscribe", "cast", "t", mode="broadcast")
+        mq.execute("select mqpg.subscribe('filtered', 't', filter => '$.a > 0')")
+        mq.call("subscribe", "g", "r")
+        mq.call("subscribe", "g", "blocked", on_failure="block_key")
+        mq.call("subscribe", "g", "dying", max_attempts=1)
+        mq.execute("create function public.answer(text, text, jsonb, json) returns mqpg.verdict"
+                   " language sql as $$ select 'wait'::mqpg.verdict $$")  # fmt: skip
+        mq.execute("select mqpg.create_producer_group('pg', check_after => '10 ms')")
+        mq.execute("select mqpg.create_producer_group('led', checker => 'ledger', check_after => '10 ms')")
+        mq.execute("select mqpg.create_producer_group('fn', checker => 'function', checker_target => 'answer')")
+        mq.call("create_producer_group", "idle")
+        message_id = mq.send_batch("t", ["1"] * 20, keys=["k"] * 20)[0]
+        handle, relay_handle = mq.prepare("t", "1"), mq.prepare("r", "1")
+        for topic in ("blocked", "dying"):
+            mq.send_batch(topic, ["1"] * 5)
+        mq.append()
+        dead = mq.receive("dying", max_messages=2)
+        mq.nack(dead[0].receipt, [m.message_id for m in dead])
+        blocked = mq.receive("blocked", max_messages=2)[0]
+        mq.call("alter_subscription", "g", "dying", max_attempts=9)
+        last = mq.receive("dying", max_messages=1)[0]
+        mq.execute("select mqpg.nack(%s, array[%s]::bigint[], delay => '0')", last.receipt, last.message_id)
+        mq.append()
+        retry = mq.call("receive", "g", "dying", queue_id=-1)[0]
+        claimed = mq.receive("t", max_messages=10, lease="1 day")[0]
+        mq.receive("t", group="pin", consumer="c", max_messages=5)
+        mq.receive("t", group="cast", consumer="c", max_messages=5)
+        delayed = mq.scalar("select mqpg.send('t', '1', delay => '1 day')")
+        self.values: dict[str, object] = {
+            "message_id": message_id,
+            "handle": handle,
+            "relay_handle": relay_handle,
+            "receipt": claimed.receipt,
+            "claimed_id": claimed.message_id,
+            "through": claimed.queue_offset,
+            "blocked_receipt": blocked.receipt,
+            "blocked_id": blocked.message_id,
+            "retry_receipt": retry.receipt,
+            "retry_id": retry.message_id,
+            "dead_id": dead[0].message_id,
+            "delayed_id": delayed,
+        }
+        self.version = mq.conn.info.server_version
+        mq.execute("set statement_timeout = '20s'")
+        mq.execute("set lock_timeout = '2s'")
+        self.functions: dict[str, list[Function]] = collections.defaultdict(list)
+        for name, n, names, types, defaults, returns_set in mq.rows(CATALOG):
+            self.functions[name].append(Function(name, tuple(names[:n]), tuple(types), tuple(defaults), returns_set))
+
+    def hostile(self, kind: str) -> list[str]:
+        return [v for v in HOSTILE[kind] if self.version >= 170000 or (kind, v) not in SINCE_17]
+
+    def seen_by(self, mq: Session) -> Stage:
+        """The same stage for another session."""
+        other = copy.copy(self)
+        other.mq = mq
+        return other
+
+    def judge(self, function: Function, values: dict[str, str], faults: Faults) -> None:
+        """Make a call, and note it where no caller expects its code."""
+        text = function.text(values, self.values)
+        state, message = self.state(text)
+        if not allowed(function, state):
+            faults[state, message.split("\n")[0][:150]].append(text)
+
+    def state(self, text: str) -> tuple[str, str]:
+        """The SQLSTATE of a call, '00000' where it succeeds, and its message. The call is rolled back."""
+        try:
+            with self.mq.conn.transaction(force_rollback=True):
+                self.mq.conn.execute(text)  # type: ignore[call-overload]
+        except psycopg.Error as error:
+            return error.sqlstate or type(error).__name__, str(error)
+        return "00000", ""
+
+
+@pytest.fixture(scope="module")
+def stage(server: Server, databases: Databases, template: str) -> Iterator[Stage]:
+    name = databases.create(template)
+    broker = Broker(server.dsn(name))
+    try:
+        yield Stage(broker)
+    finally:
+        broker.close()
+        databases.drop(name)
+
+
+def rows(function: Function) -> list[dict[str, str]]:
+    """The rows of a function, each with the arguments that this overload has. adopt() moves sequences, which no
+    rollback brings back, so only its refusals are tried.
+    """
+    if function.name == "adopt":
+        return []
+    return [{name: value for name, value in row.items() if name in function.arguments} for row in ROWS[function.name]]
+
+
+def allowed(function: Function, state: str) -> bool:
+    takes_json_text = any(
+        name in ("payload", "payloads") and kind in ("text", "text[]")
+        for name, kind in zip(function.arguments, function.types, strict=True)
+    )
+    return state == "00000" or state.startswith("MQ0") or state in TRANSIENT or (takes_json_text and state in NOT_JSON)
+
+
+def complain(faults: Faults) -> None:
+    if faults:
+        lines = [
+            f"{len(calls)} times {state}: {message}\n    {calls[0][:400]}" for (state, message), calls in faults.items()
+        ]
+        pytest.fail("codes that no caller expects:\n" + "\n".join(lines), pytrace=False)
+
+
+def test_every_public_function_has_a_row(stage: Stage) -> None:
+    assert ROWS.keys() == stage.functions.keys()
+
+
+def test_every_type_has_hostile_values(stage: Stage) -> None:
+    kinds = {kind for overloads in stage.functions.values() for f in overloads for kind in f.types}
+    assert kinds <= HOSTILE.keys()
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_the_rows_are_right(stage: Stage, name: str) -> None:
+    """Otherwise hostile values would only meet the refusal of another argument."""
+    for function in stage.functions[name]:
+        for row in rows(function):
+            state, message = stage.state(function.text(row, stage.values))
+            assert (name, state) in WRONG_NOW or state == "00000", f"{row}: {message}"
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_one_hostile_value(stage: Stage, name: str) -> None:
+    faults: Faults = collections.defaultdict(list)
+    for function in stage.functions[name]:
+        for row in rows(function):
+            for argument, kind in zip(function.arguments, function.types, strict=True):
+                for value in ["null", *stage.hostile(kind)]:
+                    stage.judge(function, {**row, argument: value}, faults)
+    complain(faults)
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_many_hostile_values(stage: Stage, name: str, rng: random.Random) -> None:
+    faults: Faults = collections.defaultdict(list)
+    for function in stage.functions[name]:
+        for row in rows(function) * (ROUNDS if function.arguments else 1):
+            values = dict(row)
+            for argument, kind in zip(function.arguments, function.types, strict=True):
+                if rng.random() < 0.4:
+                    right = RIGHT.get(argument, [])
+                    values[argument] = rng.choice(right if right and rng.random() < 0.6 else stage.hostile(kind))
+            stage.judge(function, values, faults)
+    complain(faults)
+
+
+@pytest.mark.parametrize("name", sorted(ROWS))
+def test_null_is_refused_unless_it_is_the_default(stage: Stage, name: str) -> None:
+    for function in stage.functions[name]:
+        for argument, default in zip(function.arguments, function.defaults, strict=True):
+            if default is None or not default.startswith("NULL"):
+                state, message = stage.state(function.text({**ROWS[name][0], argument: "null"}, stage.values))
+                assert state == "MQ001", f"{argument} of {function}: {state} {message}"
+
+
+@pytest.mark.parametrize("settings", ODD_SETTINGS, ids=lambda settings: next(iter(settings)))
+def test_the_callers_settings_do_not_matter(stage: Stage, settings: dict[str, str]) -> None:
+    """A session that has compiled no function yet gets from each call what every session gets."""
+    mq = stage.broker.session()
+    for name, value in settings.items():
+        mq.execute("select set_config(%s, %s, false)", name, value)
+    odd = stage.seen_by(mq)
+    for name in sorted(ROWS):
+        for function in stage.functions[name]:
+            for row in rows(function):
+                text = function.text(row, stage.values)
+                state, message = odd.state(text)
+                assert state == stage.state(text)[0], f"{text}: {message}"
+
+
+@pytest.mark.parametrize("value", TEXTS)
+def test_a_hostile_setting_is_refused(stage: Stage, value: str) -> None:
+    for (name,) in stage.mq.rows("select name from mqpg.settings"):
+        state, _ = stage.state(f"update mqpg.settings set value = {value} where name = '{name}' returning name")
+        assert state in ("00000", "MQ001"), name

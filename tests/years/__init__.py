@@ -1,0 +1,1 @@
+"""A year in an hour: time runs fast, and nothing may grow."""

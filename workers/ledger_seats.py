@@ -1,0 +1,214 @@
+"""Which ledgers in other databases this compensator serves, among all compensators."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from mqpg import errors
+from mqpg._backoff import Backoff
+from mqpg.settings import ledger_variable
+
+from .checker import LedgerChecker
+from .session import Connection
+from .targets import find_url
+from .worker import Options
+
+__all__ = ["LedgerSeats"]
+
+logger = logging.getLogger(__name__)
+
+# First key of the session advisory locks of those who serve a ledger; see sql/numbers.md.
+_SERVICE = 1836150846
+
+_YIELD_AFTER = 30.0  # in pauses: half a minute, as a rule
+_YIELD_FOR = 5.0
+
+_WANTED = """
+select checker_target, array_agg(name order by name)
+from mqpg.producer_group
+where checker = 'url'
+group by checker_target
+"""
+_CLAIM = """
+select w.name from unnest(%s::text[]) as w (name)
+where pg_try_advisory_lock(%s, mqpg._ledger_lock(w.name))
+"""
+_RELEASE = "select pg_advisory_unlock(%s, mqpg._ledger_lock(%s))"
+_HAS_HEIR = """
+select exists (
+    select from mqpg.worker w
+    where w.role = 'compensator' and w.state <> 'stopped' and w.seen_at > clock_timestamp() - interval '30 seconds'
+        and w.detail #>> array['ledgers', %s, 'state'] = 'standby')
+"""
+_SERVED = "select * from mqpg._ledgers_served(%s)"
+
+
+class LedgerSeats:
+    """Serves each ledger that producer groups name, this process knows, and no other one serves.
+
+    Whoever serves a ledger holds its advisory lock on the connection that leads or stands by. Two
+    compensators with different ledgers therefore do not shut one another out, and the server frees
+    the ledgers of a killed process. A ledger that does not answer here for half a minute is left to
+    another one that knows it, because that one may reach it. A ledger that nobody serves is
+    reported by every compensator.
+
+    Args:
+        options: What the process was started with.
+        interval: How many seconds a checker pauses while nothing is overdue.
+
+    Attributes:
+        detail: The state of each ledger, by name: that of its checker, or "standby" where this
+            process would take it over from another compensator, "elsewhere" where it is not known
+            here and another one serves it, "unknown" where nobody does, "refused" where its URL
+            cannot be used, "yielded" where it does not answer here and is left to another one.
+    """
+
+    def __init__(self, options: Options, interval: float) -> None:
+        self.detail: dict[str, dict[str, Any]] = {}
+        self._options, self._interval = options, interval
+        self._checkers: dict[str, LedgerChecker] = {}
+        self._refused: dict[str, str] = {}
+        self._failing: dict[str, float] = {}  # since when
+        self._yielded: dict[str, tuple[float, str]] = {}  # until when, and why
+        self._reminders: dict[str, _Reminder] = {}
+        self._grace = 3 * interval  # another compensator may be about to take it
+        self._elsewhere: set[str] = set()
+        self._next_look = 0.0
+
+    @property
+    def serves(self) -> bool:
+        """Whether this process serves any ledger."""
+        return bool(self._checkers)
+
+    def tend(self, conn: Connection) -> None:
+        """Take the free ledgers that this process knows, and leave those that nobody wants.
+
+        Args:
+            conn: The connection that holds the locks. It stays the same until `end`.
+        """
+        wanted: dict[str, list[str]] = dict(conn.execute(_WANTED).fetchall())
+        for name in self.detail.keys() - wanted.keys():
+            self._leave(conn, name)
+        for name, groups in wanted.items():
+            if name in self._checkers and self._checkers[name].is_alive():
+                self._checkers[name].groups = groups
+        self._yield(conn)
+        missing = [name for name in wanted if name not in self._checkers or not self._checkers[name].is_alive()]
+        for name in self._claim(conn, missing):
+            self._start(conn, name, wanted[name])
+        self._report(conn, {name: wanted[name] for name in missing if name not in self._checkers})
+
+    def end(self) -> list[threading.Thread]:
+        """Serve nothing any more, because the connection with the locks ends.
+
+        Returns:
+            The checkers, which end after the half message that they are at.
+        """
+        checkers = list(self._checkers.values())
+        for checker in checkers:
+            checker.stop.set()
+        self._checkers.clear()
+        self._failing.clear()
+        self._yielded.clear()
+        self._elsewhere.clear()
+        self._next_look = 0.0
+        return [*checkers]
+
+    def _url(self, name: str) -> str | None:
+        return find_url(name, self._options.ledgers)
+
+    def _claim(self, conn: Connection, missing: Iterable[str]) -> list[str]:
+        """Take the locks of ledgers. A checker that has died still has the lock of its ledger."""
+        unable = self._refused.keys() | self._yielded.keys()
+        known = [name for name in missing if name not in unable and self._url(name) is not None]
+        died = [name for name in known if name in self._checkers]
+        free = [name for name in known if name not in self._checkers]
+        if free:
+            free = [str(row[0]) for row in conn.execute(_CLAIM, (free, _SERVICE))]
+            self._elsewhere.update(set(known) - set(died) - set(free))
+        return died + free
+
+    def _start(self, conn: Connection, name: str, groups: list[str]) -> None:
+        try:
+            checker = LedgerChecker(self._options.dsn, name, self._url(name) or "", groups, self._interval)
+        except errors.ConfigurationError as error:
+            conn.execute(_RELEASE, (_SERVICE, name))
+            self._refused[name] = str(error)
+            return
+        logger.info("serves the ledger", extra={"ledger": name, "groups": ",".join(groups)})
+        self._checkers[name], self.detail[name] = checker, checker.detail
+        self._elsewhere.discard(name)
+        self._reminders.pop(name, None)
+        checker.start()
+
+    def _yield(self, conn: Connection) -> None:
+        """Leave ledgers that give no verdict here to others, and try again after a pause."""
+        now = time.monotonic()
+        for name in [name for name, (until, _) in self._yielded.items() if now >= until]:
+            del self._yielded[name]
+        for name, checker in list(self._checkers.items()):
+            if checker.detail["state"] != "no verdict":
+                self._failing.pop(name, None)
+            elif now - self._failing.setdefault(name, now) >= _YIELD_AFTER * self._interval:
+                del self._failing[name]
+                if conn.execute(_HAS_HEIR, (name,)).fetchone() == (True,):
+                    self._yielded[name] = (now + _YIELD_FOR * self._interval, str(checker.detail["reason"]))
+                    self._leave(conn, name)
+
+    def _leave(self, conn: Connection, name: str) -> None:
+        if checker := self._checkers.pop(name, None):
+            checker.stop.set()
+            conn.execute(_RELEASE, (_SERVICE, name))
+        self._failing.pop(name, None)
+        self._elsewhere.discard(name)
+        self._reminders.pop(name, None)
+        del self.detail[name]
+
+    def _report(self, conn: Connection, missing: dict[str, list[str]]) -> None:
+        """Report the ledgers that this process does not serve.
+
+        Half messages of a ledger that nobody serves wait until an operator has configured it. No
+        check is counted. The look at the locks of others is not made with each call, because it
+        reads all locks of the server.
+        """
+        if missing and time.monotonic() >= self._next_look:
+            self._elsewhere = {str(row[0]) for row in conn.execute(_SERVED, (list(missing),))}
+            self._next_look = time.monotonic() + self._options.heartbeat
+        for name, groups in missing.items():
+            if name in self._elsewhere:
+                able = name not in self._refused and self._url(name) is not None
+                self.detail[name] = {"state": "standby" if able else "elsewhere"}
+                self._reminders.pop(name, None)
+            elif name in self._yielded:
+                self.detail[name] = {"state": "yielded", "reason": self._yielded[name][1]}
+            elif name in self._refused:
+                self._complain(name, groups, "refused", f"the URL of the ledger {name}: {self._refused[name]}")
+            else:
+                line = f"--ledger {name}=URL or with the variable {ledger_variable(name)}=URL"
+                hint = f'no compensator knows the ledger {name}: start "mqpg worker" with {line}'
+                self._complain(name, groups, "unknown", hint)
+
+    def _complain(self, name: str, groups: list[str], state: str, reason: str) -> None:
+        self.detail[name] = {"state": state, "reason": reason}
+        if self._reminders.setdefault(name, _Reminder(self._grace)).due():
+            logger.error(
+                "nobody serves a ledger, so the overdue half messages of its groups wait",
+                extra={"ledger": name, "groups": ",".join(groups), "reason": reason},
+            )
+
+
+class _Reminder:
+    """Decides when to report: after `first` seconds, then after pauses that grow to ten minutes."""
+
+    def __init__(self, first: float) -> None:
+        self._backoff, self._next = Backoff(5.0, 600.0), time.monotonic() + first
+
+    def due(self) -> bool:
+        if time.monotonic() < self._next:
+            return False
+        self._next = time.monotonic() + self._backoff.next()
+        return True
