@@ -18,6 +18,7 @@ create table mqpg.segment (
     leaving_xid xid8,
     body_dropped_at timestamptz,
     dropped_at timestamptz,
+    decided_at timestamptz,
     merged_at timestamptz,
     left_out int [] not null default '{}',
     sizes jsonb,
@@ -49,6 +50,8 @@ comment on column mqpg.segment.leaving_xid is
 comment on column mqpg.segment.body_dropped_at is
     'From this time on nothing in its first table is needed; decisions and ticks may remain';
 comment on column mqpg.segment.dropped_at is 'When its last table was dropped';
+comment on column mqpg.segment.decided_at is
+    'Family log: from this time on no decision about one of its messages can come; null: one may';
 comment on column mqpg.segment.merged_at is
     'When keep() last put several segments together into this one; null: never';
 comment on column mqpg.segment.left_out is
@@ -57,3 +60,6 @@ comment on column mqpg.segment.sizes is
     'Family log: about how many bytes of bodies each topic has in it; null: not measured';
 -- _tail() looks for these whenever a queue has no rows.
 create index segment_tails on mqpg.segment (segment_no) where family = 'tick' and tails_noted_at is null;
+-- append() looks for the oldest of these.
+create index segment_decidable on mqpg.segment (segment_no)
+where family = 'log' and decided_at is null and dropped_at is null;

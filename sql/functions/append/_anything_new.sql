@@ -11,6 +11,7 @@ declare
     v_before xid8 := pg_snapshot_xmax(_anything_new.upto);
     v_late xid8 [] := array(select pg_snapshot_xip(_anything_new.last_tick.snapshot));
     v_due_from timestamptz := _anything_new.last_tick.due_until;
+    v_decidable bigint := mqpg._decidable_from();
 begin
     if exists (
         select from mqpg.commit_log l
@@ -19,7 +20,8 @@ begin
     end if;
     if exists (
         select from mqpg.op_log o
-        where o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before) then
+        where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null
+            and o.xid >= v_from and o.xid < v_before) then
         return true;
     end if;
     if exists (
@@ -31,7 +33,9 @@ begin
     end if;
     return v_late <> '{}' and (
         exists (select from mqpg.commit_log l where l.kind = 'n' and l.batch_id > v_floor and l.xid = any(v_late))
-        or exists (select from mqpg.op_log o where o.op = 'c' and o.visible_at is null and o.xid = any(v_late))
+        or exists (
+            select from mqpg.op_log o
+            where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null and o.xid = any(v_late))
         or exists (select from mqpg.delayed d where d.xid = any(v_late)));
 end
 $$;

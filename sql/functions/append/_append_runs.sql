@@ -18,6 +18,7 @@ declare
     v_before xid8 := pg_snapshot_xmax(_append_runs.upto);
     v_late xid8 [] := array(select pg_snapshot_xip(_append_runs.last_tick.snapshot));
     v_due_from timestamptz := _append_runs.last_tick.due_until;
+    v_decidable bigint := mqpg._decidable_from();
 begin
     _append_runs.was_due := mqpg._decide_due(_append_runs.last_tick, _append_runs.upto, _append_runs.due_until);
     with due as materialized (
@@ -50,12 +51,13 @@ begin
         union all
         select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
         from mqpg.op_log o
-        where o.op = 'c' and o.visible_at is null and o.xid >= v_from and o.xid < v_before
+        where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null
+            and o.xid >= v_from and o.xid < v_before
             and pg_visible_in_snapshot(o.xid, _append_runs.upto)
         union all
         select o.topic_id, o.queue_id, 0, o.order_no, o.message_id, 1, o.deliver_id, null, false
         from mqpg.op_log o
-        where o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
+        where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null and o.xid = any(v_late)
             and pg_visible_in_snapshot(o.xid, _append_runs.upto)
         union all
         select d.topic_id, d.queue_id, d.subscription_id, d.place, d.first_id, d.n, d.deliver_id, d.attempt, true
@@ -72,7 +74,8 @@ begin
         from due d
         join lateral (
             select k.message_id from mqpg.op_log k
-            where k.message_id between d.first_id and d.first_id + d.n - 1 and k.stage = 1 and k.op = 'd'
+            where k.message_id >= v_decidable and k.message_id between d.first_id and d.first_id + d.n - 1
+                and k.stage = 1 and k.op = 'd'
                 and k.xid = pg_current_xact_id()
             offset 0
         ) as o on true

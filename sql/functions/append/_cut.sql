@@ -9,6 +9,7 @@ declare
     v_s0_xmax xid8 := _cut.last_tick.snapshot_xmax;
     v_last xid8;
     v_x bigint;
+    v_decidable bigint := mqpg._decidable_from();
 begin
     select least(
         (select c.xid from (
@@ -18,7 +19,8 @@ begin
             order by l.xid limit _cut.max_messages) as c
         where c.total >= _cut.max_messages order by c.xid limit 1),
         (select o.xid from mqpg.op_log o
-        where o.op = 'c' and o.visible_at is null and o.xid >= v_s0_xmax and o.xid < pg_snapshot_xmax(_cut.s1)
+        where o.message_id >= v_decidable and o.op = 'c' and o.visible_at is null
+            and o.xid >= v_s0_xmax and o.xid < pg_snapshot_xmax(_cut.s1)
         order by o.xid offset _cut.max_messages - 1 limit 1)) into v_last;
     if v_last is null then
         return _cut.s1;

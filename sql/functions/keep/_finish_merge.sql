@@ -73,9 +73,10 @@ begin
     end;
     update mqpg.segment s set
         upper_bound = v_merge.upper_bound, closed_at = m.closed_at, body_dropped_at = m.body_dropped_at,
-        merged_at = clock_timestamp(), left_out = m.left_out, sizes = null
+        decided_at = m.decided_at, merged_at = clock_timestamp(), left_out = m.left_out, sizes = null
     from (
         select max(k.closed_at) as closed_at,
+            case when bool_and(k.decided_at is not null) then max(k.decided_at) end as decided_at,
             case when bool_and(k.body_dropped_at is not null) then max(k.body_dropped_at) end as body_dropped_at,
             array(select distinct u.t from (
                 select unnest(v_merge.topic_ids) as t

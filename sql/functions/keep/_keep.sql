@@ -31,6 +31,7 @@ begin
     end loop;
     return query select c.* from mqpg._close_segments() c;
     perform mqpg._note_tails();
+    perform mqpg._note_decided();
     if not v_changed then
         for action, family, segment_no, detail in select d.* from mqpg._drop_one_table(_keep.drops) d loop
             v_changed := v_changed or action not in ('pinned', 'blocked');
