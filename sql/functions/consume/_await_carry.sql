@@ -1,5 +1,5 @@
--- Waits for a call of keep() that is copying cursors, up to 200 ms, and returns whether there was one.
--- The caller has found queues locked, and keep() may be why.
+-- Waits for a call of keep() that is copying cursors, up to 200 ms, and returns whether there was
+-- one. The caller has found queues locked, and keep() may be why.
 -- Locks: 1836150835 with 1, shared, released at once: while a caller's transaction had it, keep()
 -- could not copy any cursor.
 -- Cost: negligible if keep() copies nothing; else a subtransaction.

@@ -3,8 +3,8 @@
 -- it, changes the group or ends it, or keep() moves the topic's oldest offsets; the consumer then
 -- joins at a later receive().
 -- Locks: for a new member oldest offsets (see _lock_oldest()), 1836150841 with a hash of the name,
--- and the rows of the topic and the group, KEY SHARE (see _lock_group()). It waits for none of them.
--- Those of _cursor_slot() too.
+-- and the rows of the topic and the group, KEY SHARE (see _lock_group()). It waits for none of
+-- them. Those of _cursor_slot() too.
 -- Cost: one index lookup; for a new member one cursor row for each queue.
 -- Errors: MQ005 (unsubscribed meanwhile), 40001.
 create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription

@@ -1,9 +1,9 @@
 -- The next offsets of all queues of a topic, as _tail() gives one: that of the subscription's retry
 -- lane first, then those of queues 0, 1, 2, …. An offset may be one that has just been passed, but
 -- never one beyond the end.
--- The ends of queues are noted in queue_tail when a tick segment is closed, so newer rows can only be
--- in the segments without a note. This leaves one or two partitions to look at, however many there
--- are.
+-- The ends of queues are noted in queue_tail when a tick segment is closed, so newer rows can only
+-- be in the segments without a note. This leaves one or two partitions to look at, however many
+-- there are.
 -- Locks: none.
 -- Cost: one or two index lookups for each queue, 2 ms for 1000.
 create function mqpg._tails(topic_id int, queues int, subscription_id int) returns bigint []

@@ -1,6 +1,6 @@
 -- Makes a new cursor slot when the newest one is older than the setting `cursor_slot_age`, copies
--- the newest states from older slots into it, at most 300 in a call, and closes the older slots when
--- nothing is left in them.
+-- the newest states from older slots into it, at most 300 in a call, and closes the older slots
+-- when nothing is left in them.
 -- Where a call ends is noted in segment.carried_to, and the next one continues there. A queue that
 -- a consumer has locked is noted in segment.carry_again; its consumer copies it with its next write
 -- (_write_cursor), and later calls look whether that has happened. At last one call looks at all
