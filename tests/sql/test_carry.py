@@ -203,28 +203,20 @@ def test_a_subscription_under_an_old_snapshot_starts_over(mq: Session, broker: B
 def test_slots_roll_while_transactions_roll_back_and_each_message_takes_effect_once(
     brisk: Session, broker: Broker, rng: random.Random
 ) -> None:
-    """Every pass of keep() begins a slot, consumers are always inside a transaction, and a third of
-    them roll back.
+    """keep() begins a slot as soon as the former ones are closed, consumers are always inside a
+    transaction, and a third of them roll back.
     """
-    n = 600
     brisk.execute("create table public.effect (payload int)")
-    brisk.send_batch("t", [str(i) for i in range(n)], keys=[str(i) for i in range(n)])
-    brisk.append()
     brisk.execute("update mqpg.settings set value = '0 s' where name = 'cursor_slot_age'")
     stop = threading.Event()
     keeper = broker.session()
-    seeds = [rng.random() for _ in range(3)]
+    closings: list[Any] = []
 
-    def carry() -> tuple[int, int]:
-        made = closed = 0
+    def carry() -> None:
         while not stop.is_set():
-            rows = keeper.call("keep")
-            made += sum(row[:2] == ("made", "cursor") for row in rows)
-            closed += sum(row[:2] == ("closed", "cursor") for row in rows)
-        return made, closed
+            closings.extend(row for row in keeper.call("keep") if row[:2] == ("closed", "cursor"))
 
-    def consume(session: Session, seed: float) -> None:
-        chance = random.Random(seed)
+    def consume(session: Session, chance: random.Random) -> None:
         while not stop.is_set():
             with session.transaction() as tx:
                 for message in session.receive("t", max_messages=5):
@@ -232,19 +224,25 @@ def test_slots_roll_while_transactions_roll_back_and_each_message_takes_effect_o
                     session.ack(message.receipt, through=message.queue_offset)
                 tx.force_rollback = chance.random() < 0.3
 
-    carrying = broker.background(carry)
-    consuming = [broker.background(consume, broker.session(), seed) for seed in seeds]
+    sent = 0
+
+    def send() -> bool:
+        nonlocal sent
+        numbers = [str(sent + i) for i in range(50)]
+        brisk.send_batch("t", numbers, keys=numbers)
+        brisk.append()
+        sent += 50
+        return len(closings) >= 3 or any(thread.done() for thread in threads)
+
+    threads = [broker.background(consume, broker.session(), random.Random(rng.random())) for _ in range(3)]
+    threads.append(broker.background(carry))
+    eventually(send, timeout=60, interval=0.1)
     lag = "select sum(lag) from mqpg.subscription_lag where topic = 't'"
-    eventually(
-        lambda: brisk.scalar(lag) == 0 or any(consumer.done() for consumer in consuming), timeout=60, interval=0.1
-    )
+    eventually(lambda: brisk.scalar(lag) == 0 or any(t.done() for t in threads), timeout=60, interval=0.1)
     stop.set()
-    for consumer in consuming:
-        consumer.result(30)
-    made, closed = carrying.result(30)
-    assert made > 3
-    assert closed > 3
-    assert [row[0] for row in brisk.rows("select payload from public.effect order by 1")] == list(range(n))
+    for thread in threads:
+        thread.result(30)
+    assert [row[0] for row in brisk.rows("select payload from public.effect order by 1")] == list(range(sent))
     assert brisk.rows(_TWICE) == []
 
 
@@ -287,7 +285,7 @@ def test_an_empty_receive_of_a_thousand_queues_looks_at_each_in_two_places(brisk
     assert brisk.scalar("select count(*) from mqpg.segment where family = 'tick' and dropped_at is null") >= 8
     brisk.receive("wide")
     _, later = work(brisk, call)
-    assert later < pages * 1.5
+    assert later < pages * 2  # the notes in queue_tail, but no page for each segment
 
 
 def test_a_message_in_any_of_a_thousand_queues_is_found(brisk: Session) -> None:
