@@ -35,7 +35,6 @@ logger = logging.getLogger(__name__)
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "max_connections": "200",
-    "max_locks_per_transaction": "256",  # one call of append() or keep() may use every partition
     "max_wal_size": "2GB",
     "timezone": "UTC",
     "log_timezone": "UTC",

@@ -192,7 +192,8 @@ class _AuditReader:
             (row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)
         ]
         gone = broker.rows(
-            "select count(*) as n from mqpg.segment where family = 'tick' and body_dropped_at is not null"
+            "select count(*) as n from mqpg.segment "
+            "where family = 'tick' and (body_dropped_at is not null or left_out <> '{}')"
         )
         self.inputs.complete = gone[0]["n"] == 0
         self.inputs.broker["left_out"] = broker.rows(_LEFT_OUT)

@@ -22,11 +22,13 @@ __all__ = [
 
 _NEWEST_TICK = "(select k.snapshot from mqpg.tick k order by k.tick_id desc limit 1)"
 _NEWEST_TICK_DUE = "(select k.due_until from mqpg.tick k order by k.tick_id desc limit 1)"
+# Segments that retention dropped, or whose messages it left out in part when segments were merged.
+_DROPPED = "(s.body_dropped_at is not null or s.left_out <> '{}')"
 # The first tick whose rows in consume_queue all survive. An earlier tick, whose rows are dropped,
 # may have appended what this tick's snapshot sees.
 _FIRST_SURVIVING_TICK = (
     "(select coalesce(max(s.upper_bound::bigint), 0) from mqpg.segment s "
-    "where s.family = 'tick' and s.body_dropped_at is not null)"
+    f"where s.family = 'tick' and {_DROPPED})"
 )
 _OLDEST_TICK = (
     f"(select k.snapshot from mqpg.tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"
@@ -34,7 +36,7 @@ _OLDEST_TICK = (
 _OLDEST_TICK_DUE = (
     f"(select k.due_until from mqpg.tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"
 )
-_TICKS_DROPPED = "exists (select from mqpg.segment s where s.family = 'tick' and s.body_dropped_at is not null)"
+_TICKS_DROPPED = f"exists (select from mqpg.segment s where s.family = 'tick' and {_DROPPED})"
 # Retention drops decisions later than bodies, and none while a half message of the segment is
 # undecided.
 _DECISIONS_GONE = (
@@ -67,7 +69,7 @@ _NOT_TO_APPLY = (
 
 DROPPED_SEGMENTS = """
 select lower_bound::bigint * 1024 as first_id, upper_bound::bigint * 1024 - 1 as last_id
-from mqpg.segment where family = 'log' and body_dropped_at is not null
+from mqpg.segment where family = 'log' and (body_dropped_at is not null or left_out <> '{}')
 """
 
 

@@ -18,6 +18,9 @@ create table mqpg.segment (
     leaving_xid xid8,
     body_dropped_at timestamptz,
     dropped_at timestamptz,
+    merged_at timestamptz,
+    left_out int [] not null default '{}',
+    sizes jsonb,
     primary key (family, segment_no)
 );
 comment on table mqpg.segment is 'Partitions of the append-only tables and their life cycle';
@@ -46,5 +49,11 @@ comment on column mqpg.segment.leaving_xid is
 comment on column mqpg.segment.body_dropped_at is
     'From this time on nothing in its first table is needed; decisions and ticks may remain';
 comment on column mqpg.segment.dropped_at is 'When its last table was dropped';
+comment on column mqpg.segment.merged_at is
+    'When keep() last put several segments together into this one; null: never';
+comment on column mqpg.segment.left_out is
+    'Topics whose messages were past retention and were left out when segments were merged';
+comment on column mqpg.segment.sizes is
+    'Family log: about how many bytes of bodies each topic has in it; null: not measured';
 -- _tail() looks for these whenever a queue has no rows.
 create index segment_tails on mqpg.segment (segment_no) where family = 'tick' and tails_noted_at is null;

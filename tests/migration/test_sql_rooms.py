@@ -12,7 +12,7 @@ SQL = Path(__file__).resolve().parents[2] / "sql"
 
 # Who calls whom. A new arrow belongs here only if the room it comes from stays above the room it goes to.
 ALLOWED = {
-    "append": {"adopt", "check", "cursor", "keep", "store", "validate"},
+    "append": {"adopt", "check", "cursor", "keep", "lookup", "store", "validate"},
     "adopt": {"cursor", "keep", "lookup", "validate"},
     "keep": {"cursor", "half", "lookup", "store", "validate"},
     "reconcile": {"half", "lookup", "validate"},

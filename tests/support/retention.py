@@ -8,7 +8,7 @@ from typing import Any
 from tests.support.broker import Session
 from tests.support.waiting import eventually
 
-__all__ = ["age", "aged", "dropped", "gone", "keep", "partitions", "payloads", "retain", "roll"]
+__all__ = ["age", "aged", "dropped", "gone", "keep", "partitions", "pass_time", "payloads", "retain", "roll"]
 
 
 def retain(mq: Session, retention: str, topic: str | None = None) -> None:
@@ -72,6 +72,13 @@ def gone(mq: Session, tables: set[str], reported: list[Any]) -> None:
         return not left
 
     eventually(lambda: not left or done(), timeout=30, interval=0.05)
+
+
+def pass_time(mq: Session, interval: str) -> None:
+    """Let time pass for the segments: everything that happened to them happened that much earlier."""
+    columns = ("made_at", "opened_at", "closed_at", "body_dropped_at", "dropped_at")
+    moved = ", ".join(f"{column} = {column} - %(by)s::interval" for column in columns)
+    mq.conn.execute(f"update mqpg.segment set {moved}", {"by": interval})  # type: ignore[arg-type]
 
 
 def partitions(mq: Session, parent: str) -> set[str]:

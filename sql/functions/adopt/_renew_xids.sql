@@ -15,7 +15,7 @@ declare
         select t.snapshot from mqpg.tick t
         where t.tick_id >= (
             select max(s.upper_bound::bigint) from mqpg.segment s
-            where s.family = 'tick' and s.body_dropped_at is not null)
+            where s.family = 'tick' and (s.body_dropped_at is not null or s.left_out <> '{}'))
         order by t.tick_id limit 1);
     v_unasked bigint [];
 begin

@@ -34,6 +34,7 @@ begin
     perform pg_advisory_xact_lock(1836150834, 1);
     perform pg_advisory_xact_lock(1836150835, 0);
     lock table mqpg.cursor in share row exclusive mode;
+    perform mqpg._cancel_merge(m.family, 'the broker was adopted') from mqpg.segment_merge m;
     select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
     v_behind := v_tick.snapshot_xmax > pg_snapshot_xmax(pg_current_snapshot());
     v_foreign := v_behind or (v_known <> v_actual and not adopt.same_xids);

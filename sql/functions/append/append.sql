@@ -20,6 +20,7 @@ language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = o
 declare
     v_tick mqpg.tick;
     v_batch_seq bigint;
+    v_recent bigint;        -- older ticks are not looked at
     v_s1 pg_snapshot;
     v_upto pg_snapshot;     -- S1, or its cut where there is a backlog
     v_due_until timestamptz;
@@ -36,7 +37,11 @@ begin
     -- never.
     perform mqpg._force_sync();
     perform pg_advisory_xact_lock(1836150834, 0);
-    select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    v_recent := mqpg._recent_tick();
+    select t.* into v_tick from mqpg.tick t where t.tick_id >= v_recent order by t.tick_id desc limit 1;
+    if not found then
+        select t.* into strict v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    end if;
     -- Read the sequence before this transaction gets an xid, so that every writer of a lower batch
     -- id has a lower xid.
     select case when b.is_called then b.last_value else 0 end into v_batch_seq from mqpg.batch_id b;
@@ -66,7 +71,7 @@ begin
             v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto), v_batch_seq,
             greatest(v_tick.floor_id, (
                 select k.batch_seq from mqpg.tick k
-                where k.xid <= pg_snapshot_xmin(v_upto)
+                where k.tick_id >= v_recent and k.xid <= pg_snapshot_xmin(v_upto)
                 order by k.xid desc, k.tick_id desc limit 1)),
             v_due_until, v_messages, v_topic_ids, clock_timestamp());
     end if;

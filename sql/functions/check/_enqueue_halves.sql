@@ -12,6 +12,7 @@
 create function mqpg._enqueue_halves(snapshot pg_snapshot, batch_seq bigint) returns bigint
 language plpgsql set standard_conforming_strings = on as $$
 declare
+    v_recent bigint := mqpg._recent_tick();
     v_last mqpg.half_tick;
     v_from xid8;
     v_before xid8 := pg_snapshot_xmax(_enqueue_halves.snapshot);
@@ -25,7 +26,11 @@ begin
     if not pg_try_advisory_xact_lock(1836150834, 1) then
         return 0;
     end if;
-    select h.* into v_last from mqpg.half_tick h order by h.half_tick_id desc limit 1;
+    select h.* into v_last from mqpg.half_tick h
+    where h.half_tick_id >= v_recent order by h.half_tick_id desc limit 1;
+    if not found then
+        select h.* into v_last from mqpg.half_tick h order by h.half_tick_id desc limit 1;
+    end if;
     v_from := coalesce(v_last.snapshot_xmax, '0');
     v_late := array(select pg_snapshot_xip(v_last.snapshot));
     v_floor := coalesce(v_last.floor_id, 0);
@@ -73,11 +78,11 @@ begin
     end loop;
     insert into mqpg.half_tick (half_tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, entries, at)
     values (
-        greatest(coalesce(v_last.half_tick_id, 0) + 1, (select max(t.tick_id) from mqpg.tick t)),
+        greatest(coalesce(v_last.half_tick_id, 0) + 1, (select max(t.tick_id) from mqpg.tick t where t.tick_id >= v_recent)),
         pg_current_xact_id(), _enqueue_halves.snapshot, v_before, _enqueue_halves.batch_seq,
         greatest(v_floor, (
             select h.batch_seq from mqpg.half_tick h
-            where h.xid <= pg_snapshot_xmin(_enqueue_halves.snapshot)
+            where h.half_tick_id >= v_recent and h.xid <= pg_snapshot_xmin(_enqueue_halves.snapshot)
             order by h.xid desc, h.half_tick_id desc limit 1)),
         v_entries, clock_timestamp());
     return v_entries;

@@ -2,14 +2,31 @@
 -- in order. They come as arrays of equal length: first message id, where its body lies, first
 -- offset, length, attempt. `lowest` and `highest` are the batch ids between which the bodies lie. A
 -- query that reads the bodies names these two, so that the planner prunes the other segments.
--- Locks: none. Cost: one index lookup for each partition of consume_queue.
+-- Locks: none. Cost: one index lookup for each recent partition of consume_queue; for each
+-- partition if the range begins before these.
 create function mqpg._runs(
     topic_id int, queue_id int, subscription_id int, from_offset bigint, to_offset bigint,
     out ids bigint [], out bodies bigint [], out offsets bigint [], out lengths int [], out attempts int [],
     out lowest bigint, out highest bigint
 )
 language plpgsql stable as $$
+declare
+    v_recent bigint := mqpg._recent_tick();
+    v_base bigint := (
+        select b.base_offset from mqpg.consume_queue b
+        where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
+            and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
+            and b.tick_id >= v_recent
+        order by b.base_offset desc limit 1);
 begin
+    if v_base is null then
+        v_recent := 0;
+        v_base := (
+            select b.base_offset from mqpg.consume_queue b
+            where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
+                and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
+            order by b.base_offset desc limit 1);
+    end if;
     select array_agg(r.first_id + r.skip order by r.first_offset), array_agg(r.body + r.skip order by r.first_offset),
         array_agg(r.first_offset + r.skip order by r.first_offset),
         array_agg((least(r.first_offset + r.n, _runs.to_offset) - r.first_offset - r.skip)::int
@@ -25,12 +42,7 @@ begin
                 with ordinality as u(first_id, start, deliver_id, attempt, i)
         where c.topic_id = _runs.topic_id and c.queue_id = _runs.queue_id
             and c.subscription_id = _runs.subscription_id
-            and c.base_offset >= (
-                select b.base_offset from mqpg.consume_queue b
-                where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
-                    and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
-                order by b.base_offset desc limit 1)
-            and c.base_offset < _runs.to_offset
+            and c.tick_id >= v_recent and c.base_offset >= v_base and c.base_offset < _runs.to_offset
         offset 0
     ) as r
     where r.first_offset < _runs.to_offset and r.first_offset + r.n > _runs.from_offset;

@@ -32,7 +32,13 @@ begin
     return query select c.* from mqpg._close_segments() c;
     perform mqpg._note_tails();
     if not v_changed then
-        return query select d.* from mqpg._drop_one_table(_keep.drops) d;
+        for action, family, segment_no, detail in select d.* from mqpg._drop_one_table(_keep.drops) d loop
+            v_changed := v_changed or action not in ('pinned', 'blocked');
+            return next;
+        end loop;
+    end if;
+    if not v_changed then
+        return query select m.* from mqpg._merge() m;
     end if;
 end
 $$;

@@ -26,7 +26,7 @@ begin
     select s.* into v_current from mqpg.segment s
     where s.family = 'log' and s.lower_bound::bigint <= _roll_log.last_value
         and s.upper_bound::bigint > _roll_log.last_value;
-    if not found or v_current.opened_at > clock_timestamp() - mqpg._setting('segment_age')::interval
+    if not found or v_current.opened_at > clock_timestamp() - mqpg._segment_age('log')
         or _roll_log.last_value <= v_current.lower_bound::bigint
         or _roll_log.last_value > v_current.upper_bound::bigint - 1000000 then
         return;
@@ -37,7 +37,7 @@ begin
     if found then
         perform setval('mqpg.batch_id', v_next.lower_bound::bigint, false);
         return query select 'rolled', 'log', v_current.segment_no,
-            format('older than %s: batch ids continue in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
+            format('older than %s: batch ids continue in segment %s', mqpg._segment_age('log'), v_next.segment_no);
     end if;
 end
 $$;

@@ -22,7 +22,7 @@ begin
     select s.* into v_next from mqpg.segment s
     where s.family = 'tick' and s.lower_bound::bigint >= v_current.upper_bound::bigint
     order by s.segment_no limit 1;
-    if found and v_current.opened_at <= clock_timestamp() - mqpg._setting('segment_age')::interval
+    if found and v_current.opened_at <= clock_timestamp() - mqpg._segment_age('tick')
         and v_tick_id > v_current.lower_bound::bigint
         and pg_try_advisory_xact_lock(1836150834, 0) then
         insert into mqpg.tick (
@@ -31,7 +31,7 @@ begin
             0, '{}', clock_timestamp()
         from mqpg.tick t order by t.tick_id desc limit 1;
         return query select 'rolled', 'tick', v_current.segment_no, format(
-            'older than %s: ticks continue in segment %s', mqpg._setting('segment_age'), v_next.segment_no);
+            'older than %s: ticks continue in segment %s', mqpg._segment_age('tick'), v_next.segment_no);
         v_current := v_next;
     end if;
     update mqpg.segment s set opened_at = clock_timestamp()

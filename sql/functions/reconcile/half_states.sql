@@ -46,7 +46,7 @@ begin
     cross join lateral (
         select h.topic_id is null and exists (
             select from mqpg.segment s
-            where s.family = 'log' and s.body_dropped_at is not null
+            where s.family = 'log' and (s.body_dropped_at is not null or s.left_out <> '{}')
                 and n.message_id >= s.lower_bound::bigint * 1024 and n.message_id < s.upper_bound::bigint * 1024
         ) as dropped
     ) as d

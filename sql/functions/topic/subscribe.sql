@@ -14,7 +14,8 @@
 --   retry_delay: time until the second attempt, doubled with each further one; default 10 s.
 --   on_failure: 'skip' (default; the failed message is retried later and the queue continues),
 --       'block_key' or 'block_queue' (messages behind it, of the same key or all, wait for it).
--- Locks: the new row, and the topic's row, KEY SHARE, waited for up to the setting lock_timeout.
+-- Locks: the new row, and the topic's row, KEY SHARE, waited for up to the setting lock_timeout;
+-- those of _cursor_slot().
 -- Cost: one cursor row per queue.
 -- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ011 (subscribed with other
 -- arguments), MQ020 (filter), MQ024 (not for a relay topic), 55P03.

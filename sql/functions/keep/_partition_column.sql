@@ -1,0 +1,8 @@
+-- The column that a table is partitioned by.
+-- Locks: none.
+-- Cost: one look into the catalog.
+create function mqpg._partition_column(parent text) returns text
+language sql stable as $$
+    select substring(pg_get_partkeydef(to_regclass('mqpg.' || _partition_column.parent)) from '\((\w+)\)')
+$$;
+comment on function mqpg._partition_column(text) is 'Internal: column that a table is partitioned by';
