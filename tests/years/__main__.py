@@ -37,13 +37,13 @@ __all__ = ["main"]
 
 ROOT = Path(__file__).parents[2]
 DAY = 10.0  # seconds
-# What lasts 6 hours, a day and 7 days in a year. The window of dedup ids would be less than half a
-# second, in which too few sends meet, so it is longer.
+# What lasts 6 hours, a day, an hour (the window of dedup ids, whose least length is a second) and 7
+# days in a year.
 SETTINGS = {
     "segment_age": DAY / 4,
     "cursor_slot_age": DAY / 4,
     "delayed_slot": DAY,
-    "dedup_window": DAY / 2,
+    "dedup_window": 1.0,
     "op_log_keep": DAY * 7,
     "position_jump_keep": DAY * 7,
 }
