@@ -54,3 +54,43 @@ def test_dropped_segments_are_not_audited(audit: Callable[..., Report], story: S
     story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
     second = audit()
     assert {kind: count for kind, count in second.anomalies.items() if count} == {"lost": 1}, second.examples
+
+
+def merge_segments(story: Story) -> None:
+    """Work until segments of messages and of queues are merged, without what the topic `short` had before."""
+    broker = story.broker
+    broker.execute("select mqpg.create_topic('short', 1)")
+    for name, value in (("segments_most", "4"), ("op_log_keep", "0 s")):
+        broker.execute("update mqpg.settings set value = %s where name = %s", (value, name))
+    merged = "select distinct family from mqpg.segment where left_out <> '{}'"
+    deadline = time.monotonic() + 90
+    while len(broker.execute(merged).fetchall()) < 2 and time.monotonic() < deadline:
+        story.business()
+        broker.execute("select mqpg.send('short', '1')")
+        story.drain()
+        story.drain("mail", journal=False)
+        broker.execute("update mqpg.topic set retention = '0 s' where name = 'short'")
+        for age, calls in (("0 s", 1), ("6 hours", 30)):
+            broker.execute("update mqpg.settings set value = %s where name = 'segment_age'", (age,))
+            for _ in range(calls):
+                steps = broker.execute("select action, family, detail from mqpg.keep()").fetchall()
+                if not any(step["action"] not in ("pinned", "blocked") for step in steps):
+                    break
+        broker.execute("update mqpg.topic set retention = '1 day' where name = 'short'")
+    found = broker.execute("select family, segment_no, closed_at, merged_at, left_out from mqpg.segment").fetchall()
+    assert len(broker.execute(merged).fetchall()) == 2, (found, steps)
+    assert dropped(story) == set()
+
+
+def test_merged_segments_lose_nothing(audit: Callable[..., Report], story: Story) -> None:
+    open_half = story.prepare()
+    merge_segments(story)
+    report = audit()
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    story.local(open_half)
+    story.commit(open_half)
+    message = story.business()
+    story.drain()
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
+    second = audit()
+    assert {kind: count for kind, count in second.anomalies.items() if count} == {"lost": 1}, second.examples

@@ -172,6 +172,17 @@ def test_what_a_group_has_not_read_is_carried_over(mq: Session) -> None:
     assert got == sorted(got, key=lambda text: int(text.split()[1]))
 
 
+def test_a_policy_loses_unread_messages_although_another_topic_keeps_the_segment(mq: Session) -> None:
+    mq.call("alter_topic", "day", lose_after="1 hour")
+    for _ in range(28):
+        segment(mq)
+    lost = mq.scalar("select sum(messages) from mqpg.losses where topic = 'day' and why = 'age'")
+    assert lost >= 20
+    stored = "select sum(l.n) from mqpg.commit_log l join mqpg.topic t using (topic_id) where t.name = %s"
+    assert mq.scalar(stored, "day") <= 20
+    assert mq.scalar(stored, "year") == 28
+
+
 def test_halves_delays_retries_and_dead_letters_of_a_short_topic_survive(mq: Session) -> None:
     mq.call("alter_subscription", "g", "day", max_attempts=1)
     ids = [mq.send("day", '"dead"')]

@@ -36,7 +36,8 @@ begin
     select count(*) into v_old
     from pg_stat_activity a
     where a.pid <> pg_backend_pid() and a.backend_xmin is not null
-        and (a.datname = current_database() or a.datname is null)     -- null: a standby that sends its snapshots
+        -- null: a standby that sends its snapshots
+        and (a.datname = current_database() or a.datname is null)
         and a.backend_type is distinct from 'autovacuum worker'
         and age(a.backend_xmin) >= age((v_merge.copied_xid::text::bigint % 4294967296)::text::xid);
     if v_old > 0 then

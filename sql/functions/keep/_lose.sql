@@ -21,7 +21,8 @@ begin
         select u.*, t.lose_after, t.lose_over
         from mqpg._undelivered(v_from, v_to) u
         join mqpg.topic t on t.topic_id = u.topic_id
-        where t.lose_after is not null or t.lose_over is not null
+        where (t.lose_after is not null or t.lose_over is not null)
+            and (_lose.segment).closed_at + t.retention <= clock_timestamp()
     loop
         v_why := case
             when (_lose.segment).closed_at + v_pin.lose_after <= clock_timestamp() then 'age'

@@ -7,7 +7,17 @@ returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 begin
     if _release_if_due.segment.family = 'tick' then
-        if _release_if_due.segment.tails_noted_at is null or not mqpg._is_past_retention(_release_if_due.segment) then
+        if _release_if_due.segment.tails_noted_at is null then
+            return;
+        elsif not mqpg._is_past_retention(_release_if_due.segment) then
+            -- Topics with a longer retention keep the segment. The policies of the others apply.
+            if exists (
+                select from mqpg.topic t
+                where (t.lose_after is not null or t.lose_over is not null)
+                    and _release_if_due.segment.closed_at + t.retention <= clock_timestamp()
+            ) then
+                return query select l.* from mqpg._lose(_release_if_due.segment) l;
+            end if;
             return;
         end if;
         return query select l.* from mqpg._lose(_release_if_due.segment) l;
