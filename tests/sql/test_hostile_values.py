@@ -212,6 +212,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"receipt": "'{receipt}'"},
         {"receipt": "'{retry_receipt}'"},
         {"receipt": "'{receipt}'", "through": "{through}"},
+        {"receipt": "'{receipt}'", "offsets": "array[{through}]::bigint[]"},
     ],
     "adopt": [{"same_xids": "true"}],
     "alter_producer_group": [

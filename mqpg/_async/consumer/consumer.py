@@ -164,7 +164,7 @@ class AsyncConsumer:
                 waiter.succeeded()
                 await self._gone_owners.look(mq)
                 if not found:
-                    await waiter.wait(stop)
+                    await waiter.wait(stop, self._gone_owners.until_next_look())
         except BaseException:
             others = waiters[:]
             waiters.clear()

@@ -60,6 +60,10 @@ class GoneOwners:
         elif not held:
             self._logged = (0.0, [])
 
+    def until_next_look(self) -> float | None:
+        """How many seconds a wait may take, so that `found` is not out of date. None: any time."""
+        return _PAUSE if self.found else None
+
     def _log(self, one: HeldQueues) -> None:
         group, topic = self._options.group, self._options.topic
         logger.warning(

@@ -165,7 +165,7 @@ class Consumer:
                 waiter.succeeded()
                 self._gone_owners.look(mq)
                 if not found:
-                    waiter.wait(stop)
+                    waiter.wait(stop, self._gone_owners.until_next_look())
         except BaseException:
             others = waiters[:]
             waiters.clear()
