@@ -326,7 +326,7 @@ def test_trap_what_was_due_before_is_not_due_again_mutant(mq: Session) -> None:
 
 # the cut of a backlog
 
-FLOOR_RULE = "where k.xid <= pg_snapshot_xmin(v_upto) order by k.xid desc"
+FLOOR_RULE = "where k.tick_id >= v_recent and k.xid <= pg_snapshot_xmin(v_upto) order by k.xid desc"
 FLOOR_BY_XMAX = "where k.snapshot_xmax <= pg_snapshot_xmin(v_upto) order by k.snapshot_xmax desc"
 
 
