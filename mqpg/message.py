@@ -19,6 +19,7 @@ __all__ = [
     "FoundMessage",
     "HalfCheck",
     "HalfState",
+    "HeldQueues",
     "Interval",
     "Json",
     "Message",
@@ -146,6 +147,23 @@ class Message:
         message_id, topic, queue_id, queue_offset, key, tag, headers, raw, born_at, attempt, receipt = row
         headers = decode(headers)
         return cls(message_id, topic, queue_id, queue_offset, key, tag, headers, raw, born_at, attempt, receipt)
+
+
+@dataclass(frozen=True)
+class HeldQueues:
+    """Pinned queues with messages that wait, owned by a consumer that seems to be gone.
+
+    Attributes:
+        consumer: The name of the consumer that owns them.
+        queues: The queues where messages wait. -1 is the retry lane.
+        lag: How many messages wait there.
+        since: When that consumer last did something.
+    """
+
+    consumer: str
+    queues: tuple[int, ...]
+    lag: int
+    since: datetime
 
 
 @dataclass(frozen=True)

@@ -7,4 +7,5 @@ pytest_plugins = [
     "tests.fixtures.databases",
     "tests.fixtures.mariadb",
     "tests.fixtures.seeds",
+    "tests.fixtures.docker",
 ]

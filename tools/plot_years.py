@@ -38,7 +38,7 @@ def draw(run: Mapping[str, Any]) -> str:
     """
     samples = run["figures"]["samples"]
     allowances = {line["figure"]: line["allowance"] for line in run["figures"]["quarters"]}
-    names = [*allowances, "sales/s", "effects/s"]
+    names = [*allowances, "sales/s", "effects/s", "pause s"]
     names = [name for name in names if any(name in sample for sample in samples)]
     rows = -(-len(names) // COLUMNS)
     width, height = COLUMNS * (WIDTH + MARGIN) + MARGIN, rows * (HEIGHT + MARGIN) + 2 * MARGIN

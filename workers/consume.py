@@ -14,6 +14,7 @@ from typing import Any
 
 import mqpg
 from mqpg.errors import ConfigurationError
+from mqpg.message import HeldQueues
 
 from .heartbeat import Heartbeat
 from .session import Connection, keep_connected, patiently
@@ -143,7 +144,11 @@ def run(
     if mq is None:
         return
     logger.info("consuming", extra={"handler": target, "topic": options.topic, "consumer_group": options.group})
-    with mq, _Beating(dsn, Heartbeat("consumer", heartbeat, detail)):
+
+    def refresh() -> None:
+        detail["blocked_by"] = [_held(one, options.group, options.topic) for one in counted.blocked_by]
+
+    with mq, _Beating(dsn, Heartbeat("consumer", heartbeat, detail), refresh):
         if isinstance(counted, mqpg.AsyncConsumer):
             asyncio.run(_run_async(counted, dsn, stop, settings))
         else:
@@ -195,11 +200,24 @@ def _counter(detail: dict[str, Any], *, asynchronous: bool) -> Callable[..., Any
     return call_async if asynchronous else call
 
 
+def _held(held: HeldQueues, group: str, topic: str) -> dict[str, Any]:
+    """What worker_status says about queues whose owner is gone, with the call that frees them."""
+    names = f"'{group}', '{topic}'"
+    return {
+        "consumer": held.consumer,
+        "queues": held.queues,
+        "lag": held.lag,
+        "since": held.since.isoformat(),
+        "unpin": f"select mqpg.unpin({names}, consumer => '{held.consumer}')",
+    }
+
+
 class _Beating:
     """Heartbeats from a thread with a connection of its own, because a handler may take long."""
 
-    def __init__(self, dsn: str, heartbeat: Heartbeat) -> None:
+    def __init__(self, dsn: str, heartbeat: Heartbeat, refresh: Callable[[], None]) -> None:
         self._dsn, self._heartbeat, self._done = dsn, heartbeat, threading.Event()
+        self._refresh = refresh
         self._thread = threading.Thread(target=self._run, name="mqpg-heartbeat", daemon=True)
 
     def __enter__(self) -> None:
@@ -215,5 +233,6 @@ class _Beating:
     def _beat(self, conn: Connection) -> None:
         self._heartbeat.beat(conn, "active")
         while not self._done.wait(self._heartbeat.due_in()):
+            self._refresh()
             self._heartbeat.beat(conn, "active")
         self._heartbeat.beat(conn, "stopped")

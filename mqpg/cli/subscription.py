@@ -22,9 +22,9 @@ _LIST = """
     where s.member = '' and t.name = coalesce(%(topic)s, t.name)
     order by s.consumer_group, t.name
 """
-_LAG_COLUMNS = ["queue_id", "committed", "next_offset", "lag", "claims", "owner"]
+_LAG_COLUMNS = ["queue_id", "committed", "next_offset", "lag", "claims", "owner", "changed_at"]
 _LAG = """
-    select queue_id, committed, next_offset, lag, claims, owner
+    select queue_id, committed, next_offset, lag, claims, owner, date_trunc('second', changed_at)::text as changed_at
     from mqpg.subscription_lag where consumer_group = %(group)s and topic = %(topic)s
     order by owner nulls first, queue_id
 """

@@ -27,8 +27,7 @@ _DROPPED = "(s.body_dropped_at is not null or s.left_out <> '{}')"
 # The first tick whose rows in consume_queue all survive. An earlier tick, whose rows are dropped,
 # may have appended what this tick's snapshot sees.
 _FIRST_SURVIVING_TICK = (
-    "(select coalesce(max(s.upper_bound::bigint), 0) from mqpg.segment s "
-    f"where s.family = 'tick' and {_DROPPED})"
+    f"(select coalesce(max(s.upper_bound::bigint), 0) from mqpg.segment s where s.family = 'tick' and {_DROPPED})"
 )
 _OLDEST_TICK = (
     f"(select k.snapshot from mqpg.tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"

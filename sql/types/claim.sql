@@ -14,7 +14,7 @@ create type mqpg.claim as (
     attempt int,            -- how often this range was delivered, this delivery included
     lease_until timestamptz,-- negative epoch: not delivered before this time; '-infinity': may be delivered at once
     consumer text,
-    settled bigint[],       -- offsets inside the range that left the claim: nacked, or acknowledged singly
+    settled bigint[],       -- offsets in the range that left the claim: nacked, or acked alone
     picked bigint[],        -- null: the whole range; else ascending, from_offset to to_offset - 1
     key text                -- on_failure block_key: the failed message's key, shared by the claim
 );

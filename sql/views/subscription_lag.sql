@@ -10,7 +10,8 @@ select
     n.next_offset - c.committed as lag,
     p.claims,
     coalesce(c.owner, nullif(s.member, '')) as owner,
-    s.mode
+    s.mode,
+    c.at as changed_at
 from mqpg.subscription as s
 inner join mqpg.topic as t on s.topic_id = t.topic_id
 cross join lateral generate_series(-1, t.queues - 1) as q (queue_id)
@@ -18,7 +19,8 @@ cross join lateral (
     select
         k.committed,
         k.claims,
-        k.owner
+        k.owner,
+        k.at
     from mqpg.cursor as k
     where k.subscription_id = s.subscription_id and k.queue_id = q.queue_id
     order by k.version desc
@@ -42,3 +44,5 @@ comment on column mqpg.subscription_lag.lag is
 comment on column mqpg.subscription_lag.claims is 'Number of open deliveries';
 comment on column mqpg.subscription_lag.owner is
     'Mode pinned: the consumer that owns the queue; mode broadcast: the member; else null';
+comment on column mqpg.subscription_lag.changed_at is
+    'Time of the last delivery, acknowledgement, heartbeat or other change on this queue';

@@ -155,8 +155,13 @@ def test_bad_11_half_whose_prepare_was_open_when_its_group_got_another_ledger(st
     assert stage.delivered() == [1]
 
 
-def test_bad_5_handle_of_another_broker(stage: Stage, new_database: Callable[..., str]) -> None:
-    """The handle is unknown everywhere, and its ledger row is left to its own broker."""
+def test_bad_5_handle_of_another_broker(
+    stage: Stage, new_database: Callable[..., str], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The handle is unknown everywhere, and its ledger row is left to its own broker.
+
+    Mutation that this notices: recovery asks its broker about the rows of all brokers.
+    """
     with mqpg.connect(new_database()) as other:
         other.create_topic("orders")
         other.create_producer_group("shop")
@@ -177,6 +182,7 @@ def test_bad_5_handle_of_another_broker(stage: Stage, new_database: Callable[...
             with pytest.raises(errors.UnknownHandle):
                 call()
         assert stage.recover() == 0
+        assert foreign not in caplog.text
         assert other.append() == 0
         assert mqpg.TransactionalProducer(other, group="shop", ledger=stage.engine).recover(older_than=seconds(0)) == 1
         assert other.append() == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -264,18 +265,22 @@ def test_4_14_standby_that_is_down_fails_no_transaction(crashing: CrashingStage)
     assert stage.delivered() == [1]
 
 
-@pytest.mark.parametrize("dies", [False, True])
-def test_4_15_body_may_depend_on_the_local_transaction(stage: Stage, dies: bool) -> None:
+@pytest.mark.parametrize("commits", ["producer", "recovery", "check-back", "reconciliation"])
+def test_4_15_body_may_depend_on_the_local_transaction(stage: Stage, commits: str) -> None:
     """A generated id goes into the final payload, which is in the ledger.
 
     Whichever party commits has it.
     """
-    if dies:
+    if commits != "producer":
         stage.killed("sell", "before", "mqpg:Client.commit", id=1, final={"id": 1, "number": 77})
     else:
         with stage.producer.transaction("orders", {"id": 0}) as tx:
             tx.execute(SALE, {"id": 1})
             tx.commit_payload({"id": 1, "number": 77})
+    if commits == "recovery":
+        assert stage.recover() == 1
+    elif commits == "reconciliation":
+        assert len(mqpg.protocols.Reconciler(stage.mq, stage.engine, older_than=timedelta(0)).step()) == 1
     stage.check_back()
     stage.append()
     (message,) = stage.mq.receive("readers", "orders")

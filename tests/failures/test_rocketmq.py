@@ -508,7 +508,7 @@ def test_1_3_25_primary_and_its_disk_are_lost(pair: Pair, shop_dsn: str, zygote:
         _consume_until(promoted, lambda: stage.append() is None and stage.effects_and_lag("effects")[1] == 0)
         assert stage.effects_and_lag("effects")[0] == stage.sold()
         with pytest.raises(errors.StaleReceipt):
-            stage.mq.ack(str(held[0].receipt))
+            stage.mq.ack_delivery(str(held[0].receipt))
         assert sorted(m.payload["id"] for m in stage.sql.drain("orders", group="slow")) == stage.sold()
         stage.exactly_once(stage.sold())
         stage.consistent()

@@ -21,7 +21,7 @@ _ROW = re.compile(
 MEANS = (
     {"killed", "SIGKILL", "destroy_primary"},
     {"crash", "immediate", "losing_the_unflushed"},
-    {"proxy", "through_proxy", "shop_through_proxy"},
+    {"proxy", "through_proxy", "shop_through_proxy", "two_brokers"},
     {"shop_away", "jumped", "full_disk", "expire"},
     {"Thread", "ThreadPoolExecutor", "background", "broker.session", "engine.connect", "psycopg.connect"},
     {"refused", "raises"},

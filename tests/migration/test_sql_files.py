@@ -98,3 +98,11 @@ def test_no_plain_string_has_a_backslash(path: str) -> None:
     """With standard_conforming_strings = off a plain string reads it as an escape. In E'…' it always is one."""
     code = re.sub(r"--[^\n]*", "", (SQL / path).read_text("utf-8"))
     assert "\\" not in re.sub(r"\bE'(?:[^'\\]|''|\\.)*'", "", code)
+
+
+@pytest.mark.parametrize("path", OBJECTS)
+def test_pgmq_is_called_only_where_strings_mean_what_it_expects(path: str) -> None:
+    """Its functions have plain strings with backslashes, which fail where a role has switched the setting off."""
+    code = re.sub(r"--[^\n]*", "", (SQL / path).read_text("utf-8"))
+    if re.search(r"\bpgmq\.\w+ *\(", code):
+        assert "set standard_conforming_strings = on" in code

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -21,11 +22,11 @@ import sqlalchemy
 
 import mqpg
 
-__all__ = ["BROKER", "GROUPS", "PRODUCERS", "SHOP", "SINGLE", "TOPIC", "main"]
+__all__ = ["BROKER", "GROUPS", "PRODUCERS", "SHOP", "SINGLE", "TOPIC", "main", "pause"]
 
 TOPIC = "soak"
 KEYS = 12
-PAUSE = float(os.environ.get("MQPG_SOAK_PAUSE") or 0.2)  # a producer's longest pause, in seconds
+PAUSE = 0.2  # a producer's longest pause in seconds, unless the file of MQPG_SOAK_PAUSE says another one
 PRODUCERS = ("sender", "sender", "transactor", "local")
 
 # tables of the business in the broker's database, and in the shop's
@@ -78,10 +79,13 @@ def consume(group: str, name: str, rng: random.Random, broker: str, shop: str) -
         sql = _EFFECT.split(" values ")[0].format() + f" values ({values})"
         conn.execute(sqlalchemy.text(sql), {str(i): v for i, v in enumerate(_row(group, name, message))})
 
+    kept: list[psycopg.Connection[Any]] = []
+
     def outside(message: mqpg.Message) -> None:
-        # A new one each time: a kept connection would be dead for good after a crash of the server.
-        with psycopg.connect(broker, autocommit=True) as own:
-            own.execute(_EFFECT.format("%s"), _row(group, name, message))
+        # A new one after an error, because a crash of the server ends the connection for good.
+        if not kept or kept[0].closed:
+            kept[:] = [psycopg.connect(broker, autocommit=True)]
+        kept[0].execute(_EFFECT.format("%s"), _row(group, name, message))
         _work(rng)
 
     handler: Callable[..., None] = here
@@ -114,6 +118,12 @@ def _key(rng: random.Random) -> str | None:
     return f"k{rng.randrange(KEYS)}" if rng.random() < 0.7 else None
 
 
+def pause(rng: random.Random) -> None:
+    """Wait between two transactions of a producer."""
+    file = os.environ.get("MQPG_SOAK_PAUSE")
+    time.sleep(rng.random() * (float(Path(file).read_text() or PAUSE) if file else PAUSE))
+
+
 def send(rng: random.Random, broker: str, shop: str) -> None:
     """T1: the business change and its messages are one transaction, with delays, dedup ids and
     recalls.
@@ -137,7 +147,7 @@ def send(rng: random.Random, broker: str, shop: str) -> None:
                 with conn.transaction():
                     if mq.recall(ids[0], conn=conn):
                         conn.execute("delete from soak_sale where message_id = %s", ids)
-            time.sleep(rng.random() * PAUSE)
+            pause(rng)
 
 
 def transact(rng: random.Random, broker: str, shop: str) -> None:
@@ -158,7 +168,7 @@ def transact(rng: random.Random, broker: str, shop: str) -> None:
                 pass
             if rng.random() < 0.1:
                 producer.recover()
-            time.sleep(rng.random() * PAUSE)
+            pause(rng)
 
 
 def local(rng: random.Random, broker: str, shop: str) -> None:
@@ -179,7 +189,7 @@ def local(rng: random.Random, broker: str, shop: str) -> None:
             fate = "rollback" if tx.force_rollback else "commit"
             if rng.random() < 0.67:
                 conn.execute(f"select mqpg.{fate}_batch(%s)", [handles])  # type: ignore[arg-type]
-            time.sleep(rng.random() * PAUSE)
+            pause(rng)
 
 
 _PRODUCE = {"sender": send, "transactor": transact, "local": local}

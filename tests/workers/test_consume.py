@@ -124,6 +124,31 @@ def test_i12_a_killed_consumer_among_two_loses_and_repeats_nothing(
     assert pair[1].stop() == 0
 
 
+def test_a_consumer_with_a_new_name_says_who_holds_its_queues(
+    processes: Processes, db: Connection, handlers: str
+) -> None:
+    """A container that comes back has another host name, and with it another name of its consumer."""
+    db.execute("select mqpg.unsubscribe('g', 't')")
+    db.execute("select mqpg.subscribe('g', 't', mode => 'pinned')")
+    sent = send(db, 4)
+    first = processes.start("consume", f"{handlers}:apply", MQPG_CONSUMER="bill-1")
+    eventually(lambda: effects(db) == sent, why=processes.logs)
+    assert first.stop() == 0
+    sent += send(db, 4)
+    second = start(processes, f"{handlers}:apply", "--consumer", "bill-2")
+    detail = eventually(
+        lambda: next((d for d in workers(db, "consumer", "active").values() if d.get("blocked_by")), None),
+        why=processes.logs,
+    )
+    (held,) = detail["blocked_by"]
+    assert (held["consumer"], held["lag"]) == ("bill-1", 4)
+    assert "mqpg subscription unpin g t --consumer bill-1" in second.log()
+    assert effects(db) == sent[:4]
+    db.execute(held["unpin"])
+    eventually(lambda: effects(db) == sent, why=processes.logs)
+    assert second.stop() == 0
+
+
 def test_only_some_queues(processes: Processes, db: Connection, handlers: str) -> None:
     send(db, 1)
     for key in range(40):

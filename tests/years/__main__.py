@@ -37,13 +37,13 @@ __all__ = ["main"]
 
 ROOT = Path(__file__).parents[2]
 DAY = 10.0  # seconds
-# What lasts 6 hours, a day and 7 days in a year. The window of dedup ids would be less than half a
-# second, in which too few sends meet, so it is longer.
+# What lasts 6 hours, a day, an hour (the window of dedup ids, whose least length is a second) and 7
+# days in a year.
 SETTINGS = {
     "segment_age": DAY / 4,
     "cursor_slot_age": DAY / 4,
     "delayed_slot": DAY,
-    "dedup_window": DAY / 2,
+    "dedup_window": 1.0,
     "op_log_keep": DAY * 7,
     "position_jump_keep": DAY * 7,
 }
@@ -98,15 +98,11 @@ def _crew(fleet: Fleet, seed: int, broker: str, shop: str) -> None:
         fleet.add(name, [*python, "tests.years.roles", name, str(seed), broker, shop])
 
 
-def _warm_up(fleet: Fleet, broker: str, shop: str, seconds: float) -> None:
-    """Wait until every group has had an effect, and then until retention has begun to drop."""
+def _warm_up(fleet: Fleet, broker: str, shop: str) -> None:
+    """Wait until every group has had an effect, because many Pythons take a while to start."""
     deadline = time.monotonic() + 300
     while {*_effects(broker), *_effects(shop)} != set(GROUPS):
         assert time.monotonic() < deadline, f"not every group has effects; {fleet.crashes}"
-        fleet.tend()
-        time.sleep(1)
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
         fleet.tend()
         time.sleep(1)
 
@@ -116,7 +112,32 @@ def _effects(dsn: str) -> set[str]:
         return {row[0] for row in conn.execute("select distinct consumer_group from soak_effect")}
 
 
-def _live(fleet: Fleet, broker: str, shop: str, seconds: float, every: float) -> list[dict[str, float]]:
+class Pace:
+    """Keeps the producers as fast as the consumers: a lag that grows would hide everything else.
+
+    A broker that slows down then shows in the rate of effects.
+    """
+
+    def __init__(self, file: Path, least: float) -> None:
+        self.file, self._least, self.pause = file, least, least * 2
+        self._write()
+
+    def follow(self, lag: float) -> None:
+        if lag > 1000:
+            self.pause = min(self.pause * 1.25, 30.0)
+        elif lag < 300:
+            self.pause = max(self.pause / 1.05, self._least)
+        self._write()
+
+    def _write(self) -> None:
+        new = self.file.with_suffix(".new")
+        new.write_text(f"{self.pause:.3f}")
+        new.replace(self.file)
+
+
+def _live(
+    fleet: Fleet, broker: str, shop: str, pace: Pace, log: Path, seconds: float, every: float
+) -> list[dict[str, float]]:
     """Take a sample `every` seconds until the time is over."""
     sampler = Sampler(broker, shop.replace("+psycopg", ""))
     begun, samples = time.monotonic(), []
@@ -134,6 +155,10 @@ def _live(fleet: Fleet, broker: str, shop: str, seconds: float, every: float) ->
                     },
                 )
             )
+            pace.follow(samples[-1].get("lag", 0))
+            samples[-1]["pause s"] = round(pace.pause, 2)
+            with log.open("a") as lines:
+                lines.write(json.dumps(samples[-1]) + "\n")
             time.sleep(max(0.0, begun + len(samples) * every - time.monotonic()))
     finally:
         sampler.close()
@@ -250,11 +275,13 @@ def main() -> int:
         broker = server.create_database("year")
         shop = server.create_database("shop").replace("postgresql://", "postgresql+psycopg://")
         _prepare(broker, shop)
-        fleet = Fleet(folder, {**os.environ, "PYTHONUNBUFFERED": "1", "MQPG_SOAK_PAUSE": str(options.pause)})
+        pace = Pace(folder / "pause", options.pause)
+        fleet = Fleet(folder, {**os.environ, "PYTHONUNBUFFERED": "1", "MQPG_SOAK_PAUSE": str(pace.file)})
         try:
             _crew(fleet, options.seed, broker, shop)
-            _warm_up(fleet, broker, shop, options.warm_up)
-            samples = _live(fleet, broker, shop, options.minutes * 60, every)
+            _warm_up(fleet, broker, shop)
+            _live(fleet, broker, shop, pace, folder / "warm-up.jsonl", options.warm_up, every)
+            samples = _live(fleet, broker, shop, pace, folder / "samples.jsonl", options.minutes * 60, every)
             left = _drain(fleet, broker, options.patience)
         finally:
             fleet.retire(fleet.names)

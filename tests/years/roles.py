@@ -42,7 +42,7 @@ def asker(rng: random.Random, conn: Connection) -> None:
         tx.force_rollback = rng.random() < 0.2
     if not tx.force_rollback and rng.random() < 0.67:
         conn.execute("select mqpg.commit_batch(%s)", [claimed])
-    time.sleep(rng.random() * members.PAUSE)
+    members.pause(rng)
 
 
 def checker(rng: random.Random, conn: Connection) -> None:

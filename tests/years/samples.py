@@ -43,7 +43,7 @@ BOUNDS: dict[str, float] = {
     "undecided": 50,
 }
 _FACTOR = 1.25
-_FUNCTIONS = ("append", "send", "receive", "ack", "keep")
+_FUNCTIONS = ("append", "send", "receive", "ack", "_keep")  # keep() and the keeper both call _keep
 _SIZES = """
 select coalesce(sum(pg_total_relation_size(c.oid)) filter (where n.nspname in ('mqpg', 'pgmq')), 0) / 1e6,
     coalesce(sum(pg_total_relation_size(c.oid)) filter (where n.nspname = 'pg_catalog'), 0) / 1e6,
@@ -131,7 +131,7 @@ class Sampler:
         for name, calls, total in self._broker.execute(_CALLS, [list(_FUNCTIONS)]):
             calls_before, total_before = self._calls.get(name, (0.0, 0.0))
             if calls > calls_before:
-                found[f"{name} ms"] = round((total - total_before) / (float(calls) - calls_before), 3)
+                found[f"{name.removeprefix('_')} ms"] = round((total - total_before) / (float(calls) - calls_before), 3)
             self._calls[name] = float(calls), total
         return found
 

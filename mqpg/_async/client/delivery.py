@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import Protocol, overload
 
 from mqpg._async.client.execute import Caller
 from mqpg.message import Interval, Message
 
-if TYPE_CHECKING:
-    from mqpg._async.client.receive import Receive
+__all__ = ["AsyncDelivery", "Receiver"]
 
-__all__ = ["AsyncDelivery"]
+
+class Receiver(Protocol):
+    """The calls of a client that settle a delivery by its receipt."""
+
+    async def ack_delivery(self, receipt: str, through: int | None = None, *, conn: Caller | None = None) -> None: ...
+    async def nack_delivery(
+        self,
+        receipt: str,
+        message_ids: Sequence[int],
+        reason: str | None = None,
+        delay: Interval | None = None,
+        final: bool = False,
+        *,
+        conn: Caller | None = None,
+    ) -> None: ...
+    async def extend(self, receipt: str, lease: Interval, *, conn: Caller | None = None) -> None: ...
+    async def release(self, receipt: str, *, conn: Caller | None = None) -> None: ...
 
 
 class AsyncDelivery(Sequence[Message]):
@@ -33,7 +48,7 @@ class AsyncDelivery(Sequence[Message]):
         conn: The caller's transaction that `receive` ran in. None: it committed at once.
     """
 
-    def __init__(self, mq: Receive, messages: Sequence[Message], conn: Caller | None) -> None:
+    def __init__(self, mq: Receiver, messages: Sequence[Message], conn: Caller | None) -> None:
         self._mq = mq
         self._messages = list(messages)
         self._conn = conn
@@ -58,7 +73,7 @@ class AsyncDelivery(Sequence[Message]):
         """
         if self.receipt is not None:
             offset = None if through is None else through.queue_offset
-            await self._mq.ack_delivery(self.receipt, offset, conn=conn or self._conn)
+            await self._mq.ack_delivery(self.receipt, offset, conn=self._conn if conn is None else conn)
 
     async def nack(
         self,
@@ -86,7 +101,9 @@ class AsyncDelivery(Sequence[Message]):
         """
         if self.receipt is not None:
             ids = [message.message_id for message in self._messages]
-            await self._mq.nack_delivery(self.receipt, ids, reason, delay, final, conn=conn or self._conn)
+            await self._mq.nack_delivery(
+                self.receipt, ids, reason, delay, final, conn=self._conn if conn is None else conn
+            )
 
     async def extend(self, lease: Interval, *, conn: Caller | None = None) -> None:
         """Make the lease end later.
@@ -101,7 +118,7 @@ class AsyncDelivery(Sequence[Message]):
             InvalidArgument: The lease is out of range.
         """
         if self.receipt is not None:
-            await self._mq.extend(self.receipt, lease, conn=conn or self._conn)
+            await self._mq.extend(self.receipt, lease, conn=self._conn if conn is None else conn)
 
     async def release(self, *, conn: Caller | None = None) -> None:
         """Give back what is left, so that it may be received again at once. No attempt is counted.
@@ -114,7 +131,7 @@ class AsyncDelivery(Sequence[Message]):
             StaleReceipt: The lease ended, and another consumer has received the messages since.
         """
         if self.receipt is not None:
-            await self._mq.release(self.receipt, conn=conn or self._conn)
+            await self._mq.release(self.receipt, conn=self._conn if conn is None else conn)
 
     @overload
     def __getitem__(self, index: int) -> Message: ...

@@ -14,6 +14,7 @@ from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import statement
 from mqpg.choices import Checker, Mode, OnFailure, TopicKind
 from mqpg.errors import ConfigurationError, ConnectionFailed, PayloadTooLarge, UnknownSubscription, UnknownTopic
+from mqpg.message import HeldQueues
 
 __all__ = ["Queries"]
 
@@ -56,6 +57,32 @@ _WANTED = statement("""
             where j.subscription_id = s.subscription_id and j.queue_id = cast(%(queue_id)s as int) and not j.back
                 and o.queue_offset >= j.from_offset and o.queue_offset < j.to_offset)
     order by 1
+""")
+# A consumer is gone if no worker process of its name is alive, and it has done nothing for a while
+# or its worker process ended after the last thing that it did. A program that runs its consumer by
+# itself has no row in worker_status.
+_GONE_OWNERS = statement("""
+    with held as (
+        select l.owner, array_agg(l.queue_id order by l.queue_id) filter (where l.lag > 0) as queues,
+            sum(l.lag)::bigint as lag, max(l.changed_at) as changed_at
+        from mqpg.subscription_lag l
+        where l.consumer_group = cast(%(consumer_group)s as text) and l.topic = cast(%(topic)s as text)
+            and l.mode = 'pinned' and l.owner <> cast(%(consumer)s as text)
+        group by l.owner
+    ), process as (
+        select w.detail ->> 'consumer' as name, w.alive, w.seen_at from mqpg.worker_status w
+        where w.role = 'consumer' and w.detail ->> 'consumer_group' = cast(%(consumer_group)s as text)
+            and w.detail ->> 'topic' = cast(%(topic)s as text)
+    )
+    select h.owner, h.queues, h.lag, h.changed_at
+    from held h
+    where h.lag > 0 and not exists (select from process p where p.name = h.owner and p.alive)
+        and (
+            h.changed_at < clock_timestamp() - make_interval(secs => cast(%(silence)s as float8))
+            or exists (
+                select from process p
+                where p.name = h.owner and p.seen_at > h.changed_at - interval '1 second'))
+    order by h.owner
 """)
 
 
@@ -109,6 +136,17 @@ class Queries:
         """Which of these messages are dead letters of the group."""
         values = {"consumer_group": consumer_group, "topic": topic, "message_ids": list(message_ids)}
         return {row[0] for row in await self._client._rows(_DEAD_AMONG, values, repeat=True)}
+
+    async def gone_owners(
+        self, consumer_group: str, topic: str, consumer: str, silence: float
+    ) -> tuple[HeldQueues, ...]:
+        """Other consumers that seem to be gone and own pinned queues where messages wait.
+
+        A consumer that does nothing for `silence` seconds although messages wait counts as gone.
+        """
+        values = {"consumer_group": consumer_group, "topic": topic, "consumer": consumer, "silence": silence}
+        rows = await self._client._rows(_GONE_OWNERS, values, repeat=True)
+        return tuple(HeldQueues(owner, tuple(queues), lag, since) for owner, queues, lag, since in rows)
 
     async def wanted_offsets(
         self, consumer_group: str, topic: str, queue_id: int, from_offset: int, to_offset: int

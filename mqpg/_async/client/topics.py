@@ -105,12 +105,14 @@ class Topics(BaseClient):
 
         Args:
             topic: The topic's name. A topic created later under the same name starts at offset 0.
-            force: Drop it even where messages are undelivered, delayed or undecided.
+            force: Drop it even where messages are undelivered, delayed or undecided, or where
+                messages are in a topic that no group reads.
             conn: The caller's transaction. None: the call commits at once.
 
         Raises:
             UnknownTopic: There is no such topic.
-            TopicInUse: Something is undelivered, delayed or undecided, and `force` is False.
+            TopicInUse: Something is undelivered, delayed, undecided or read by no group, and
+                `force` is False.
         """
         await self._rows(_DROP, {"topic": topic, "force": force}, conn)
 

@@ -12,12 +12,14 @@ from mqpg._async._acompat import Event, Returns, gather, wait_for
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.client.wakeup import TopicWaiter
 from mqpg._async.consumer.external import External
+from mqpg._async.consumer.gone_owners import GoneOwners
 from mqpg._async.consumer.handler import HandlerInvoker
 from mqpg._async.consumer.own_database import OwnDatabase
 from mqpg._async.consumer.same_database import SameDatabase
 from mqpg.errors import ConfigurationError
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
+from mqpg.message import HeldQueues
 
 __all__ = ["AsyncConsumer"]
 
@@ -110,6 +112,14 @@ class AsyncConsumer:
             for waiter in waiters:
                 waiter.close()
 
+    @property
+    def blocked_by(self) -> tuple[HeldQueues, ...]:
+        """Pinned queues with messages that no consumer reads, because their owner seems to be gone.
+
+        `run` looks for them every 10 seconds and logs a warning with the call that frees them.
+        """
+        return self._gone_owners.found
+
     async def close(self) -> None:
         """Close the connections to the consumer's own database."""
         await self._site.close()
@@ -117,6 +127,7 @@ class AsyncConsumer:
     def _reset(self) -> None:
         self._invoke = HandlerInvoker(self.handler, self.options)
         self._site = _SITES[self.options.where](self.options, self._invoke)
+        self._gone_owners = GoneOwners(self.options)
 
     async def _serve(self, mq: AsyncClient) -> None:
         """Serve this client. What was learnt from another one's database is forgotten."""
@@ -151,8 +162,9 @@ class AsyncConsumer:
                     await self._pause(stop, waiter, error)
                     continue
                 waiter.succeeded()
+                await self._gone_owners.look(mq)
                 if not found:
-                    await waiter.wait(stop)
+                    await waiter.wait(stop, self._gone_owners.until_next_look())
         except BaseException:
             others = waiters[:]
             waiters.clear()

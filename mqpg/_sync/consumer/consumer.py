@@ -13,12 +13,14 @@ from mqpg._sync._acompat import Event, Returns, gather, wait_for
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.wakeup import TopicWaiter
 from mqpg._sync.consumer.external import External
+from mqpg._sync.consumer.gone_owners import GoneOwners
 from mqpg._sync.consumer.handler import HandlerInvoker
 from mqpg._sync.consumer.own_database import OwnDatabase
 from mqpg._sync.consumer.same_database import SameDatabase
 from mqpg.errors import ConfigurationError
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
+from mqpg.message import HeldQueues
 
 __all__ = ["Consumer"]
 
@@ -111,6 +113,14 @@ class Consumer:
             for waiter in waiters:
                 waiter.close()
 
+    @property
+    def blocked_by(self) -> tuple[HeldQueues, ...]:
+        """Pinned queues with messages that no consumer reads, because their owner seems to be gone.
+
+        `run` looks for them every 10 seconds and logs a warning with the call that frees them.
+        """
+        return self._gone_owners.found
+
     def close(self) -> None:
         """Close the connections to the consumer's own database."""
         self._site.close()
@@ -118,6 +128,7 @@ class Consumer:
     def _reset(self) -> None:
         self._invoke = HandlerInvoker(self.handler, self.options)
         self._site = _SITES[self.options.where](self.options, self._invoke)
+        self._gone_owners = GoneOwners(self.options)
 
     def _serve(self, mq: Client) -> None:
         """Serve this client. What was learnt from another one's database is forgotten."""
@@ -152,8 +163,9 @@ class Consumer:
                     self._pause(stop, waiter, error)
                     continue
                 waiter.succeeded()
+                self._gone_owners.look(mq)
                 if not found:
-                    waiter.wait(stop)
+                    waiter.wait(stop, self._gone_owners.until_next_look())
         except BaseException:
             others = waiters[:]
             waiters.clear()

@@ -1,5 +1,5 @@
--- Waits for a call of keep() that is copying cursors, up to 200 ms, and returns whether it waited for
--- one that ended. The caller has found queues locked, and keep() may be why.
+-- Waits for a call of keep() that is copying cursors, up to 200 ms, and returns whether there was
+-- one. The caller has found queues locked, and keep() may be why.
 -- Locks: 1836150835 with 1, shared, released at once: while a caller's transaction had it, keep()
 -- could not copy any cursor.
 -- Cost: negligible if keep() copies nothing; else a subtransaction.
@@ -14,10 +14,8 @@ begin
     perform pg_advisory_xact_lock_shared(1836150835, 1);
     raise sqlstate 'MQ000';     -- gives the lock back
 exception
-    when sqlstate 'MQ000' then
+    when sqlstate 'MQ000' or lock_not_available then
         return true;
-    when lock_not_available then
-        return false;
 end
 $$;
 comment on function mqpg._await_carry() is 'Internal: wait while keep() copies cursors';

@@ -1,9 +1,12 @@
 -- Makes the message at one offset of a topic's queue a dead letter, because its attempts are used
 -- up.
--- Locks: the new row. Cost: one row.
+-- Locks: the new row and the subscription's, as _require_subscribed().
+-- Cost: one row.
+-- Errors: MQ005 (unsubscribed meanwhile), 55P03, 40001.
 create function mqpg._bury_offset(subscription mqpg.subscription, queue_id int, queue_offset bigint, reason text)
 returns void
 language sql as $$
+    select mqpg._require_subscribed(_bury_offset.subscription);
     select mqpg._bury(
         (_bury_offset.subscription).subscription_id, array[m.message_id], array[m.deliver_id],
         array[(_bury_offset.subscription).max_attempts], _bury_offset.reason)

@@ -2,9 +2,11 @@
 -- They count as consumed or, with on_expired 'dead_letter', become dead letters. The table
 -- position_jump has their offsets. A message that was delivered once does not expire. Returns the
 -- cursor as it is afterwards.
--- Locks: none; the caller holds the queue's cursor lock.
+-- Locks: where it writes dead letters, the subscription's row, as _require_subscribed(); the caller
+-- holds the queue's cursor lock.
 -- Cost: two index lookups if the next message has not expired; else see _offset_at_time(), one
 -- cursor version, and one row for each dead letter.
+-- Errors: MQ005 (unsubscribed meanwhile), 55P03, 40001.
 create function mqpg._expire(topic mqpg.topic, subscription mqpg.subscription, last_version mqpg.cursor)
 returns mqpg.cursor
 language plpgsql as $$
@@ -33,6 +35,7 @@ begin
             v_chosen := (mqpg._matching_offsets(
                 _expire.subscription, v_cursor.queue_id, v_cursor.claimed, v_to)).offsets;
         end if;
+        perform mqpg._require_subscribed(_expire.subscription);
         perform mqpg._bury(
             v_cursor.subscription_id, array_agg(m.message_id), array_agg(m.deliver_id),
             array_agg(0), 'expired')

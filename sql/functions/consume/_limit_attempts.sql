@@ -1,7 +1,9 @@
 -- The offset at which a claim must end so that each of its messages has attempts left after this
 -- one, or is alone with its last one. If the first message has no attempt left, it becomes a dead
 -- letter, and the result is negative.
--- Locks: none. Cost: one look at each run of the range.
+-- Locks: where it writes a dead letter, the subscription's row, as _require_subscribed().
+-- Cost: one look at each run of the range.
+-- Errors: MQ005 (unsubscribed meanwhile), 55P03, 40001.
 create function mqpg._limit_attempts(subscription mqpg.subscription, queue_id int, lane int, claim mqpg.claim)
 returns bigint
 language plpgsql as $$
@@ -16,6 +18,7 @@ begin
             _limit_attempts.claim) m
     loop
         if v_first and v_message.attempt > v_max then
+            perform mqpg._require_subscribed(_limit_attempts.subscription);
             perform mqpg._bury(
                 (_limit_attempts.subscription).subscription_id, array[v_message.message_id],
                 array[v_message.deliver_id], array[v_max], 'lease ran out at the last attempt');

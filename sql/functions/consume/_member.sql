@@ -3,7 +3,8 @@
 -- it, changes the group or ends it, or keep() moves the topic's oldest offsets; the consumer then
 -- joins at a later receive().
 -- Locks: for a new member oldest offsets (see _lock_oldest()), 1836150841 with a hash of the name,
--- and the group's row, KEY SHARE (see _lock_group()). It waits for none of them.
+-- and the rows of the topic and the group, KEY SHARE (see _lock_group()). It waits for none of
+-- them. Those of _cursor_slot() too.
 -- Cost: one index lookup; for a new member one cursor row for each queue.
 -- Errors: MQ005 (unsubscribed meanwhile), 40001.
 create function mqpg._member(parent mqpg.subscription, queues int, consumer text) returns mqpg.subscription
@@ -22,8 +23,12 @@ begin
     if not mqpg._lock_oldest(false) then
         return null;
     end if;
-    perform from mqpg.subscription s
-    where s.subscription_id = (_member.parent).subscription_id for key share skip locked;
+    -- The topic before the group, in the order in which drop_topic() locks them.
+    perform from mqpg.topic t where t.topic_id = (_member.parent).topic_id for key share skip locked;
+    if found then
+        perform from mqpg.subscription s
+        where s.subscription_id = (_member.parent).subscription_id for key share skip locked;
+    end if;
     if not found then
         if exists (
             select from mqpg.subscription s where s.subscription_id = (_member.parent).subscription_id) then

@@ -31,9 +31,10 @@ begin
     if not found then
         raise exception using errcode = '40001', message = 'the queue was read concurrently: try the transaction again';
     end if;
-    -- Slots are numbered as their partitions. This looks at the catalog rather than at segment,
+    -- A slot has the number of its partition. This looks at the catalog rather than at segment,
     -- because an insert can go only where this session knows the partition.
-    if to_regclass('mqpg.cursor_' || _write_cursor.last_version.slot + 1) is not null then
+    if to_regclass(
+        'mqpg.' || mqpg._partition_name('cursor', _write_cursor.last_version.slot + 1)) is not null then
         perform mqpg._carry_own_cursor(
             _write_cursor.last_version.subscription_id, _write_cursor.last_version.queue_id,
             _write_cursor.last_version.slot);

@@ -1,6 +1,6 @@
 -- Makes a new cursor slot when the newest one is older than the setting `cursor_slot_age`, copies
--- the newest states from older slots into it, at most 300 in a call, and closes the older slots when
--- nothing is left in them.
+-- the newest states from older slots into it, at most 300 in a call, and closes the older slots
+-- when nothing is left in them.
 -- Where a call ends is noted in segment.carried_to, and the next one continues there. A queue that
 -- a consumer has locked is noted in segment.carry_again; its consumer copies it with its next write
 -- (_write_cursor), and later calls look whether that has happened. At last one call looks at all
@@ -46,10 +46,17 @@ begin
             limit v_most);
         v_newest.carried_to := v_keys[v_most];
     else
+        -- A consumer may have copied its own, and be inside its next transaction.
+        v_newest.carry_again := array(
+            select a.key from unnest(v_newest.carry_again) as a(key)
+            where not exists (
+                select from mqpg.cursor n
+                where n.subscription_id = a.key / 1024 and n.queue_id = a.key % 1024 - 1
+                    and n.slot >= v_newest.lower_bound::int));
         v_keys := v_newest.carry_again[:v_most];
         v_newest.carry_again := v_newest.carry_again[v_most + 1:];
     end if;
-    if v_keys = '{}' and v_newest.carried_to is null and coalesce(v_newest.carry_again, '{}') = '{}' then
+    if v_keys = '{}' and v_newest.carried_to is null and v_newest.carry_again = '{}' then
         if not pg_try_advisory_xact_lock(1836150835, 2) then
             update mqpg.segment s set blocked_since = clock_timestamp()
             where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.closed_at is null
@@ -69,8 +76,8 @@ begin
     perform pg_advisory_xact_lock(1836150835, 1);
     v_locked := array(select k.key from unnest(v_keys) as k(key) where pg_try_advisory_xact_lock(1836150833, k.key));
     v_carried := mqpg._carry_cursors(v_locked, v_newest.lower_bound::int);
-    v_newest.carry_again := coalesce(v_newest.carry_again, '{}')
-        || array(select k.key from unnest(v_keys) as k(key) where k.key <> all(v_locked));
+    v_newest.carry_again := v_newest.carry_again || array(
+        select k.key from unnest(v_keys) as k(key) where k.key <> all(v_locked));
     update mqpg.segment s set carried_to = v_newest.carried_to, carry_again = v_newest.carry_again
     where s.family = 'cursor' and s.segment_no = v_newest.segment_no;
     if v_locked = '{}' then

@@ -14,7 +14,8 @@
 --   retry_delay: time until the second attempt, doubled with each further one; default 10 s.
 --   on_failure: 'skip' (default; the failed message is retried later and the queue continues),
 --       'block_key' or 'block_queue' (messages behind it, of the same key or all, wait for it).
--- Locks: the new row, and the topic's row, KEY SHARE, waited for up to the setting lock_timeout.
+-- Locks: the new row, which waits up to the setting lock_timeout for a drop of the topic; those of
+-- _cursor_slot().
 -- Cost: one cursor row per queue.
 -- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ011 (subscribed with other
 -- arguments), MQ020 (filter), MQ024 (not for a relay topic), 55P03.
@@ -31,6 +32,7 @@ declare
     v_topic mqpg.topic;
     v_new mqpg.subscription;
     v_old mqpg.subscription;
+    v_timeout text;
     v_slot int;
 begin
     perform mqpg._require_name('consumer_group', subscribe.consumer_group);
@@ -45,19 +47,25 @@ begin
     v_new.on_failure := subscribe.on_failure;
     perform mqpg._require_target('start', subscribe.start);
     perform mqpg._require_subscription_options(v_new);
-    perform mqpg._hold_topic(v_topic);
     perform mqpg._lock_oldest();
     -- A look first, because a conflict would use up an id, and only two million ids fit into a
     -- cursor lock's key.
-    insert into mqpg.subscription (
-        consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
-    select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
-        v_new.max_attempts, v_new.retry_delay, v_new.on_failure
-    where not exists (
-        select from mqpg.subscription s
-        where s.topic_id = v_topic.topic_id and s.consumer_group = subscribe.consumer_group and s.member = '')
-    on conflict do nothing
-    returning subscription_id into v_new.subscription_id;
+    v_timeout := mqpg._apply_lock_timeout();
+    begin
+        insert into mqpg.subscription (
+            consumer_group, topic_id, mode, start, filter, tags, max_attempts, retry_delay, on_failure)
+        select subscribe.consumer_group, v_topic.topic_id, v_new.mode, v_new.start, v_new.filter, v_new.tags,
+            v_new.max_attempts, v_new.retry_delay, v_new.on_failure
+        where not exists (
+            select from mqpg.subscription s
+            where s.topic_id = v_topic.topic_id and s.consumer_group = subscribe.consumer_group and s.member = '')
+        on conflict do nothing
+        returning subscription_id into v_new.subscription_id;
+    exception when foreign_key_violation then
+        raise exception using errcode = 'MQ003',
+            message = format('topic %L was dropped meanwhile', subscribe.topic);
+    end;
+    perform set_config('lock_timeout', v_timeout, true);
     if v_new.subscription_id is not null then
         v_slot := mqpg._cursor_slot();
         insert into mqpg.cursor (

@@ -1,0 +1,21 @@
+-- Lets a subscription not end before the transaction does, so that the caller can write rows that
+-- belong to it, or refuses if it has ended. receive() calls it before it writes dead letters.
+-- Locks: its row, FOR KEY SHARE, waiting up to the setting lock_timeout.
+-- Cost: one row.
+-- Errors: MQ005 (it has ended), 55P03, 40001.
+create function mqpg._require_subscribed(subscription mqpg.subscription) returns void
+language plpgsql as $$
+declare
+    v_timeout text := mqpg._apply_lock_timeout();
+begin
+    perform from mqpg.subscription s
+    where s.subscription_id = (_require_subscribed.subscription).subscription_id for key share;
+    if not found then
+        raise exception using errcode = 'MQ005', message = format(
+            'consumer group %L was unsubscribed meanwhile', (_require_subscribed.subscription).consumer_group);
+    end if;
+    perform set_config('lock_timeout', v_timeout, true);
+end
+$$;
+comment on function mqpg._require_subscribed(mqpg.subscription) is
+    'Internal: let a subscription not end until the transaction does';

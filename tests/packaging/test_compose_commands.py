@@ -1,0 +1,259 @@
+"""The commands of docker-compose.yml, read from it and started without Docker as an ordinary user without a home: each
+service becomes healthy. What only Docker can show is in test_compose.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+
+from mqpg import migrate
+from mqpg.embedded.binaries import find_binaries
+from tests.support.waiting import eventually
+
+ROOT = Path(__file__).resolve().parents[2]
+NOBODY = 65534
+# Root's tests become that user. It may read everything, as the user of an image may read what the image has, and
+# write only what is its own.
+READ_ALL = "-all,+dac_read_search"
+AS_NOBODY = [
+    "setpriv",
+    f"--reuid={NOBODY}",
+    f"--regid={NOBODY}",
+    "--clear-groups",
+    f"--inh-caps={READ_ALL}",
+    f"--ambient-caps={READ_ALL}",
+    f"--bounding-set={READ_ALL}",
+]
+PATIENCE = 150.0  # a JVM starts slowly on a busy machine
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Service:
+    """One started service."""
+
+    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        self.process = process
+        self._log = log
+
+    def log(self) -> str:
+        return self._log.read_text("utf-8", "replace")[-3000:]
+
+    def ended(self) -> int | None:
+        return self.process.poll()
+
+    def wait(self) -> int:
+        return self.process.wait(PATIENCE * 2)
+
+    def stop(self) -> int:
+        """By SIGTERM, as Docker does."""
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(40)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+
+class Compose:
+    """Starts services of docker-compose.yml with their commands and environments, in a folder of their own."""
+
+    def __init__(self, folder: Path, replaced: dict[str, str]) -> None:
+        self.folder = folder
+        self.services: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))["services"]
+        self._replaced = replaced
+        self._started: list[Service] = []
+
+    def text(self, value: object) -> str:
+        """A value with compose's defaults, and with what an outside run must replace: hosts, ports, /tmp."""
+        text = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", str(value))
+        for old, new in self._replaced.items():
+            text = text.replace(old, new)
+        return text
+
+    def environment(self, name: str) -> dict[str, str]:
+        given = {key: self.text(value) for key, value in self.services[name].get("environment", {}).items()}
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        return {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1"} | given
+
+    def command(self, name: str) -> list[str]:
+        return [self.text(word) for word in self.services[name]["command"]]
+
+    def start(self, name: str, *, program: str | None = None, more: list[str] | None = None, **extra: str) -> Service:
+        first, *rest = self.command(name)
+        command = [program or first, *rest, *(more or [])]
+        if os.geteuid() == 0:
+            command = [*AS_NOBODY, *command]
+        log = self.folder / f"{name}-{len(self._started)}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                command,
+                env=self.environment(name) | extra,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self._started.append(Service(process, log))
+        return self._started[-1]
+
+    def healthy(self, name: str) -> bool:
+        """Whether the service's own health check passes."""
+        _, program, *rest = [self.text(word) for word in self.services[name]["healthcheck"]["test"]]
+        done = subprocess.run(
+            [shutil.which(program, path=self.environment(name)["PATH"]) or program, *rest],
+            capture_output=True,
+            check=False,
+        )
+        return done.returncode == 0
+
+    def become_healthy(self, service: Service, name: str) -> None:
+        eventually(lambda: service.ended() is not None or self.healthy(name), PATIENCE, interval=0.5)
+        assert service.ended() is None, service.log()
+
+    def stop(self) -> None:
+        for service in reversed(self._started):
+            service.stop()
+            # What it started itself, executors for example, is in its session.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(service.process.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that the ordinary user owns and can reach; pytest closes its own ones to all but root."""
+    folder = Path(tempfile.mkdtemp(prefix="mqpg-compose-"))
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, NOBODY)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def compose(folder: Path) -> Iterator[Callable[..., Compose]]:
+    made: list[Compose] = []
+
+    def create(**replaced: str) -> Compose:
+        made.append(Compose(folder, {"/tmp/": f"{folder}/", **replaced}))
+        return made[-1]
+
+    yield create
+    for one in made:
+        one.stop()
+
+
+def broker(dsn: str) -> dict[str, str]:
+    """The database of compose's services is the test's."""
+    return {"postgresql://postgres:mqpg@postgres:5432/mqpg": dsn}
+
+
+def test_postgres_starts_with_its_command(compose: Callable[..., Compose], folder: Path) -> None:
+    services = compose(**{"--host=127.0.0.1": f"--host={folder}"})
+    data = folder / "data"
+    binaries = find_binaries()
+    prefix = AS_NOBODY if os.geteuid() == 0 else []
+    subprocess.run(
+        [
+            *prefix,
+            binaries.program("initdb"),
+            "-D",
+            str(data),
+            "-U",
+            "postgres",
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-sync",
+        ],
+        check=True,
+        capture_output=True,
+    )
+    service = services.start(
+        "postgres",
+        program=binaries.program("postgres"),
+        more=["-D", str(data), "-k", str(folder), "-c", "listen_addresses=", "-p", "5432"],
+    )
+    where = f"host={folder} port=5432 user=postgres dbname=postgres"
+
+    def answers() -> bool:
+        try:
+            psycopg.connect(where).close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    eventually(lambda: service.ended() is not None or answers(), PATIENCE)
+    with psycopg.connect(where) as connection:
+        assert connection.execute("show max_wal_size").fetchone() == ("2GB",)
+    assert service.stop() == 0, service.log()
+
+
+def test_migrate_and_two_workers(compose: Callable[..., Compose], empty_dsn: str) -> None:
+    services = compose(**broker(empty_dsn))
+    migration = services.start("migrate")
+    assert migration.wait() == 0, migration.log()
+    migrate.check(empty_dsn)
+    workers = [services.start("workers") for _ in range(services.services["workers"]["deploy"]["replicas"])]
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        sql = "select role, count(*) filter (where state = 'active') from mqpg.worker_status where alive group by role having count(*) = 2"
+        eventually(
+            lambda: any(w.ended() is not None for w in workers) or connection.execute(sql).rowcount == 3, PATIENCE
+        )
+        assert [w.ended() for w in workers] == [None, None], workers[0].log() + workers[1].log()
+        assert sorted(connection.execute(sql).fetchall()) == [("appender", 1), ("compensator", 1), ("keeper", 1)]
+        connection.execute("select mqpg.create_topic('t', queues => 1), mqpg.subscribe('g', 't'), mqpg.send('t', '1')")
+        eventually(lambda: connection.execute("select from mqpg.receive('g', 't')").rowcount == 1, PATIENCE)
+    assert [worker.stop() for worker in workers] == [0, 0], workers[0].log() + workers[1].log()
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_spark_master_worker_and_audit(compose: Callable[..., Compose], dsn: str) -> None:
+    master, page = free_port(), free_port()
+    services = compose(
+        **broker(dsn),
+        **{
+            "spark://spark-master:7077": f"spark://127.0.0.1:{master}",
+            "127.0.0.1:8080": f"127.0.0.1:{page}",
+            "spark-master:8080": f"127.0.0.1:{page}",
+            "spark-master": "127.0.0.1",
+        },
+    )
+    ports = {"SPARK_MASTER_PORT": str(master), "SPARK_MASTER_WEBUI_PORT": str(page), "SPARK_WORKER_WEBUI_PORT": "0"}
+    first = services.start("spark-master", **ports)
+    services.become_healthy(first, "spark-master")
+    assert not services.healthy("spark-worker")
+    second = services.start("spark-worker", **ports)
+    services.become_healthy(second, "spark-worker")
+    with urllib.request.urlopen(f"http://127.0.0.1:{page}/json/") as answer:
+        (worker,) = json.load(answer)["workers"]
+    assert worker["memory"] == 2048
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("select mqpg.create_topic('t', queues => 1), mqpg.subscribe('g', 't'), mqpg.send('t', '1')")
+        connection.execute("select mqpg.append()")
+    audit = services.start("audit")
+    assert audit.wait() == 0, audit.log() + second.log()
