@@ -240,6 +240,24 @@ def test_a_decision_made_while_segments_are_merged_is_kept_mutant(mq: Session, b
     assert decide_while_segments_are_merged(mq, broker) == "committed"
 
 
+def test_a_half_nobody_had_looked_at_before_its_segment_was_dropped_is_delivered(mq: Session) -> None:
+    """No call put it into the op-log queue, so only `held` says that a decision may come."""
+    handle = mq.prepare("day", '"half"')
+    mq.execute(
+        "insert into mqpg.half_tick select h.half_tick_id + 1, h.xid, h.snapshot, h.snapshot_xmax,"
+        " h.batch_seq, h.floor_id, 0, clock_timestamp() + interval '1 day' from mqpg.half_tick h"
+    )
+    mq.execute("update mqpg.topic set retention = '1 minute'")
+    for _ in range(4):
+        segment(mq)
+        for topic in ("day", "month", "year"):
+            mq.drain(topic)
+    assert mq.scalar("select count(*) from mqpg.held where kind = 'h'") == 1
+    assert mq.commit(handle) == "committed"
+    mq.append()
+    assert taken(mq, "day") == ["half"]
+
+
 # other transactions
 
 
