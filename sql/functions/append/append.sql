@@ -71,8 +71,8 @@ begin
             v_tick.tick_id + 1, pg_current_xact_id(), v_upto, pg_snapshot_xmax(v_upto), v_batch_seq,
             greatest(v_tick.floor_id, (
                 select k.batch_seq from mqpg.tick k
-                where k.tick_id >= v_recent
-                    and k.xid <= pg_snapshot_xmin(v_upto) order by k.xid desc, k.tick_id desc limit 1)),
+                where k.tick_id >= v_recent and k.xid <= pg_snapshot_xmin(v_upto)
+                order by k.xid desc, k.tick_id desc limit 1)),
             v_due_until, v_messages, v_topic_ids, clock_timestamp());
     end if;
     if v_messages > 0 then

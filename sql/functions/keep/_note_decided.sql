@@ -1,8 +1,9 @@
 -- Notes the closed log segments about whose messages no decision can come any more, and whose
 -- decisions have their offsets: append() need not look for commits there. No half message is
 -- undecided: every one was visible when half messages were last put into the op-log queue, and
--- neither that queue nor its archive has an entry of one. No delayed message is pending. No commit
--- waits for append().
+-- neither that queue nor its archive has an entry of one. None is in held, where a half message may
+-- be that no call had looked at before its segment was dropped. No delayed message is pending, and
+-- no commit waits for append().
 -- Locks: the rows of segment.
 -- Cost: reads the op-log queue once while there are such segments; a few index ranges for each.
 create function mqpg._note_decided() returns void
@@ -32,6 +33,11 @@ begin
             where l.kind = 'h' and l.batch_id >= s.lower_bound::bigint and l.batch_id < s.upper_bound::bigint
                 and (v_half_snapshot is null or l.xid >= pg_snapshot_xmin(v_half_snapshot))
                 and (v_half_snapshot is null or not pg_visible_in_snapshot(l.xid, v_half_snapshot)))
+        and not exists (
+            select from mqpg.held h
+            where h.kind = 'h' and h.message_id >= s.lower_bound::bigint * 1024
+                and h.message_id < s.upper_bound::bigint * 1024
+                and not exists (select from mqpg.op_log o where o.message_id = h.message_id and o.stage = 0))
         and not exists (
             select from mqpg.delayed d
             where d.subscription_id = 0 and d.first_id >= s.lower_bound::bigint * 1024 - 1023

@@ -326,8 +326,8 @@ def test_trap_what_was_due_before_is_not_due_again_mutant(mq: Session) -> None:
 
 # the cut of a backlog
 
-FLOOR_RULE = "k.xid <= pg_snapshot_xmin(v_upto) order by k.xid desc"
-FLOOR_BY_XMAX = "k.snapshot_xmax <= pg_snapshot_xmin(v_upto) order by k.snapshot_xmax desc"
+FLOOR_RULE = "where k.tick_id >= v_recent and k.xid <= pg_snapshot_xmin(v_upto) order by k.xid desc"
+FLOOR_BY_XMAX = "where k.snapshot_xmax <= pg_snapshot_xmin(v_upto) order by k.snapshot_xmax desc"
 
 
 def cut_below_the_last_snapshot(mq: Session, broker: Broker) -> tuple[list[int], list[int]]:
@@ -401,7 +401,7 @@ def test_trap_a_cut_pass_does_not_move_the_floor_over_its_backlog_mutant(mq: Ses
 
 def test_trap_floor_waits_for_the_oldest_running_transaction_mutant(mq: Session, broker: Broker) -> None:
     """The scenario is that of the late send above."""
-    mutate(mq, "append", FLOOR_RULE, "true order by k.xid desc")
+    mutate(mq, "append", FLOOR_RULE, "where true order by k.xid desc")
     slow = broker.session()
     with slow.transaction():
         late = slow.send("one", "1")
