@@ -21,7 +21,7 @@ def test_the_container_is_made_without_a_warning_and_has_the_settings_of_the_tes
     container._docker = None
 
 
-@pytest.mark.docker
+@pytest.mark.docker("daemon")
 def test_the_container_starts() -> None:
     import psycopg
 
