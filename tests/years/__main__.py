@@ -13,12 +13,13 @@ import argparse
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -133,8 +134,8 @@ class Pace:
         self.follow(0)
 
     def follow(self, lag: float) -> None:
-        """Let producers pause in proportion to what waits, from 300 messages on."""
-        self.pause = min(self._least * max(1.0, lag / 300), 30.0)
+        """Let producers pause in proportion to what waits, from 100 messages on."""
+        self.pause = min(self._least * max(1.0, lag / 100), 30.0)
         new = self.file.with_suffix(".new")
         new.write_text(f"{self.pause:.3f}")
         new.replace(self.file)
@@ -145,10 +146,12 @@ def _live(
 ) -> list[dict[str, float]]:
     """Take a sample `every` seconds until the time is over."""
     sampler = Sampler(broker, shop.replace("+psycopg", ""))
+    ledger = mqpg.Ledger(shop)
     begun, samples = time.monotonic(), []
     try:
         while (at := time.monotonic() - begun) < seconds:
             fleet.tend()
+            ledger.purge(timedelta(seconds=RETENTION))  # the table belongs to the shop, which has to do it
             pids = fleet.pids
             samples.append(
                 sampler.take(
@@ -278,6 +281,7 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="write into benchmarks/results and docs")
     parser.add_argument("--conditions", default="", help="what else ran on the machine")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
     folder = Path(mkdtemp(prefix="mqpg-years-"))
     every = max(2.0, min(10.0, options.minutes * 60 / 60))
     print(f"seed {options.seed}, {options.minutes} minutes, logs in {folder}", flush=True)
