@@ -68,11 +68,11 @@ _EXPECTED_ERRORS = ("MQ", "40001", "55P03")
 
 
 # The installation made slots that last a day. Without them they are made as the settings say.
-_SHORT_SLOTS = """
-drop table mqpg.delayed_1, mqpg.delayed_2, mqpg.delayed_3;
-delete from mqpg.segment where family = 'delayed';
-select mqpg.keep();
-"""
+_SHORT_SLOTS = (
+    "drop table mqpg.delayed_1, mqpg.delayed_2, mqpg.delayed_3",
+    "delete from mqpg.segment where family = 'delayed'",
+    "select mqpg.keep()",
+)
 
 
 def _prepare(broker: str, shop: str, fault: str) -> None:
@@ -80,7 +80,7 @@ def _prepare(broker: str, shop: str, fault: str) -> None:
     with psycopg.connect(broker, autocommit=True) as conn:
         for name, value in SETTINGS.items():
             conn.execute("update mqpg.settings set value = %s where name = %s", [f"{value} s", name])
-        for statement in filter(str.strip, [*_SHORT_SLOTS.split(";"), fault]):
+        for statement in (*_SHORT_SLOTS, fault):
             conn.execute(statement)  # type: ignore[arg-type]
         conn.execute(BROKER + TABLES)  # type: ignore[arg-type]
         conn.execute("select mqpg.create_topic(%s, 4, make_interval(secs => %s))", [TOPIC, RETENTION])
@@ -249,8 +249,7 @@ def _run(options: argparse.Namespace, samples: Sequence[dict[str, float]], **fig
         "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}",
         "command": (
             f"python -m tests.years --minutes {options.minutes:g} --warm-up {options.warm_up:g}"
-            f" --pause {options.pause:g} --seed {options.seed}"
-            + (f" --fault '{options.fault}'" if options.fault else "")
+            f" --pause {options.pause:g}" + (f" --fault '{options.fault}'" if options.fault else "")
         ),
         "seed": options.seed,
         "machine": f"{os.cpu_count()} cores",
@@ -265,7 +264,7 @@ def _run(options: argparse.Namespace, samples: Sequence[dict[str, float]], **fig
             ],
             "samples": samples[::thin],
         },
-        "notes": "",
+        "notes": "; ".join(figures["wrong"][:6]),
     }
 
 

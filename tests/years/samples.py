@@ -57,7 +57,8 @@ where c.relkind = 'r' and n.nspname in ('mqpg', 'pgmq', 'pg_catalog')
 _COUNTS = """
 select (select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid where c.relkind = 'r'),
     (select count(*) from pg_inherits where inhparent = 'mqpg.cursor'::regclass),
-    (select count(*) from mqpg.blocked_segments), (select count(distinct segment_no) from mqpg.pins),
+    (select count(*) from mqpg.blocked_segments), (
+        select count(distinct segment_no) from mqpg.pins where consumer_group <> 'visitor'),
     (select sum(n_dead_tup) from pg_stat_sys_tables),
     (select count(*) from mqpg.segment where dropped_at is null),
     (select count(*) from pg_locks), (select count(*) from pg_locks where not granted),
