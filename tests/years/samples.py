@@ -151,7 +151,10 @@ class Sampler:
         return found
 
     def _backends(self, _: float) -> Sample:
-        sql = "select pid from pg_stat_activity where datname = current_database() and backend_type = 'client backend'"
+        sql = (
+            "select pid from pg_stat_activity where datname = current_database()"
+            " and backend_type = 'client backend' and pid <> pg_backend_pid()"
+        )
         private = [_private(pid) for (pid,) in self._broker.execute(sql)]
         return {"backend MB": round(statistics.mean(private) / 1e6, 2)}
 
