@@ -281,7 +281,10 @@ def test_bad_10_ledger_that_nobody_configured(stage: Stage) -> None:
     with stage.compensator(heartbeat=0.05):
         eventually(lambda: any(row[0] for row in stage.sql.rows(told)))
     (reason,) = {row[0] for row in stage.sql.rows(told)}
-    assert reason == "it is not configured here: set --ledger nowhere=URL or MQPG_LEDGER_NOWHERE"
+    assert reason == (
+        'no compensator knows the ledger nowhere: start "mqpg worker" with --ledger nowhere=URL or with the variable'
+        " MQPG_LEDGER_NOWHERE=URL"
+    )
     assert stage.events(handle) == []
     assert stage.mq.commit(handle) is mqpg.Outcome.COMMITTED
     assert stage.delivered() == [1]
