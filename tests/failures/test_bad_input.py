@@ -158,10 +158,7 @@ def test_bad_11_half_whose_prepare_was_open_when_its_group_got_another_ledger(st
 def test_bad_5_handle_of_another_broker(
     stage: Stage, new_database: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The handle is unknown everywhere, and its ledger row is left to its own broker.
-
-    Mutation that this notices: recovery asks its broker about the rows of all brokers.
-    """
+    """The handle is unknown everywhere, and its ledger row is left to its own broker."""
     with mqpg.connect(new_database()) as other:
         other.create_topic("orders")
         other.create_producer_group("shop")
