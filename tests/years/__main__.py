@@ -56,7 +56,7 @@ SERVER = {
 }
 WORKERS = {"appender": 0.05, "compensator": 0.5, "keeper": 0.25}  # roles and their pauses in seconds
 _OPEN = """
-select (select coalesce(sum(lag), 0) from mqpg.subscription_lag where consumer_group <> 'visitor'),
+select (select coalesce(sum(lag), 0) from mqpg.subscription_lag where consumer_group not in ('visitor', 'probe')),
     (select count(*) from mqpg.half_pending),
     (select count(*) from mqpg.delayed d where d.visible_at > (select max(t.due_until) from mqpg.tick t)
         and (d.subscription_id = 0 or exists (
@@ -66,11 +66,21 @@ select (select coalesce(sum(lag), 0) from mqpg.subscription_lag where consumer_g
 _EXPECTED_ERRORS = ("MQ", "40001", "55P03")
 
 
-def _prepare(broker: str, shop: str) -> None:
+# The installation made slots that last a day. Without them they are made as the settings say.
+_SHORT_SLOTS = """
+drop table mqpg.delayed_1, mqpg.delayed_2, mqpg.delayed_3;
+delete from mqpg.segment where family = 'delayed';
+select mqpg.keep();
+"""
+
+
+def _prepare(broker: str, shop: str, fault: str) -> None:
     migrate.upgrade(broker)
     with psycopg.connect(broker, autocommit=True) as conn:
         for name, value in SETTINGS.items():
             conn.execute("update mqpg.settings set value = %s where name = %s", [f"{value} s", name])
+        for statement in filter(str.strip, [*_SHORT_SLOTS.split(";"), fault]):
+            conn.execute(statement)  # type: ignore[arg-type]
         conn.execute(BROKER + TABLES)  # type: ignore[arg-type]
         conn.execute("select mqpg.create_topic(%s, 4, make_interval(secs => %s))", [TOPIC, RETENTION])
         conn.execute("select mqpg.create_topic('probe', 1, make_interval(secs => %s))", [RETENTION])
@@ -115,21 +125,16 @@ def _effects(dsn: str) -> set[str]:
 class Pace:
     """Keeps the producers as fast as the consumers: a lag that grows would hide everything else.
 
-    A broker that slows down then shows in the rate of effects.
+    A broker that slows down then shows in the lag and in the rate of effects.
     """
 
     def __init__(self, file: Path, least: float) -> None:
-        self.file, self._least, self.pause = file, least, least * 2
-        self._write()
+        self.file, self._least = file, least
+        self.follow(0)
 
     def follow(self, lag: float) -> None:
-        if lag > 1000:
-            self.pause = min(self.pause * 1.25, 30.0)
-        elif lag < 300:
-            self.pause = max(self.pause / 1.05, self._least)
-        self._write()
-
-    def _write(self) -> None:
+        """Let producers pause in proportion to what waits, from 300 messages on."""
+        self.pause = min(self._least * max(1.0, lag / 300), 30.0)
         new = self.file.with_suffix(".new")
         new.write_text(f"{self.pause:.3f}")
         new.replace(self.file)
@@ -239,7 +244,11 @@ def _run(options: argparse.Namespace, samples: Sequence[dict[str, float]], **fig
     return {
         "kind": "years",
         "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}",
-        "command": f"MINUTES={options.minutes:g} make years",
+        "command": (
+            f"python -m tests.years --minutes {options.minutes:g} --warm-up {options.warm_up:g}"
+            f" --pause {options.pause:g} --seed {options.seed}"
+            + (f" --fault '{options.fault}'" if options.fault else "")
+        ),
         "seed": options.seed,
         "machine": f"{os.cpu_count()} cores",
         "conditions": options.conditions,
@@ -264,7 +273,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MQPG_TEST_SEED") or secrets.randbits(32)))
     parser.add_argument("--warm-up", type=float, default=RETENTION + 2 * DAY, help="seconds before the first quarter")
     parser.add_argument("--patience", type=float, default=600, help="seconds for the queues to drain")
-    parser.add_argument("--pause", type=float, default=1.0, help="longest pause of a producer, in seconds")
+    parser.add_argument("--pause", type=float, default=4.0, help="longest pause of a producer, in seconds")
+    parser.add_argument("--fault", default="", help="SQL that breaks the broker first, to see that the run fails")
     parser.add_argument("--record", action="store_true", help="write into benchmarks/results and docs")
     parser.add_argument("--conditions", default="", help="what else ran on the machine")
     options = parser.parse_args()
@@ -274,7 +284,7 @@ def main() -> int:
     with EmbeddedServer(settings=SERVER) as server:
         broker = server.create_database("year")
         shop = server.create_database("shop").replace("postgresql://", "postgresql+psycopg://")
-        _prepare(broker, shop)
+        _prepare(broker, shop, options.fault)
         pace = Pace(folder / "pause", options.pause)
         fleet = Fleet(folder, {**os.environ, "PYTHONUNBUFFERED": "1", "MQPG_SOAK_PAUSE": str(pace.file)})
         try:

@@ -18,6 +18,9 @@ Sample = dict[str, float]
 # median of the second one.
 BOUNDS: dict[str, float] = {
     "partitions": 6,
+    "cursor partitions": 3,
+    "tables to drop": 4,
+    "pinned segments": 6,
     "mqpg MB": 8,
     "catalog MB": 4,
     "pg_class MB": 0.5,
@@ -53,6 +56,8 @@ where c.relkind = 'r' and n.nspname in ('mqpg', 'pgmq', 'pg_catalog')
 """
 _COUNTS = """
 select (select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid where c.relkind = 'r'),
+    (select count(*) from pg_inherits where inhparent = 'mqpg.cursor'::regclass),
+    (select count(*) from mqpg.blocked_segments), (select count(distinct segment_no) from mqpg.pins),
     (select sum(n_dead_tup) from pg_stat_sys_tables),
     (select count(*) from mqpg.segment),
     (select count(*) from pg_locks), (select count(*) from pg_locks where not granted),
@@ -117,7 +122,17 @@ class Sampler:
 
     def _counts(self, at: float) -> Sample:
         *counts, sales, effects = self._row(_COUNTS)
-        names = ("partitions", "catalog dead rows", "segment rows", "locks", "locks waited for", "lag")
+        names = (
+            "partitions",
+            "cursor partitions",
+            "tables to drop",
+            "pinned segments",
+            "catalog dead rows",
+            "segment rows",
+            "locks",
+            "locks waited for",
+            "lag",
+        )
         found = _named((*names, "surviving rows", "undecided"), counts)
         if self._last is not None and at > self._last[0]:
             then, sold, done = self._last
