@@ -145,6 +145,26 @@ def test_a_holder_that_rolls_back_leaves_its_queue_to_keep(mq: Session, broker: 
     assert payloads(mq.receive("one")) == [1]
 
 
+def test_a_queue_that_stays_in_use_lets_no_more_than_four_slots_stand_open(mq: Session, broker: Broker) -> None:
+    """A slot was begun at every pass, however many could not be closed yet."""
+    unclosed = "select count(*) from mqpg.segment where family = 'cursor' and closed_at is null"
+    mq.send("one", "1")
+    mq.append()
+    consumer = broker.session()
+    with consumer.transaction():
+        (message,) = consumer.receive("one")
+        age(mq, "0 s")
+        for _ in range(30):
+            mq.call("keep")
+        assert mq.scalar(unclosed) == 4
+        age(mq, "6 hours")
+        consumer.ack(message.receipt)
+    keep(mq)
+    assert mq.scalar(unclosed) == 1
+    assert ("made", "cursor") in [row[:2] for row in aged(mq)]
+    assert mq.receive("one") == []
+
+
 def test_a_subscription_that_is_being_made_keeps_its_slot_open(mq: Session, broker: Broker) -> None:
     """keep() cannot see the new cursors, which lie in the older slot."""
     mq.send("one", "1")

@@ -13,12 +13,13 @@ import argparse
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -67,11 +68,11 @@ _EXPECTED_ERRORS = ("MQ", "40001", "55P03")
 
 
 # The installation made slots that last a day. Without them they are made as the settings say.
-_SHORT_SLOTS = """
-drop table mqpg.delayed_1, mqpg.delayed_2, mqpg.delayed_3;
-delete from mqpg.segment where family = 'delayed';
-select mqpg.keep();
-"""
+_SHORT_SLOTS = (
+    "drop table mqpg.delayed_1, mqpg.delayed_2, mqpg.delayed_3",
+    "delete from mqpg.segment where family = 'delayed'",
+    "select mqpg.keep()",
+)
 
 
 def _prepare(broker: str, shop: str, fault: str) -> None:
@@ -79,7 +80,7 @@ def _prepare(broker: str, shop: str, fault: str) -> None:
     with psycopg.connect(broker, autocommit=True) as conn:
         for name, value in SETTINGS.items():
             conn.execute("update mqpg.settings set value = %s where name = %s", [f"{value} s", name])
-        for statement in filter(str.strip, [*_SHORT_SLOTS.split(";"), fault]):
+        for statement in (*_SHORT_SLOTS, fault):
             conn.execute(statement)  # type: ignore[arg-type]
         conn.execute(BROKER + TABLES)  # type: ignore[arg-type]
         conn.execute("select mqpg.create_topic(%s, 4, make_interval(secs => %s))", [TOPIC, RETENTION])
@@ -133,8 +134,8 @@ class Pace:
         self.follow(0)
 
     def follow(self, lag: float) -> None:
-        """Let producers pause in proportion to what waits, from 300 messages on."""
-        self.pause = min(self._least * max(1.0, lag / 300), 30.0)
+        """Let producers pause in proportion to what waits, from 100 messages on."""
+        self.pause = min(self._least * max(1.0, lag / 100), 30.0)
         new = self.file.with_suffix(".new")
         new.write_text(f"{self.pause:.3f}")
         new.replace(self.file)
@@ -145,10 +146,12 @@ def _live(
 ) -> list[dict[str, float]]:
     """Take a sample `every` seconds until the time is over."""
     sampler = Sampler(broker, shop.replace("+psycopg", ""))
+    ledger = mqpg.Ledger(shop)
     begun, samples = time.monotonic(), []
     try:
         while (at := time.monotonic() - begun) < seconds:
             fleet.tend()
+            ledger.purge(timedelta(seconds=RETENTION))  # the table belongs to the shop, which has to do it
             pids = fleet.pids
             samples.append(
                 sampler.take(
@@ -246,8 +249,7 @@ def _run(options: argparse.Namespace, samples: Sequence[dict[str, float]], **fig
         "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%MZ}",
         "command": (
             f"python -m tests.years --minutes {options.minutes:g} --warm-up {options.warm_up:g}"
-            f" --pause {options.pause:g} --seed {options.seed}"
-            + (f" --fault '{options.fault}'" if options.fault else "")
+            f" --pause {options.pause:g}" + (f" --fault '{options.fault}'" if options.fault else "")
         ),
         "seed": options.seed,
         "machine": f"{os.cpu_count()} cores",
@@ -262,7 +264,7 @@ def _run(options: argparse.Namespace, samples: Sequence[dict[str, float]], **fig
             ],
             "samples": samples[::thin],
         },
-        "notes": "",
+        "notes": "; ".join(figures["wrong"][:6]),
     }
 
 
@@ -278,6 +280,7 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="write into benchmarks/results and docs")
     parser.add_argument("--conditions", default="", help="what else ran on the machine")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
     folder = Path(mkdtemp(prefix="mqpg-years-"))
     every = max(2.0, min(10.0, options.minutes * 60 / 60))
     print(f"seed {options.seed}, {options.minutes} minutes, logs in {folder}", flush=True)

@@ -26,7 +26,7 @@ BOUNDS: dict[str, float] = {
     "pg_class MB": 0.5,
     "pg_attribute MB": 2,
     "catalog dead rows": 2000,
-    "segment rows": 100,
+    "segments": 20,
     "ledger MB": 1,
     "locks": 150,
     "locks waited for": 2,
@@ -57,9 +57,10 @@ where c.relkind = 'r' and n.nspname in ('mqpg', 'pgmq', 'pg_catalog')
 _COUNTS = """
 select (select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid where c.relkind = 'r'),
     (select count(*) from pg_inherits where inhparent = 'mqpg.cursor'::regclass),
-    (select count(*) from mqpg.blocked_segments), (select count(distinct segment_no) from mqpg.pins),
+    (select count(*) from mqpg.blocked_segments), (
+        select count(distinct segment_no) from mqpg.pins where consumer_group <> 'visitor'),
     (select sum(n_dead_tup) from pg_stat_sys_tables),
-    (select count(*) from mqpg.segment),
+    (select count(*) from mqpg.segment where dropped_at is null),
     (select count(*) from pg_locks), (select count(*) from pg_locks where not granted),
     (select coalesce(sum(lag), 0) from mqpg.subscription_lag where consumer_group <> 'visitor'),
     (select count(*) from mqpg.held), (select count(*) from mqpg.half_pending),
@@ -76,8 +77,7 @@ select percentile_cont(0.5) within group (order by send_ms), percentile_cont(0.5
 from year_probe where at > clock_timestamp() - make_interval(secs => %s)
 """
 _LEDGER = """
-select coalesce(sum(pg_total_relation_size(c.oid)), 0) / 1e6 from pg_class c
-where c.relkind = 'r' and c.relname like 'mqpg%'
+select pg_total_relation_size('mqpg_ledger') / 1e6
 """
 
 
@@ -128,7 +128,7 @@ class Sampler:
             "tables to drop",
             "pinned segments",
             "catalog dead rows",
-            "segment rows",
+            "segments",
             "locks",
             "locks waited for",
             "lag",

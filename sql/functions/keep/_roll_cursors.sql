@@ -1,6 +1,7 @@
 -- Makes a new cursor slot when the newest one is older than the setting `cursor_slot_age`, copies
 -- the newest states from older slots into it, at most 300 in a call, and closes the older slots
--- when nothing is left in them.
+-- when nothing is left in them. While four slots cannot be closed, because queues stay in use, it
+-- makes no other one.
 -- Where a call ends is noted in segment.carried_to, and the next one continues there. A queue that
 -- a consumer has locked is noted in segment.carry_again; its consumer copies it with its next write
 -- (_write_cursor), and later calls look whether that has happened. At last one call looks at all
@@ -15,18 +16,20 @@ returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql as $$
 declare
     v_most constant int := 300;
+    v_most_slots constant int := 4;
     v_newest mqpg.segment;
+    v_slots int;
     v_is_old boolean;
     v_keys int [];
     v_locked int [];
     v_carried int;
 begin
     select s.* into v_newest from mqpg.segment s where s.family = 'cursor' order by s.segment_no desc limit 1;
-    v_is_old := exists (
-        select from mqpg.segment s
-        where s.family = 'cursor' and s.segment_no < v_newest.segment_no and s.closed_at is null);
+    select count(*) into v_slots from mqpg.segment s where s.family = 'cursor' and s.closed_at is null;
+    v_is_old := v_slots > 1;
     if v_newest.made_at <= clock_timestamp() - mqpg._setting('cursor_slot_age')::interval
-        and (not v_is_old or (v_newest.carried_to is null and v_newest.carry_again <> '{}')) then
+        and (not v_is_old or (v_newest.carried_to is null and v_newest.carry_again <> '{}'
+                and v_slots < v_most_slots)) then
         begin
             v_newest := mqpg._make_segment(
                 'cursor', v_newest.upper_bound, (v_newest.upper_bound::bigint + 1)::text, true);
