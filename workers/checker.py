@@ -13,6 +13,7 @@ import psycopg
 
 from mqpg import Verdict, errors
 from mqpg._backoff import Backoff
+from mqpg._dialects import is_locked
 
 from .ledgers import NoVerdict, open_ledger, require_reachable
 from .session import Connection, keep_connected
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 _HANDLES = 16
 _LEASE = 12.0
 _RETURN_DELAY = timedelta(seconds=1)
+_LOCK_TIMEOUT = 0.2  # seconds that a locked ledger may delay the question whether its URL is right
 _DUE = "select handle from mqpg.due_checks(%s, %s, %s)"
 _ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s, %s, %s)"
 _WAIT = "select mqpg.check_wait(%s, %s)"
@@ -60,6 +62,7 @@ class LedgerChecker(threading.Thread):
         self._ledger = open_ledger(url)
         self._backoff = Backoff(0.2, 15.0)
         self._next_expired = 0.0
+        self._url_checked = False
 
     def run(self) -> None:
         """Check back until `stop` is set."""
@@ -87,7 +90,9 @@ class LedgerChecker(threading.Thread):
         """
         if self.detail["state"] != "ok":
             require_reachable(self._ledger)
-            self._warn_of_wrong_url(conn)
+            self._url_checked = False
+        if not self._url_checked:
+            self._url_checked = self._warn_of_wrong_url(conn)
         asked = 0
         for group in self.groups:
             asked += self._check(conn, group)
@@ -96,23 +101,25 @@ class LedgerChecker(threading.Thread):
         self.detail["state"], self.detail["reason"] = "ok", None
         return asked
 
-    def _warn_of_wrong_url(self, conn: Connection) -> None:
+    def _warn_of_wrong_url(self, conn: Connection) -> bool:
         """Warn where the ledger holds handles of other brokers only.
 
-        Its URL is then probably wrong, and the local commits are in another ledger.
+        Its URL is then probably wrong, and the local commits are in another ledger. False while
+        that is not known, because the table is locked.
         """
         row = conn.execute(_BROKER).fetchone()
         try:
-            other = self._ledger.foreign_broker(str(row[0])) if row else None
+            other = self._ledger.foreign_broker(str(row[0]), _LOCK_TIMEOUT) if row else None
         except Exception as error:  # no table or no right; the first look into it reports that
             logger.debug("ledger %s: %s", self._target, error)
-            return
+            return not is_locked(error)
         if other is not None:
             self.detail["doubt"] = f"holds handles of broker {other} only"
             logger.warning(
                 "ledger holds no handle of this broker: is its URL right?",
                 extra={"ledger": self._target, "broker_found": other},
             )
+        return True
 
     def _check(self, conn: Connection, group: str) -> int:
         """Decide the overdue half messages of one group.

@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 _FUNCTIONS = "select distinct checker_target from mqpg.producer_group where checker = 'function'"
 _COMPENSATE = "select mqpg._compensate(1, 'ledger')"
-_EXPIRE = "select * from mqpg._expire_halves(%s, true)"
+_EXPIRE = "select * from mqpg._expire_halves(%s)"
 _BATCH = 200  # half messages between two looks at the producer groups
 _EXPIRE_BATCH = 100
 _EXPIRE_EVERY = 60.0  # in pauses: a minute, as a rule

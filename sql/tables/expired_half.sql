@@ -9,12 +9,9 @@ create table mqpg.expired_half (
     prepared_at timestamptz not null,
     expired_at timestamptz not null default clock_timestamp(),
     outcome mqpg.outcome not null,
-    fenced boolean not null,
     reason text not null
 );
 comment on table mqpg.expired_half is 'Half messages that expired undecided';
 comment on column mqpg.expired_half.producer_group is 'Null: the group was dropped while prepare() was open';
 comment on column mqpg.expired_half.outcome is
     'rolled_back, or committed where the ledger of this database had a local row';
-comment on column mqpg.expired_half.fenced is
-    'false: the ledger of its producers is in another database and was not asked';

@@ -9,7 +9,6 @@ select
     e.prepared_at,
     e.expired_at,
     e.outcome,
-    e.fenced,
     e.reason
 from mqpg.expired_half as e
 order by e.expired_at desc;
@@ -19,6 +18,4 @@ comment on column mqpg.half_expired.prepared_at is 'When prepare() stored it';
 comment on column mqpg.half_expired.expired_at is 'When it was decided because it had expired';
 comment on column mqpg.half_expired.outcome is
     'rolled_back, or committed where the ledger of this database had a local row';
-comment on column mqpg.half_expired.fenced is
-    'false: the ledger of its producers is in another database and was not asked';
 comment on column mqpg.half_expired.reason is 'Why it ended so';

@@ -101,14 +101,15 @@ class Story:
         return message_id(handle)
 
     def expire(self) -> None:
-        """Let the undecided half messages expire, while the ledger of their group does not answer."""
+        """Let the undecided half messages expire, as those of a group whose app polls and is gone."""
         self.broker.execute("select mqpg._enqueue_halves_now('expire')")
         self.broker.execute(
             "update pgmq.q_mqpg_oplog set vt = enqueued_at, enqueued_at = enqueued_at - interval '8 days'"
         )
-        for action in ("parked", "expired"):
-            assert self.one("select min(action) from mqpg._expire_halves(100, true)") == action
-            self.broker.execute("update pgmq.a_mqpg_oplog set archived_at = archived_at - interval '8 days'")
+        checker = "update mqpg.producer_group set checker = %s, checker_target = %s where name = 'shop'"
+        self.broker.execute(checker, ("due_checks", None))
+        assert self.one("select min(action) from mqpg._expire_halves(100)") == "expired"
+        self.broker.execute(checker, ("url", "shop"))
 
     def append(self) -> int:
         """Run the appender once."""

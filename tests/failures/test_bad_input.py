@@ -158,10 +158,7 @@ def test_bad_11_half_whose_prepare_was_open_when_its_group_got_another_ledger(st
 def test_bad_5_handle_of_another_broker(
     stage: Stage, new_database: Callable[..., str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The handle is unknown everywhere, and its ledger row is left to its own broker.
-
-    Mutation that this notices: recovery asks its broker about the rows of all brokers.
-    """
+    """The handle is unknown everywhere, and its ledger row is left to its own broker."""
     with mqpg.connect(new_database()) as other:
         other.create_topic("orders")
         other.create_producer_group("shop")
@@ -281,7 +278,10 @@ def test_bad_10_ledger_that_nobody_configured(stage: Stage) -> None:
     with stage.compensator(heartbeat=0.05):
         eventually(lambda: any(row[0] for row in stage.sql.rows(told)))
     (reason,) = {row[0] for row in stage.sql.rows(told)}
-    assert reason == "it is not configured here: set --ledger nowhere=URL or MQPG_LEDGER_NOWHERE"
+    assert reason == (
+        'no compensator knows the ledger nowhere: start "mqpg worker" with --ledger nowhere=URL or with the variable'
+        " MQPG_LEDGER_NOWHERE=URL"
+    )
     assert stage.events(handle) == []
     assert stage.mq.commit(handle) is mqpg.Outcome.COMMITTED
     assert stage.delivered() == [1]

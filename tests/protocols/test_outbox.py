@@ -3,20 +3,26 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, NullPool, create_engine, text
 from sqlalchemy.orm import Session
 
 import mqpg
 from mqpg import errors, protocols
+from mqpg._tables import outbox_metadata
+from mqpg.dsn import to_sqlalchemy
 from tests.support.business import INSERT, business, delivered, rows
 from tests.support.killing import die_at, killed
+from tests.support.losing import losing_the_unflushed
 from tests.support.proxy import proxy
 from tests.support.waiting import eventually
 
@@ -307,6 +313,120 @@ def test_a_row_that_is_refused_does_not_hold_up_the_others(
     assert producer.recover(1, older_than=AT_ONCE) == 0
     assert delivered(mq, orders) == [orders]
     assert (rows(sqlite, "mqpg_outbox"), caplog.text.count("refuses it")) == (2, 2)
+
+
+@pytest.fixture
+def hasty(losing_database: str) -> Iterator[Engine]:
+    """A producer's database whose sessions do not wait for the disk, on a server that loses what nobody flushed."""
+    url = to_sqlalchemy(losing_database)
+    patient = create_engine(url, poolclass=NullPool)
+    with patient.begin() as conn:  # the tables are on disk
+        conn.execute(text("create table business (id int primary key)"))
+        outbox_metadata.create_all(conn)
+    engine = create_engine(url, poolclass=NullPool, connect_args={"options": "-c synchronous_commit=off"})
+    yield engine
+    engine.dispose()
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("recovered", [True, False])
+def test_qos_1_is_sent_only_with_a_business_that_is_on_disk(
+    mq: mqpg.Client, orders: str, hasty: Engine, losing_database: str, recovered: bool
+) -> None:
+    """A crash takes message and business away together, unless recovery has sent the message.
+
+    Mutation that this notices: Outbox.flush() writes nothing on PostgreSQL.
+    """
+    producer = outbox(mq, hasty)
+    with losing_the_unflushed(losing_database):
+        with hasty.begin() as conn:
+            conn.execute(INSERT, {"id": 1})
+            producer.send(orders, 1, conn=conn)
+        if recovered:
+            assert producer.recover(older_than=AT_ONCE) == 1
+    producer.recover(older_than=AT_ONCE)
+    there = [1] if recovered else []
+    assert (business(hasty), delivered(mq, orders), rows(hasty, "mqpg_outbox")) == (there, there, 0)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("merged", [False, True])
+def test_qos_2_is_recovered_only_with_a_business_that_is_on_disk(
+    mq: mqpg.Client,
+    orders: str,
+    hasty: Engine,
+    losing_database: str,
+    merged: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P5 is lost after a block that switched synchronous_commit off, and recovery repeats it.
+
+    Mutation that this notices: _finish_rows() does not call Outbox.flush().
+    """
+    from mqpg._sync.producer import outbox as outboxing
+
+    producer = outbox(mq, hasty)
+    with losing_the_unflushed(losing_database):
+        with monkeypatch.context() as patch:
+            patch.setattr(outboxing, "decide", lambda *arguments: None)
+            with producer.transaction(orders, 1, merged=merged) as tx:
+                tx.execute(INSERT, {"id": 1})
+                tx.execute(text("set local synchronous_commit = off"))
+        assert producer.recover(older_than=AT_ONCE) == 1
+    assert (business(hasty), delivered(mq, orders)) == ([1], [1])
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+def test_recovery_flushes_sqlite_before_it_sends(
+    mq: mqpg.Client, orders: str, tmp_path: Path, journal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit of an application that does not sync goes to disk with a later write.
+
+    Mutation that this notices: Outbox.flush() writes nothing on SQLite.
+    """
+    from mqpg._sync.producer import outbox as outboxing
+
+    path = tmp_path / "business.db"
+    send, versions = outboxing.send_message, []
+    with protocols.OutboxProducer(mq, database=f"sqlite:///{path}") as producer, sqlite3.connect(path) as watcher:
+        producer.create_outbox()
+        watcher.execute(f"pragma journal_mode = {journal}")
+        with producer.outbox.database.engine.begin() as conn:
+            producer.send(orders, 1, conn=conn)
+        version = "pragma data_version"
+        versions += watcher.execute(version).fetchone()
+
+        def watched(*arguments: Any) -> int:
+            versions.extend(watcher.execute(version).fetchone())
+            return send(*arguments)
+
+        monkeypatch.setattr(outboxing, "send_message", watched)
+        assert producer.recover(older_than=AT_ONCE) == 1
+    watcher.close()
+    assert versions[0] < versions[1]
+    assert delivered(mq, orders) == [1]
+
+
+def test_nothing_is_sent_while_the_outbox_is_locked(mq: mqpg.Client, orders: str, local_url: str) -> None:
+    """Nothing can be flushed then. A migration that locks writers out, say.
+
+    Mutation that this notices: _finish_rows() ignores what flush() returns.
+    """
+    on_postgresql = local_url.startswith("postgresql")
+    # What waits for the lock without a limit of its own fails, and does not hang.
+    engine = create_engine(local_url, connect_args={"options": "-c lock_timeout=5s"} if on_postgresql else {})
+    producer = outbox(mq, engine)
+    with engine.begin() as conn:
+        producer.send(orders, 1, conn=conn)
+    lock = "lock table mqpg_outbox in exclusive mode" if on_postgresql else "begin immediate"
+    with engine.connect() as locker:
+        locker.execute(text(lock))
+        assert producer.recover(older_than=AT_ONCE) == 0
+        locker.rollback()
+    assert delivered(mq, orders) == []
+    assert producer.recover(older_than=AT_ONCE) == 1
+    assert delivered(mq, orders) == [1]
+    engine.dispose()
 
 
 def test_recoveries_at_once_double_nothing(mq: mqpg.Client, orders: str, engine: Engine) -> None:

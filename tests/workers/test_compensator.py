@@ -11,6 +11,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import text
 
 import mqpg
 from tests.support.ledgers import Outside, mariadb_ledger, postgresql_ledger, sqlite_ledger
@@ -220,6 +221,29 @@ def test_a_ledger_of_another_broker_is_doubted_aloud(processes: Processes, db: C
     eventually(lambda: "doubt" in ledger_detail(db, "shop"), why=processes.logs)
     assert ledger_detail(db, "shop")["doubt"] == "holds handles of broker 0123 only"
     assert "is its URL right?" in processes.logs()
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_ledger_that_is_locked_when_the_compensator_starts(
+    processes: Processes, db: Connection, new_database: Callable[..., str]
+) -> None:
+    """Its half messages wait and are said to, and its URL is doubted when the lock has ended.
+
+    Mutation that this notices: foreign_broker() waits for the end of the lock.
+    """
+    outside = postgresql_ledger(new_database(empty=True), db)
+    outside.commit("0123.1.7.x")
+    create_group(db, "shop", "url", "shop")
+    handle = prepare(db, "shop")
+    with outside.engine.connect() as locker:
+        locker.execute(text("lock table mqpg_ledger"))  # a migration, say
+        start(processes, f"shop={outside.url}")
+        eventually(lambda: "waited" in checks(db, handle), why=processes.logs)
+        assert verdict(db, handle) == ""
+        assert "doubt" not in ledger_detail(db, "shop")
+        locker.rollback()
+    eventually(lambda: "doubt" in ledger_detail(db, "shop"), why=processes.logs)
+    eventually(lambda: verdict(db, handle) == "b", why=processes.logs)
 
 
 @pytest.mark.usefixtures("topic")

@@ -49,8 +49,8 @@ class ProducerGroups(BaseClient):
             checker_target: The function's name, or the name of the ledger in the compensator's
                 configuration. None for the other checkers.
             expire_after: How long a half message may stay undecided; 7 days by default. After that
-                it is rolled back, after a fence where mqpg can set one, and `half_expired` counts
-                it. None: for ever.
+                it is rolled back, after a fence, and `half_expired` counts it. While its ledger in
+                another database does not answer it is parked. None: for ever.
             conn: The caller's transaction (psycopg or SQLAlchemy connection, or Session). None: the
                 call commits at once.
 

@@ -219,18 +219,20 @@ class AsyncOutboxProducer(AsyncClosing):
     async def recover(self, max_rows: int = 1000, older_than: timedelta = timedelta(seconds=5)) -> int:
         """Finish the messages in the outbox, each with its broker.
 
-        A broker that is away keeps its rows.
+        A broker that is away keeps its rows. What was committed is flushed before anything is sent.
 
         Args:
             max_rows: How many rows to handle for each broker.
             older_than: Leave younger rows to their own transactions; 5 seconds by default.
 
         Returns:
-            How many messages were finished; 0 means that nothing is left to do.
+            How many messages were finished; 0 means that nothing is left to do, or that another
+            transaction keeps the outbox locked.
 
         Raises:
             ConnectionFailed: No broker answers.
-            LedgerError: The table is missing or not as it must be.
+            LedgerError: The table is missing or not as it must be, or its commits do not reach the
+                disk in time.
         """
         await self.outbox.verify()
         return await self.brokers.each(lambda mq: self._finish_rows(mq, max_rows, older_than))
@@ -297,8 +299,10 @@ class AsyncOutboxProducer(AsyncClosing):
         broker_id, skipped = (await mq.info()).broker_id, 0
         while True:
             rows = await self.outbox.open_rows(broker_id, max_rows, older_than, skipped)
-            if rows:
-                await self.outbox.flush()
+            # Only what is on disk is sent. A crash could take the rest away from its message.
+            if rows and not await self.outbox.flush():
+                logger.info("outbox: nothing is sent while %s is locked", self.outbox.database.describe())
+                return 0
             finished = 0
             for row in rows:
                 try:

@@ -199,17 +199,19 @@ class AsyncLedger(AsyncClosing):
             found = (await conn.execute(select(ledger.c.payload).where(ledger.c.handle == handle))).scalar()
         return None if found is None else Json(found)
 
-    async def foreign_broker(self, broker_id: str) -> str | None:
+    async def foreign_broker(self, broker_id: str, lock_timeout: float = 1.0) -> str | None:
         """Find out whether the table belongs to other brokers, which a wrong URL would explain.
 
         Args:
             broker_id: The broker that asks.
+            lock_timeout: How many seconds to wait where the table is locked. After that the
+                driver's error is raised.
 
         Returns:
             Another broker's id where the table has handles of that one and none of this one. None
             otherwise.
         """
-        async with self.database.engine.connect() as conn:
+        async with self.database.short_transaction(lock_timeout) as conn:
             mine = select(ledger.c.handle).where(ledger.c.handle.startswith(f"{broker_id}.", autoescape=True)).limit(1)
             if (await conn.execute(mine)).first() is not None:
                 return None

@@ -13,7 +13,7 @@ from uuid import uuid4
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from mqpg._dialects import MYSQL
+from mqpg._dialects import is_locked
 from mqpg._draft import Draft
 from mqpg._sync._acompat import Connection, Session
 from mqpg._sync.stores.database import UserDatabase
@@ -144,24 +144,31 @@ class Outbox:
                 return False
             raise
 
-    def flush(self) -> None:
+    def flush(self, lock_timeout: float = 1.0) -> bool:
         """Flush everything that is committed in this database.
 
-        Raises LedgerError where that takes too long.
+        False while another transaction keeps this one from writing, so that nothing is known to be
+        on disk: one that locks the table, or in SQLite any writer. Raises LedgerError where the
+        flush takes too long.
 
-        Only MySQL and MariaDB show commits to others before they are on disk; docs/proof.md shows
-        what could happen.
+        Every database may show a commit to others before it is on disk, where the session or the
+        server is set to that. docs/proof.md shows what could happen.
         """
-        if self.database.dialect not in MYSQL:
-            return
+        # A row that comes and goes is a real write everywhere, and meets no lock on another row.
         mark = f"flush.{uuid4().hex}"
         row = {"id": mark, "state": "stored", "broker": "", "topic": "", "payload": "", "created_at": clock()}
-        with self.database.short_transaction(5.0) as conn:
-            conn.execute(insert(outbox).values(**row))
-            conn.execute(delete(outbox).where(outbox.c.id == mark))
-            conn.commit()
-            if not wait_until_flushed(conn):
-                raise LedgerError(f"outbox in {self.database.describe()}: its commits are not on disk yet")
+        try:
+            with self.database.short_transaction(lock_timeout) as conn:
+                conn.execute(insert(outbox).values(**row))
+                conn.execute(delete(outbox).where(outbox.c.id == mark))
+                conn.commit()
+                if wait_until_flushed(conn):
+                    return True
+        except DBAPIError as error:
+            if is_locked(error):
+                return False
+            raise
+        raise LedgerError(f"outbox in {self.database.describe()}: its commits are not on disk yet")
 
     def keep_handle(self, row: StoredMessage, handle: str) -> None:
         """Note the handle of a message that was prepared again."""

@@ -64,7 +64,7 @@ begin
     if v_by <> 'ledger' and (v_verdict = 'wait' or v_verdict is null) and exists (
         select from pgmq.q_mqpg_oplog q
         where q.msg_id = _check_back.msg_id and q.enqueued_at <= clock_timestamp() - v_expire_after
-    ) and mqpg._end_expired(_check_back.handle, _check_back.producer_group.name, true,
+    ) and mqpg._end_expired(_check_back.handle, _check_back.producer_group.name,
         concat_ws('; ', format('undecided for longer than %s', v_expire_after), v_problem)) is not null then
         return;
     end if;

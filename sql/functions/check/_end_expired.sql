@@ -1,12 +1,11 @@
 -- Ends an expired half message, in the caller's transaction. The ledger of this database is fenced,
 -- because any local transaction may have called local_begin(), whatever the group's checker: a
--- local row there means commit, and a fence means rollback. `fenced` says whether that covers the
--- producers of the group, and is recorded.
+-- local row there means commit, and a fence means rollback.
 -- Returns the outcome; null if an open local transaction or an open decision stands in the way, or
 -- the half message was decided meanwhile.
 -- Locks: the ledger key and the decision's key, each waited for at most 50 ms.
 -- Cost: a few lookups, an insert, a decision and its record.
-create function mqpg._end_expired(handle text, producer_group text, fenced boolean, reason text) returns mqpg.outcome
+create function mqpg._end_expired(handle text, producer_group text, reason text) returns mqpg.outcome
 language plpgsql
 set lock_timeout = '50ms' as $$
 declare
@@ -31,12 +30,12 @@ begin
     end if;
     perform mqpg._log_check(v_half.message_id, 'expired', 'expiry', _end_expired.reason);
     insert into mqpg.expired_half (
-        message_id, handle, producer_group, topic, prepared_at, outcome, fenced, reason)
+        message_id, handle, producer_group, topic, prepared_at, outcome, reason)
     values (
         v_half.message_id, _end_expired.handle, nullif(_end_expired.producer_group, ''), v_half.topic, v_half.born_at,
-        v_outcome, _end_expired.fenced or v_verdict = 'commit', _end_expired.reason);
+        v_outcome, _end_expired.reason);
     return v_outcome;
 end
 $$;
-comment on function mqpg._end_expired(text, text, boolean, text) is
+comment on function mqpg._end_expired(text, text, text) is
     'Internal: decide an expired half message';

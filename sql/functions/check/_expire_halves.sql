@@ -4,17 +4,16 @@
 -- function, they are decided here, after a fence. With checker `function` those that are not parked
 -- are left to _check_back(), which asks the function once more.
 -- With checker `url` the fence belongs into another database, so they are parked. The compensator
--- that knows the ledger asks about them there as soon as it answers. If it does not answer for
--- expire_after once more, they are rolled back without that fence. This end, which may contradict a
--- local commit, is only for a caller with `unfenced`: the compensator process, which has tried the
--- ledger. The same holds for half messages whose group was dropped or got another ledger.
+-- that knows the ledger asks about them there as soon as it answers. Until then they stay parked,
+-- because a rollback without that fence could contradict a local commit. The same holds for half
+-- messages whose group was dropped or got another ledger.
 -- Returns one row for each: action is parked or expired.
 -- Locks: the entries' rows, where those that others have locked are skipped; the ledger keys and
 -- the decisions' keys, each waited for at most 50 ms.
 -- Cost: for each group an index range of its overdue entries; the parked entries once; a few
 -- lookups, an insert and a decision for each half message that ends.
-create function mqpg._expire_halves(max_messages bigint, unfenced boolean default false)
-returns table (handle text, producer_group text, action text, fenced boolean, reason text)
+create function mqpg._expire_halves(max_messages bigint)
+returns table (handle text, producer_group text, action text, reason text)
 language plpgsql as $$
 declare
     v_now timestamptz := clock_timestamp();
@@ -51,11 +50,9 @@ begin
         reason := format('undecided for longer than %s', v_entry.expire_after);
         if v_entry.checker = 'due_checks' then
             action := 'expired';
-            fenced := true;
-            continue when mqpg._end_expired(handle, v_entry.name, true, reason) is null;
+            continue when mqpg._end_expired(handle, v_entry.name, reason) is null;
         else
             action := 'parked';
-            fenced := false;
             reason := reason || '; a rollback needs a fence in '
                 || coalesce('the ledger ' || v_entry.checker_target, 'the ledger of a group that was dropped');
             perform mqpg._park(v_half.message_id, v_entry.msg_id, 'expiry', reason);
@@ -67,39 +64,25 @@ begin
         return;
     end if;
     for v_entry in
-        select p.message ->> 'handle' as handle, p.message ->> 'producer_group' as name, f.fenced, l.expire_after,
-            g.checker_target
+        select p.message ->> 'handle' as handle, g.name, g.expire_after
         from pgmq.a_mqpg_oplog p
-        left join mqpg.producer_group g on g.name = p.message ->> 'producer_group'
+        join mqpg.producer_group g on g.name = p.message ->> 'producer_group'
         cross join lateral (values ((p.message ->> 'message_id')::bigint)) as i(message_id)
-        cross join lateral (
-            select case when g.name is null then interval '7 days' else g.expire_after end as expire_after) as l
-        cross join lateral (
-            select coalesce(
-                g.checker in ('due_checks', 'function')
-                or (g.checker = 'ledger' and i.message_id / 1024 > g.ledger_since), false) as fenced
-        ) as f
-        where p.enqueued_at <= v_now - l.expire_after
-            and (f.fenced or (_expire_halves.unfenced and p.archived_at <= v_now - l.expire_after))
+        where p.enqueued_at <= v_now - g.expire_after
+            and (g.checker in ('due_checks', 'function')
+                or (g.checker = 'ledger' and i.message_id / 1024 > g.ledger_since))
             and exists (select from mqpg._half_by_id(i.message_id)) and not mqpg._is_decided_half(i.message_id)
-            and (f.fenced or g.checker is distinct from 'url' or i.message_id / 1024 <= g.ledger_since
-                or not mqpg._is_ledger_answering(g.checker_target))
         order by random()
         limit _expire_halves.max_messages - v_done
     loop
         handle := v_entry.handle;
         producer_group := v_entry.name;
         action := 'expired';
-        fenced := v_entry.fenced;
-        reason := format('undecided for longer than %s', v_entry.expire_after) || case
-            when fenced then ''
-            else format(', and parked for as long; %s was not asked',
-                coalesce('the ledger ' || v_entry.checker_target, 'the ledger of its producers'))
-        end;
-        continue when mqpg._end_expired(handle, v_entry.name, fenced, reason) is null;
+        reason := format('undecided for longer than %s', v_entry.expire_after);
+        continue when mqpg._end_expired(handle, v_entry.name, reason) is null;
         return next;
     end loop;
 end
 $$;
-comment on function mqpg._expire_halves(bigint, boolean) is
+comment on function mqpg._expire_halves(bigint) is
     'Internal: end half messages that stayed undecided for too long';

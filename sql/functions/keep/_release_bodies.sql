@@ -1,6 +1,7 @@
 -- Releases the bodies of one expired log segment, so that its part of commit_log is dropped.
 -- Messages that must stay readable (I11) are copied in the same transaction. If there are more than
--- the setting `held_limit`, the segment stays, and the report says why.
+-- the setting `held_limit`, the segment stays, and the report says why. Parked half messages do not
+-- count, because nobody can say when they end.
 -- Locks: none but the copies. A closed segment gets no new messages, and what is not needed at this
 -- look is not needed later; see _save_late_survivors().
 -- Cost: the segment's half messages, delayed messages, and the remaining rows of consume_queue.
@@ -18,6 +19,7 @@ declare
     v_copied bigint;
     v_most bigint := v_limit * 4 + 1;   -- enough rows, as a rule, to see that the limit is exceeded
     v_rows bigint;
+    v_counted bigint;
 begin
     select s.* into v_segment from mqpg.segment s
     where s.family = 'log' and s.segment_no = _release_bodies.no;
@@ -32,11 +34,17 @@ begin
             select string_agg(format('%s %s', w.n, w.why), ', ' order by w.n desc)
             from (select x.why, count(*) as n from seen x group by 1) w)
         into v_ids, v_rows, v_why from seen s;
-        exit when v_most is null or v_rows is null or v_rows < v_most or cardinality(v_ids) > v_limit;
-        -- Few messages, each many times (dead letters of many subscriptions): read all rows.
+        v_counted := cardinality(v_ids);
+        if v_counted > v_limit then
+            select count(*) into v_counted from unnest(v_ids) i
+            where i not in (select (p.message ->> 'message_id')::bigint from pgmq.a_mqpg_oplog p);
+        end if;
+        exit when v_most is null or v_rows is null or v_rows < v_most or v_counted > v_limit;
+        -- Few messages, each many times (dead letters of many subscriptions), or many that do not
+        -- count: read all rows.
         v_most := null;
     end loop;
-    if cardinality(v_ids) > v_limit then
+    if v_counted > v_limit then
         return query select 'pinned', 'log', v_segment.segment_no, format(
             'more than held_limit = %s messages must stay readable: %s', v_limit, v_why);
         return;

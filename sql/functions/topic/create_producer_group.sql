@@ -13,8 +13,7 @@
 --       configuration; otherwise null (default).
 --   expire_after: how long a half message may stay undecided, at least 10 ms; default 7 days. After
 --       that it is rolled back, after a fence; where the fence belongs into another database that
---       does not answer, it is parked, and rolled back when it was parked for as long again. Null,
---       or 100 years and more: never.
+--       does not answer, it is parked until it answers. Null, or 100 years and more: never.
 -- Locks: the new row.
 -- Cost: one insert.
 -- Errors: MQ001 (argument), MQ002 (name), MQ011 (the group exists with other arguments).
