@@ -13,6 +13,7 @@ import json
 import os
 import random
 import secrets
+import signal
 import subprocess
 import sys
 import time
@@ -207,6 +208,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=int(os.environ.get("MQPG_TEST_SEED") or secrets.randbits(32)))
     parser.add_argument("--patience", type=float, default=900, help="seconds for the queues to drain")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
     folder, rng = Path(mkdtemp(prefix="mqpg-soak-")), random.Random(options.seed)
     print(f"seed {options.seed}, {options.minutes} minutes, logs in {folder}", flush=True)
     with EmbeddedServer(settings={"max_connections": 300}) as server:
