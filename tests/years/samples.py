@@ -28,7 +28,7 @@ BOUNDS: dict[str, float] = {
     "catalog dead rows": 2000,
     "segments": 20,
     "ledger MB": 1,
-    "locks": 150,
+    "locks": 500,  # a reader of the whole log has some hundreds; quarters of 4 minutes had 494 to 981
     "locks waited for": 2,
     "workers RSS MB": 8,
     "consumers RSS MB": 20,
