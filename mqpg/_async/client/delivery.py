@@ -73,7 +73,7 @@ class AsyncDelivery(Sequence[Message]):
         """
         if self.receipt is not None:
             offset = None if through is None else through.queue_offset
-            await self._mq.ack_delivery(self.receipt, offset, conn=self._conn if conn is None else conn)
+            await self._mq.ack_delivery(self.receipt, offset, conn=self._within(conn))
 
     async def nack(
         self,
@@ -101,9 +101,7 @@ class AsyncDelivery(Sequence[Message]):
         """
         if self.receipt is not None:
             ids = [message.message_id for message in self._messages]
-            await self._mq.nack_delivery(
-                self.receipt, ids, reason, delay, final, conn=self._conn if conn is None else conn
-            )
+            await self._mq.nack_delivery(self.receipt, ids, reason, delay, final, conn=self._within(conn))
 
     async def extend(self, lease: Interval, *, conn: Caller | None = None) -> None:
         """Make the lease end later.
@@ -118,7 +116,7 @@ class AsyncDelivery(Sequence[Message]):
             InvalidArgument: The lease is out of range.
         """
         if self.receipt is not None:
-            await self._mq.extend(self.receipt, lease, conn=self._conn if conn is None else conn)
+            await self._mq.extend(self.receipt, lease, conn=self._within(conn))
 
     async def release(self, *, conn: Caller | None = None) -> None:
         """Give back what is left, so that it may be received again at once. No attempt is counted.
@@ -131,7 +129,10 @@ class AsyncDelivery(Sequence[Message]):
             StaleReceipt: The lease ended, and another consumer has received the messages since.
         """
         if self.receipt is not None:
-            await self._mq.release(self.receipt, conn=self._conn if conn is None else conn)
+            await self._mq.release(self.receipt, conn=self._within(conn))
+
+    def _within(self, conn: Caller | None) -> Caller | None:
+        return self._conn if conn is None else conn
 
     @overload
     def __getitem__(self, index: int) -> Message: ...

@@ -74,7 +74,7 @@ class Delivery(Sequence[Message]):
         """
         if self.receipt is not None:
             offset = None if through is None else through.queue_offset
-            self._mq.ack_delivery(self.receipt, offset, conn=self._conn if conn is None else conn)
+            self._mq.ack_delivery(self.receipt, offset, conn=self._within(conn))
 
     def nack(
         self,
@@ -102,7 +102,7 @@ class Delivery(Sequence[Message]):
         """
         if self.receipt is not None:
             ids = [message.message_id for message in self._messages]
-            self._mq.nack_delivery(self.receipt, ids, reason, delay, final, conn=self._conn if conn is None else conn)
+            self._mq.nack_delivery(self.receipt, ids, reason, delay, final, conn=self._within(conn))
 
     def extend(self, lease: Interval, *, conn: Caller | None = None) -> None:
         """Make the lease end later.
@@ -117,7 +117,7 @@ class Delivery(Sequence[Message]):
             InvalidArgument: The lease is out of range.
         """
         if self.receipt is not None:
-            self._mq.extend(self.receipt, lease, conn=self._conn if conn is None else conn)
+            self._mq.extend(self.receipt, lease, conn=self._within(conn))
 
     def release(self, *, conn: Caller | None = None) -> None:
         """Give back what is left, so that it may be received again at once. No attempt is counted.
@@ -130,7 +130,10 @@ class Delivery(Sequence[Message]):
             StaleReceipt: The lease ended, and another consumer has received the messages since.
         """
         if self.receipt is not None:
-            self._mq.release(self.receipt, conn=self._conn if conn is None else conn)
+            self._mq.release(self.receipt, conn=self._within(conn))
+
+    def _within(self, conn: Caller | None) -> Caller | None:
+        return self._conn if conn is None else conn
 
     @overload
     def __getitem__(self, index: int) -> Message: ...

@@ -4,7 +4,7 @@
 -- The ids b * 1024 + 1023 and (b + 1) * 1024 are neighbours as numbers and never join. Decisions
 -- join only where ids ascend in the order of the decisions.
 -- Locks: only the new rows, because append() runs one at a time.
--- Cost: linear in the new record batches: 3 to 5 us for each single send or commit, 10 to 15 us for
+-- Cost: linear in the new record batches: 3 to 5 us for each single send or commit, 10 to 20 us for
 -- each delayed message with its decision. The plan is generic and expects few rows, so nothing here
 -- joins two of the larger sets. 32 MB of memory sort about 200,000 batches without a file.
 create function mqpg._append_runs(
