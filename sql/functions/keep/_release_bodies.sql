@@ -36,8 +36,8 @@ begin
         into v_ids, v_rows, v_why from seen s;
         v_counted := cardinality(v_ids);
         if v_counted > v_limit then
-            select count(*) into v_counted from unnest(v_ids) i
-            where i not in (select (p.message ->> 'message_id')::bigint from pgmq.a_mqpg_oplog p);
+            select count(*) into v_counted from unnest(v_ids) as i(id)
+            where not exists (select from pgmq.a_mqpg_oplog p where (p.message ->> 'message_id')::bigint = i.id);
         end if;
         exit when v_most is null or v_rows is null or v_rows < v_most or v_counted > v_limit;
         -- Few messages, each many times (dead letters of many subscriptions), or many that do not
