@@ -30,6 +30,7 @@ select (select sum(pg_table_size(i.inhrelid)) from pg_inherits i
     (select max(n) from (select count(*) as n from pg_inherits i
      where i.inhparent::regclass::text in ('mqpg.commit_log', 'mqpg.op_log', 'mqpg.consume_queue', 'mqpg.tick')
      group by i.inhparent) k) as partitions,
+    (select count(*) from mqpg.segment) as segment_rows,
     (select coalesce(sum(n) filter (where topic_id = %(year)s), 0) from mqpg.commit_log) as year_messages,
     (select coalesce(sum(n) filter (where topic_id <> %(year)s), 0) from mqpg.commit_log) as day_messages
 """

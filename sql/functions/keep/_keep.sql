@@ -39,6 +39,10 @@ begin
         end loop;
     end if;
     if not v_changed then
+        return query select f.* from mqpg._fold_segments() f;
+        v_changed := found;
+    end if;
+    if not v_changed then
         return query select m.* from mqpg._merge() m;
     end if;
 end

@@ -1,7 +1,8 @@
 -- Notes the next offset of every queue that has rows in a closed tick segment, as soon as the
 -- segment is closed and in the same transaction, so that receive() need not look for them in closed
 -- segments. Its rows are dropped by a much later transaction. A caller that finds no row of a queue
--- therefore finds the note, also if it waited while the rows were dropped.
+-- therefore finds the note, also if it waited while the rows were dropped. The notes of topics and
+-- retry lanes that have ended are deleted.
 -- Locks: the rows of queue_tail and segment.
 -- Cost: reads the segment's part of consume_queue once in its life.
 create function mqpg._note_tails() returns void
@@ -25,7 +26,10 @@ begin
         update mqpg.segment s set tails_noted_at = clock_timestamp()
         where s.family = 'tick' and s.segment_no = v_segment.segment_no;
         delete from mqpg.queue_tail q
-        where q.topic_id <> 0 and not exists (select from mqpg.topic t where t.topic_id = q.topic_id);
+        where q.topic_id <> 0 and (
+            not exists (select from mqpg.topic t where t.topic_id = q.topic_id)
+            or q.subscription_id <> 0 and not exists (
+                select from mqpg.subscription s where s.subscription_id = q.subscription_id));
     end loop;
 end
 $$;
