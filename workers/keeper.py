@@ -18,11 +18,12 @@ logger = logging.getLogger(__name__)
 
 _FORGET = "delete from mqpg.worker where seen_at < clock_timestamp() - interval '1 day'"
 
-# Tables that should have been dropped long ago, with the sessions that use them.
+# Tables that should have been dropped or merged long ago, with the sessions that use them. Another
+# role's transactions show when they began only to a member of pg_read_all_stats.
 _BLOCKED = """
 select b.table_name, b.state, b.since, b.age, b.blocked_by, (
-    select string_agg(format('%%s (%%s, in a transaction for %%s)', a.pid, coalesce(nullif(a.application_name, ''),
-        a.usename), date_trunc('second', clock_timestamp() - a.xact_start)), ', ')
+    select string_agg(format('%%s (%%s%%s)', a.pid, coalesce(nullif(a.application_name, ''), a.usename),
+        ', in a transaction for ' || date_trunc('second', clock_timestamp() - a.xact_start)), ', ')
     from pg_stat_activity a where a.pid = any(b.blocked_by)) as sessions
 from mqpg.blocked_segments b
 where b.age > make_interval(secs => %s)
@@ -43,8 +44,8 @@ class Keeper(Worker):
         options: What the process was started with. `interval` is the pause in seconds; None means
             60.
         stop: An event that ends the worker when it is set. None: a new one.
-        long: A table that is held up for so many seconds is reported as a warning, and again after
-            as many.
+        long: A drop or a merge that is held up for so many seconds is reported as a warning, and
+            again after as many.
     """
 
     role = "keeper"
@@ -88,7 +89,7 @@ class Keeper(Worker):
         return bool(done)
 
     def _report_blocked(self, conn: Connection) -> None:
-        """Warn of tables that are held up for an hour, and show them in heartbeats."""
+        """Warn of drops and merges that are held up for an hour, and show them in heartbeats."""
         blocked = conn.cursor(row_factory=dict_row).execute(_BLOCKED, (self._long,)).fetchall()
         self.detail["blocked"] = {
             row["table_name"]: f"since {row['since']:%Y-%m-%d %H:%M:%S%z} by {row['sessions'] or 'no session now'}"
@@ -104,6 +105,8 @@ class Keeper(Worker):
             if row["table_name"] not in self._reported:
                 self._reported[row["table_name"]] = now
                 logger.warning(
-                    "table cannot be dropped, because transactions use it",
+                    "segments cannot be merged, because transactions use their tables"
+                    if row["state"] == "merging"
+                    else "table cannot be dropped, because transactions use it",
                     extra={"table": row["table_name"], "held_up_for": row["age"], "sessions": row["sessions"]},
                 )

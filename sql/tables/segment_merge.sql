@@ -15,7 +15,8 @@ create table mqpg.segment_merge (
     copied_to text,
     copied_xid xid8 not null,
     copied_rows bigint not null default 0,
-    began_at timestamptz not null default clock_timestamp()
+    began_at timestamptz not null default clock_timestamp(),
+    blocked_since timestamptz
 );
 comment on table mqpg.segment_merge is 'Merges of neighbouring closed segments in progress';
 comment on column mqpg.segment_merge.segment_nos is
@@ -34,3 +35,5 @@ comment on column mqpg.segment_merge.copied_to is 'Its key up to which rows are 
 comment on column mqpg.segment_merge.copied_xid is
     'The newest transaction that copied rows; snapshots that do not see it must be over first';
 comment on column mqpg.segment_merge.copied_rows is 'Number of rows copied so far';
+comment on column mqpg.segment_merge.blocked_since is
+    'Since when open transactions hold up its next step; null: they do not';

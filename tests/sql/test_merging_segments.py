@@ -301,6 +301,45 @@ def test_a_merge_waits_for_no_table_and_holds_nobody_up(mq: Session, broker: Bro
     steps(mq, "merged")
 
 
+def test_a_merge_that_is_held_up_says_since_when_and_by_whom(mq: Session, broker: Broker) -> None:
+    """The view shows each step that waits, until the merge goes on."""
+    shown = "select segment_no, table_name, blocked_by, age > '0 s' as old from mqpg.blocked_segments where state = 'merging'"
+    begun(mq)
+    assert mq.rows(shown) == []
+    writer, reader, copier = broker.session(), broker.session(), broker.session()
+    with reader.transaction():
+        reader.rows("select count(*) from mqpg.op_log")
+        while mq.scalar("select parent from mqpg.segment_merge where family = 'log'") is not None:
+            mq.call("keep")
+        mq.call("keep")
+        (first,) = mq.rows(shown)
+        assert first == (1, "commit_log", [reader.pid], True)
+        since = mq.scalar("select blocked_since from mqpg.segment_merge where family = 'log'")
+        mq.call("keep")
+        assert mq.scalar("select blocked_since from mqpg.segment_merge where family = 'log'") == since
+    mq.execute("update mqpg.segment_merge set parent = 'check_log', copied_to = null where family = 'log'")
+    mq.call("keep")  # a step that goes on: nothing holds it up now
+    assert mq.rows(shown) == []
+    with copier.transaction():
+        copier.execute("declare c cursor for select 1")  # a snapshot, and no lock
+        mq.execute("update mqpg.segment_merge set copied_xid = pg_current_xact_id() where family = 'log'")
+        while mq.scalar("select parent from mqpg.segment_merge where family = 'log'") is not None:
+            mq.call("keep")
+        mq.call("keep")
+        assert [row.blocked_by for row in mq.rows(shown)] == [[copier.pid]]
+    steps(mq, "merged")
+    assert mq.rows(shown) == []
+    with writer.transaction():
+        writer.execute("select pg_current_xact_id()")
+        while not mq.rows("select from mqpg.segment_merge"):
+            segment(mq)
+        mq.call("keep")
+        assert [row.blocked_by for row in mq.rows(shown)] == [[writer.pid]]
+    assert mq.rows("select from mqpg.segment_merge where parent = ''")
+    mq.call("keep")
+    assert mq.rows(shown) == []
+
+
 def cut_off_in_keep(mq: Session, keeper: Session) -> None:
     with keeper.transaction():
         keeper.call("keep")

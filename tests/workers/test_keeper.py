@@ -145,6 +145,44 @@ def test_a_reader_that_holds_all_tables_holds_up_nothing_but_drops(
     assert not running.is_alive()
 
 
+def test_a_merge_that_never_finds_a_quiet_moment_shows_and_holds_nobody_up(
+    mq: Session, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its last step needs one: where transactions overlap all the time it waits, and says for whom."""
+    for _ in range(5):
+        mq.send("one")
+        mq.append()
+        roll(mq)
+    mq.drain("one")
+    mq.execute("update mqpg.settings set value = '4' where name = 'segments_most'")
+    producers = Overlapping(broker)
+    producers.start()
+    eventually(lambda: producers.sent > 0 or producers.error)
+    stop = threading.Event()
+    keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
+    with caplog.at_level(logging.INFO, logger="mqpg.workers"):
+        running = threading.Thread(target=keeper.run, daemon=True)
+        running.start()
+        merging = "segments cannot be merged, because transactions use their tables"
+        eventually(lambda: any(record.getMessage() == merging for record in caplog.records))
+        eventually(
+            lambda: "consume_queue" in next(iter(workers(mq.conn, "keeper", "active").values()), {}).get("blocked", {})
+        )
+        assert "in a transaction for" in next(
+            getattr(record, "sessions", "") or "" for record in caplog.records if record.getMessage() == merging
+        )
+        assert producers.is_alive()
+        producers.finish()  # nobody waited for longer than 100 ms
+        eventually(lambda: mq.rows("select from mqpg.segment where family = 'tick' and merged_at is not null"))
+        eventually(lambda: keeper.detail["blocked"] == {})
+        stop.set()
+        running.join(30)
+    assert not running.is_alive()
+    mq.append()
+    mq.drain("one")
+    works(mq)
+
+
 @pytest.mark.parametrize("recovered_by", ["keeper", "keep()"])
 @pytest.mark.parametrize("step", ["released", "detaching", "cut off", "detached"])
 def test_a_keeper_killed_between_two_steps_of_a_drop(

@@ -2,13 +2,15 @@
 -- one transaction. Nothing is copied here, so a snapshot that is older than this transaction finds
 -- the same rows as before. Decisions and checks that came after the copying are copied first, in a
 -- call of its own.
--- Locks: ACCESS EXCLUSIVE on the parents, each before its partitions, waited for at most 50 ms
--- each.
+-- It needs a moment without any open transaction on these tables. Where transactions overlap at
+-- every moment and last longer than it waits, there is none, and it reports `blocked` for ever.
+-- Locks: ACCESS EXCLUSIVE on the parents, each before its partitions, waited for at most 60 ms
+-- altogether, and 20 ms for each partition. Everybody else queues behind that.
 -- Cost: DDL; one lookup for each message that may still be decided.
 create function mqpg._finish_merge(merge mqpg.segment_merge)
 returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql
-set lock_timeout = '50ms' as $$
+set lock_timeout = '60ms' as $$
 declare
     v_merge mqpg.segment_merge := _finish_merge.merge;
     v_no bigint := v_merge.segment_nos[1];
@@ -18,6 +20,7 @@ declare
     v_name text;
     v_lower text;
     v_upper text;
+    v_began timestamptz;
 begin
     if exists (
         select from mqpg.topic t
@@ -33,22 +36,21 @@ begin
         return query select 'merging', v_merge.family, v_no, format('%s late decisions and checks copied', v_rows);
         return;
     end if;
-    select count(*) into v_old
-    from pg_stat_activity a
-    where a.pid <> pg_backend_pid() and a.backend_xmin is not null
-        -- null: a standby that sends its snapshots
-        and (a.datname = current_database() or a.datname is null)
-        and a.backend_type is distinct from 'autovacuum worker'
-        and age(a.backend_xmin) >= age((v_merge.copied_xid::text::bigint % 4294967296)::text::xid);
+    select count(*) into v_old from mqpg._older_snapshots(v_merge.copied_xid);
     if v_old > 0 then
         return query select 'blocked', v_merge.family, v_no, format(
             'merge: %s sessions have a snapshot from before the copying; the next keep() tries again', v_old);
         return;
     end if;
+    v_began := clock_timestamp();
     begin
         for v_table in select f.* from mqpg._family_tables(v_merge.family) f loop
+            -- What is left of the time: who waits for the first table waits for all of them.
+            perform set_config('lock_timeout', greatest(
+                1, 60 - (extract(epoch from clock_timestamp() - v_began) * 1000)::int)::text, true);
             execute format('lock table only mqpg.%I in access exclusive mode', v_table.parent);
         end loop;
+        perform set_config('lock_timeout', '20ms', true);
         -- Writers of decisions are locked out now. If one came in between, the next call copies it.
         if mqpg._copy_late_decisions(v_merge) > 0 then
             raise lock_not_available;

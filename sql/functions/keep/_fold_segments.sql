@@ -1,7 +1,7 @@
 -- Deletes old rows of segment whose tables were all dropped. When a family has more than 200 of
 -- them, all but the newest 100 go, at most 1000 in a call. What is still asked about them stays:
---   log: which ids once existed (half_states() says `forgotten`, the audit leaves them out). One row
---       therefore takes over the bounds of those before it, as long as no id lies between them.
+--   log: which ids once existed (half_states() says `forgotten`, the audit leaves them out). One
+--       row therefore takes over the bounds of those before it, as long as no id lies between them.
 --   tick: when the first segment was closed after a log segment that still exists; see
 --       _expiry_base().
 -- Nothing of cursor, delayed and dedup is needed, apart from the newest row, which numbers the next

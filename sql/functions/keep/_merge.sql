@@ -18,6 +18,7 @@ declare
     v_merge mqpg.segment_merge;
     v_family text;
     v_nos bigint [];
+    v_done boolean;
 begin
     foreach v_family in array array['tick', 'log', 'delayed'] loop
         select m.* into v_merge from mqpg.segment_merge m where m.family = v_family;
@@ -26,23 +27,21 @@ begin
             if v_nos is not null then
                 return query select b.* from mqpg._begin_merge(v_family, v_nos) b;
             end if;
-        elsif v_merge.partitions <> mqpg._merged_partitions(v_merge) or exists (
-            select from mqpg.segment s
-            where s.family = v_family and s.segment_no = any(v_merge.segment_nos) and s.leaving is not null
-        ) then
-            return query select c.* from mqpg._cancel_merge(v_family, 'a segment is dropped meanwhile') c;
-        elsif v_merge.parent = '' and v_merge.copied_xid >= pg_snapshot_xmin(pg_current_snapshot()) then
-            return query select 'blocked', v_family, v_merge.segment_nos[1],
-                'merge: an older transaction is open; the next keep() tries again';
+            if found then
+                return;
+            end if;
             continue;
-        elsif v_merge.parent = '' then
-            return query select f.* from mqpg._find_needed(v_merge) f;
-        elsif v_merge.parent is not null then
-            return query select c.* from mqpg._copy_to_merge(v_merge) c;
-        else
-            return query select f.* from mqpg._finish_merge(v_merge) f;
         end if;
-        if found then
+        v_done := false;
+        for action, family, segment_no, detail in select s.* from mqpg._merge_step(v_merge) s loop
+            return next;
+            v_done := action <> 'blocked';
+            update mqpg.segment_merge m set
+                blocked_since = case when not v_done then coalesce(m.blocked_since, clock_timestamp()) end
+            where m.family = v_family and v_done = (m.blocked_since is not null);
+        end loop;
+        -- What is held up must not hold up the other families.
+        if v_done then
             return;
         end if;
     end loop;
