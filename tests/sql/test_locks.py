@@ -97,6 +97,40 @@ def test_unpin_waits_for_the_cursor_with_a_time_out(mq: Session, other: Session)
     assert len(other.receive("one", group="pin", consumer="y")) == 2
 
 
+@pytest.mark.parametrize("call", ["purge_topic", "seek", "unpin"])
+def test_who_moves_all_queues_waits_for_open_receipts_and_stops_new_ones(
+    mq: Session, broker: Broker, call: str
+) -> None:
+    """The one lock of a subscription excludes each of its queues, in both directions."""
+    mode = "pinned" if call == "unpin" else "exclusive"
+    mq.call("subscribe", "p", "t", mode=mode)
+    mq.execute("select mqpg.send('t', '1', key => i::text) from generate_series(1, 20) i")
+    mq.append()
+    move = {
+        "purge_topic": lambda s: s.call("purge_topic", "t"),
+        "seek": lambda s: s.call("seek", "p", "t", "latest"),
+        "unpin": lambda s: s.call("unpin", "p", "t"),
+    }[call]
+    named = {"consumer": "x"} if mode == "pinned" else {}
+    consumer, mover, other = broker.session(), broker.session(), broker.session()
+    with consumer.transaction():
+        (message,) = consumer.receive("t", group="p", max_messages=1, **named)
+        moving = broker.background(move, mover)
+        broker.wait_blocked(mover)
+        assert other.receive("t", group="p", **named) == []  # it does not overtake
+        consumer.ack(message.receipt)
+    moving.result(10)
+    mq.send_batch("t", ["2"] * 4)
+    mq.append()
+    (message, *_) = mq.receive("t", group="p", max_messages=1, **named)
+    with mover.transaction():
+        move(mover)
+        assert other.receive("t", group="p", **named) == []
+        other.execute("update mqpg.settings set value = '100 ms' where name = 'lock_timeout'")
+        with refused("55P03"):
+            other.ack(message.receipt)
+
+
 def test_an_ack_that_gets_the_lock_in_time_counts(mq: Session, broker: Broker) -> None:
     filled(mq)
     receipt = mq.receive("one", max_messages=1)[0].receipt

@@ -19,7 +19,9 @@ WHICH = st.integers(0, 1000)  # picks from what there is; drawn so that no bound
 
 _LOCKED_BY_OTHERS = """
 select count(*) > 0 from pg_locks l
-where l.locktype = 'advisory' and l.classid = 1836150833 and l.objid = %s and l.pid <> all (%s)
+where l.locktype = 'advisory' and l.pid <> all (%s) and (
+        (l.classid = 1836150833 and l.objid = %s)
+        or (l.classid = 1836150843 and l.objid = %s / 1024 and l.mode = 'ExclusiveLock'))
     and l.database = (select d.oid from pg_database d where d.datname = current_database())
 """
 _DEAD = "select message_id from mqpg.dead_letter where subscription_id = %s"
@@ -193,7 +195,7 @@ class Consumers(Base):
             return False
         mine = [party.session.pid for party in self.parties.values() if party.tx is tx and party.session is not None]
         key = lane.sub.subscription_id * 1024 + lane.queue_id + 1
-        return bool(self.mq.scalar(_LOCKED_BY_OTHERS, key, mine))
+        return bool(self.mq.scalar(_LOCKED_BY_OTHERS, mine, key, key))
 
     @rule(who=PARTIES, queue_id=st.integers(0, QUEUES - 1), which=WHICH, most=st.integers(1, 5))
     def fetch(self, who: str, queue_id: int, which: int, most: int) -> None:

@@ -17,7 +17,8 @@
 --   lease: how long the messages stay with this consumer, 10 ms to 100 years; default 30 s.
 --   consumer: name of the consumer; required in the modes pinned and broadcast; default null.
 --   queue_id: receive from this queue only, -1 being the retry lane; null (default): any.
--- Locks: the queue's advisory lock, until the end of the transaction.
+-- Locks: the queue's advisory lock, and the subscription's, shared, until the end of the
+-- transaction.
 -- Cost: a look at each queue's cursor, and at the ends of the queues that waited longer than the
 -- chosen one (1000 queues: 4 ms); one cursor version, and the messages; with a filter also the
 -- messages that it does not choose.
@@ -113,6 +114,8 @@ begin
                 end if;
                 exit when not mqpg._try_lock_cursor(v_subscription.subscription_id, v_waiting.queue_id);
             end if;
+            -- A purge or a seek of all queues has or waits for this one exclusively.
+            exit when not pg_try_advisory_xact_lock_shared(1836150843, v_subscription.subscription_id);
             -- A new statement, so that it sees the cursor as the last holder of the lock left it.
             v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
             if v_topic.message_ttl is not null and v_waiting.lane = 0 then

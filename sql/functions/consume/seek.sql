@@ -10,8 +10,8 @@
 --       null (default): all of the topic's queues, without the retry lane.
 --   consumer: move only this member of a broadcast group; null (default): all members, and those
 --       that join later start there.
--- Locks: oldest offsets against keep(), the broadcast group's rows, and each queue's cursor lock,
--- each waited for up to the setting lock_timeout.
+-- Locks: oldest offsets against keep(), the broadcast group's rows, and the cursor lock of the
+-- queue, or of all queues at once for each member, each waited for up to the setting lock_timeout.
 -- Cost: one cursor version per queue.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ013 (offset
 -- beyond the next one), 55P03, 40001.
@@ -53,8 +53,12 @@ begin
             and (seek.consumer is null or s.member = seek.consumer)
         order by s.subscription_id
     loop
+        if seek.queue_id is null then
+            perform mqpg._lock_cursors(v_row.subscription_id);
+        else
+            perform mqpg._lock_cursor(v_row.subscription_id, seek.queue_id);
+        end if;
         for v_queue in coalesce(seek.queue_id, 0)..coalesce(seek.queue_id, v_topic.queues - 1) loop
-            perform mqpg._lock_cursor(v_row.subscription_id, v_queue);
             perform mqpg._move_cursor(
                 v_row, v_queue, mqpg._seek_offset(v_row, v_queue, seek.target, v_is_offset), 'seek');
         end loop;

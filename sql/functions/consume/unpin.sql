@@ -5,7 +5,8 @@
 --   consumer_group, topic: names of the group and the topic.
 --   queue_id: unpin only this queue, -1 being the retry lane; null (default): all.
 --   consumer: unpin only the queues of this consumer; null (default): of any.
--- Locks: each queue's cursor lock, waited for up to the setting lock_timeout.
+-- Locks: the cursor lock of the queue, or of all queues at once, waited for up to the setting
+-- lock_timeout.
 -- Cost: one cursor version per queue.
 -- Errors: MQ001 (argument, or another mode than pinned), MQ002 (name), MQ003 (unknown topic), MQ005
 -- (unknown subscription), 55P03, 40001.
@@ -31,8 +32,12 @@ begin
     if unpin.consumer is not null then
         perform mqpg._require_name('consumer', unpin.consumer);
     end if;
+    if unpin.queue_id is null then
+        perform mqpg._lock_cursors(v_subscription.subscription_id);
+    else
+        perform mqpg._lock_cursor(v_subscription.subscription_id, unpin.queue_id);
+    end if;
     for v_queue in coalesce(unpin.queue_id, -1)..coalesce(unpin.queue_id, v_topic.queues - 1) loop
-        perform mqpg._lock_cursor(v_subscription.subscription_id, v_queue);
         v_cursor := mqpg._cursor(v_subscription.subscription_id, v_queue);
         continue when v_cursor.owner is null or v_cursor.owner <> unpin.consumer;
         v_free := '{}';

@@ -4,7 +4,7 @@
 -- group's position moves to the end of its part of the segment.
 -- Every loss is reported: in the view losses, by a row of keep(), by a warning, and by a
 -- notification on the channel mqpg_loss. A queue that is in use is left for the next keep().
--- Locks: each queue's cursor lock, tried only.
+-- Locks: each queue's cursor lock and, shared, its subscription's, tried only.
 -- Cost: three index lookups for each queue of each subscription; with lose_over also the sizes of
 -- up to 64 record batches for each closed segment that the group has not read.
 create function mqpg._lose(segment mqpg.segment)
@@ -30,6 +30,7 @@ begin
                 select sum(p.bytes) from mqpg._pins(v_pin.subscription_id) p) > v_pin.lose_over then 'size'
         end;
         continue when v_why is null;
+        continue when not pg_try_advisory_xact_lock_shared(1836150843, v_pin.subscription_id);
         continue when not pg_try_advisory_xact_lock(
             1836150833, v_pin.subscription_id * 1024 + v_pin.queue_id + 1);
         v_lost := mqpg._move_cursor(

@@ -8,8 +8,8 @@
 -- cursors, while no transaction is open that begins one, and closes the slots.
 -- A receive() that finds nothing but queues that this call has locked waits for its commit
 -- (_await_carry), so the locks are taken when all that is slow is over.
--- Locks: each copied queue's cursor lock, tried only, and 1836150835 with 1; for closing 1836150835
--- with 2, tried only. All until commit.
+-- Locks: each copied queue's cursor lock and, shared, its subscription's, tried only, and
+-- 1836150835 with 1; for closing 1836150835 with 2, tried only. All until commit.
 -- Cost: two inserts for each cursor that it copies; see _uncarried(); DDL for a new slot.
 create function mqpg._roll_cursors()
 returns table (action text, family text, segment_no bigint, detail text)
@@ -77,7 +77,10 @@ begin
         end if;
     end if;
     perform pg_advisory_xact_lock(1836150835, 1);
-    v_locked := array(select k.key from unnest(v_keys) as k(key) where pg_try_advisory_xact_lock(1836150833, k.key));
+    v_locked := array(
+        select k.key from unnest(v_keys) as k(key)
+        where pg_try_advisory_xact_lock_shared(1836150843, k.key / 1024)
+            and pg_try_advisory_xact_lock(1836150833, k.key));
     v_carried := mqpg._carry_cursors(v_locked, v_newest.lower_bound::int);
     v_newest.carry_again := v_newest.carry_again || array(
         select k.key from unnest(v_keys) as k(key) where k.key <> all(v_locked));

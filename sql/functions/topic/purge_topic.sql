@@ -7,9 +7,8 @@
 -- Arguments:
 --   topic: name of the topic.
 -- Returns: how many deliveries were skipped.
--- Locks: the rows of broadcast groups and each queue's cursor lock, each waited for up to the
--- setting lock_timeout. All are held until the end of the transaction: 1000 queues with 6 groups
--- are about as many locks as a server with default settings has room for.
+-- Locks: the rows of broadcast groups, and one lock on all cursors of each subscription, each
+-- waited for up to the setting lock_timeout. Meanwhile these groups receive nothing.
 -- Cost: one cursor version for each queue of each subscription.
 -- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), 55P03, 40001.
 create function mqpg.purge_topic(topic text) returns bigint
@@ -24,8 +23,8 @@ begin
     for v_row in
         select s.* from mqpg.subscription s where s.topic_id = v_topic.topic_id order by s.subscription_id
     loop
+        perform mqpg._lock_cursors(v_row.subscription_id);
         for v_queue in -1..v_topic.queues - 1 loop
-            perform mqpg._lock_cursor(v_row.subscription_id, v_queue);
             v_left_out := v_left_out + mqpg._move_cursor(
                 v_row, v_queue, mqpg._tail(v_topic.topic_id, v_queue,
                     case v_queue when -1 then v_row.subscription_id else 0 end),
