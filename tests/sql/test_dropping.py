@@ -274,6 +274,18 @@ def test_a_call_tries_each_table_once(drained: Session, broker: Broker) -> None:
     gone(drained, {"cursor_2", "cursor_3"}, keep(drained))
 
 
+def test_a_call_releases_a_table_of_each_family(drained: Session, broker: Broker) -> None:
+    """A keeper that has much to do must not leave out a family until it has nothing else to do."""
+    writer = broker.session()
+    with writer.transaction():
+        writer.execute("lock table mqpg.cursor_2 in row exclusive mode")
+        aged(drained)
+        eventually(lambda: ("blocked", "cursor") in {row[:2] for row in keep(drained)}, timeout=30, interval=0)
+        retain(drained, "0 s")
+    released_families = {row.family for row in drained.call("_keep", False) if row.action == "released"}
+    assert released_families == {"tick", "log", "cursor"}
+
+
 def keep_for(mq: Session, duration: float) -> int:
     """Call keep() again and again, and return how often it reported a table as in use."""
     deadline, blocked = time.monotonic() + duration, 0

@@ -1,7 +1,8 @@
 -- Drops at most one table that was released, because a drop blocks all other transactions until
--- commit. If there is none, it releases at most one table of a closed segment. It reports what is
--- in use and what cannot be released. The order is: oldest ticks, expired bodies, old decisions,
--- closed slots. With `drops` false the keeper process drops, and only releases are left to do.
+-- commit. If there is none, it releases at most one table of each family: the oldest ticks, expired
+-- bodies or old decisions, closed slots. No family waits for another one, so that a keeper that
+-- comes back after a long time makes progress in all of them. It reports what is in use and what
+-- cannot be released. With `drops` false the keeper process drops, and only releases are left to do.
 -- Locks: see _drop_partition() and _release_if_due().
 -- Cost: one look at what each closed segment is still needed for.
 create function mqpg._drop_one_table(drops boolean)
@@ -10,6 +11,7 @@ language plpgsql as $$
 declare
     v_segment mqpg.segment;
     v_tried text [] := '{}';    -- tables that are in use; others wait for each attempt
+    v_released text [] := '{}';    -- families
 begin
     for v_segment in
         select s.* from mqpg.segment s
@@ -17,7 +19,7 @@ begin
         order by s.leaving is null, array_position(array['tick', 'log', 'cursor', 'delayed', 'dedup'], s.family),
             s.segment_no
     loop
-        continue when v_segment.leaving = any(v_tried);
+        continue when v_segment.leaving = any(v_tried) or v_segment.family = any(v_released);
         v_tried := v_tried || v_segment.leaving;
         for action, family, segment_no, detail in
             select d.* from mqpg._finish_drop(v_segment.family, v_segment.segment_no) d
@@ -27,8 +29,10 @@ begin
             where v_segment.leaving is null
         loop
             return next;
-            if action in ('released', 'dropped') then
+            if action = 'dropped' then
                 return;
+            elsif action = 'released' then
+                v_released := v_released || v_segment.family;
             end if;
             update mqpg.segment s set
                 blocked_since = case when action = 'blocked' then coalesce(s.blocked_since, clock_timestamp()) end
