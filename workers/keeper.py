@@ -28,7 +28,17 @@ select b.table_name, b.state, b.since, b.age, b.blocked_by, (
 from mqpg.blocked_segments b
 where b.age > make_interval(secs => %s)
 """
-_MOST_CALLS = 100  # calls in a row
+# The room of the server's lock table: what each connection is counted with, times the connections.
+# A call of keep() takes up to 500 locks, and one statement that reads the whole log about 1000.
+_LOCKS = """
+select each.setting::int as each, connections.setting::int as connections, prepared.setting::int as prepared
+from pg_settings each, pg_settings connections, pg_settings prepared
+where each.name = 'max_locks_per_transaction' and connections.name = 'max_connections'
+    and prepared.name = 'max_prepared_transactions'
+"""
+_LEAST_EACH = 64  # PostgreSQL's own; enough for a consumer in an open transaction on every connection
+_LEAST_LOCKS = 3000
+_MOST_CALLS = 100  # calls in a row, before the keeper reports what is held up
 _LONG = 3600.0  # seconds after which a table that is held up is reported, and again
 # Actions that a call of keep() reports without having done them. It tries again after the interval.
 _UNDONE = ("pinned", "blocked")
@@ -68,16 +78,19 @@ class Keeper(Worker):
             How many seconds to pause.
         """
         conn.execute(_FORGET)
+        self._report_locks(conn)
+        pause = 0.0  # there is more to do, unless one of the calls says otherwise
         for _ in range(_MOST_CALLS):
             if self.stop.is_set():
                 break
             done = self._keep(conn)
             self._dropping.begin(conn)
             if not self._dropping.finished(0.0 if done else 0.5) and not done:
+                pause = self.options.interval or 60.0
                 break
             self._heartbeat.beat(conn, "active")
         self._report_blocked(conn)
-        return self.options.interval or 60.0
+        return pause
 
     def _keep(self, conn: Connection) -> bool:
         """Call it once. True where there may be more to do."""
@@ -87,6 +100,22 @@ class Keeper(Worker):
         done = [step for step in steps if step["action"] not in _UNDONE]
         self.detail["steps"] += len(done)
         return bool(done)
+
+    def _report_locks(self, conn: Connection) -> None:
+        """Warn once where the server has too little room for locks, and show it in heartbeats."""
+        found = conn.cursor(row_factory=dict_row).execute(_LOCKS).fetchone() or {}
+        room = found["each"] * (found["connections"] + found["prepared"])
+        if found["each"] >= _LEAST_EACH and room >= _LEAST_LOCKS:
+            self.detail.pop("locks", None)
+            return
+        wanted = max(_LEAST_EACH, -(-_LEAST_LOCKS // (found["connections"] + found["prepared"])))
+        problem = (
+            f"max_locks_per_transaction = {found['each']} leaves room for {room} locks, which is too few: "
+            f"set it to {wanted} or more and restart the server"
+        )
+        if self.detail.get("locks") != problem:
+            logger.warning(problem)
+        self.detail["locks"] = problem
 
     def _report_blocked(self, conn: Connection) -> None:
         """Warn of drops and merges that are held up for an hour, and show them in heartbeats."""

@@ -359,7 +359,7 @@ def test_qos_2_is_recovered_only_with_a_business_that_is_on_disk(
     merged: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """P5 is lost after a block that switched synchronous_commit off, and recovery repeats it.
+    """P5 is lost after a commit that nobody flushed, and recovery repeats it.
 
     Mutation that this notices: _finish_rows() does not call Outbox.flush().
     """
@@ -369,10 +369,30 @@ def test_qos_2_is_recovered_only_with_a_business_that_is_on_disk(
     with losing_the_unflushed(losing_database):
         with monkeypatch.context() as patch:
             patch.setattr(outboxing, "decide", lambda *arguments: None)
+            patch.setattr(outboxing.OutboxEntry, "before_commit", lambda *arguments: None)
             with producer.transaction(orders, 1, merged=merged) as tx:
                 tx.execute(INSERT, {"id": 1})
                 tx.execute(text("set local synchronous_commit = off"))
         assert producer.recover(older_than=AT_ONCE) == 1
+    assert (business(hasty), delivered(mq, orders)) == ([1], [1])
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("merged", [False, True])
+def test_qos_2_is_sent_only_with_a_business_that_is_on_disk(
+    mq: mqpg.Client, orders: str, hasty: Engine, losing_database: str, merged: bool
+) -> None:
+    """The block switches synchronous_commit off, and the message is sent at its end.
+
+    Mutation that this notices: OutboxEntry.before_commit() does nothing.
+    """
+    producer = outbox(mq, hasty)
+    with (
+        losing_the_unflushed(losing_database),
+        producer.transaction(orders, 1, merged=merged) as tx,
+    ):
+        tx.execute(INSERT, {"id": 1})
+        tx.execute(text("set local synchronous_commit = off"))
     assert (business(hasty), delivered(mq, orders)) == ([1], [1])
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from mqpg.workers import Keeper, Options
+from mqpg.workers.session import connect
 from tests.support.broker import Broker, Session
 from tests.support.processes import Processes, workers
 from tests.support.retention import keep, payloads, retain, roll
@@ -181,6 +182,39 @@ def test_a_merge_that_never_finds_a_quiet_moment_shows_and_holds_nobody_up(
     mq.append()
     mq.drain("one")
     works(mq)
+
+
+def test_a_keeper_with_more_to_do_than_one_iteration_takes_no_pause(
+    mq: Session, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mqpg.workers.keeper._MOST_CALLS", 1)
+    keeper = Keeper(Options(dsn=broker.dsn, interval=60))
+    mq.send("one")
+    mq.append()
+    retain(mq, "0 s")
+    pauses = []
+    with connect(broker.dsn, "keeper") as conn:
+        while not pauses or pauses[-1] == 0:
+            pauses.append(keeper.turn(conn))
+    assert pauses[-1] == 60
+    assert len(pauses) > 5
+    assert mq.scalar("select to_regclass('mqpg.consume_queue_1')") is None
+
+
+def test_a_server_with_too_little_room_for_locks_is_reported(
+    broker: Broker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server with PostgreSQL's own settings has enough."""
+    keeper = Keeper(Options(dsn=broker.dsn))
+    with connect(broker.dsn, "keeper") as conn, caplog.at_level(logging.WARNING, logger="mqpg.workers"):
+        keeper.turn(conn)
+        assert "locks" not in keeper.detail
+        monkeypatch.setattr("mqpg.workers.keeper._LEAST_EACH", 1_000_000)
+        for _ in range(2):
+            keeper.turn(conn)
+        (found,) = [record.getMessage() for record in caplog.records if "max_locks" in record.getMessage()]
+        assert found.endswith("set it to 1000000 or more and restart the server")
+        assert keeper.detail["locks"] == found
 
 
 @pytest.mark.parametrize("recovered_by", ["keeper", "keep()"])

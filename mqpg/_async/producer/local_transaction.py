@@ -50,6 +50,7 @@ class LocalLedger(Protocol):
     async def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None: ...
     async def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]: ...
     async def set_payload(self, conn: Connection, handle: str, payload: str) -> None: ...
+    async def before_commit(self, conn: Connection) -> None: ...
 
 
 class LocalTransaction:
@@ -257,6 +258,7 @@ class LocalTransaction:
         if not isinstance(self._owner, Connection):
             await self._owner.flush()
         await self._require_ledger_row()
+        await self._ledger.before_commit(await self._current())
         self._in_doubt = True
         try:
             await self._owner.commit()

@@ -143,6 +143,13 @@ class AsyncLedger(AsyncClosing):
         """
         await conn.execute(update(ledger).where(ledger.c.handle == handle).values(payload=payload))
 
+    async def before_commit(self, conn: Connection) -> None:
+        """Do nothing: `begin` made the commit wait for the disk, which saves a round trip here.
+
+        Args:
+            conn: The local transaction.
+        """
+
     async def verdict(self, handle: str, lock_timeout: float = 1.0) -> Verdict:
         """Rule what became of a local transaction (protocol T3). A fence makes a ROLLBACK final.
 

@@ -51,6 +51,7 @@ class LocalLedger(Protocol):
     def begin(self, conn: Connection, handle: str, topic: str | None = None) -> None: ...
     def surviving_rows(self, conn: Connection, handles: Sequence[str]) -> dict[str, Json | None]: ...
     def set_payload(self, conn: Connection, handle: str, payload: str) -> None: ...
+    def before_commit(self, conn: Connection) -> None: ...
 
 
 class LocalTransaction:
@@ -256,6 +257,7 @@ class LocalTransaction:
         if not isinstance(self._owner, Connection):
             self._owner.flush()
         self._require_ledger_row()
+        self._ledger.before_commit(self._current())
         self._in_doubt = True
         try:
             self._owner.commit()

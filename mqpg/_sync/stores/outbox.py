@@ -227,6 +227,13 @@ class OutboxEntry:
         """Keep the final payload."""
         conn.execute(update(outbox).where(outbox.c.id == self._row.id).values(payload=payload))
 
+    def before_commit(self, conn: Connection) -> None:
+        """Make the commit wait for the disk, also where the block has switched that off.
+
+        The message is sent right after the commit, and a crash must not take the business away.
+        """
+        self._outbox.commit_durably(conn)
+
 
 def payload_of(row: StoredMessage) -> Json:
     """The payload as it is stored."""

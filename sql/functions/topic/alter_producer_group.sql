@@ -15,6 +15,7 @@
 --       otherwise.
 --   expire_after: how long a half message may stay undecided; applies also to those that are
 --       undecided now. 100 years and more: for ever.
+-- It warns where no compensator serves the new ledger at this moment.
 -- Locks: the group's row, exclusively.
 -- Cost: one update; with another ledger also the undecided half messages.
 -- Errors: MQ001 (argument), MQ004 (unknown group), MQ018 (undecided half messages), 55P03, 40001.
@@ -67,6 +68,9 @@ begin
         expire_after = v_group.expire_after,
         ledger_since = v_group.ledger_since
     where g.producer_group_id = v_group.producer_group_id;
+    if (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target) then
+        perform mqpg._warn_of_unserved_ledger(v_group);
+    end if;
 end
 $$;
 comment on function mqpg.alter_producer_group(text, interval, int, text, text, text, interval) is

@@ -14,8 +14,9 @@
 --   expire_after: how long a half message may stay undecided, at least 10 ms; default 7 days. After
 --       that it is rolled back, after a fence; where the fence belongs into another database that
 --       does not answer, it is parked until it answers. Null, or 100 years and more: never.
+-- With 'url' it warns where no compensator serves that ledger at this moment.
 -- Locks: the new row.
--- Cost: one insert.
+-- Cost: one insert; with 'url' one look at all locks of the server.
 -- Errors: MQ001 (argument), MQ002 (name), MQ011 (the group exists with other arguments).
 --
 -- Example:
@@ -40,8 +41,10 @@ begin
     values (create_producer_group.producer_group, create_producer_group.check_after,
         create_producer_group.max_checks, create_producer_group.on_exhausted, create_producer_group.checker,
         create_producer_group.checker_target, v_expire_after)
-    on conflict (name) do nothing;
+    on conflict (name) do nothing
+    returning * into v_group;
     if found then
+        perform mqpg._warn_of_unserved_ledger(v_group);
         return;
     end if;
     v_group := mqpg._producer_group(create_producer_group.producer_group);
