@@ -86,7 +86,7 @@ def test_what_begins_while_the_rows_are_dropped_begins_at_the_end(drained: Sessi
         assert payloads(drained.receive("one", group="all", consumer="x")) == ["new"]
 
 
-@pytest.mark.parametrize("call", ["latest", "earliest", "seek", "fetch"])
+@pytest.mark.parametrize("call", ["latest", "earliest", "seek", "fetch", "receive"])
 def test_a_snapshot_from_before_the_end_was_noted_computes_no_position(
     brisk: Session, broker: Broker, call: str
 ) -> None:
@@ -99,6 +99,7 @@ def test_a_snapshot_from_before_the_end_was_noted_computes_no_position(
         "earliest": lambda: old.call("subscribe", "new", "one"),
         "seek": lambda: old.call("seek", "g", "one", "latest"),
         "fetch": lambda: old.call("fetch", "one", 0, 5),
+        "receive": lambda: old.receive("one"),
     }
     old.execute("begin isolation level repeatable read")
     old.rows("select from mqpg.topic")
@@ -122,6 +123,21 @@ def test_trap_the_end_is_not_read_with_a_snapshot_from_before_it_was_noted_mutan
     old.rows("select from mqpg.topic")
     gone(brisk, {"consume_queue_1"}, roll(brisk))
     assert old.scalar("select mqpg._tail(topic_id, 0, 0) from mqpg.topic where name = 'one'") == 0
+    old.execute("rollback")
+
+
+def test_trap_receive_finds_nothing_with_a_snapshot_from_before_the_end_was_noted_mutant(
+    brisk: Session, broker: Broker
+) -> None:
+    mutate(brisk, "receive", "not mqpg._is_attached('consume_queue', s.segment_no)", "false")
+    brisk.send_batch("one", ["1"] * 5)
+    brisk.append()
+    brisk.drain("one")
+    old = broker.session()
+    old.execute("begin isolation level repeatable read")
+    old.rows("select from mqpg.topic")
+    gone(brisk, {"consume_queue_1"}, roll(brisk))
+    assert old.receive("one") == []
     old.execute("rollback")
 
 
