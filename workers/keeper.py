@@ -36,7 +36,7 @@ from pg_settings each, pg_settings connections, pg_settings prepared
 where each.name = 'max_locks_per_transaction' and connections.name = 'max_connections'
     and prepared.name = 'max_prepared_transactions'
 """
-_LEAST_EACH = 64  # PostgreSQL's own; enough for a consumer in an open transaction on every connection
+_LEAST_EACH = 64  # PostgreSQL's own: enough for a consumer in a transaction on each connection
 _LEAST_LOCKS = 3000
 _MOST_CALLS = 100  # calls in a row, before the keeper reports what is held up
 _LONG = 3600.0  # seconds after which a table that is held up is reported, and again
