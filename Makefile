@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long soak years test-mariadb test-node lint format prove sql bench chaos idle clean
+.PHONY: help setup java demo test test-long fuzz soak years test-mariadb test-node lint format prove sql bench chaos idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -32,6 +32,9 @@ test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 
 test-long: setup ## Test random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
+
+fuzz: setup ## Make CALLS (100000) random calls of SQL, client and commands; SEED repeats a run (ARGS="--record")
+	@$(BIN)/python -W ignore -m tests.fuzz $(ARGS)
 
 soak: setup java ## Run all modes for MINUTES (30) while processes and servers are killed, then drain and audit
 	@$(BIN)/python -m tests.soak $(ARGS)

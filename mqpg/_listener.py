@@ -24,6 +24,7 @@ from typing import Any
 import psycopg
 
 from mqpg import _connect
+from mqpg._time_limit import LimitedConnection, time_limit
 from mqpg.settings import Settings
 
 __all__ = ["Interest", "TickListener", "release", "share"]
@@ -148,7 +149,8 @@ class TickListener:
         if not self._settings.listen:
             return False
         try:
-            conn.execute("listen mqpg")
+            with time_limit(self._settings.call_timeout):
+                conn.execute("listen mqpg")
         except psycopg.Error as error:
             if conn.closed:
                 raise
@@ -159,7 +161,8 @@ class TickListener:
         return True
 
     def _newest(self, conn: psycopg.Connection[Any]) -> tuple[int, int]:
-        row = conn.execute(_NEWEST).fetchone()
+        with time_limit(self._settings.call_timeout):
+            row = conn.execute(_NEWEST).fetchone()
         return row if row else (0, 0)
 
     def _look(self, conn: psycopg.Connection[Any]) -> bool:
@@ -171,7 +174,9 @@ class TickListener:
         if seen is None or not 0 <= newest[0] - seen[0] <= _MANY or len(self._interests) == 1:
             self._wake(None)
         else:
-            self._wake({row[0] for row in conn.execute(_TOUCHED, seen)})
+            with time_limit(self._settings.call_timeout):
+                touched = {row[0] for row in conn.execute(_TOUCHED, seen)}
+            self._wake(touched)
         return seen is None or newest[0] != seen[0]
 
     def _wake(self, topics: set[str] | None) -> None:
@@ -190,7 +195,7 @@ def _open(dsn: str, settings: Settings) -> psycopg.Connection[Any]:
     options["prepare_threshold"] = None
     if "application_name" in options:
         options["application_name"] += " ticks"
-    return psycopg.connect(dsn, **options)
+    return LimitedConnection.connect(dsn, **options)
 
 
 def _notified(conn: psycopg.Connection[Any], seconds: float, gone: threading.Event) -> bool:

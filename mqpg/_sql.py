@@ -23,9 +23,15 @@ DELIVERY = (
 
 @dataclass(frozen=True)
 class Statement:
-    """One statement, with parameters written as `%(name)s`."""
+    """One statement, with parameters written as `%(name)s`.
+
+    `reads` says that it changes nothing. `long` says that it works through all that has
+    accumulated, however much that is.
+    """
 
     text: str
+    reads: bool = False
+    long: bool = False
 
     @cached_property
     def query(self) -> bytes:
@@ -39,11 +45,13 @@ class Statement:
 
 
 def statement(sql: str) -> Statement:
-    """The statement that `sql` says, on one line."""
-    return Statement(" ".join(sql.split()))
+    """The query that `sql` says, on one line. It only reads."""
+    return Statement(" ".join(sql.split()), reads=True)
 
 
-def function(name: str, arguments: str = "", columns: str | None = None) -> Statement:
+def function(
+    name: str, arguments: str = "", columns: str | None = None, *, reads: bool = False, long: bool = False
+) -> Statement:
     """A call of mqpg.`name`.
 
     `arguments` are names and types, such as "topic text, queues int". `columns` are those to select
@@ -52,4 +60,4 @@ def function(name: str, arguments: str = "", columns: str | None = None) -> Stat
     pairs = [argument.strip().split(" ", 1) for argument in arguments.split(",")] if arguments else []
     passed = ", ".join(f"{argument} => cast(%({argument})s as {kind})" for argument, kind in pairs)
     call = f"mqpg.{name}({passed})"
-    return Statement(f"select {columns} from {call}" if columns else f"select {call}")
+    return Statement(f"select {columns} from {call}" if columns else f"select {call}", reads, long)

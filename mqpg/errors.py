@@ -38,6 +38,7 @@ A class has an SQLSTATE where SQL can raise it.
      ├── WrongState                MQ018  not possible for this half message now
      ├── WrongTopicKind            MQ024  a relay topic cannot be read like that
      ├── LedgerError               the ledger (or offsets) table is not what it must be
+     ├── Undecodable              JSON of a message that Python does not decode; `raw` has the text
      ├── OffsetBeyondLog           the consumer's own offset is beyond the broker's log
      ├── HandlerTimeout            a handler took longer than its consumer's `timeout`
      ├── HandlerStuck              too many handlers never returned: the process has to be restarted
@@ -47,6 +48,8 @@ A message is one line that says what was wrong and what is allowed.
 """
 
 from __future__ import annotations
+
+import reprlib
 
 import psycopg
 
@@ -82,6 +85,7 @@ __all__ = [
     "SpentReceipt",
     "StaleReceipt",
     "TopicInUse",
+    "Undecodable",
     "UnknownHandle",
     "UnknownProducerGroup",
     "UnknownSubscription",
@@ -90,6 +94,7 @@ __all__ = [
     "WrongTopicKind",
     "WrongTransaction",
     "by_sqlstate",
+    "shown",
     "translate",
 ]
 
@@ -303,6 +308,14 @@ class LedgerError(Error):
     """A table of mqpg in a user's database is missing or not as it must be."""
 
 
+class Undecodable(Error, ValueError):
+    """JSON that PostgreSQL stores and Python does not decode.
+
+    A number of more than 4,300 digits is an example, or an array that is nested thousands deep. The
+    message's `raw` has the text.
+    """
+
+
 class OffsetBeyondLog(Error):
     """The consumer's own offset is beyond the broker's log, so the broker has lost messages.
 
@@ -419,5 +432,21 @@ def _describe(error: psycopg.Error) -> str:
     return f"{message} ({more})" if more else message
 
 
+def shown(value: object) -> str:
+    """Describe a value that a caller passed, for a message.
+
+    Args:
+        value: Any object.
+
+    Returns:
+        Its repr, shortened, or its type where it has none.
+    """
+    try:
+        text = reprlib.repr(value)
+    except Exception:
+        text = f"a value of type {type(value).__name__}"
+    return _one_line(text)
+
+
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    return " ".join(text.encode("utf-8", "backslashreplace").decode().split())

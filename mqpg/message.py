@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from mqpg.choices import FoundState, HalfStateName, UnsettledState
-from mqpg.errors import InvalidArgument
+from mqpg.errors import InvalidArgument, Undecodable, shown
 
 __all__ = [
     "BrokerInfo",
@@ -33,6 +33,8 @@ __all__ = [
 
 Interval = timedelta | float | str
 """A time span: a timedelta, a number of seconds, or text that PostgreSQL reads, such as "30 s"."""
+
+_LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
 
 RETRY_LANE = -1
 """The queue id of messages that come from the subscription's retry lane."""
@@ -90,17 +92,29 @@ class Json:
 
     Args:
         raw: The text, or its bytes in UTF-8.
+
+    Raises:
+        InvalidArgument: It is neither text nor bytes, or the bytes are not UTF-8.
     """
 
     raw: str
 
     def __init__(self, raw: str | bytes) -> None:
-        object.__setattr__(self, "raw", raw.decode() if isinstance(raw, bytes) else raw)
+        if not isinstance(raw, (str, bytes)):
+            raise InvalidArgument(f"Json takes text or bytes, not {type(raw).__name__}")
+        try:
+            text = raw.decode() if isinstance(raw, bytes) else raw
+        except UnicodeDecodeError as error:
+            raise InvalidArgument(f"Json takes text in UTF-8: {error}") from None
+        object.__setattr__(self, "raw", text)
 
 
 @dataclass(frozen=True)
 class Message:
     """One delivered message.
+
+    Its JSON is decoded when `payload` or `headers` is first read. PostgreSQL stores JSON that
+    Python does not decode, such as a number of 5,000 digits. Reading it raises Undecodable.
 
     Attributes:
         message_id: The id that `send` returned.
@@ -109,7 +123,7 @@ class Message:
         queue_offset: The offset in that queue, or in the retry lane.
         key: The message's key. None: it has no key.
         tag: The message's tag. None: it has no tag.
-        headers: The decoded headers. None: it has no headers.
+        raw_headers: The headers as JSON text. None: it has no headers.
         raw: The payload as JSON text, byte for byte as it was sent.
         born_at: When the message was sent.
         attempt: The number of this delivery, 1 at first.
@@ -123,7 +137,7 @@ class Message:
     queue_offset: int
     key: str | None
     tag: str | None
-    headers: Any
+    raw_headers: str | None
     raw: str
     born_at: datetime
     attempt: int
@@ -131,8 +145,13 @@ class Message:
 
     @cached_property
     def payload(self) -> Any:
-        """The decoded payload."""
-        return json.loads(self.raw)
+        """The decoded payload. Raises Undecodable."""
+        return decode(self.raw, "payload")
+
+    @cached_property
+    def headers(self) -> Any:
+        """The decoded headers. None: it has no headers. Raises Undecodable."""
+        return decode(self.raw_headers, "headers")
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> Message:
@@ -144,9 +163,7 @@ class Message:
         Returns:
             The message.
         """
-        message_id, topic, queue_id, queue_offset, key, tag, headers, raw, born_at, attempt, receipt = row
-        headers = decode(headers)
-        return cls(message_id, topic, queue_id, queue_offset, key, tag, headers, raw, born_at, attempt, receipt)
+        return cls(*row)
 
 
 @dataclass(frozen=True)
@@ -174,7 +191,7 @@ class HalfCheck:
         handle: The half message's handle.
         topic: The topic's name.
         key: The message's key. None: it has no key.
-        headers: The decoded headers. None: it has no headers.
+        raw_headers: The headers as JSON text. None: it has no headers.
         raw: The prepared payload as JSON text.
         attempt: The number of this check-back, 1 at first.
     """
@@ -182,14 +199,19 @@ class HalfCheck:
     handle: str
     topic: str
     key: str | None
-    headers: Any
+    raw_headers: str | None
     raw: str
     attempt: int
 
     @cached_property
     def payload(self) -> Any:
-        """The decoded payload, as it was prepared."""
-        return json.loads(self.raw)
+        """The decoded payload, as it was prepared. Raises Undecodable."""
+        return decode(self.raw, "payload")
+
+    @cached_property
+    def headers(self) -> Any:
+        """The decoded headers. None: it has no headers. Raises Undecodable."""
+        return decode(self.raw_headers, "headers")
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> HalfCheck:
@@ -201,8 +223,7 @@ class HalfCheck:
         Returns:
             The half message.
         """
-        handle, topic, key, headers, raw, attempt = row
-        return cls(handle, topic, key, decode(headers), raw, attempt)
+        return cls(*row)
 
 
 @dataclass(frozen=True)
@@ -254,18 +275,20 @@ class Unsettled:
 class DeadLetter:
     """A message whose attempts are used up, or that a handler rejected.
 
+    Its JSON is decoded when `payload`, `headers` or `history` is first read, so that a list also
+    shows letters that Python cannot decode.
+
     Attributes:
         message_id: The message's id.
         queue_id: The queue of the topic that the message was in.
         key: The message's key. None: it has no key.
-        payload: The decoded payload.
+        raw: The payload as JSON text.
         attempts: How many deliveries it had.
         reason: Why the last attempt failed. None: no reason was given.
         died_at: When it became a dead letter.
-        headers: The decoded headers. None: it has no headers.
+        raw_headers: The headers as JSON text. None: it has no headers.
         tag: The message's tag. None: it has no tag.
-        history: What is known of each attempt: a list of objects with attempt, delivered_at,
-            consumer, failed_at and reason. None: nothing is known.
+        raw_history: `history` as JSON text. None: nothing is known.
         consumer: In a broadcast group the member whose dead letter it is. None: the group is no
             broadcast group.
     """
@@ -273,14 +296,33 @@ class DeadLetter:
     message_id: int
     queue_id: int
     key: str | None
-    payload: Any
+    raw: str
     attempts: int
     reason: str | None
     died_at: datetime
-    headers: Any = None
+    raw_headers: str | None = None
     tag: str | None = None
-    history: Any = None
+    raw_history: str | None = None
     consumer: str | None = None
+
+    @cached_property
+    def payload(self) -> Any:
+        """The decoded payload. Raises Undecodable."""
+        return decode(self.raw, "payload")
+
+    @cached_property
+    def headers(self) -> Any:
+        """The decoded headers. None: it has no headers. Raises Undecodable."""
+        return decode(self.raw_headers, "headers")
+
+    @cached_property
+    def history(self) -> Any:
+        """What is known of each attempt.
+
+        It is a list of objects with attempt, delivered_at, consumer, failed_at and reason. None:
+        nothing is known. Raises Undecodable.
+        """
+        return decode(self.raw_history, "history")
 
 
 @dataclass(frozen=True)
@@ -294,7 +336,7 @@ class FoundMessage:
         state: "prepared", "rolled_back", "committed" (decided, not appended yet), "delayed",
             "recalled", "pending" (sent, not appended yet) or "appended".
         born_at: When it was sent or prepared.
-        payload: The decoded payload that is delivered.
+        raw: The payload that is delivered, as JSON text.
     """
 
     message_id: int
@@ -302,7 +344,12 @@ class FoundMessage:
     queue_offset: int | None
     state: FoundState
     born_at: datetime
-    payload: Any
+    raw: str
+
+    @cached_property
+    def payload(self) -> Any:
+        """The decoded payload. Raises Undecodable."""
+        return decode(self.raw, "payload")
 
 
 @dataclass(frozen=True)
@@ -312,12 +359,17 @@ class TraceEvent:
     Attributes:
         at: When it happened.
         event: Its name, such as "born", "decided", "appended", "delivered" or "done".
-        detail: What is known about it, decoded. None: nothing more is known.
+        raw_detail: What is known about it, as JSON text. None: nothing more is known.
     """
 
     at: datetime
     event: str
-    detail: Any
+    raw_detail: str | None
+
+    @cached_property
+    def detail(self) -> Any:
+        """What is known about it, decoded. None: nothing more is known. Raises Undecodable."""
+        return decode(self.raw_detail, "detail")
 
 
 @dataclass(frozen=True)
@@ -343,16 +395,33 @@ def encode(payload: Any, name: str = "payload") -> str | None:
         return payload.raw
     try:
         return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"{name} must be an object that JSON can hold: {error}") from None
 
 
-def encode_all(payloads: Iterable[Any] | None, name: str = "payload") -> list[str | None] | None:
-    return None if payloads is None else [encode(payload, name) for payload in payloads]
+def encode_all(payloads: Iterable[Any] | None, name: str = "payloads") -> list[str | None] | None:
+    """The JSON texts of the elements of the argument called `name`."""
+    listed_ = listed(payloads, name)
+    return None if listed_ is None else [encode(one, f"{name}[{index}]") for index, one in enumerate(listed_)]
 
 
-def decode(text: str | None) -> Any:
-    return None if text is None else json.loads(text)
+def listed(values: Iterable[Any] | None, name: str) -> list[Any] | None:
+    """The argument called `name` as a list. Raises InvalidArgument where it cannot be one."""
+    if values is None:
+        return None
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise InvalidArgument(f"{name} must be a list, not {shown(values)}")
+    return list(values)
+
+
+def decode(text: str | None, name: str) -> Any:
+    """The decoded JSON of the attribute called `name`. Raises Undecodable."""
+    if text is None:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Undecodable(f"{name} is JSON that Python does not decode: {error}") from None
 
 
 def interval(value: Interval | None) -> timedelta | str | None:
@@ -363,5 +432,12 @@ def interval(value: Interval | None) -> timedelta | str | None:
         return timedelta(seconds=value)
     except (OverflowError, TypeError, ValueError):
         raise InvalidArgument(
-            f"a time span must be a timedelta, a number of seconds, or text such as '30 s', not {value!r}"
+            f"a time span must be a timedelta, a number of seconds, or text such as '30 s', not {shown(value)}"
         ) from None
+
+
+def seconds(value: object, name: str) -> float:
+    """The argument called `name`, a number of seconds. Raises InvalidArgument."""
+    if isinstance(value, (int, float)) and value >= 0:
+        return float(min(value, _LONGEST_WAIT))
+    raise InvalidArgument(f"{name} must be a number of seconds, 0 or more, not {shown(value)}")

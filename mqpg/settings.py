@@ -27,6 +27,10 @@ class Settings(BaseSettings):
         pool_max_size: How many connections the pool opens at most, 1 or more.
         pool_timeout: How long a call waits for a connection of the pool.
         connect_timeout: How long one attempt to connect may take, 1 or more.
+        call_timeout: How long a call waits for a server that says nothing, more than 0. The call
+            then closes its connection and raises OutcomeUnknown, or ConnectionFailed where it only
+            reads. Calls that work through all that has accumulated, such as `append`, wait ten
+            times as long. None: for ever (MQPG_CALL_TIMEOUT=none).
         retry_timeout: How long a call that may safely be repeated is repeated while the server is
             away. 0: it is repeated once.
         prepare_threshold: After how many executions psycopg prepares a statement. None: never, as a
@@ -51,6 +55,7 @@ class Settings(BaseSettings):
     pool_max_size: int = Field(default=10, ge=1)
     pool_timeout: float = Field(default=30.0, gt=0)
     connect_timeout: int = Field(default=10, ge=1)
+    call_timeout: float | None = Field(default=30.0, gt=0)
     retry_timeout: float = Field(default=15.0, ge=0)
     prepare_threshold: int | None = 5
     listen: bool = True

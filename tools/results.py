@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
-KINDS = ("bench", "ci", "demo", "histories", "idle", "soak", "tests", "years")
+KINDS = ("bench", "ci", "demo", "fuzz", "histories", "idle", "soak", "tests", "years")
 RUN: dict[str, type | tuple[type, ...]] = {
     "kind": str,  # one of KINDS
     "date": str,  # UTC, ISO 8601 to the minute, or only the day

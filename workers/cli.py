@@ -16,7 +16,7 @@ from mqpg.cli.options import Dsn
 from . import ROLES, Options, Supervisor
 from . import consume as runner
 from .logs import LogFormat, configure
-from .session import connect, patiently
+from .session import CALL_TIMEOUT, connect, patiently
 from .targets import parse_ledgers, to_environment
 
 __all__ = ["consume", "worker"]
@@ -41,6 +41,12 @@ CheckTime = Annotated[
         "--check-timeout", min=0.01, help="How many seconds a checker function may take for one half message."
     ),
 ]
+CallTime = Annotated[
+    float,
+    typer.Option(
+        "--call-timeout", min=0.1, help="How many seconds to wait for a server that says nothing, before reconnecting."
+    ),
+]
 Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between two heartbeats.")]
 Patience = Annotated[float, typer.Option("--wait", min=0, help="How many seconds to try the first connection.")]
 Level = Annotated[str, typer.Option("--log-level", help="The lowest level to log: debug, info, warning or error.")]
@@ -57,6 +63,7 @@ def worker(
     interval: Interval = None,
     max_messages: AppendSize = 100_000,
     check_timeout: CheckTime = 30.0,
+    call_timeout: CallTime = CALL_TIMEOUT,
     heartbeat: Beat = 5.0,
     wait: Patience = 10.0,
     at_eof: Eof = False,
@@ -79,6 +86,7 @@ def worker(
         patience=wait,
         max_messages=max_messages,
         check_timeout=check_timeout,
+        call_timeout=call_timeout,
         ledgers=parse_ledgers(ledger or []),
     )
     if role is None:
@@ -137,7 +145,7 @@ def _supervise(options: Options, stop: threading.Event, arguments: list[str]) ->
         first.close()
     environment = os.environ | {"MQPG_DATABASE_URL": options.dsn} | to_environment(options.ledgers)
     arguments += ["--heartbeat", str(options.heartbeat), "--wait", "60", "--max-messages", str(options.max_messages)]
-    arguments += ["--check-timeout", str(options.check_timeout)]
+    arguments += ["--check-timeout", str(options.check_timeout), "--call-timeout", str(options.call_timeout)]
     if not Supervisor(list(ROLES), arguments, environment, stop).run():
         raise typer.Exit(1)
 

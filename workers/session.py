@@ -15,9 +15,10 @@ from psycopg.conninfo import conninfo_to_dict
 from mqpg import errors, migrate
 from mqpg._backoff import Backoff
 from mqpg._connect import KEEPALIVE
+from mqpg._time_limit import LimitedConnection, time_limit
 from mqpg.dsn import describe
 
-__all__ = ["Connection", "connect", "keep_connected", "patiently"]
+__all__ = ["CALL_TIMEOUT", "Connection", "connect", "keep_connected", "patiently"]
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +28,11 @@ T = TypeVar("T")
 # The server, too, notices a host that no longer answers (see _WATCHED), and then frees the lock of
 # the lost worker for a standby. The DSN may set other values.
 _TRANSPORT = {"connect_timeout": 5, **KEEPALIVE}
+# How many seconds a worker waits for a server that says nothing. It is far longer than a client
+# waits, because one iteration of the appender may move a transaction of many millions of messages,
+# and one that is cut off would be cut off each time.
+CALL_TIMEOUT = 300.0
+_CONNECTING = 30.0  # the same for the statements that begin a session
 # Workers need READ COMMITTED. A time-out that an administrator meant for queries must not cancel
 # their statements.
 _SESSION = """
@@ -64,15 +70,16 @@ def connect(dsn: str, name: str) -> Connection:
     given = conninfo_to_dict(dsn)
     extra: dict[str, Any] = {key: value for key, value in _TRANSPORT.items() if key not in given}
     try:
-        conn: Connection = psycopg.connect(dsn, autocommit=True, application_name=f"mqpg {name}", **extra)
+        conn: Connection = LimitedConnection.connect(dsn, autocommit=True, application_name=f"mqpg {name}", **extra)
     except psycopg.Error as error:
         raise errors.ConnectionFailed(f"cannot connect to {describe(dsn)}: {errors.translate(error)}") from error
     try:
-        conn.execute(_SESSION)
-        for setting in _WATCHED.items():
-            with suppress(psycopg.errors.InvalidParameterValue):
-                conn.execute("select set_config(%s, %s, false)", setting)
-        migrate.check_connection(conn)
+        with time_limit(_CONNECTING):
+            conn.execute(_SESSION)
+            for setting in _WATCHED.items():
+                with suppress(psycopg.errors.InvalidParameterValue):
+                    conn.execute("select set_config(%s, %s, false)", setting)
+            migrate.check_connection(conn)
     except BaseException as error:
         conn.close()
         if isinstance(error, psycopg.Error):
@@ -119,6 +126,7 @@ def keep_connected(
     *,
     conn: Connection | None = None,
     on_failure: Callable[[errors.Error], None] = lambda error: None,
+    call_timeout: float = CALL_TIMEOUT,
 ) -> None:
     """Call `body` with a connection, again after each failure, until it returns or `stop` is set.
 
@@ -133,6 +141,8 @@ def keep_connected(
         stop: An event that ends the loop when it is set.
         conn: The first connection. None: a new one.
         on_failure: Called with each error.
+        call_timeout: How many seconds a statement waits for a server that says nothing. The
+            connection is then replaced.
 
     Raises:
         Exception: What `body` raises, if it is no error of a database.
@@ -141,7 +151,7 @@ def keep_connected(
     while not stop.is_set():
         began = time.monotonic()
         try:
-            with conn or connect(dsn, name) as conn:
+            with time_limit(call_timeout), conn or connect(dsn, name) as conn:
                 body(conn)
             return
         except (psycopg.Error, errors.Error) as error:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from mqpg import errors
 
 from .heartbeat import Heartbeat
-from .session import Connection, connect, keep_connected, patiently
+from .session import CALL_TIMEOUT, Connection, connect, keep_connected, patiently
 
 __all__ = ["Options", "Worker"]
 
@@ -34,6 +34,8 @@ class Options:
         patience: How long to try the first connection.
         max_messages: For the appender, the target size of one append.
         check_timeout: For the compensator, how long a SQL function may take for one half message.
+        call_timeout: How long a statement waits for a server that says nothing, before the
+            connection is replaced.
         ledgers: For the compensator, the SQLAlchemy URL of each ledger name.
     """
 
@@ -44,6 +46,7 @@ class Options:
     patience: float = 10.0
     max_messages: int = 100_000
     check_timeout: float = 30.0
+    call_timeout: float = CALL_TIMEOUT
     ledgers: dict[str, str] = field(default_factory=dict)
 
 
@@ -111,7 +114,15 @@ class Worker(ABC):
         dsn = self.options.dsn
         conn = patiently(lambda: connect(dsn, self.role), self.stop, self.options.patience)
         logger.info("started")
-        keep_connected(dsn, self.role, self._serve, self.stop, conn=conn, on_failure=self._failed)
+        keep_connected(
+            dsn,
+            self.role,
+            self._serve,
+            self.stop,
+            conn=conn,
+            on_failure=self._failed,
+            call_timeout=self.options.call_timeout,
+        )
         logger.info("stopped", extra=self.detail)
 
     def _failed(self, error: errors.Error) -> None:

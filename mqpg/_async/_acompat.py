@@ -23,9 +23,11 @@ from sqlalchemy.ext.asyncio import async_scoped_session as ScopedSession
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from mqpg import dsn as dsns
+from mqpg._time_limit import AsyncLimitedConnection as BrokerConnection
 from mqpg.errors import HandlerTimeout
 
 __all__ = [
+    "BrokerConnection",
     "Connection",
     "DriverConnection",
     "Engine",

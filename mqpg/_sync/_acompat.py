@@ -16,9 +16,11 @@ from sqlalchemy.orm import Session
 from sqlalchemy.orm import scoped_session as ScopedSession
 
 from mqpg import dsn as dsns
+from mqpg._time_limit import LimitedConnection as BrokerConnection
 from mqpg.errors import HandlerTimeout
 
 __all__ = [
+    "BrokerConnection",
     "Connection",
     "DriverConnection",
     "Engine",

@@ -7,7 +7,9 @@ another version.
 
 from __future__ import annotations
 
+import io
 import logging
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -20,6 +22,8 @@ from mqpg.cli import dead_letters, find, group, half, migrate, server, subscript
 from mqpg.cli.plugins import PluginGroup, missing_extra
 
 __all__ = ["app", "main"]
+
+_BROKEN_PIPE = 141  # what a shell reports of a process that SIGPIPE ended
 
 app = typer.Typer(
     name="mqpg",
@@ -68,8 +72,10 @@ def main() -> None:
     Raises:
         SystemExit: Always, with the exit status.
     """
+    _accept_any_text()
     try:
         app()
+        sys.stdout.flush()
     except errors.Error as error:
         _fail(error)
     except psycopg.Error as error:
@@ -82,10 +88,31 @@ def main() -> None:
         raise SystemExit(2) from error
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except BrokenPipeError:
+        # The reader is gone. Without another file Python would complain about it at its exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(_BROKEN_PIPE) from None
+    except (OSError, UnicodeError, RecursionError) as error:
+        # An unreadable file, an argument that is no text.
+        _fail(errors.Error(_described(error)))
+
+
+def _accept_any_text() -> None:
+    """Print what cannot be encoded as escapes, instead of ending with a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _described(error: Exception) -> str:
+    if isinstance(error, UnicodeEncodeError):
+        return "an argument is not text in UTF-8"
+    return str(error) or type(error).__name__
 
 
 def _fail(error: errors.Error) -> None:
-    typer.echo(f"mqpg: {' '.join(str(error).split())}", err=True)
+    line = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split())
+    typer.echo(f"mqpg: {line}", err=True)
     raise SystemExit(_status(error)) from error
 
 

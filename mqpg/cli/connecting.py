@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 from psycopg.rows import dict_row
 
 import mqpg
+from mqpg import errors
 from mqpg.cli.options import print_rows
 
 __all__ = ["broker", "rows", "show"]
+
+# Where the text of decoded attributes is.
+_RAW = {"payload": "raw", "headers": "raw_headers", "history": "raw_history", "detail": "raw_detail"}
 
 
 @contextmanager
@@ -52,10 +56,25 @@ def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = Non
 def show(found: Iterable[Any], columns: list[str], *, as_json: bool) -> None:
     """Print dataclasses or dictionaries as a listing.
 
+    A table shows the JSON of messages as it was sent. With `as_json` it is part of the array, as a
+    string where Python does not decode it.
+
     Args:
         found: The objects.
-        columns: Which of their fields to print, in this order.
+        columns: Which of their attributes to print, in this order.
         as_json: Print a JSON array instead of a table.
     """
-    listed = [asdict(one) if is_dataclass(one) and not isinstance(one, type) else one for one in found]
-    print_rows([{column: one[column] for column in columns} for one in listed], columns, as_json=as_json)
+    listed = [{column: _value(one, column, as_json=as_json) for column in columns} for one in found]
+    print_rows(listed, columns, as_json=as_json)
+
+
+def _value(one: Any, column: str, *, as_json: bool) -> Any:
+    if not is_dataclass(one):
+        return one[column]
+    raw = getattr(one, _RAW.get(column, column), None)
+    if column not in _RAW or not as_json:
+        return raw
+    try:
+        return getattr(one, column)
+    except errors.Undecodable:
+        return raw

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Column, Table
+from rich.text import Text
 
 __all__ = ["Dsn", "Filter", "Group", "Json", "Topic", "print_rows"]
 
@@ -44,9 +45,18 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json
         as_json: Print a JSON array of objects instead of a table.
     """
     if as_json:
-        typer.echo(json.dumps([dict(row) for row in rows], default=str, ensure_ascii=False, indent=2))
+        utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+        text = json.dumps([dict(row) for row in rows], default=str, ensure_ascii=not utf8, indent=2)
+        # JSON writes a surrogate without a partner as Python writes it.
+        typer.echo(text.encode("utf-8", "backslashreplace").decode())
         return
     table = Table(*(Column(column, overflow="fold") for column in columns))
     for row in rows:
-        table.add_row(*("" if row[column] is None else str(row[column]) for column in columns))
+        table.add_row(*(_cell(row[column]) for column in columns))
     Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
+
+
+def _cell(value: object) -> Text:
+    """The value as plain text, in which brackets are no markup and control characters show."""
+    text = "" if value is None else str(value)
+    return Text("".join(one if one.isprintable() else ascii(one)[1:-1] for one in text))

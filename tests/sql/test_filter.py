@@ -139,6 +139,59 @@ def test_messages_in_retry_were_chosen_before(mq: Session) -> None:
     assert (again.message_id, again.queue_id, again.attempt) == (message_id, -1, 2)
 
 
+# back-references
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        r'$.a like_regex "^(.+)\\1\\1\\1$"',
+        r'$.a like_regex "(a*)*\\1b" flag "i"',
+        r'exists($.lines[*] ? (@.sku like_regex "(.)(.)\\2"))',
+        r'$.b == "x" && !($.a like_regex "\\\\\\\\(a)\\1")',  # a backslash twice, then the reference
+        r'$.a like_regex "(?b)\\(a\\)[\\]\\1"',
+        r'$.a like_regex "(a)\u005c1"',
+    ],
+)
+def test_a_back_reference_is_refused(mq: Session, filter: str) -> None:
+    """Searching for it takes time that grows with a high power of the text's length, within one message."""
+    with refused("MQ020", "may not use the back-reference"):
+        mq.call("subscribe", "f", "one", filter=filter)
+    mq.call("subscribe", "f", "one")
+    for function in ("alter_subscription", "dead_letters", "redrive"):
+        with refused("MQ020", "may not use the back-reference"):
+            mq.call(function, "f", "one", filter=filter)
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        r'$.a like_regex "(a+)+$"',
+        r'$.a like_regex "\\\\1"',  # a backslash and a 1
+        r'$.a like_regex "\\d{1,20}\\D"',
+        r'$.a like_regex "(a)\\1" flag "q"',  # plain text
+        r'$.a == "like_regex" && $.b == "(a)\\1"',
+        r'$.a == "like_regex \"(a)\\1\""',
+        r'$."like_regex"."(a)\\1" == 1',
+    ],
+)
+def test_what_only_looks_like_a_back_reference_is_allowed(mq: Session, filter: str) -> None:
+    mq.call("subscribe", "f", "one", filter=filter)
+
+
+def test_a_filter_that_is_stored_goes_on_working(mq: Session) -> None:
+    """An older version has allowed it. The consumer subscribes again at each start."""
+    mq.call("subscribe", "f", "one", filter="$.a == 1")
+    old = r'$.a like_regex "^(.)\\1$"'
+    mq.execute("update mqpg.subscription set filter = %s::jsonpath where consumer_group = 'f'", old)
+    message_id = send(mq, {"a": "xx"})
+    send(mq, {"a": "xy"})
+    assert chosen(mq, filter=old) == [message_id]
+    mq.call("alter_subscription", "f", "one", max_attempts=3)
+    with refused("MQ020"):
+        mq.call("subscribe", "other", "one", filter=old)
+
+
 # what is not chosen counts as consumed
 
 

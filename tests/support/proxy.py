@@ -16,7 +16,8 @@ class Proxy:
     `cut_at(b"COMMIT", forward=True)` cuts the connection that next sends these bytes. With
     `stay_down` all connections fail from then on, until `down` is False again. With
     `swallow_notifications` notifications get lost, as behind a pooler that gives the listening
-    session to another client.
+    session to another client. While `silent` is set all bytes vanish and no connection is closed,
+    as on a connection that is half open.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -26,6 +27,7 @@ class Proxy:
         self._trap: tuple[bytes, bool, bool] | None = None
         self.cuts = 0
         self.down = False
+        self.silent = False
         self.swallow_notifications = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -49,6 +51,8 @@ class Proxy:
     def _pump(self, source: socket.socket, target: socket.socket, watched: bool) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
+                if self.silent:
+                    continue
                 if watched and self._trap is not None and self._trap[0] in data:
                     (_, forward, self.down), self._trap = self._trap, None
                     self.cuts += 1

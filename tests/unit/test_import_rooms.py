@@ -31,6 +31,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg._listener",
             "mqpg._sql",
             "mqpg._stop_signals",
+            "mqpg._time_limit",
             "mqpg._tables",
             "mqpg.choices",
             "mqpg.dsn",

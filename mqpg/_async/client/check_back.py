@@ -6,6 +6,7 @@ from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import function
 from mqpg.choices import Decision
+from mqpg.errors import InvalidArgument, shown
 from mqpg.message import HalfCheck, Interval, Outcome, Verdict, interval
 
 __all__ = ["CheckBack"]
@@ -16,7 +17,7 @@ _DUE_CHECKS = function(
     columns="handle, topic, key, cast(headers as text), cast(payload as text), attempt",
 )
 _CHECK_WAIT = function("check_wait", "handle text, retry_after interval")
-_COMPENSATE = function("compensate", "max_messages int")
+_COMPENSATE = function("compensate", "max_messages int", long=True)
 _SETTLE = function("settle", "handle text, verdict mqpg.verdict, reason text")
 _REARM = function("rearm", "handle text")
 
@@ -110,6 +111,8 @@ class CheckBack(BaseClient):
         Raises:
             InvalidArgument: The verdict is `wait`, or an argument is None.
         """
+        if not isinstance(verdict, str):
+            raise InvalidArgument(f"verdict must be commit or rollback, not {shown(verdict)}")
         values = {"handle": handle, "verdict": str(verdict), "reason": reason}
         return Outcome(scalar(await self._rows(_SETTLE, values, conn, repeat=True)))
 

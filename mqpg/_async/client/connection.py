@@ -13,11 +13,12 @@ import psycopg_pool
 import stamina
 
 from mqpg import _connect
-from mqpg._async._acompat import PgConnection, Pool
-from mqpg._async.client.execute import Caller, rows_in
+from mqpg._async._acompat import BrokerConnection, PgConnection, Pool
+from mqpg._async.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._async.closing import AsyncClosing
 from mqpg._listener import TickListener, release, share
 from mqpg._sql import Statement, statement
+from mqpg._time_limit import time_limit
 from mqpg.dsn import describe
 from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
 from mqpg.message import BrokerInfo
@@ -28,6 +29,9 @@ __all__ = ["BaseClient"]
 logger = logging.getLogger("mqpg")
 
 _BROKER = statement("select broker_id, incarnation from mqpg.broker")
+
+# How much longer calls may take that work through all that has accumulated.
+_LONG = 10
 
 # The pool pauses longer after each failed attempt to connect. Asking in slices makes it start from
 # the first pause.
@@ -51,6 +55,7 @@ class BaseClient(AsyncClosing):
         self._listener: TickListener | None = None
         self._pool = Pool(
             dsn,
+            connection_class=BrokerConnection,
             kwargs=_connect.options(dsn, settings),
             min_size=settings.pool_min_size,
             max_size=max(settings.pool_max_size, settings.pool_min_size),
@@ -103,20 +108,45 @@ class BaseClient(AsyncClosing):
         """Open a transaction to hand to several calls as `conn=`.
 
         It commits when the block ends and rolls back when the block raises (protocol T1 for sends,
-        C1 for receives).
+        C1 for receives). Your own statements on the connection have no time limit.
 
         Yields:
             The psycopg connection.
 
         Raises:
-            ConnectionFailed: No connection could be made, or it was lost.
+            ConnectionFailed: No connection could be made, or it was lost before COMMIT was sent.
+                Nothing was committed.
+            OutcomeUnknown: The connection was lost after COMMIT was sent. The transaction may or
+                may not have been committed.
         """
+        sent = False
         try:
-            async with self._connection() as conn, conn.transaction():
-                yield conn
+            async with self._connection() as conn:
+                block = conn.transaction()
+                with time_limit(self.settings.call_timeout):
+                    await block.__aenter__()
+                try:
+                    yield conn
+                except BaseException as error:
+                    with time_limit(self.settings.call_timeout):
+                        if not await block.__aexit__(type(error), error, error.__traceback__):
+                            raise
+                else:
+                    if conn.broken or conn.closed:
+                        # The block has caught the error. psycopg would end without one.
+                        raise ConnectionFailed(f"connection to {describe(self.dsn)} lost before the commit")
+                    sent = True
+                    with time_limit(self.settings.call_timeout):
+                        await block.__aexit__(None, None, None)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             known = translate(error)
-            raise (known if isinstance(known, ConnectionFailed) else error) from error
+            if not isinstance(known, ConnectionFailed):
+                raise
+            if sent:
+                known = OutcomeUnknown(
+                    f"outcome unknown, connection to {describe(self.dsn)} lost during the commit: {known}"
+                )
+            raise known from error
 
     def _ticks(self) -> TickListener:
         """The listener that all clients of this process share for one broker."""
@@ -131,9 +161,9 @@ class BaseClient(AsyncClosing):
     async def _verify(self) -> BrokerInfo:
         """Use one plain connection, whose error gives a reason. The pool's time-out does not."""
         try:
-            conn = await PgConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
+            conn = await BrokerConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
             async with conn:
-                return await _read_info(conn)
+                return await _read_info(conn, self.settings.call_timeout)
         except psycopg.Error as error:
             known = translate(error)
             if isinstance(known, ConnectionFailed):
@@ -142,7 +172,8 @@ class BaseClient(AsyncClosing):
 
     async def _configure(self, conn: PgConnection) -> None:
         self.generation += 1
-        await conn.execute(_connect.SESSION)
+        with time_limit(self.settings.call_timeout):
+            await conn.execute(_connect.SESSION)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[PgConnection]:
@@ -151,7 +182,8 @@ class BaseClient(AsyncClosing):
         deadline = time.monotonic() + self.settings.pool_timeout
         while True:
             try:
-                conn = await self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
+                with time_limit(self.settings.call_timeout):
+                    conn = await self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
                 break
             except psycopg_pool.PoolClosed:
                 raise ConnectionFailed("this client is closed") from None
@@ -164,7 +196,8 @@ class BaseClient(AsyncClosing):
         try:
             yield conn
         finally:
-            await self._pool.putconn(conn)
+            with time_limit(self.settings.call_timeout):
+                await self._pool.putconn(conn)
 
     async def _rows(
         self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
@@ -172,39 +205,64 @@ class BaseClient(AsyncClosing):
         """Run one statement, in the caller's transaction or at once on a pooled connection.
 
         `repeat` says that the statement does no harm when it runs twice. Where the connection is
-        lost and the outcome is unknown, such a statement is repeated; any other one raises
-        OutcomeUnknown.
+        lost after the statement was sent, such a statement is repeated. What has no answer in the
+        end raises OutcomeUnknown, or ConnectionFailed where it only reads.
         """
+        seconds = self._seconds(statement)
         if conn is not None:
-            return await rows_in(conn, statement, values)
+            with time_limit(seconds):
+                return await rows_in(conn, statement, values)
         try:
-            return await self._once(statement, values)
-        except OutcomeUnknown:
-            if not repeat:
+            try:
+                return await self._once(statement, values, seconds)
+            except OutcomeUnknown:
+                if not repeat:
+                    raise
+            return await self._again(statement, values, seconds)
+        except OutcomeUnknown as error:
+            if not statement.reads:
                 raise
-        return await self._again(statement, values)
+            raise ConnectionFailed(str(error).removeprefix("outcome unknown, ")) from error.__cause__
 
-    async def _once(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+    def _seconds(self, statement: Statement) -> float | None:
+        """How long the server may be silent."""
+        seconds = self.settings.call_timeout
+        return seconds * _LONG if seconds is not None and statement.long else seconds
+
+    async def _once(
+        self, statement: Statement, values: Mapping[str, Any], seconds: float | None
+    ) -> list[Sequence[Any]]:
         async with self._connection() as conn:
             try:
-                return await (await conn.execute(statement.query, values)).fetchall()
-            except psycopg.Error as error:
-                known = translate(error)
+                with time_limit(seconds):
+                    return await (await conn.execute(statement.query, values)).fetchall()
+            except (psycopg.Error, *REFUSALS) as error:
+                known = failure(error, values)
                 if isinstance(known, ConnectionFailed):
                     known = OutcomeUnknown(f"outcome unknown, connection to {describe(self.dsn)} lost: {known}")
                 raise known from error
 
-    async def _again(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+    async def _again(
+        self, statement: Statement, values: Mapping[str, Any], seconds: float | None
+    ) -> list[Sequence[Any]]:
         """Repeat after a lost connection until the server is back, for `retry_timeout` at most."""
         timeout = self.settings.retry_timeout
         retrying = stamina.retry_context(
-            on=ConnectionFailed, attempts=None, timeout=timeout, wait_initial=0.05, wait_max=1.0, wait_jitter=0.2
+            on=ConnectionFailed,
+            attempts=None if timeout else 1,
+            timeout=timeout or None,
+            wait_initial=0.05,
+            wait_max=1.0,
+            wait_jitter=0.2,
         )
+        deadline = time.monotonic() + timeout
         rows: list[Sequence[Any]] = []
         async for attempt in retrying:
             with attempt:
+                if seconds is not None and not statement.long:
+                    seconds = min(seconds, max(deadline - time.monotonic(), 1.0))
                 try:
-                    rows = await self._once(statement, values)
+                    rows = await self._once(statement, values, seconds)
                 except SpentReceipt:
                     # The first attempt did arrive, so nothing of the delivery is left.
                     return []
@@ -216,17 +274,19 @@ async def _check(conn: PgConnection) -> None:
         await Pool.check_connection(conn)
 
 
-async def _read_info(conn: PgConnection) -> BrokerInfo:
+async def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:
     from mqpg import migrate
 
-    version = await _scalar(conn, "select to_regclass('mqpg.alembic_version')::text")
-    if version is not None:
-        version = await _scalar(conn, "select version_num from mqpg.alembic_version")
+    with time_limit(seconds):
+        version = await _scalar(conn, "select to_regclass('mqpg.alembic_version')::text")
+        if version is not None:
+            version = await _scalar(conn, "select version_num from mqpg.alembic_version")
     try:
         migrate.verify(version)
     except Error as error:
         raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None
-    cursor = await conn.execute(_BROKER.query)
+    with time_limit(seconds):
+        cursor = await conn.execute(_BROKER.query)
     row = await cursor.fetchone()
     assert row is not None  # the migration inserts it
     return BrokerInfo(row[0], row[1], version)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, overload
 
 from mqpg._async.client.execute import Caller
+from mqpg.errors import InvalidArgument, shown
 from mqpg.message import Interval, Message
 
 __all__ = ["AsyncDelivery", "Receiver"]
@@ -72,6 +73,8 @@ class AsyncDelivery(Sequence[Message]):
             InvalidArgument: `through` is not of this delivery.
         """
         if self.receipt is not None:
+            if through is not None and not isinstance(through, Message):
+                raise InvalidArgument(f"through must be a message of the delivery, not {shown(through)}")
             offset = None if through is None else through.queue_offset
             await self._mq.ack_delivery(self.receipt, offset, conn=self._within(conn))
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
-from mqpg._async.client.send import listed
 from mqpg._sql import Statement, function
-from mqpg.message import Interval, Outcome, encode, encode_all, interval
+from mqpg.message import Interval, Outcome, encode, encode_all, interval, listed
 
 __all__ = ["HalfMessages"]
 

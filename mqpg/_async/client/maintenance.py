@@ -8,8 +8,8 @@ from mqpg._sql import function
 
 __all__ = ["Maintenance"]
 
-_APPEND = function("append", "max_messages int")
-_KEEP = function("keep", columns="*")
+_APPEND = function("append", "max_messages int", long=True)
+_KEEP = function("keep", columns="*", long=True)
 
 
 class Maintenance(BaseClient):

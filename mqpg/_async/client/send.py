@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import function
-from mqpg.errors import InvalidArgument
-from mqpg.message import Interval, encode, encode_all, interval
+from mqpg.message import Interval, encode, encode_all, interval, listed
 
-__all__ = ["Send", "listed"]
+__all__ = ["Send"]
 
 _SEND = function(
     "send",
@@ -152,12 +151,3 @@ class Send(BaseClient):
             OutcomeUnknown: The connection was lost. It is safe to call again.
         """
         return bool(scalar(await self._rows(_RECALL, {"message_id": message_id}, conn)))
-
-
-def listed(values: Sequence[Any] | None, name: str) -> list[Any] | None:
-    """The argument called `name` as a list. Raises InvalidArgument where it cannot be one."""
-    if values is None:
-        return None
-    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
-        raise InvalidArgument(f"{name} must be a list, not {values!r}")
-    return list(values)

@@ -7,10 +7,10 @@ from datetime import datetime
 
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller
-from mqpg._async.client.send import listed
 from mqpg._sql import function
 from mqpg.choices import Mode, OnFailure
-from mqpg.message import Interval, interval
+from mqpg.errors import InvalidArgument, shown
+from mqpg.message import Interval, interval, listed
 
 __all__ = ["Subscriptions"]
 
@@ -24,10 +24,12 @@ _ALTER = function(
     "consumer_group text, topic text, max_attempts int, retry_delay interval, filter jsonpath, tags text[], "
     "on_failure text, mode text",
 )
-_UNSUBSCRIBE = function("unsubscribe", "consumer_group text, topic text, consumer text")
+_UNSUBSCRIBE = function("unsubscribe", "consumer_group text, topic text, consumer text", long=True)
 _SEEK = function("seek", "consumer_group text, topic text, target text, queue_id int, consumer text")
 _UNPIN = function("unpin", "consumer_group text, topic text, queue_id int, consumer text")
-_READY = function("ready", "consumer_group text, after_tick bigint", columns="topic, tick")
+_READY = function("ready", "consumer_group text, after_tick bigint", columns="topic, tick", reads=True)
+
+_OFFSETS = 2**63
 
 
 class Subscriptions(BaseClient):
@@ -87,7 +89,7 @@ class Subscriptions(BaseClient):
             "consumer_group": consumer_group,
             "topic": topic,
             "mode": mode,
-            "start": _target(start),
+            "start": _target(start, "start"),
             "filter": filter,
             "tags": listed(tags, "tags"),
             "max_attempts": max_attempts,
@@ -193,7 +195,7 @@ class Subscriptions(BaseClient):
         values = {
             "consumer_group": consumer_group,
             "topic": topic,
-            "target": _target(target),
+            "target": _target(target, "target"),
             "queue_id": queue_id,
             "consumer": consumer,
         }
@@ -252,5 +254,12 @@ class Subscriptions(BaseClient):
         return [(row[0], row[1]) for row in await self._rows(_READY, values, conn, repeat=True)]
 
 
-def _target(place: str | int | datetime) -> str:
-    return place.isoformat() if isinstance(place, datetime) else str(place)
+def _target(place: object, name: str) -> str | None:
+    """The argument called `name` as the server takes it. Raises InvalidArgument."""
+    if isinstance(place, datetime):
+        return place.isoformat()
+    if isinstance(place, int) and not isinstance(place, bool) and abs(place) < _OFFSETS:
+        return str(place)
+    if place is None or isinstance(place, str):
+        return place
+    raise InvalidArgument(f"{name} must be a word, a time or an offset, not {shown(place)}")

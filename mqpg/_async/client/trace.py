@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller
 from mqpg._sql import function
-from mqpg.message import FoundMessage, TraceEvent, decode
+from mqpg.message import FoundMessage, TraceEvent
 
 __all__ = ["Trace"]
 
@@ -13,8 +13,9 @@ _FIND_BY_KEY = function(
     "find_by_key",
     "topic text, key text",
     columns="message_id, queue_id, queue_offset, state, born_at, cast(payload as text)",
+    reads=True,
 )
-_TRACE = function("trace", "message_id bigint", columns="at, event, cast(detail as text)")
+_TRACE = function("trace", "message_id bigint", columns="at, event, cast(detail as text)", reads=True)
 
 
 class Trace(BaseClient):
@@ -37,10 +38,7 @@ class Trace(BaseClient):
             InvalidArgument: `key` is None.
         """
         rows = await self._rows(_FIND_BY_KEY, {"topic": topic, "key": key}, conn, repeat=True)
-        return [
-            FoundMessage(message_id, queue_id, queue_offset, state, born_at, decode(payload))
-            for message_id, queue_id, queue_offset, state, born_at, payload in rows
-        ]
+        return [FoundMessage(*row) for row in rows]
 
     async def trace(self, message_id: int, *, conn: Caller | None = None) -> list[TraceEvent]:
         """List what happened to a message.
@@ -56,4 +54,4 @@ class Trace(BaseClient):
             InvalidArgument: `message_id` is None.
         """
         rows = await self._rows(_TRACE, {"message_id": message_id}, conn, repeat=True)
-        return [TraceEvent(at, event, decode(detail)) for at, event, detail in rows]
+        return [TraceEvent(*row) for row in rows]

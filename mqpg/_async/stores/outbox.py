@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -72,7 +71,7 @@ class StoredMessage:
         return {
             "key": self.message_key,
             "tag": self.tag,
-            "headers": None if self.headers is None else json.loads(self.headers),
+            "headers": None if self.headers is None else Json(self.headers),
             "delay": self.delay,
             "dedup_id": self.id,
         }

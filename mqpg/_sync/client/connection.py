@@ -16,9 +16,10 @@ import stamina
 from mqpg import _connect
 from mqpg._listener import TickListener, release, share
 from mqpg._sql import Statement, statement
-from mqpg._sync._acompat import PgConnection, Pool
-from mqpg._sync.client.execute import Caller, rows_in
+from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
+from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._sync.closing import Closing
+from mqpg._time_limit import time_limit
 from mqpg.dsn import describe
 from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
 from mqpg.message import BrokerInfo
@@ -29,6 +30,9 @@ __all__ = ["BaseClient"]
 logger = logging.getLogger("mqpg")
 
 _BROKER = statement("select broker_id, incarnation from mqpg.broker")
+
+# How much longer calls may take that work through all that has accumulated.
+_LONG = 10
 
 # The pool pauses longer after each failed attempt to connect. Asking in slices makes it start from
 # the first pause.
@@ -52,6 +56,7 @@ class BaseClient(Closing):
         self._listener: TickListener | None = None
         self._pool = Pool(
             dsn,
+            connection_class=BrokerConnection,
             kwargs=_connect.options(dsn, settings),
             min_size=settings.pool_min_size,
             max_size=max(settings.pool_max_size, settings.pool_min_size),
@@ -104,20 +109,45 @@ class BaseClient(Closing):
         """Open a transaction to hand to several calls as `conn=`.
 
         It commits when the block ends and rolls back when the block raises (protocol T1 for sends,
-        C1 for receives).
+        C1 for receives). Your own statements on the connection have no time limit.
 
         Yields:
             The psycopg connection.
 
         Raises:
-            ConnectionFailed: No connection could be made, or it was lost.
+            ConnectionFailed: No connection could be made, or it was lost before COMMIT was sent.
+                Nothing was committed.
+            OutcomeUnknown: The connection was lost after COMMIT was sent. The transaction may or
+                may not have been committed.
         """
+        sent = False
         try:
-            with self._connection() as conn, conn.transaction():
-                yield conn
+            with self._connection() as conn:
+                block = conn.transaction()
+                with time_limit(self.settings.call_timeout):
+                    block.__enter__()
+                try:
+                    yield conn
+                except BaseException as error:
+                    with time_limit(self.settings.call_timeout):
+                        if not block.__exit__(type(error), error, error.__traceback__):
+                            raise
+                else:
+                    if conn.broken or conn.closed:
+                        # The block has caught the error. psycopg would end without one.
+                        raise ConnectionFailed(f"connection to {describe(self.dsn)} lost before the commit")
+                    sent = True
+                    with time_limit(self.settings.call_timeout):
+                        block.__exit__(None, None, None)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             known = translate(error)
-            raise (known if isinstance(known, ConnectionFailed) else error) from error
+            if not isinstance(known, ConnectionFailed):
+                raise
+            if sent:
+                known = OutcomeUnknown(
+                    f"outcome unknown, connection to {describe(self.dsn)} lost during the commit: {known}"
+                )
+            raise known from error
 
     def _ticks(self) -> TickListener:
         """The listener that all clients of this process share for one broker."""
@@ -132,9 +162,9 @@ class BaseClient(Closing):
     def _verify(self) -> BrokerInfo:
         """Use one plain connection, whose error gives a reason. The pool's time-out does not."""
         try:
-            conn = PgConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
+            conn = BrokerConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
             with conn:
-                return _read_info(conn)
+                return _read_info(conn, self.settings.call_timeout)
         except psycopg.Error as error:
             known = translate(error)
             if isinstance(known, ConnectionFailed):
@@ -143,7 +173,8 @@ class BaseClient(Closing):
 
     def _configure(self, conn: PgConnection) -> None:
         self.generation += 1
-        conn.execute(_connect.SESSION)
+        with time_limit(self.settings.call_timeout):
+            conn.execute(_connect.SESSION)
 
     @contextmanager
     def _connection(self) -> Generator[PgConnection]:
@@ -152,7 +183,8 @@ class BaseClient(Closing):
         deadline = time.monotonic() + self.settings.pool_timeout
         while True:
             try:
-                conn = self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
+                with time_limit(self.settings.call_timeout):
+                    conn = self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
                 break
             except psycopg_pool.PoolClosed:
                 raise ConnectionFailed("this client is closed") from None
@@ -165,7 +197,8 @@ class BaseClient(Closing):
         try:
             yield conn
         finally:
-            self._pool.putconn(conn)
+            with time_limit(self.settings.call_timeout):
+                self._pool.putconn(conn)
 
     def _rows(
         self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
@@ -173,39 +206,60 @@ class BaseClient(Closing):
         """Run one statement, in the caller's transaction or at once on a pooled connection.
 
         `repeat` says that the statement does no harm when it runs twice. Where the connection is
-        lost and the outcome is unknown, such a statement is repeated; any other one raises
-        OutcomeUnknown.
+        lost after the statement was sent, such a statement is repeated. What has no answer in the
+        end raises OutcomeUnknown, or ConnectionFailed where it only reads.
         """
+        seconds = self._seconds(statement)
         if conn is not None:
-            return rows_in(conn, statement, values)
+            with time_limit(seconds):
+                return rows_in(conn, statement, values)
         try:
-            return self._once(statement, values)
-        except OutcomeUnknown:
-            if not repeat:
+            try:
+                return self._once(statement, values, seconds)
+            except OutcomeUnknown:
+                if not repeat:
+                    raise
+            return self._again(statement, values, seconds)
+        except OutcomeUnknown as error:
+            if not statement.reads:
                 raise
-        return self._again(statement, values)
+            raise ConnectionFailed(str(error).removeprefix("outcome unknown, ")) from error.__cause__
 
-    def _once(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+    def _seconds(self, statement: Statement) -> float | None:
+        """How long the server may be silent."""
+        seconds = self.settings.call_timeout
+        return seconds * _LONG if seconds is not None and statement.long else seconds
+
+    def _once(self, statement: Statement, values: Mapping[str, Any], seconds: float | None) -> list[Sequence[Any]]:
         with self._connection() as conn:
             try:
-                return (conn.execute(statement.query, values)).fetchall()
-            except psycopg.Error as error:
-                known = translate(error)
+                with time_limit(seconds):
+                    return (conn.execute(statement.query, values)).fetchall()
+            except (psycopg.Error, *REFUSALS) as error:
+                known = failure(error, values)
                 if isinstance(known, ConnectionFailed):
                     known = OutcomeUnknown(f"outcome unknown, connection to {describe(self.dsn)} lost: {known}")
                 raise known from error
 
-    def _again(self, statement: Statement, values: Mapping[str, Any]) -> list[Sequence[Any]]:
+    def _again(self, statement: Statement, values: Mapping[str, Any], seconds: float | None) -> list[Sequence[Any]]:
         """Repeat after a lost connection until the server is back, for `retry_timeout` at most."""
         timeout = self.settings.retry_timeout
         retrying = stamina.retry_context(
-            on=ConnectionFailed, attempts=None, timeout=timeout, wait_initial=0.05, wait_max=1.0, wait_jitter=0.2
+            on=ConnectionFailed,
+            attempts=None if timeout else 1,
+            timeout=timeout or None,
+            wait_initial=0.05,
+            wait_max=1.0,
+            wait_jitter=0.2,
         )
+        deadline = time.monotonic() + timeout
         rows: list[Sequence[Any]] = []
         for attempt in retrying:
             with attempt:
+                if seconds is not None and not statement.long:
+                    seconds = min(seconds, max(deadline - time.monotonic(), 1.0))
                 try:
-                    rows = self._once(statement, values)
+                    rows = self._once(statement, values, seconds)
                 except SpentReceipt:
                     # The first attempt did arrive, so nothing of the delivery is left.
                     return []
@@ -217,17 +271,19 @@ def _check(conn: PgConnection) -> None:
         Pool.check_connection(conn)
 
 
-def _read_info(conn: PgConnection) -> BrokerInfo:
+def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:
     from mqpg import migrate
 
-    version = _scalar(conn, "select to_regclass('mqpg.alembic_version')::text")
-    if version is not None:
-        version = _scalar(conn, "select version_num from mqpg.alembic_version")
+    with time_limit(seconds):
+        version = _scalar(conn, "select to_regclass('mqpg.alembic_version')::text")
+        if version is not None:
+            version = _scalar(conn, "select version_num from mqpg.alembic_version")
     try:
         migrate.verify(version)
     except Error as error:
         raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None
-    cursor = conn.execute(_BROKER.query)
+    with time_limit(seconds):
+        cursor = conn.execute(_BROKER.query)
     row = cursor.fetchone()
     assert row is not None  # the migration inserts it
     return BrokerInfo(row[0], row[1], version)

@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg._sync.client.send import listed
-from mqpg.message import DeadLetter, decode
+from mqpg.message import DeadLetter, listed
 
 __all__ = ["DeadLetters"]
 
@@ -20,10 +18,11 @@ _LIST = function(
     "after_consumer text",
     columns="message_id, queue_id, key, cast(payload as text), attempts, reason, died_at, cast(headers as text), tag, "
     "cast(history as text), consumer",
+    reads=True,
 )
 _CHOICE = "consumer_group text, topic text, message_ids bigint[], filter jsonpath, max_messages int"
-_REDRIVE = function("redrive", _CHOICE)
-_DISCARD = function("discard_dead_letters", _CHOICE)
+_REDRIVE = function("redrive", _CHOICE, long=True)
+_DISCARD = function("discard_dead_letters", _CHOICE, long=True)
 
 
 class DeadLetters(BaseClient):
@@ -74,7 +73,7 @@ class DeadLetters(BaseClient):
             "filter": filter,
             "after_consumer": after_consumer,
         }
-        return [_dead_letter(tuple(row)) for row in self._rows(_LIST, values, conn, repeat=True)]
+        return [DeadLetter(*row) for row in self._rows(_LIST, values, conn, repeat=True)]
 
     def redrive(
         self,
@@ -151,20 +150,3 @@ def _choice(
         "filter": filter,
         "max_messages": max_messages,
     }
-
-
-def _dead_letter(row: tuple[Any, ...]) -> DeadLetter:
-    message_id, queue_id, key, payload, attempts, reason, died_at, headers, tag, history, consumer = row
-    return DeadLetter(
-        message_id=message_id,
-        queue_id=queue_id,
-        key=key,
-        payload=decode(payload),
-        attempts=attempts,
-        reason=reason,
-        died_at=died_at,
-        headers=decode(headers),
-        tag=tag,
-        history=decode(history),
-        consumer=consumer,
-    )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol, overload
 
 from mqpg._sync.client.execute import Caller
+from mqpg.errors import InvalidArgument, shown
 from mqpg.message import Interval, Message
 
 __all__ = ["Delivery", "Receiver"]
@@ -73,6 +74,8 @@ class Delivery(Sequence[Message]):
             InvalidArgument: `through` is not of this delivery.
         """
         if self.receipt is not None:
+            if through is not None and not isinstance(through, Message):
+                raise InvalidArgument(f"through must be a message of the delivery, not {shown(through)}")
             offset = None if through is None else through.queue_offset
             self._mq.ack_delivery(self.receipt, offset, conn=self._within(conn))
 

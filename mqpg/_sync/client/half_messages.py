@@ -9,8 +9,7 @@ from typing import Any
 from mqpg._sql import Statement, function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg._sync.client.send import listed
-from mqpg.message import Interval, Outcome, encode, encode_all, interval
+from mqpg.message import Interval, Outcome, encode, encode_all, interval, listed
 
 __all__ = ["HalfMessages"]
 

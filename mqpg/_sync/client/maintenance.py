@@ -9,8 +9,8 @@ from mqpg._sync.client.execute import Caller, scalar
 
 __all__ = ["Maintenance"]
 
-_APPEND = function("append", "max_messages int")
-_KEEP = function("keep", columns="*")
+_APPEND = function("append", "max_messages int", long=True)
+_KEEP = function("keep", columns="*", long=True)
 
 
 class Maintenance(BaseClient):

@@ -11,10 +11,9 @@ from mqpg._sql import DELIVERY, function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.delivery import Delivery
 from mqpg._sync.client.execute import Caller
-from mqpg._sync.client.send import listed
 from mqpg._sync.client.wakeup import TopicWaiter
 from mqpg.errors import InvalidArgument
-from mqpg.message import Interval, Message, interval
+from mqpg.message import Interval, Message, interval, listed, seconds
 
 __all__ = ["Receive"]
 
@@ -23,7 +22,9 @@ _RECEIVE = function(
     "consumer_group text, topic text, max_messages int, lease interval, consumer text, queue_id int",
     columns=DELIVERY,
 )
-_FETCH = function("fetch", "topic text, queue_id int, from_offset bigint, max_messages int", columns=DELIVERY)
+_FETCH = function(
+    "fetch", "topic text, queue_id int, from_offset bigint, max_messages int", columns=DELIVERY, reads=True
+)
 _ACK = function("ack", "receipt text, through bigint, offsets bigint[]")
 _NACK = function("nack", "receipt text, message_ids bigint[], reason text, delay interval, final boolean")
 _EXTEND = function("extend", "receipt text, lease interval")
@@ -86,13 +87,12 @@ class Receive(BaseClient):
             "consumer": consumer,
             "queue_id": queue_id,
         }
-        if wait == 0:
+        limit = seconds(wait, "wait")
+        if limit == 0:
             return Delivery(self, _messages(self._rows(_RECEIVE, values, conn, repeat=True)), conn)
-        if not _is_positive(wait):
-            raise InvalidArgument(f"wait must be a number of seconds, 0 or more, not {wait!r}")
         if conn is not None:
             raise InvalidArgument("wait and conn cannot be given together: waiting would hold your transaction open")
-        deadline = time.monotonic() + wait
+        deadline = time.monotonic() + limit
         with TopicWaiter(self, topic, consumer_group, consumer) as waiter:
             while not (rows := self._rows(_RECEIVE, values, repeat=True)):
                 if (left := deadline - time.monotonic()) <= 0:
@@ -295,7 +295,3 @@ def _required(call: str, given: object) -> list[Message]:
     if len(receipts) > 1:
         raise InvalidArgument(f"{call} takes messages of one delivery, not of {len(receipts)}")
     return messages
-
-
-def _is_positive(value: object) -> bool:
-    return isinstance(value, (int, float)) and value > 0

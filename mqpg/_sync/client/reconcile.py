@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
-from mqpg._sync.client.send import listed
-from mqpg.message import HalfState, Interval, Outcome, Unsettled, interval
+from mqpg.message import HalfState, Interval, Outcome, Unsettled, interval, listed
 
 __all__ = ["Reconcile"]
 
-_STATES = function("half_states", "handles text[]", columns="handle, state, parked, message_id, topic, key")
+_STATES = function("half_states", "handles text[]", columns="handle, state, parked, message_id, topic, key", reads=True)
 _RECONCILE = function(
     "reconcile",
     "older_than interval, max_messages int, settle boolean",
     columns="handle, message_id, topic, key, state, cast(outcome as text)",
+    long=True,
 )
 
 

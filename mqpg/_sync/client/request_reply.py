@@ -20,8 +20,8 @@ from mqpg._sync.client.send import Send
 from mqpg._sync.client.topics import Topics
 from mqpg._sync.client.trace import Trace
 from mqpg._sync.client.wakeup import TopicWaiter
-from mqpg.errors import AlreadyDefined, InvalidArgument, NoReply
-from mqpg.message import Interval, Message
+from mqpg.errors import AlreadyDefined, InvalidArgument, NoReply, Undecodable, shown
+from mqpg.message import Interval, Message, seconds
 
 __all__ = ["RequestReply", "is_request"]
 
@@ -73,21 +73,21 @@ class RequestReply(Send, Receive, Trace, Topics):
             InvalidArgument: An argument is out of range.
         """
         asked = correlation_id or uuid.uuid4().hex
-        deadline = time.monotonic() + timeout
+        limit = seconds(timeout, "timeout")
+        deadline = time.monotonic() + limit
+        given = _headers(headers)
         self._require_reply_topic(reply_topic)
         with TopicWaiter(self, reply_topic) as waiter:
             found = self.reply_of(asked, reply_topic=reply_topic) if correlation_id else None
             if found is None:
                 marks = {_REPLY_TO: reply_topic, _CORRELATION_ID: asked}
-                self.send(
-                    topic, payload, key=key, tag=tag, headers={**(headers or {}), **marks}, delay=delay, dedup_id=asked
-                )
+                self.send(topic, payload, key=key, tag=tag, headers={**given, **marks}, delay=delay, dedup_id=asked)
             while found is None and (left := deadline - time.monotonic()) > 0:
                 waiter.wait(seconds=min(left, _LOOK))
                 found = self.reply_of(asked, reply_topic=reply_topic)
         if found is None:
             raise NoReply(
-                f"no reply to request {asked} came on topic {reply_topic} within {timeout:g} s", correlation_id=asked
+                f"no reply to request {asked} came on topic {reply_topic} within {limit:g} s", correlation_id=asked
             )
         return found
 
@@ -131,12 +131,14 @@ class RequestReply(Send, Receive, Trace, Topics):
             InvalidArgument: The message is no request.
             UnknownTopic: The request names a reply topic that does not exist.
         """
+        if not isinstance(request, Message):
+            raise InvalidArgument(f"request must be a message that was received, not {shown(request)}")
         topic, asked = _text(request, _REPLY_TO), _text(request, _CORRELATION_ID)
         if topic is None or asked is None:
             raise InvalidArgument(f"message {request.message_id} is no request: it has no header {_REPLY_TO}")
         marks = {_CORRELATION_ID: asked}
         return self.send(
-            topic, payload, key=asked, headers={**(headers or {}), **marks}, dedup_id=f"reply:{asked}", conn=conn
+            topic, payload, key=asked, headers={**_headers(headers), **marks}, dedup_id=f"reply:{asked}", conn=conn
         )
 
     def _require_reply_topic(self, topic: str) -> None:
@@ -153,6 +155,17 @@ def is_request(message: Message) -> bool:
     return _text(message, _REPLY_TO) is not None and _text(message, _CORRELATION_ID) is not None
 
 
+def _headers(given: object) -> dict[str, Any]:
+    """The caller's headers, which others are added to. Raises InvalidArgument."""
+    if given is not None and not isinstance(given, dict):
+        raise InvalidArgument(f"headers must be a dictionary, not {shown(given)}")
+    return given or {}
+
+
 def _text(message: Message, name: str) -> str | None:
-    value = message.headers.get(name) if isinstance(message.headers, dict) else None
+    try:
+        headers = message.headers
+    except Undecodable:
+        return None
+    value = headers.get(name) if isinstance(headers, dict) else None
     return value if isinstance(value, str) else None

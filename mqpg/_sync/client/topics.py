@@ -17,8 +17,8 @@ _ALTER = function(
     "topic text, retention interval, max_payload int, message_ttl interval, on_expired text, lose_after interval, "
     "lose_over bigint",
 )
-_DROP = function("drop_topic", "topic text, force boolean")
-_PURGE = function("purge_topic", "topic text")
+_DROP = function("drop_topic", "topic text, force boolean", long=True)
+_PURGE = function("purge_topic", "topic text", long=True)
 _PAUSE = function("pause", "topic text, consumer_group text")
 _RESUME = function("resume", "topic text, consumer_group text")
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
-from mqpg.message import FoundMessage, TraceEvent, decode
+from mqpg.message import FoundMessage, TraceEvent
 
 __all__ = ["Trace"]
 
@@ -14,8 +14,9 @@ _FIND_BY_KEY = function(
     "find_by_key",
     "topic text, key text",
     columns="message_id, queue_id, queue_offset, state, born_at, cast(payload as text)",
+    reads=True,
 )
-_TRACE = function("trace", "message_id bigint", columns="at, event, cast(detail as text)")
+_TRACE = function("trace", "message_id bigint", columns="at, event, cast(detail as text)", reads=True)
 
 
 class Trace(BaseClient):
@@ -38,10 +39,7 @@ class Trace(BaseClient):
             InvalidArgument: `key` is None.
         """
         rows = self._rows(_FIND_BY_KEY, {"topic": topic, "key": key}, conn, repeat=True)
-        return [
-            FoundMessage(message_id, queue_id, queue_offset, state, born_at, decode(payload))
-            for message_id, queue_id, queue_offset, state, born_at, payload in rows
-        ]
+        return [FoundMessage(*row) for row in rows]
 
     def trace(self, message_id: int, *, conn: Caller | None = None) -> list[TraceEvent]:
         """List what happened to a message.
@@ -57,4 +55,4 @@ class Trace(BaseClient):
             InvalidArgument: `message_id` is None.
         """
         rows = self._rows(_TRACE, {"message_id": message_id}, conn, repeat=True)
-        return [TraceEvent(at, event, decode(detail)) for at, event, detail in rows]
+        return [TraceEvent(*row) for row in rows]

@@ -15,8 +15,15 @@ begin
     perform mqpg._require_one_of('on_failure', v_on_failure, array['skip', 'block_key', 'block_queue']);
     perform mqpg._require_range('max_attempts', (_require_subscription_options.subscription).max_attempts, 1, 10000);
     perform mqpg._require_interval('retry_delay', (_require_subscription_options.subscription).retry_delay, '0');
+    -- A filter that is stored was allowed by the version that stored it, and keeps working.
     perform mqpg._require_filter(
-        (_require_subscription_options.subscription).filter, (_require_subscription_options.subscription).tags);
+        case when not exists (
+            select from mqpg.subscription s
+            where s.topic_id = (_require_subscription_options.subscription).topic_id
+                and s.consumer_group = (_require_subscription_options.subscription).consumer_group
+                and s.filter::text = (_require_subscription_options.subscription).filter::text)
+        then (_require_subscription_options.subscription).filter end,
+        (_require_subscription_options.subscription).tags);
     if v_mode = 'shared' and v_on_failure <> 'skip' then
         raise exception using errcode = 'MQ001', message = format(
             'on_failure must be skip in mode shared, not %L: several consumers read a queue at once, so no '

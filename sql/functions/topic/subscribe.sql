@@ -38,6 +38,7 @@ begin
     perform mqpg._require_name('consumer_group', subscribe.consumer_group);
     v_topic := mqpg._topic(subscribe.topic);
     v_new.topic_id := v_topic.topic_id;
+    v_new.consumer_group := subscribe.consumer_group;
     v_new.mode := subscribe.mode;
     v_new.start := subscribe.start;
     v_new.filter := case when subscribe.filter::text <> 'true' then subscribe.filter end;

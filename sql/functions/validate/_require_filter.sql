@@ -1,8 +1,9 @@
 -- Refuses a filter that names a variable other than $headers, $key and $tag, because it would fail
 -- only when a message is evaluated, a filter that is no predicate, because it would choose nothing,
--- and tags that are not a plain list. A predicate gives exactly one item for any payload, and that
--- is true, false or null. A path gives none for the empty object, or one of another type.
--- Locks: none. Cost: one regular expression and one evaluation.
+-- a regular expression with a back-reference, because it may take minutes for one message, and tags
+-- that are not a plain list. A predicate gives exactly one item for any payload, and that is true,
+-- false or null. A path gives none for the empty object, or one of another type.
+-- Locks: none. Cost: some regular expressions and one evaluation.
 -- Errors: MQ001 (tags), MQ020 (filter).
 create function mqpg._require_filter(filter jsonpath, tags text []) returns void
 language plpgsql immutable as $$
@@ -20,6 +21,13 @@ begin
             'filter may use the variables $headers, $key and $tag, not %s', v_name),
             hint = 'The payload itself is $.';
     end if;
+    v_name := mqpg._back_reference(_require_filter.filter);
+    if v_name is not null then
+        raise exception using errcode = 'MQ020', message = format(
+            'filter may not use the back-reference %s in a regular expression, because such a search may take '
+            'minutes for one message', v_name),
+            hint = 'Alternatives, repetitions and look-ahead are allowed. Flag "q" makes a backslash plain text.';
+    end if;
     v_items := jsonb_path_query_array(
         '{}', _require_filter.filter, '{"headers": {}, "key": "", "tag": ""}', true);
     if v_items not in ('[true]', '[false]', '[null]')
@@ -36,4 +44,4 @@ begin
 end
 $$;
 comment on function mqpg._require_filter(jsonpath, text []) is
-    'Internal: refuse a filter that cannot work';
+    'Internal: refuse a filter that cannot work or costs too much';
