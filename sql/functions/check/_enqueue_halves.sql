@@ -2,7 +2,8 @@
 -- become visible when they are overdue. It uses the appender's rule, with ticks of its own: it
 -- takes the half messages whose xid is visible in the given snapshot and not in that of the newest
 -- half tick. As a consequence, none is forgotten and none gets two entries. It stores a half tick
--- only when there were new half messages.
+-- when there were new half messages. Without any it stores at most two for each segment of the log:
+-- they move the id from which on it looks, so that it does not look into ever more segments.
 -- `batch_seq` is the value of the batch id sequence, read before the snapshot was taken. The
 -- caller's transaction had no xid when it took the snapshot.
 -- check_at is rounded up to a tenth of a second, because PGMQ accepts one delay per batch.
@@ -18,6 +19,7 @@ declare
     v_before xid8 := pg_snapshot_xmax(_enqueue_halves.snapshot);
     v_late xid8 [];
     v_floor bigint;
+    v_bound bigint;     -- lower bound of the segment before the one in use
     v_least bigint;
     v_most bigint;
     v_due record;
@@ -45,7 +47,16 @@ begin
             and pg_visible_in_snapshot(h.xid, _enqueue_halves.snapshot)
     ) as l;
     if v_least is null then
-        return 0;
+        v_bound := (
+            select s.lower_bound::bigint from mqpg.segment s
+            where s.family = 'log' and s.opened_at is not null
+            order by s.segment_no desc offset 1 limit 1);
+        -- The first of the two notes an id behind the bound, the second makes it the floor.
+        if (v_floor < v_bound and _enqueue_halves.batch_seq >= v_bound
+            and (coalesce(v_last.batch_seq, 0) < v_bound
+                or v_last.xid <= pg_snapshot_xmin(_enqueue_halves.snapshot))) is not true then
+            return 0;
+        end if;
     end if;
     for v_due in
         select to_timestamp(ceil(extract(epoch from l.check_at) * 10) / 10) as at, array_agg(
