@@ -16,7 +16,7 @@ __all__ = ["Keeper"]
 
 logger = logging.getLogger(__name__)
 
-_FORGET = "delete from mqpg.worker where seen_at < clock_timestamp() - interval '1 day'"
+_FORGET = "select mqpg._forget_workers()"
 
 # Tables that should have been dropped or merged long ago, with the sessions that use them. Another
 # role's transactions show when they began only to a member of pg_read_all_stats.
@@ -25,8 +25,9 @@ select b.table_name, b.state, b.since, b.age, b.blocked_by, (
     select string_agg(format('%%s (%%s%%s)', a.pid, coalesce(nullif(a.application_name, ''), a.usename),
         ', in a transaction for ' || date_trunc('second', clock_timestamp() - a.xact_start)), ', ')
     from pg_stat_activity a where a.pid = any(b.blocked_by)) as sessions
-from mqpg.blocked_segments b
+from mqpg._blocked_segments() b
 where b.age > make_interval(secs => %s)
+order by b.since
 """
 # The room of the server's lock table: what each connection is counted with, times the connections.
 # A call of keep() takes up to 500 locks, and one statement that reads the whole log about 1000.

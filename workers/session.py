@@ -33,11 +33,12 @@ _TRANSPORT = {"connect_timeout": 5, **KEEPALIVE}
 # and one that is cut off would be cut off each time.
 CALL_TIMEOUT = 300.0
 _CONNECTING = 30.0  # the same for the statements that begin a session
-# Workers need READ COMMITTED. A time-out that an administrator meant for queries must not cancel
-# their statements.
+# Nothing that lies in a schema of the default path may run as a worker. Workers need READ
+# COMMITTED. A time-out that an administrator meant for queries must not cancel their statements.
 _SESSION = """
 select set_config(wanted.name, wanted.value, false)
 from (values
+    ('search_path', 'pg_catalog, pg_temp'),
     ('default_transaction_isolation', 'read committed'),
     ('default_transaction_read_only', 'off'),
     ('statement_timeout', '0'),

@@ -4,33 +4,14 @@
 -- Cost: reads the server's list of locks once or twice.
 create view mqpg.blocked_segments as
 select
-    b.family,
-    b.segment_no,
-    b.table_name,
-    b.state,
-    b.since,
-    clock_timestamp() - b.since as age,
-    b.blocked_by
-from (
-    select
-        l.family,
-        l.segment_no,
-        l.partition as table_name,
-        l.state,
-        l.since,
-        l.blocked_by
-    from mqpg._leaving() as l
-    union all
-    select
-        m.family,
-        m.segment_no,
-        m.table_name,
-        'merging' as state,
-        m.since,
-        m.blocked_by
-    from mqpg._blocked_merges() as m
-) as b
-order by b.since;
+    v.family,
+    v.segment_no,
+    v.table_name,
+    v.state,
+    v.since,
+    v.age,
+    v.blocked_by
+from mqpg._blocked_segments() as v;
 comment on view mqpg.blocked_segments is
     'Drops of tables that nobody needs any more, and merges, that open transactions hold up';
 comment on column mqpg.blocked_segments.table_name is

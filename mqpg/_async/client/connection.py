@@ -28,7 +28,7 @@ __all__ = ["BaseClient"]
 
 logger = logging.getLogger("mqpg")
 
-_BROKER = statement("select broker_id, incarnation from mqpg.broker")
+_BROKER = statement("select b.broker_id, b.incarnation from mqpg._broker() b")
 
 # How much longer calls may take that work through all that has accumulated.
 _LONG = 10
@@ -280,7 +280,7 @@ async def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:
     with time_limit(seconds):
         version = await _scalar(conn, "select to_regclass('mqpg.alembic_version')::text")
         if version is not None:
-            version = await _scalar(conn, "select version_num from mqpg.alembic_version")
+            version = await _scalar(conn, "select mqpg._schema_version()")
     try:
         migrate.verify(version)
     except Error as error:
