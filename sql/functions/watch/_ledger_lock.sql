@@ -2,7 +2,7 @@
 -- (LOCK_LEDGER in sql/numbers.md).
 -- Locks: none. Cost: negligible.
 create function mqpg._ledger_lock(checker_target text) returns int
-language sql immutable as $$
+language sql immutable security definer set search_path = pg_catalog, pg_temp as $$
     select hashtext(_ledger_lock.checker_target) & 2147483647
 $$;
 comment on function mqpg._ledger_lock(text) is
