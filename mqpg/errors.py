@@ -14,6 +14,7 @@ A class has an SQLSTATE where SQL can raise it.
      │    └── SchemaTooNew         installed by a newer release: upgrade this one
      ├── DatabaseError             any other error of the server, with its SQLSTATE
      │    ├── LockTimeout          55P03  another session holds the lock
+     │    ├── NotGranted           MQ025, 42501  the role lacks the right; see `mqpg rights`
      │    └── SerializationFailure 40001  lost a race: repeat the transaction
      ├── InvalidArgument           MQ001  null, negative, out of range, not an option
      │    ├── InvalidName          MQ002  name of a topic or group
@@ -71,6 +72,7 @@ __all__ = [
     "MissingBody",
     "NoReply",
     "NotFound",
+    "NotGranted",
     "OffsetBeyondLog",
     "OffsetOutOfRange",
     "OutcomeUnknown",
@@ -158,6 +160,17 @@ class SerializationFailure(DatabaseError):
     """The transaction lost a race. Repeat it."""
 
     sqlstate = "40001"
+
+
+class NotGranted(DatabaseError):
+    """The role of the connection lacks a right.
+
+    The message names the grant that is missing. It is the same whether or not the topic or the
+    group exists. Where PostgreSQL itself refuses the call, because the role has no right of that
+    kind at all, `sqlstate` is 42501.
+    """
+
+    sqlstate = "MQ025"
 
 
 class InvalidArgument(Error, ValueError):
@@ -364,8 +377,9 @@ def _subclasses(cls: type[Error]) -> list[type[Error]]:
 _BY_SQLSTATE: dict[str, type[Error]] = {
     cls.sqlstate: cls for cls in _subclasses(Error) if "sqlstate" in vars(cls) and cls.sqlstate
 }
-# 40P01 deadlock: the loser may repeat, as after 40001. 3F000: "schema mqpg does not exist".
-_BY_SQLSTATE |= {"40P01": SerializationFailure, "3F000": SchemaMissing}
+# 40P01 deadlock: the loser may repeat, as after 40001. 3F000: "schema mqpg does not exist". 42501:
+# "permission denied for function …".
+_BY_SQLSTATE |= {"40P01": SerializationFailure, "3F000": SchemaMissing, "42501": NotGranted}
 
 # Classes of SQLSTATE that mean "no server": connection exceptions, bad login, shutdown, too many
 # clients.

@@ -26,6 +26,7 @@ __all__ = [
     "Outcome",
     "RETRY_LANE",
     "Result",
+    "Right",
     "TraceEvent",
     "Unsettled",
     "Verdict",
@@ -181,6 +182,29 @@ class HeldQueues:
     queues: tuple[int, ...]
     lag: int
     since: datetime
+
+
+@dataclass(frozen=True)
+class Right:
+    """What one role may do, as it was granted.
+
+    Attributes:
+        role: The name of the role. Its members have the right too, unless they are NOINHERIT.
+        privilege: "send", "produce", "receive", "operator", "auditor" or "worker".
+        topic: The topic of a right to send or receive, "*" for all. None: the right has none.
+        consumer_group: The group of a right to receive, "*" for all. None: the right has none.
+        producer_group: The group of a right to produce, "*" for all. None: the right has none.
+        granted_by: The role that granted it.
+        granted_at: When it was granted.
+    """
+
+    role: str
+    privilege: str
+    topic: str | None
+    consumer_group: str | None
+    producer_group: str | None
+    granted_by: str
+    granted_at: datetime
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import psycopg
 import typer
 
 from mqpg import errors
-from mqpg.cli import dead_letters, find, group, half, migrate, server, subscription, topic
+from mqpg.cli import dead_letters, find, group, half, migrate, rights, server, subscription, topic
 from mqpg.cli.plugins import PluginGroup, missing_extra
 
 __all__ = ["app", "main"]
@@ -38,6 +38,9 @@ app.add_typer(subscription.app, name="subscription")
 app.add_typer(dead_letters.app, name="dead-letters")
 app.add_typer(group.app, name="group")
 app.add_typer(half.app, name="half")
+app.add_typer(rights.grant, name="grant")
+app.add_typer(rights.revoke, name="revoke")
+app.command("rights")(rights.rights)
 app.command("find")(find.find)
 app.command("trace")(find.trace)
 app.command("up")(server.up)

@@ -42,7 +42,7 @@ _GROUPS_OF = SQL("select distinct consumer_group from {}")
 # and neither makes the verdict invalid.
 _LEFT_OUT = """
 select j.topic, j.consumer_group, j.why, j.back, sum(j.to_offset - j.from_offset)::bigint as offsets
-from mqpg.position_jump j group by 1, 2, 3, 4 order by 1, 2, 3, 4
+from mqpg.audit_position_jump j group by 1, 2, 3, 4 order by 1, 2, 3, 4
 """
 
 
@@ -124,7 +124,7 @@ class _AuditReader:
 
     def _identify(self, broker: Snapshot) -> None:
         migrate.check(broker.database.conninfo)
-        row = broker.rows("select broker_id, incarnation, system_identifier from mqpg.broker")[0]
+        row = broker.rows("select broker_id, incarnation, system_identifier from mqpg.audit_broker")[0]
         self.inputs.broker = {
             "database": broker.database.name,
             "broker_id": row["broker_id"],
@@ -136,7 +136,7 @@ class _AuditReader:
             self.inputs.doubts.append(
                 "the broker was restored into another cluster: its transaction ids mean nothing here"
             )
-        topics = {row["name"] for row in broker.rows("select name from mqpg.topic")}
+        topics = {row["name"] for row in broker.rows("select name from mqpg.audit_topic")}
         for topic in self.options.topics:
             if topic not in topics:
                 raise UnknownTopic(f"no topic {topic!r} in {broker.database.name}")
@@ -144,7 +144,7 @@ class _AuditReader:
     def _journals(self, broker: Snapshot) -> dict[str, list[str]]:
         """Consumer groups by URL. A journal in the broker's own database is always included."""
         subscribed = {
-            row["consumer_group"] for row in broker.rows("select distinct consumer_group from mqpg.subscription")
+            row["consumer_group"] for row in broker.rows("select distinct consumer_group from mqpg.audit_subscription")
         }
         wanted = dict(self.options.applied)
         for group in [*wanted, *self.options.groups]:
@@ -161,7 +161,7 @@ class _AuditReader:
 
     def _ledgers(self, broker: Snapshot) -> dict[str, list[str]]:
         """Producer groups by URL. Groups that the broker's ledger checks are always included."""
-        rows = broker.rows("select producer_group_id, name, checker from mqpg.producer_group")
+        rows = broker.rows("select producer_group_id, name, checker from mqpg.audit_producer_group")
         self.producer_groups = {row["name"]: row["producer_group_id"] for row in rows}
         wanted = dict(self.options.ledgers)
         for group in wanted:
@@ -175,7 +175,7 @@ class _AuditReader:
     def _read_broker(self, broker: Snapshot) -> None:
         ids = None
         if self.topics is not None:
-            rows = broker.rows("select topic_id from mqpg.topic where name = any(%s)", self.topics)
+            rows = broker.rows("select topic_id from mqpg.audit_topic where name = any(%s)", self.topics)
             ids = [row["topic_id"] for row in rows]
         frames = self.inputs.frames
         for query in queries.broker_queries(ids):
@@ -192,7 +192,7 @@ class _AuditReader:
             (row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)
         ]
         gone = broker.rows(
-            "select count(*) as n from mqpg.segment "
+            "select count(*) as n from mqpg.audit_segment "
             "where family = 'tick' and (body_dropped_at is not null or left_out <> '{}')"
         )
         self.inputs.complete = gone[0]["n"] == 0

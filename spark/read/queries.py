@@ -20,26 +20,26 @@ __all__ = [
     "literal_text",
 ]
 
-_NEWEST_TICK = "(select k.snapshot from mqpg.tick k order by k.tick_id desc limit 1)"
-_NEWEST_TICK_DUE = "(select k.due_until from mqpg.tick k order by k.tick_id desc limit 1)"
+_NEWEST_TICK = "(select k.snapshot from mqpg.audit_tick k order by k.tick_id desc limit 1)"
+_NEWEST_TICK_DUE = "(select k.due_until from mqpg.audit_tick k order by k.tick_id desc limit 1)"
 # Segments that retention dropped, or whose messages it left out in part when segments were merged.
 _DROPPED = "(s.body_dropped_at is not null or s.left_out <> '{}')"
 # The first tick whose rows in consume_queue all survive. An earlier tick, whose rows are dropped,
 # may have appended what this tick's snapshot sees.
 _FIRST_SURVIVING_TICK = (
-    f"(select coalesce(max(s.upper_bound::bigint), 0) from mqpg.segment s where s.family = 'tick' and {_DROPPED})"
+    f"(select coalesce(max(s.upper_bound::bigint), 0) from mqpg.audit_segment s where s.family = 'tick' and {_DROPPED})"
 )
 _OLDEST_TICK = (
-    f"(select k.snapshot from mqpg.tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"
+    f"(select k.snapshot from mqpg.audit_tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"
 )
 _OLDEST_TICK_DUE = (
-    f"(select k.due_until from mqpg.tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"
+    f"(select k.due_until from mqpg.audit_tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"
 )
-_TICKS_DROPPED = f"exists (select from mqpg.segment s where s.family = 'tick' and {_DROPPED})"
+_TICKS_DROPPED = f"exists (select from mqpg.audit_segment s where s.family = 'tick' and {_DROPPED})"
 # Retention drops decisions later than bodies, and none while a half message of the segment is
 # undecided.
 _DECISIONS_GONE = (
-    "exists (select from mqpg.segment s where s.family = 'log' "
+    "exists (select from mqpg.audit_segment s where s.family = 'log' "
     "and (s.dropped_at is not null or s.leaving in ('op_log', 'check_log')) "
     "and x.message_id >= s.lower_bound::bigint * 1024 and x.message_id < s.upper_bound::bigint * 1024)"
 )
@@ -48,7 +48,8 @@ _DECISIONS_GONE = (
 # looking up the offsets of position jumps in the consume queues, as far back as the queues reach.
 _JUMPED_OVER = (
     "(select j.subscription_id, j.consumer_group, j.topic, j.back, c.first_ids[u.i] + o.o - u.start as message_id "
-    "from mqpg.position_jump j join mqpg.consume_queue c on c.topic_id = j.topic_id and c.queue_id = j.queue_id "
+    "from mqpg.audit_position_jump j join mqpg.audit_consume_queue c "
+    "on c.topic_id = j.topic_id and c.queue_id = j.queue_id "
     "and c.subscription_id = case j.queue_id when -1 then j.subscription_id else 0 end "
     "and c.base_offset < j.to_offset and c.base_offset + c.n > j.from_offset "
     "cross join lateral unnest(c.starts) with ordinality as u(start, i) "
@@ -59,8 +60,8 @@ _JUMPED_OVER = (
 # skipped by seek, purge, expiry or policy, and messages that the subscription's filter leaves out.
 _NOT_TO_APPLY = (
     "(select d.subscription_id, d.message_id, max(d.attempts) as attempts from ("
-    "select l.subscription_id, l.message_id, l.attempts from mqpg.dead_letter l "
-    "union all select f.subscription_id, f.message_id, f.attempts from mqpg.former_dead_letter f "
+    "select l.subscription_id, l.message_id, l.attempts from mqpg.audit_dead_letter l "
+    "union all select f.subscription_id, f.message_id, f.attempts from mqpg.audit_former_dead_letter f "
     "where f.fate = 'discarded' "
     f"union all select j.subscription_id, j.message_id, 0 from {_JUMPED_OVER} j where not j.back "
     "union all select u.subscription_id, u.message_id, 0 from mqpg._unmatched_messages() u) d group by 1, 2)"
@@ -68,7 +69,7 @@ _NOT_TO_APPLY = (
 
 DROPPED_SEGMENTS = """
 select lower_bound::bigint * 1024 as first_id, upper_bound::bigint * 1024 - 1 as last_id
-from mqpg.segment where family = 'log' and (body_dropped_at is not null or left_out <> '{}')
+from mqpg.audit_segment where family = 'log' and (body_dropped_at is not null or left_out <> '{}')
 """
 
 
@@ -126,9 +127,9 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
     scope = "true"
     if topic_ids is not None:
         scope = literal_text(
-            SQL("(x.topic_id = any({}::int[]) or x.topic_id not in (select t.topic_id from mqpg.topic t))").format(
-                Literal(topic_ids)
-            )
+            SQL(
+                "(x.topic_id = any({}::int[]) or x.topic_id not in (select t.topic_id from mqpg.audit_topic t))"
+            ).format(Literal(topic_ids))
         )
     body = (
         "x.xid::text::bigint as xid, x.born_at, x.topic_id, x.producer_group_id, x.kind::text as kind, "
@@ -138,14 +139,15 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         Query(
             "commit_log",
             f"x.batch_id * 1024 as first_id, x.n::int as n, {body}, false as decision_gone",
-            f"mqpg.commit_log x where {scope}",
+            f"mqpg.audit_commit_log x where {scope}",
             schemas.BODIES,
             "x.batch_id",
         ),
         Query(
             "survivor",
             f"x.message_id as first_id, 1 as n, {body}, {_DECISIONS_GONE} as decision_gone",
-            "mqpg.held x where not exists (select from mqpg.commit_log c where c.batch_id = x.message_id >> 10) "
+            "mqpg.audit_held x "
+            "where not exists (select from mqpg.audit_commit_log c where c.batch_id = x.message_id >> 10) "
             f"and {scope}",
             schemas.BODIES,
         ),
@@ -156,7 +158,7 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
             # A message of its own delivers the commit of a half message of a relay topic.
             "case when x.visible_at = 'infinity' then x.deliver_id end as relayed_as, "
             f"{_covered('x.xid')}, {_may_be_dropped('x.xid')}",
-            f"mqpg.op_log x where {scope}",
+            f"mqpg.audit_op_log x where {scope}",
             schemas.DECISIONS,
             "x.message_id",
         ),
@@ -165,7 +167,7 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
             "x.first_id, x.n::int as n, x.visible_at, x.xid::text::bigint as xid, x.topic_id, x.subscription_id, "
             f"x.attempt::int as attempt, coalesce(x.visible_at <= {_NEWEST_TICK_DUE}, false) as due, "
             f"{_covered('x.xid')}, {_may_be_dropped('x.xid', f'x.visible_at <= {_OLDEST_TICK_DUE}')}",
-            f"mqpg.delayed x where {scope}",
+            f"mqpg.audit_delayed x where {scope}",
             schemas.DELAYED,
             "x.first_id",
         ),
@@ -173,7 +175,7 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
             "consume_queue",
             "x.base_offset, x.tick_id, x.topic_id, x.subscription_id, x.n, x.queue_id::int as queue_id, x.first_ids, "
             "x.starts, x.attempts::int[] as attempts",
-            f"mqpg.consume_queue x where {scope}",
+            f"mqpg.audit_consume_queue x where {scope}",
             schemas.QUEUE_ROWS,
             "x.tick_id",
         ),
@@ -181,16 +183,16 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
             "tick",
             "x.tick_id, pg_snapshot_xmax(x.snapshot)::text::bigint as xmax, "
             "array(select i::text::bigint from pg_snapshot_xip(x.snapshot) i) as xip, x.due_until, x.at",
-            "mqpg.tick x",
+            "mqpg.audit_tick x",
             schemas.TICKS,
             "x.tick_id",
         ),
-        Query("topic", "x.topic_id, x.name as topic", f"mqpg.topic x where {scope}", schemas.TOPICS),
+        Query("topic", "x.topic_id, x.name as topic", f"mqpg.audit_topic x where {scope}", schemas.TOPICS),
         Query(
             "subscription",
             "x.subscription_id, x.consumer_group, x.topic_id, x.start",
             # Nothing is delivered through a broadcast group's own row. Its members have positions.
-            f"mqpg.subscription x where {scope} and (x.mode <> 'broadcast' or x.member <> '')",
+            f"mqpg.audit_subscription x where {scope} and (x.mode <> 'broadcast' or x.member <> '')",
             schemas.SUBSCRIPTIONS,
         ),
         Query(
@@ -218,8 +220,8 @@ def cursor_query() -> Query:
         "cursor",
         "x.subscription_id, x.queue_id, x.committed, x.start_offset",
         "(select distinct on (c.subscription_id, c.queue_id) c.subscription_id, c.queue_id::int as queue_id, "
-        "c.committed, (select s.committed from mqpg.cursor s where s.subscription_id = c.subscription_id "
+        "c.committed, (select s.committed from mqpg.audit_cursor s where s.subscription_id = c.subscription_id "
         "and s.queue_id = c.queue_id and s.version = 1 and s.action = 's' limit 1) as start_offset "
-        "from mqpg.cursor c order by c.subscription_id, c.queue_id, c.version desc) x",
+        "from mqpg.audit_cursor c order by c.subscription_id, c.queue_id, c.version desc) x",
         schemas.CURSORS,
     )

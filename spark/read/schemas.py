@@ -97,7 +97,7 @@ REPLAYS = _parse("consumer_group string, topic string, message_id bigint, times 
 LEDGER = _parse("ledger string, message_id bigint, nonce string, entry string, created_at timestamp, done_at timestamp")
 # Rows of a ledger whose local transaction committed, as reconciliation reads them.
 LOCAL_COMMITS = _parse("ledger string, handle string, message_id bigint, nonce string")
-# in_broker: the ledger is mqpg.ledger, in the broker's own database.
+# in_broker: the ledger is mqpg.audit_ledger, in the broker's own database.
 LEDGER_GROUPS = _parse("producer_group_id int, producer_group string, ledger string, in_broker boolean")
 APPLIED = _parse(
     "consumer_group string, topic string, queue_id int, queue_offset bigint, message_id bigint, applied_at timestamp"

@@ -28,11 +28,13 @@ select pg_export_snapshot() as snapshot_id, pg_current_snapshot()::text as snaps
     (select system_identifier from pg_control_system()) as system_identifier,
     current_database() as database, current_setting('server_version') as server_version
 """
-# The tables with partitions that this database has. LOCK TABLE locks the partitions too.
+# The views of the tables with partitions. Auditors read no table, and LOCK TABLE locks what a view
+# reads, its partitions too.
 _PARTITIONED = """
 select c.relname from pg_class c
-where c.relnamespace = to_regnamespace('mqpg') and c.relkind = 'p'
-    and c.relname in ('commit_log', 'op_log', 'consume_queue', 'tick', 'delayed', 'cursor')
+where c.relnamespace = to_regnamespace('mqpg') and c.relkind = 'v'
+    and c.relname in ('audit_commit_log', 'audit_op_log', 'audit_consume_queue', 'audit_tick', 'audit_delayed',
+        'audit_cursor')
 """
 
 

@@ -19,7 +19,7 @@ def ledger_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
 
     Args:
         label: The value of the column `ledger`.
-        table: Schema and name of the table: mqpg.ledger, or an mqpg_ledger in any schema.
+        table: Schema and name of the table: mqpg.audit_ledger, or an mqpg_ledger in any schema.
         broker_id: The broker's id. Rows of other brokers are left out.
 
     Returns:
@@ -48,7 +48,7 @@ def local_commits_query(label: str, table: tuple[str, str], broker_id: str, befo
 
     Args:
         label: The value of the column `ledger`.
-        table: Schema and name of the table: mqpg.ledger, or an mqpg_ledger in any schema.
+        table: Schema and name of the table: mqpg.audit_ledger, or an mqpg_ledger in any schema.
         broker_id: The broker's id. Rows of other brokers are left out.
         before: Rows written later are left out.
 

@@ -1,11 +1,12 @@
 -- Runs after the migrations, in their transaction and as the owner. PostgreSQL lets everybody
--- execute a new function, so this takes that right away, again after each migration. What roles
--- were granted by name stays.
+-- execute a new function, so this takes that right away, again after each migration. Roles with a
+-- right then get the functions and views of this version that belong to it.
 -- Locks: those of its DDL.
 -- Cost: runs once per migration.
 do $mqpg$
 declare
     v_schema record;
+    v_role oid;
 begin
     for v_schema in
         select n.nspname from pg_namespace n
@@ -26,5 +27,10 @@ begin
     if not (select r.rolcanlogin from pg_roles r where r.rolname = current_user) then
         alter default privileges revoke execute on functions from public;
     end if;
+    for v_role in
+        select distinct r.oid from mqpg.role_right i inner join pg_roles r on r.oid = i.role::oid
+    loop
+        perform mqpg._sync_privileges(v_role);
+    end loop;
 end
 $mqpg$;

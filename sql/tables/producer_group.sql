@@ -9,7 +9,8 @@ create table mqpg.producer_group (
     checker_target text,
     expire_after interval,
     ledger_since bigint not null default 0,
-    created_at timestamptz not null default clock_timestamp()
+    created_at timestamptz not null default clock_timestamp(),
+    producers mqpg.grantee [] not null default '{}'
 );
 comment on table mqpg.producer_group is
     'Producer groups: when and by whom undecided half messages are checked';
@@ -25,3 +26,5 @@ comment on column mqpg.producer_group.expire_after is
     'How long a half may stay undecided before it is rolled back, or parked where that needs a fence; null: for ever';
 comment on column mqpg.producer_group.ledger_since is
     'Half messages with a batch id up to this were prepared under another ledger and are parked';
+comment on column mqpg.producer_group.producers is
+    'Roles that may prepare and decide; a copy of role_right for the hot path';

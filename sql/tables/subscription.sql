@@ -19,6 +19,7 @@ create table mqpg.subscription (
     paused boolean not null default false,
     retries_from timestamptz not null default '-infinity',
     created_at timestamptz not null default clock_timestamp(),
+    receivers mqpg.grantee [] not null default '{}',
     unique (topic_id, consumer_group, member)
 );
 comment on table mqpg.subscription is
@@ -38,5 +39,7 @@ comment on column mqpg.subscription.retry_delay is
 comment on column mqpg.subscription.on_failure is 'skip | block_key | block_queue';
 comment on column mqpg.subscription.retries_from is
     'Retries that were written before this time are purged';
+comment on column mqpg.subscription.receivers is
+    'Roles that may receive; a copy of role_right for the hot path';
 create index subscription_consumer_group on mqpg.subscription (consumer_group);
 create index subscription_member_of on mqpg.subscription (member_of) where member_of is not null;

@@ -13,25 +13,26 @@ SQL = ROOT / "sql"
 
 # Who calls whom. A new arrow belongs here only if the room it comes from stays above the room it goes to.
 ALLOWED = {
-    "append": {"adopt", "check", "cursor", "keep", "lookup", "store", "validate"},
-    "adopt": {"cursor", "keep", "lookup", "validate"},
-    "keep": {"cursor", "half", "lookup", "store", "validate"},
-    "reconcile": {"half", "lookup", "validate"},
-    "check": {"half", "lookup", "store", "validate"},
-    "transact": {"half", "lookup", "store", "validate"},
-    "consume": {"cursor", "find", "lookup", "validate"},
-    "topic": {"cursor", "lookup", "validate", "watch"},
-    "produce": {"lookup", "store", "validate"},
-    "find": {"lookup", "validate"},
-    "half": {"store"},
+    "append": {"access", "adopt", "check", "cursor", "keep", "lookup", "store", "validate"},
+    "adopt": {"access", "cursor", "keep", "lookup", "validate"},
+    "keep": {"access", "cursor", "half", "lookup", "store", "validate"},
+    "reconcile": {"access", "half", "lookup", "validate"},
+    "transact": {"access", "half", "lookup", "store", "validate"},
+    "client": {"access", "consume"},
+    "worker": {"access", "rights", "watch"},
+    "watch": {"access", "check", "cursor", "half", "lookup"},
+    "check": {"access", "half", "lookup", "store", "validate"},
+    "consume": {"access", "cursor", "find", "lookup", "validate"},
+    "topic": {"access", "cursor", "lookup", "validate", "watch"},
+    "produce": {"access", "store", "validate"},
+    "find": {"access", "lookup", "validate"},
+    "half": {"access", "store"},
     "cursor": {"lookup"},
     "store": {"lookup"},
+    "rights": {"access", "lookup", "validate"},
+    "access": {"lookup", "validate"},
     "lookup": {"validate"},
     "validate": set(),
-    "access": set(),
-    "client": {"consume"},
-    "worker": {"watch"},
-    "watch": {"check", "cursor", "half", "lookup"},
 }
 
 Calls = dict[str, set[str]]
@@ -83,7 +84,7 @@ def test_a_call_back_and_a_misplaced_function_are_seen() -> None:
 def test_the_calls_are_read() -> None:
     calls, rooms = read()
     assert rooms["_runs"] == "cursor"
-    assert {"_claim", "_subscription", "_runs"} <= calls["receive"]
+    assert {"_claim", "_require_subscription", "_runs"} <= calls["receive"]
 
 
 def test_rooms_call_only_the_rooms_below_them() -> None:
@@ -113,5 +114,4 @@ def test_every_internal_function_is_called() -> None:
         path.read_text("utf-8") for folder in ("mqpg", "workers", "spark") for path in (ROOT / folder).rglob("*.py")
     )
     from_python = set(re.findall(r"\bmqpg\.(_\w+)\(", python))
-    # For the privileges: the one is called by the functions that ask for them, the other lists what may be granted.
-    assert internal - called - from_python == {"_caller", "_entry_points"}
+    assert internal - called - from_python == set()

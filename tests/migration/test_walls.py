@@ -68,7 +68,7 @@ def test_the_entry_points_are_the_public_functions_and_a_few_more(db: Connection
     assert {name for name in names if not name.startswith("_")} == {name for name in entries if name[0] != "_"}
     assert set(entries) <= names
     words = {word for used_by in entries.values() for word in used_by.split(" ")}
-    assert words <= {"send", "produce", "receive", "operator", "worker", "auditor", "client"}
+    assert words <= {"send", "produce", "receive", "operator", "worker", "auditor", "client", "owner"}
 
 
 def test_entry_points_run_as_the_owner_with_a_fixed_path(db: Connection, entries: dict[str, str]) -> None:

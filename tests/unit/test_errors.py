@@ -28,6 +28,7 @@ CODES = {
     "MQ017": errors.Fenced,
     "MQ018": errors.WrongState,
     "MQ020": errors.InvalidFilter,
+    "MQ025": errors.NotGranted,
     "55P03": errors.LockTimeout,
     "40001": errors.SerializationFailure,
     "40P01": errors.SerializationFailure,
@@ -37,7 +38,7 @@ CODES = {
     "3D000": errors.ConnectionFailed,
     "28P01": errors.ConnectionFailed,
     "22P02": errors.InvalidArgument,
-    "42501": errors.DatabaseError,
+    "42501": errors.NotGranted,
 }
 
 

@@ -16,6 +16,7 @@ from mqpg._async.client.queries import Queries
 from mqpg._async.client.receive import Receive
 from mqpg._async.client.reconcile import Reconcile
 from mqpg._async.client.request_reply import RequestReply
+from mqpg._async.client.rights import Rights
 from mqpg._async.client.send import Send
 from mqpg._async.client.subscriptions import Subscriptions
 from mqpg._async.client.topics import Topics
@@ -38,6 +39,7 @@ class AsyncClient(
     Topics,
     Subscriptions,
     ProducerGroups,
+    Rights,
     Maintenance,
     BaseClient,
 ):

@@ -17,6 +17,7 @@ from mqpg._sync.client.queries import Queries
 from mqpg._sync.client.receive import Receive
 from mqpg._sync.client.reconcile import Reconcile
 from mqpg._sync.client.request_reply import RequestReply
+from mqpg._sync.client.rights import Rights
 from mqpg._sync.client.send import Send
 from mqpg._sync.client.subscriptions import Subscriptions
 from mqpg._sync.client.topics import Topics
@@ -39,6 +40,7 @@ class Client(
     Topics,
     Subscriptions,
     ProducerGroups,
+    Rights,
     Maintenance,
     BaseClient,
 ):

@@ -18,6 +18,7 @@
 create function mqpg.adopt(same_xids boolean default false) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
+    v_may boolean := mqpg._require_privilege('operator');
     v_tick mqpg.tick;
     v_known bigint := (select b.system_identifier from mqpg.broker b);
     v_actual bigint := (select c.system_identifier from pg_control_system() c);

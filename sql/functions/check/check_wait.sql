@@ -14,6 +14,10 @@ declare
     v_half record;
     v_entry record;
 begin
+    select h.* into v_half from mqpg._half_by_handle(check_wait.handle) h where h.known;
+    if not mqpg._has_privilege('worker') then
+        perform mqpg._require_half_of(v_half.producer_group_id);
+    end if;
     select h.* into v_half from mqpg._require_half(check_wait.handle) h;
     if check_wait.retry_after is not null then
         perform mqpg._require_interval('retry_after', check_wait.retry_after, '0');

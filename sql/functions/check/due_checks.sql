@@ -23,6 +23,9 @@ create function mqpg.due_checks(
 ) returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if not mqpg._has_privilege('worker') then
+        perform mqpg._require_producer_group(due_checks.producer_group);
+    end if;
     return query
     select d.handle, d.topic, d.key, d.headers, d.payload, d.attempt
     from mqpg._due_halves(due_checks.producer_group, due_checks.max_messages, due_checks.lease) d;

@@ -3,6 +3,7 @@
 create function mqpg._dead_among(consumer_group text, topic text, message_ids bigint []) returns setof bigint
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_subscription(_dead_among.consumer_group, _dead_among.topic);
     return query
     select d.message_id
     from mqpg.dead_letter d

@@ -6,6 +6,7 @@ create function mqpg._producer_groups() returns table (
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator', 'auditor');
     return query
     select g.name, g.check_after::text, g.max_checks, g.on_exhausted, g.checker, g.checker_target,
         coalesce(g.expire_after::text, 'never')

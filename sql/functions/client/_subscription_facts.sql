@@ -3,6 +3,13 @@
 create function mqpg._subscription_facts(consumer_group text, topic text) returns table (mode text, on_failure text)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    if not mqpg._has_privilege('operator') then
+        begin
+            perform mqpg._require_subscription(_subscription_facts.consumer_group, _subscription_facts.topic);
+        exception when sqlstate 'MQ003' or sqlstate 'MQ005' then
+            return;
+        end;
+    end if;
     return query
     select s.mode, s.on_failure
     from mqpg.subscription s

@@ -6,6 +6,7 @@ create function mqpg._subscriptions(topic text) returns table (
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator', 'auditor');
     return query
     select s.consumer_group, t.name, s.mode, s.on_failure, s.filter::text, s.tags, s.max_attempts,
         s.retry_delay::text, s.paused or t.paused

@@ -3,7 +3,13 @@
 -- Locks: none. Cost: negligible.
 create function mqpg._topic_facts(topic text) returns table (queues int, kind text, max_payload int)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+declare
+    v_topic_id int := (select t.topic_id from mqpg.topic t where t.name = _topic_facts.topic);
 begin
+    if not (mqpg._holds('send', v_topic_id) or mqpg._holds('read', v_topic_id) or mqpg._has_privilege('operator')) then
+        perform mqpg._refuse(format('may not use topic %L', _topic_facts.topic),
+            format('grant_send(%L, role)', _topic_facts.topic));
+    end if;
     return query
     select t.queues, t.kind, t.max_payload from mqpg.topic t where t.name = _topic_facts.topic;
 end

@@ -5,11 +5,13 @@ language plpgsql stable security definer set search_path = pg_catalog, pg_temp a
 begin
     return query
     select t.name
-    from mqpg.tick k, unnest(k.topic_ids) as u (topic_id)
-    join mqpg.topic t on t.topic_id = u.topic_id
-    where k.tick_id > _touched.after_tick
-    union
-    select j.topic from mqpg.position_jump j where j.jump_id > _touched.after_jump;
+    from mqpg.topic t
+    where (
+            t.topic_id in (
+                select u.topic_id from mqpg.tick k cross join lateral unnest(k.topic_ids) as u (topic_id)
+                where k.tick_id > _touched.after_tick)
+            or t.name in (select j.topic from mqpg.position_jump j where j.jump_id > _touched.after_jump))
+        and (mqpg._may(t.readers) or mqpg._holds('read', t.topic_id));
 end
 $$;
 comment on function mqpg._touched(bigint, bigint) is 'Internal: topics that later ticks touched';

@@ -7,6 +7,7 @@ create function mqpg._wanted_offsets(
 ) returns setof bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_subscription(_wanted_offsets.consumer_group, _wanted_offsets.topic);
     return query
     select o.queue_offset
     from mqpg.subscription s

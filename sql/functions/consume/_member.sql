@@ -41,9 +41,9 @@ begin
     -- committed.
     insert into mqpg.subscription (
         consumer_group, topic_id, member, member_of, mode, start, filter, tags, max_attempts, retry_delay, on_failure,
-        paused)
+        paused, receivers)
     select p.consumer_group, p.topic_id, _member.consumer, p.subscription_id, p.mode, p.start, p.filter, p.tags,
-        p.max_attempts, p.retry_delay, p.on_failure, p.paused
+        p.max_attempts, p.retry_delay, p.on_failure, p.paused, p.receivers
     from mqpg.subscription p
     where p.subscription_id = (_member.parent).subscription_id
         and not exists (

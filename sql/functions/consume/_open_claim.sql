@@ -17,7 +17,13 @@ begin
     v_receipt := mqpg._parse_receipt(_open_claim.receipt);
     select s.* into _open_claim.subscription from mqpg.subscription s
     where s.subscription_id = v_receipt.subscription_id;
-    if not found then
+    if not found or not mqpg._may((_open_claim.subscription).receivers) then
+        if not mqpg._holds('receive', v_receipt.subscription_id) then
+            perform mqpg._refuse('may not acknowledge for the consumer group of this receipt',
+                'grant_receive(consumer_group, topic, role)');
+        end if;
+    end if;
+    if (_open_claim.subscription).subscription_id is null then
         raise exception using errcode = 'MQ007', message = format(
             'receipt %L belongs to no subscription here', _open_claim.receipt);
     end if;

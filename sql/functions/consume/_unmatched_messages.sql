@@ -6,6 +6,7 @@
 create function mqpg._unmatched_messages() returns table (subscription_id int, message_id bigint)
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('auditor');
     return query
     select s.subscription_id, u.first_id + o.o - u.start
     from mqpg.subscription s

@@ -25,7 +25,7 @@ create function mqpg.dead_letters(
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_group mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
+    v_group mqpg.subscription := mqpg._require_subscription(dead_letters.consumer_group, dead_letters.topic);
     v_page record;
     v_dead record;
     v_body record;

@@ -17,6 +17,7 @@ create function mqpg.discard_dead_letters(
 ) returns bigint
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator');
     return (
         select count(*) from mqpg._take_dead_letters(
             discard_dead_letters.consumer_group, discard_dead_letters.topic, discard_dead_letters.message_ids,

@@ -16,7 +16,7 @@ returns setof mqpg.delivery
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
-    v_topic mqpg.topic := mqpg._topic("fetch".topic);
+    v_topic mqpg.topic := mqpg._require_topic("fetch".topic, 'read');
     v_oldest bigint;
     v_tail bigint;
     v_until bigint;

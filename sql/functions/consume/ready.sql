@@ -16,10 +16,25 @@ create function mqpg.ready(consumer_group text, after_tick bigint default 0) ret
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
+    v_mine int [];    -- those that the caller may receive; null: all
     v_newest bigint := (select max(t.tick_id) from mqpg.tick t);
 begin
     perform mqpg._require_name('consumer_group', ready.consumer_group);
     perform mqpg._require_range('after_tick', ready.after_tick, 0, 9223372036854775807);
+    if not mqpg._is_owner() then
+        select array_agg(s.subscription_id) into v_mine
+        from mqpg.subscription s
+        where s.consumer_group = ready.consumer_group and s.member = ''
+            and (mqpg._may(s.receivers) or mqpg._holds('receive', s.subscription_id));
+        if v_mine is null and not exists (
+            select from mqpg.role_right r
+            where r.privilege = 'receive' and r.subscription_id is null and r.topic_id is null
+                and (r.consumer_group = ready.consumer_group or r.consumer_group is null)
+                and pg_has_role(mqpg._caller(), r.role, 'usage')) then
+            perform mqpg._refuse(format('may not receive for consumer group %L', ready.consumer_group),
+                format('grant_receive(%L, topic, role)', ready.consumer_group));
+        end if;
+    end if;
     if not exists (select from mqpg.subscription s where s.consumer_group = ready.consumer_group) then
         raise exception using errcode = 'MQ005', message = format(
             'consumer group %L has no subscription', ready.consumer_group),
@@ -40,6 +55,7 @@ begin
                     and c.subscription_id = case i.queue_id when -1 then s.subscription_id else 0 end
                 order by c.base_offset desc limit 1) as q) as k
         where s.consumer_group = ready.consumer_group and s.member = '' and k.tick_id > ready.after_tick
+            and (v_mine is null or s.subscription_id = any(v_mine))
         order by k.tick_id, t.name;
         return;
     end if;
@@ -54,6 +70,7 @@ begin
     join mqpg.subscription s on s.topic_id = k.topic_id
     join mqpg.topic t on t.topic_id = k.topic_id
     where s.consumer_group = ready.consumer_group and s.member = ''
+        and (v_mine is null or s.subscription_id = any(v_mine))
     order by k.tick_id, t.name;
 end
 $$;

@@ -55,8 +55,8 @@ begin
     select t.* into v_topic from mqpg.topic t where t.name = receive.topic;
     select s.* into v_subscription from mqpg.subscription s
     where s.topic_id = v_topic.topic_id and s.consumer_group = receive.consumer_group and s.member = '';
-    if not found then
-        v_subscription := mqpg._subscription(receive.consumer_group, receive.topic);
+    if not found or not mqpg._may(v_subscription.receivers) then
+        v_subscription := mqpg._require_subscription(receive.consumer_group, receive.topic);
     end if;
     -- This quick validation suffices for most calls and saves a function call.
     if (receive.max_messages between 1 and 10000 and receive.lease between interval '10 milliseconds'

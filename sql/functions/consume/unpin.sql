@@ -14,7 +14,7 @@ create function mqpg.unpin(consumer_group text, topic text, queue_id int default
 returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_subscription mqpg.subscription := mqpg._subscription(unpin.consumer_group, unpin.topic);
+    v_subscription mqpg.subscription := mqpg._require_subscription(unpin.consumer_group, unpin.topic);
     v_topic mqpg.topic := mqpg._topic(unpin.topic);
     v_queue int;
     v_cursor mqpg.cursor;

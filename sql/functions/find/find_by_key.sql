@@ -14,7 +14,7 @@ create function mqpg.find_by_key(topic text, key text) returns table (
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_topic mqpg.topic := mqpg._topic(find_by_key.topic);
+    v_topic mqpg.topic := mqpg._require_topic(find_by_key.topic, 'read');
 begin
     if find_by_key.key is null then
         raise exception using errcode = 'MQ001', message = 'key must not be null';

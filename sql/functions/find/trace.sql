@@ -22,6 +22,10 @@ declare
 begin
     perform mqpg._require_range('message_id', trace.message_id, 0, 9223372036854775807);
     select m.* into v_message from mqpg._message(trace.message_id) m;
+    if not mqpg._holds('read', v_message.topic_id) then
+        perform mqpg._refuse('may not trace messages of this topic',
+            'grant_receive(consumer_group, topic, role)');
+    end if;
     select t.name into v_topic from mqpg.topic t where t.topic_id = v_message.topic_id;
     select p.* into v_place
     from mqpg._message_state(trace.message_id, v_message.topic_id, v_message.queue_id, v_message.kind, v_message.xid) p

@@ -6,6 +6,7 @@ create function mqpg._blocked_segments() returns table (
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator', 'auditor', 'worker');
     return query
     select b.family, b.segment_no, b.table_name, b.state, b.since, clock_timestamp() - b.since, b.blocked_by
     from (

@@ -10,6 +10,7 @@ create function mqpg._leaving() returns table (
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('worker', 'operator', 'auditor');
     return query
     select s.family, s.segment_no, s.leaving, n.name, p.relname::text,
         case when i.inhrelid is null then 'detached' when i.inhdetachpending then 'detaching' else 'attached' end,

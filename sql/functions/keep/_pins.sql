@@ -10,6 +10,7 @@ create function mqpg._pins(subscription_id int default null) returns table (
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator', 'auditor', 'worker');
     return query
     select u.consumer_group, u.member, u.topic, u.queue_id, s.segment_no, s.closed_at, f.from_offset, u.next_offset,
         u.next_offset - f.from_offset, b.bytes

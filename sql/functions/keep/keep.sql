@@ -19,6 +19,7 @@
 create function mqpg.keep() returns table (action text, family text, segment_no bigint, detail text)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('worker');
     return query select k.* from mqpg._keep(true) k;
 end
 $$;

@@ -11,16 +11,20 @@
 create function mqpg.recall(message_id bigint) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-    v_place record;
+    v_topic_id int;
+    v_queue_id smallint;
     v_standing "char";
 begin
     if recall.message_id >= 0 then    -- the bound below would overflow for the least numbers
-        select d.topic_id, d.queue_id into v_place from mqpg.delayed d
+        select d.topic_id, d.queue_id into v_topic_id, v_queue_id from mqpg.delayed d
         where d.first_id <= recall.message_id and d.first_id > recall.message_id - 1024
             and recall.message_id < d.first_id + d.n and d.subscription_id = 0
         limit 1;
     end if;
-    if v_place is null then
+    if recall.message_id >= 0 and not mqpg._holds('send', v_topic_id) then
+        perform mqpg._refuse('may not recall messages of this topic', 'grant_send(topic, role)');
+    end if;
+    if v_topic_id is null then
         raise exception using errcode = 'MQ001',
             message = format('message_id must be the id of a delayed message, not %s',
                 coalesce(recall.message_id::text, 'null'));
@@ -31,7 +35,7 @@ begin
     insert into mqpg.op_log (message_id, stage, order_no, xid, op, at, topic_id, queue_id, decided_by)
     values (
         recall.message_id, 1, nextval('mqpg.batch_id'), pg_current_xact_id(), 'r', clock_timestamp(),
-        v_place.topic_id, v_place.queue_id, 'producer')
+        v_topic_id, v_queue_id, 'producer')
     on conflict do nothing;
     select o.op into v_standing from mqpg.op_log o where o.message_id = recall.message_id and o.stage = 1;
     return v_standing = 'r';

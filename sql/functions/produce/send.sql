@@ -36,8 +36,8 @@ declare
     v_kind "char" := 'n';
 begin
     select t.* into v_topic from mqpg.topic t where t.name = send.topic;
-    if not found then
-        v_topic := mqpg._topic(send.topic);
+    if not found or not mqpg._may(v_topic.senders) then
+        v_topic := mqpg._require_topic(send.topic, 'send');
     end if;
     if send.payload is null then
         raise exception using errcode = 'MQ001', message = 'payload must not be null';

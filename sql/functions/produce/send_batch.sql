@@ -30,8 +30,8 @@ declare
     v_kind "char" := 'n';
 begin
     select t.* into v_topic from mqpg.topic t where t.name = send_batch.topic;
-    if not found then
-        v_topic := mqpg._topic(send_batch.topic);
+    if not found or not mqpg._may(v_topic.senders) then
+        v_topic := mqpg._require_topic(send_batch.topic, 'send');
     end if;
     perform mqpg._require_batch(
         v_topic.max_payload, send_batch.payloads, send_batch.keys, send_batch.tags, send_batch.headers);

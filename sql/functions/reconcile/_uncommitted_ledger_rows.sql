@@ -9,6 +9,8 @@
 create function mqpg._uncommitted_ledger_rows(older_than interval, max_messages int)
 returns table (handle text, message_id bigint, topic text, key text, state text)
 language plpgsql stable as $$
+declare
+    v_all boolean := mqpg._has_privilege('operator');
 begin
     return query
     with local as (
@@ -28,8 +30,9 @@ begin
     select s.handle, coalesce(s.message_id, split_part(s.handle, '.', 3)::bigint), s.topic, s.key,
         case s.state when 'unknown' then 'absent' else s.state end
     from missing m
-    cross join lateral mqpg.half_states(coalesce(m.handles, '{}')) as s
+    cross join lateral mqpg._half_states(coalesce(m.handles, '{}')) as s
     where s.state in ('undecided', 'rolled_back', 'unknown')
+        and (v_all or mqpg._holds('produce', (select r.producer_group_id from mqpg._half_by_id(s.message_id) r)))
     order by s.state <> 'undecided', s.message_id, s.handle
     limit _uncommitted_ledger_rows.max_messages;
 end

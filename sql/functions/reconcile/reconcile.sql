@@ -18,6 +18,7 @@ create function mqpg.reconcile(
 ) returns table (handle text, message_id bigint, topic text, key text, state text, outcome mqpg.outcome)
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('produce', 'operator');
     perform mqpg._require_interval('older_than', reconcile.older_than, '0');
     perform mqpg._require_range('max_messages', reconcile.max_messages, 1, 100000);
     if reconcile.settle is null then

@@ -18,6 +18,7 @@ create function mqpg.create_topic(
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
+    v_may boolean := mqpg._require_privilege('operator');
     v_topic mqpg.topic;
 begin
     perform mqpg._require_name('topic', create_topic.topic);

@@ -12,6 +12,7 @@
 create function mqpg.pause(topic text, consumer_group text default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator');
     perform mqpg._set_paused(pause.topic, pause.consumer_group, true);
 end
 $$;

@@ -9,6 +9,7 @@
 create function mqpg.resume(topic text, consumer_group text default null) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator');
     perform mqpg._set_paused(resume.topic, resume.consumer_group, false);
 end
 $$;

@@ -32,6 +32,9 @@ begin
     if _decide_batch.handles is null or array_position(_decide_batch.handles, null) is not null then
         raise exception using errcode = 'MQ001', message = 'handles must not be null and must not contain null';
     end if;
+    if not mqpg._is_owner() then
+        perform mqpg._require_half_of(null);
+    end if;
     perform mqpg._require_shape('payloads', _decide_batch.payloads, cardinality(_decide_batch.handles));
     if cardinality(_decide_batch.handles) = 0 then
         return;
@@ -47,18 +50,18 @@ begin
         from unnest(v_named.places, v_named.lives, v_named.ids, v_named.nonces) as n(place, life, id, nonce)
     ),
     batch as materialized (
-        select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay, l.relay
+        select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay, l.relay, l.producer_group_id
         from mqpg.commit_log l
         where l.batch_id = any(v_named.batches)
             and l.batch_id between v_named.batches[1] and v_named.batches[cardinality(v_named.batches)]
     ),
     half as (
-        select n.place, n.id, b.topic_id, b.queue_id, b.delay, b.relay
+        select n.place, n.id, b.topic_id, b.queue_id, b.delay, b.relay, b.producer_group_id
         from named n
         join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and b.incarnation = n.life
             and n.id % 1024 < b.n
         union all
-        select n.place, n.id, h.topic_id, h.queue_id, h.delay, h.relay
+        select n.place, n.id, h.topic_id, h.queue_id, h.delay, h.relay, h.producer_group_id
         from named n
         join mqpg.held h on h.message_id = n.id
         where h.kind = 'h' and h.nonce = n.nonce and h.incarnation = n.life
@@ -66,9 +69,16 @@ begin
     )
     select array_agg(h.id order by p.place) as ids, array_agg(h.topic_id order by p.place) as topics,
         array_agg(h.queue_id order by p.place) as queues, array_agg(h.delay order by p.place) as delays,
-        array_agg(h.relay order by p.place) as relays into v_facts
+        array_agg(h.relay order by p.place) as relays,
+        array_agg(distinct h.producer_group_id) filter (where h.id is not null) as groups into v_facts
     from generate_series(1, cardinality(_decide_batch.handles)) as p(place)
     left join half h using (place);
+    if not mqpg._is_owner() then
+        perform mqpg._require_half_of(coalesce(u.id, 0)) from unnest(v_facts.groups) as u(id);
+        if _decide_batch.payloads is not null then
+            perform mqpg._require_sender(u.id) from unnest(v_facts.topics) as u(id) where u.id is not null;
+        end if;
+    end if;
     v_ids := v_facts.ids;
     v_xid := pg_current_xact_id();    -- before the order number is drawn
     v_order := nextval('mqpg.batch_id');

@@ -26,6 +26,9 @@ begin
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
     end if;
     select h.* into v_half from mqpg._half_by_handle(local_begin.handle) h;
+    if not mqpg._is_owner() then
+        perform mqpg._require_half_of(v_half.producer_group_id);
+    end if;
     if not v_half.known then
         raise exception using errcode = 'MQ006',
             message = format('handle %L is unknown to this broker', local_begin.handle);

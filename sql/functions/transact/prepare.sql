@@ -38,14 +38,14 @@ declare
     v_first text;
 begin
     select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, g.producer_group_id, g.check_after, b.broker_id,
-        b.incarnation
+        b.incarnation, t.senders, g.producers
     into v_to
     from mqpg.broker b
     cross join mqpg.topic t
     cross join mqpg.producer_group g
     where t.name = prepare.topic and g.name = prepare.producer_group;
-    if not found then
-        perform mqpg._topic(prepare.topic), mqpg._producer_group(prepare.producer_group);
+    if not found or not (mqpg._may(v_to.senders) and mqpg._may(v_to.producers)) then
+        perform mqpg._require_topic(prepare.topic, 'send'), mqpg._require_producer_group(prepare.producer_group);
     end if;
     if prepare.payload is null then
         raise exception using errcode = 'MQ001', message = 'payload must not be null';

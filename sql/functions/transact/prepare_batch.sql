@@ -19,8 +19,8 @@ create function mqpg.prepare_batch(
 language plpgsql security definer set search_path = pg_catalog, pg_temp
 set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
-    v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
-    v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
+    v_topic mqpg.topic := mqpg._require_topic(prepare_batch.topic, 'send');
+    v_group mqpg.producer_group := mqpg._require_producer_group(prepare_batch.producer_group);
     v_nonce uuid := gen_random_uuid();
     v_incarnation int := (select b.incarnation from mqpg.broker b);
     v_prefix text := (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b);

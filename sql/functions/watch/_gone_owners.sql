@@ -9,6 +9,7 @@ create function mqpg._gone_owners(
 ) returns table (owner text, queues int [], lag bigint, changed_at timestamptz)
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_subscription(_gone_owners.consumer_group, _gone_owners.topic);
     return query
     with held as (
         select l.owner, array_agg(l.queue_id order by l.queue_id) filter (where l.lag > 0) as queues,

@@ -9,6 +9,7 @@ create function mqpg._half_pending() returns table (
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator', 'auditor', 'worker');
     return query
     with newest as materialized (
         select h.snapshot from mqpg.half_tick as h

@@ -7,6 +7,7 @@
 create function mqpg._is_behind(consumer_group text, topic text, consumer text) returns boolean
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_subscription(_is_behind.consumer_group, _is_behind.topic);
     return exists (
         select from mqpg._subscription_lag(_is_behind.consumer_group, _is_behind.topic) l where l.lag > 0
     ) or exists (

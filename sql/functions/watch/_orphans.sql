@@ -8,6 +8,7 @@ create function mqpg._orphans() returns table (
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator', 'auditor', 'worker');
     return query
     select
         d.name as topic,

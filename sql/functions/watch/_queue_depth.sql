@@ -7,6 +7,7 @@ create function mqpg._queue_depth(only_topic text default null) returns table (
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('operator', 'auditor', 'worker');
     return query
     select
         t.name as topic,

@@ -10,6 +10,13 @@ create function mqpg._subscription_lag(
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    -- Consumers ask for their own subscription.
+    if _subscription_lag.only_group is null or _subscription_lag.only_topic is null
+        or mqpg._has_privilege('operator', 'auditor', 'worker') then
+        perform mqpg._require_privilege('operator', 'auditor', 'worker');
+    else
+        perform mqpg._require_subscription(_subscription_lag.only_group, _subscription_lag.only_topic);
+    end if;
     return query
     select
         s.consumer_group,

@@ -5,6 +5,7 @@
 create function mqpg._claim_ledgers(checker_targets text []) returns setof text
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('worker');
     return query
     select t.checker_target
     from unnest(_claim_ledgers.checker_targets) as t (checker_target)

@@ -3,7 +3,11 @@
 create function mqpg._forget_workers() returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('worker');
     delete from mqpg.worker w where w.seen_at < clock_timestamp() - interval '1 day';
+    if exists (select from mqpg.role_right) then
+        perform mqpg._forget_dropped_roles();
+    end if;
 end
 $$;
 comment on function mqpg._forget_workers() is 'Internal: delete processes not seen for a day';

@@ -3,6 +3,7 @@
 create function mqpg._has_heir(checker_target text) returns boolean
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
+    perform mqpg._require_privilege('worker');
     return exists (
         select from mqpg.worker w
         where w.role = 'compensator' and w.state <> 'stopped' and w.seen_at > clock_timestamp() - interval '30 seconds'

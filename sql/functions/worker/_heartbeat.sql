@@ -5,12 +5,23 @@ create function mqpg._heartbeat(
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-    insert into mqpg.worker as w (worker_id, role, host, pid, state, detail)
+    if not mqpg._has_privilege('worker') then
+        if _heartbeat.role is distinct from 'consumer' then
+            perform mqpg._require_privilege('worker');
+        end if;
+        perform mqpg._require_subscription(_heartbeat.detail ->> 'consumer_group', _heartbeat.detail ->> 'topic');
+    end if;
+    insert into mqpg.worker as w (worker_id, role, host, pid, state, detail, reported_by)
     values (
         _heartbeat.worker_id, _heartbeat.role, _heartbeat.host, _heartbeat.pid, _heartbeat.state,
-        _heartbeat.detail)
+        _heartbeat.detail, mqpg._caller())
     on conflict on constraint worker_pkey do update
-    set state = excluded.state, detail = excluded.detail, seen_at = clock_timestamp();
+    set state = excluded.state, detail = excluded.detail, seen_at = clock_timestamp()
+    where w.reported_by = excluded.reported_by;
+    if not found then
+        perform mqpg._refuse(format('may not report for worker %L of another role', _heartbeat.worker_id),
+            'the role that reported first');
+    end if;
 end
 $$;
 comment on function mqpg._heartbeat(text, text, text, int, text, jsonb) is

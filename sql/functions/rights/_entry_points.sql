@@ -3,7 +3,7 @@
 -- be granted. Every other function runs inside one of them, as the owner and with its search_path.
 -- used_by: send, produce, receive (applications with that right), operator, worker (processes of
 -- `mqpg worker`), auditor (the audit, and readers of the views), client (the library behind every
--- right). Two of them are separated by a blank.
+-- right), owner (nobody else). Two of them are separated by a blank.
 -- Locks: none. Cost: negligible.
 create function mqpg._entry_points() returns table (name text, used_by text)
 language sql immutable as $$
@@ -18,10 +18,10 @@ language sql immutable as $$
         ('rollback', 'produce'),
         ('rollback_batch', 'produce'),
         ('local_begin', 'produce'),
-        ('due_checks', 'produce'),
-        ('check_wait', 'produce'),
-        ('half_states', 'produce'),
-        ('reconcile', 'produce'),
+        ('due_checks', 'produce worker'),
+        ('check_wait', 'produce worker'),
+        ('half_states', 'produce operator worker'),
+        ('reconcile', 'produce operator'),
         ('receive', 'receive'),
         ('fetch', 'receive'),
         ('ack', 'receive'),
@@ -61,14 +61,14 @@ language sql immutable as $$
         ('_finish_drop', 'worker'),
         ('_keep', 'worker'),
         ('_leaving', 'worker'),
-        ('_blocked_segments', 'worker auditor'),
+        ('_blocked_segments', 'operator auditor worker'),
         ('_ledgers_served', 'worker'),
-        ('_half_parked', 'auditor'),
-        ('_half_pending', 'auditor'),
-        ('_orphans', 'auditor'),
-        ('_pins', 'auditor'),
-        ('_queue_depth', 'auditor'),
-        ('_subscription_lag', 'auditor'),
+        ('_half_parked', 'operator auditor worker'),
+        ('_half_pending', 'operator auditor worker'),
+        ('_orphans', 'operator auditor worker'),
+        ('_pins', 'operator auditor worker'),
+        ('_queue_depth', 'operator auditor worker'),
+        ('_subscription_lag', 'operator auditor worker'),
         ('_schema_version', 'client worker auditor'),
         ('_broker', 'client worker auditor'),
         ('_topic_facts', 'client'),
@@ -80,15 +80,27 @@ language sql immutable as $$
         ('_is_behind', 'client'),
         ('_newest', 'client worker'),
         ('_touched', 'client worker'),
-        ('_subscriptions', 'operator'),
-        ('_producer_groups', 'operator'),
+        ('_subscriptions', 'operator auditor'),
+        ('_producer_groups', 'operator auditor'),
         ('_heartbeat', 'client worker'),
         ('_forget_workers', 'worker'),
         ('_checker_targets', 'worker'),
         ('_claim_ledgers', 'worker'),
         ('_release_ledger', 'worker'),
         ('_has_heir', 'worker'),
-        ('_unmatched_messages', 'auditor')
+        ('_unmatched_messages', 'auditor'),
+        ('grant_send', 'operator'),
+        ('grant_produce', 'operator'),
+        ('grant_receive', 'operator'),
+        ('grant_operator', 'owner'),
+        ('grant_auditor', 'owner'),
+        ('grant_worker', 'owner'),
+        ('revoke_send', 'operator'),
+        ('revoke_produce', 'operator'),
+        ('revoke_receive', 'operator'),
+        ('revoke_operator', 'owner'),
+        ('revoke_auditor', 'owner'),
+        ('revoke_worker', 'owner')
     ) as e (name, used_by)
 $$;
 comment on function mqpg._entry_points() is 'Internal: the functions that may be called from outside';

@@ -1,0 +1,11 @@
+-- Whether the caller has one of these rights, whatever it is a right to.
+-- Locks: none. Cost: one look at role_right.
+create function mqpg._has_privilege(variadic privileges text []) returns boolean
+language plpgsql stable as $$
+begin
+    return mqpg._is_owner() or exists (
+        select from mqpg.role_right r
+        where r.privilege = any(_has_privilege.privileges) and pg_has_role(mqpg._caller(), r.role, 'usage'));
+end
+$$;
+comment on function mqpg._has_privilege(text []) is 'Internal: whether the caller has one of these rights';

@@ -1,0 +1,15 @@
+-- Whether the caller has a right, as role_right says. _may() answers for most calls; this is asked
+-- where the roles noted in the row do not have it.
+-- Arguments:
+--   privilege, object_id: as of _holders(). Without a row of that id only those have the right who
+--       have it for all topics or groups.
+-- Locks: none. Cost: one look at role_right.
+create function mqpg._holds(privilege text, object_id int) returns boolean
+language plpgsql stable as $$
+begin
+    return mqpg._is_owner() or exists (
+        select from mqpg._holders(_holds.privilege, coalesce(_holds.object_id, 0)) as h(role)
+        where pg_has_role(mqpg._caller(), h.role, 'usage'));
+end
+$$;
+comment on function mqpg._holds(text, int) is 'Internal: whether the caller has a right';

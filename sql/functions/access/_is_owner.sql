@@ -1,0 +1,8 @@
+-- Whether the caller may do everything: a superuser, the owner of the schema, and the members of
+-- the owner. It is called where current_user is the owner.
+-- Locks: none. Cost: negligible; the planner puts it in place of the call.
+create function mqpg._is_owner() returns boolean
+language sql stable as $$
+    select pg_has_role(mqpg._caller(), current_user, 'usage')
+$$;
+comment on function mqpg._is_owner() is 'Internal: whether the caller may do everything';

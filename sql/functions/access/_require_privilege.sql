@@ -1,0 +1,15 @@
+-- Refuses a caller that has none of these rights, and returns true to any other.
+-- Locks: none. Cost: one look at role_right; negligible for the owner.
+-- Errors: MQ025.
+create function mqpg._require_privilege(variadic privileges text []) returns boolean
+language plpgsql stable as $$
+begin
+    if not (mqpg._is_owner() or mqpg._has_privilege(variadic _require_privilege.privileges)) then
+        perform mqpg._refuse(
+            format('does not have the right %s', array_to_string(_require_privilege.privileges, ' or ')),
+            format('grant_%s(role)', _require_privilege.privileges[1]));
+    end if;
+    return true;
+end
+$$;
+comment on function mqpg._require_privilege(text []) is 'Internal: refuse a caller without one of these rights';

@@ -1,0 +1,27 @@
+-- The producer group with that name, for a caller that may produce for it. Only a caller that may
+-- do so for all groups is told that there is no such group.
+-- Locks: none. Cost: one index lookup; one look at role_right where the row notes no role of the
+-- caller.
+-- Errors: MQ001 (null), MQ002 (form of the name), MQ004 (unknown), MQ025.
+create function mqpg._require_producer_group(producer_group text) returns mqpg.producer_group
+language plpgsql stable as $$
+declare
+    v_group mqpg.producer_group;
+begin
+    select g.* into v_group from mqpg.producer_group g where g.name = _require_producer_group.producer_group;
+    if not found then
+        perform mqpg._require_name('producer_group', _require_producer_group.producer_group);
+    end if;
+    if mqpg._may(v_group.producers) or mqpg._holds('produce', v_group.producer_group_id) then
+        if v_group.producer_group_id is null then
+            v_group := mqpg._producer_group(_require_producer_group.producer_group);    -- raises
+        end if;
+        return v_group;
+    end if;
+    perform mqpg._refuse(
+        format('may not produce for producer group %L', _require_producer_group.producer_group),
+        format('grant_produce(%L, role)', _require_producer_group.producer_group));
+end
+$$;
+comment on function mqpg._require_producer_group(text) is
+    'Internal: producer group by name for a caller that may produce, or an error';

@@ -1,0 +1,13 @@
+-- Refuses a caller that may not send to a topic. A commit with another payload asks this, because
+-- it says what is sent.
+-- Locks: none. Cost: one look at role_right; negligible for the owner.
+-- Errors: MQ025.
+create function mqpg._require_sender(topic_id int) returns void
+language plpgsql stable as $$
+begin
+    if not mqpg._holds('send', _require_sender.topic_id) then
+        perform mqpg._refuse('may not send to the topic of this half message', 'grant_send(topic, role)');
+    end if;
+end
+$$;
+comment on function mqpg._require_sender(int) is 'Internal: refuse a caller that may not send to a topic';

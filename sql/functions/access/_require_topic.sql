@@ -1,0 +1,34 @@
+-- The topic with that name, for a caller that may send to it or may receive from it. Only a caller
+-- that may do so with all topics is told that there is no such topic.
+-- Arguments:
+--   topic: its name.
+--   privilege: send or read.
+-- Locks: none. Cost: one index lookup; one look at role_right where the row notes no role of the
+-- caller.
+-- Errors: MQ001 (null), MQ002 (form of the name), MQ003 (unknown), MQ025.
+create function mqpg._require_topic(topic text, privilege text) returns mqpg.topic
+language plpgsql stable as $$
+declare
+    v_topic mqpg.topic;
+begin
+    select t.* into v_topic from mqpg.topic t where t.name = _require_topic.topic;
+    if not found then
+        perform mqpg._require_name('topic', _require_topic.topic);
+    end if;
+    if mqpg._may(case _require_topic.privilege when 'send' then v_topic.senders else v_topic.readers end)
+        or mqpg._holds(_require_topic.privilege, v_topic.topic_id) then
+        if v_topic.topic_id is null then
+            v_topic := mqpg._topic(_require_topic.topic);    -- raises
+        end if;
+        return v_topic;
+    end if;
+    if _require_topic.privilege = 'send' then
+        perform mqpg._refuse(format('may not send to topic %L', _require_topic.topic),
+            format('grant_send(%L, role)', _require_topic.topic));
+    end if;
+    perform mqpg._refuse(format('may not receive from topic %L', _require_topic.topic),
+        format('grant_receive(consumer_group, %L, role)', _require_topic.topic));
+end
+$$;
+comment on function mqpg._require_topic(text, text) is
+    'Internal: topic by name for a caller with that right, or an error';

@@ -1,0 +1,16 @@
+-- Notes a right that was granted or revoked in the rows that the hot path reads.
+-- Arguments: what it is a right to, as in role_right.
+-- Locks, cost, errors: as _note_holders().
+create function mqpg._note_right(privilege text, topic_id int, producer_group_id int, subscription_id int)
+returns void
+language plpgsql as $$
+declare
+    v_topic_id int := coalesce(_note_right.topic_id, (
+        select s.topic_id from mqpg.subscription s where s.subscription_id = _note_right.subscription_id));
+begin
+    if _note_right.privilege in ('send', 'produce', 'receive') then
+        perform mqpg._note_holders(v_topic_id, _note_right.producer_group_id);
+    end if;
+end
+$$;
+comment on function mqpg._note_right(text, int, int, int) is 'Internal: note a right that was changed';

@@ -1,0 +1,14 @@
+-- Refuses a caller that is neither the owner of the schema, nor a member of it, nor a superuser, and
+-- returns true to any other.
+-- Locks: none. Cost: negligible.
+-- Errors: MQ025.
+create function mqpg._require_owner() returns boolean
+language plpgsql stable as $$
+begin
+    if not mqpg._is_owner() then
+        perform mqpg._refuse('may not do what only the owner of the schema may', 'membership in the owner');
+    end if;
+    return true;
+end
+$$;
+comment on function mqpg._require_owner() is 'Internal: refuse a caller that is not the owner';
