@@ -61,7 +61,7 @@ _QUERIES = {
         select oid::regclass::text, relacl::text from pg_class where relnamespace {_HERE} and relacl is not null
     """,
     "setting": "select name, value::text from mqpg.settings",
-    "version": "select 'version', version_num from mqpg.alembic_version",
+    "version": "select 'version', concat_ws(' ', migration, breaking, release, checksum) from mqpg.schema_version()",
 }
 
 # Row types and array types belong to their tables; partitions to their parents.
