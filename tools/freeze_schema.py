@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from mqpg import migrate  # noqa: E402
-from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel  # noqa: E402
+from mqpg.embedded import EmbeddedServer, find_binaries, from_distribution  # noqa: E402
 from mqpg.schema.source import RELEASE  # noqa: E402
 from tests.support.frozen_states import fill  # noqa: E402
 
@@ -62,12 +62,13 @@ def _without(text: str) -> str:
 
 def main() -> int:
     """Write the two files and return the exit status."""
-    with EmbeddedServer(binaries=from_distribution() or from_wheel()) as server:
+    binaries = from_distribution() or find_binaries()
+    with EmbeddedServer(binaries=binaries) as server:
         dsn = server.create_database("frozen")
         migrate.upgrade(dsn)
         with psycopg.connect(dsn, autocommit=True, row_factory=namedtuple_row) as connection:
             expected = fill(connection)
-        text = dump(str(server.binaries.program("pg_dump")), dsn)
+        text = dump(binaries.program("pg_dump"), dsn)
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{RELEASE}.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
     target = FOLDER / f"{RELEASE}.sql.gz"

@@ -128,6 +128,9 @@ def _drop_retired(dsn: str) -> None:
     try:
         with psycopg.connect(dsn, autocommit=True) as connection:
             names = [row[0] for row in connection.execute(_RETIRED)]
+            there = connection.execute("select from pg_namespace where nspname = 'mqpg_retired'").rowcount
+            if there and not names:
+                connection.execute(f"drop schema {script.RETIRED}".encode())
             while names and time.monotonic() < deadline:
                 row = connection.execute(_OLDER).fetchone()
                 if row is not None and row[0] == 0:

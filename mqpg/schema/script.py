@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from mqpg.errors import ConfigurationError
-from mqpg.schema.source import Migration, Object, Source
+from mqpg.schema.source import Migration, Source
 
 __all__ = ["LOCK", "RETIRED", "install", "upgrade"]
 
@@ -22,86 +22,114 @@ _QUOTE = "$mqpg_item$"
 _REPLACE = """\
 do $mqpg_code$
 declare
-    v_item record;
+    v_kinds text [] := array[
+{kinds}];
+    v_names text [] := array[
+{names}];
+    v_definitions text [] := array[
+{definitions}];
+    v_comments text [] := array[
+{comments}];
     v_before text [];
     v_gone regprocedure;
+    v_view name;
     v_same boolean;
+    v_keeps boolean := coalesce(has_schema_privilege(to_regnamespace('mqpg_retired'), 'create'), false);
+    v_retire text := case when v_keeps then 'alter function %s set schema mqpg_retired' else 'drop function %s' end;
 begin
-    perform set_config('search_path', 'pg_catalog', true);
+    perform set_config('search_path', 'pg_catalog, pg_temp', true);
     perform set_config('check_function_bodies', 'off', true);
-    create schema if not exists mqpg_retired;
-    -- What the upgrade before this one could not drop.
-    for v_gone in select p.oid from pg_proc p where p.pronamespace = 'mqpg_retired'::regnamespace loop
-        execute format('drop function %s', v_gone);
-    end loop;
-    create temporary table mqpg_items (item_no int, kind text, name text, definition text, comments text)
-    on commit drop;
-    insert into pg_temp.mqpg_items values
-{items};
     v_before := array(
         select p.oid || ' ' || p.xmin from pg_proc p where p.pronamespace = 'mqpg'::regnamespace);
 
-    for v_item in select * from pg_temp.mqpg_items i where i.kind = 'function' order by i.item_no loop
+    for i in 1 .. cardinality(v_kinds) loop
+        continue when v_kinds[i] <> 'function';
         begin
-            execute v_item.definition;
+            execute v_definitions[i];
         exception when invalid_function_definition then
             -- Its result or the names of its arguments have changed.
             for v_gone in
                 select p.oid from pg_proc p
-                where p.pronamespace = 'mqpg'::regnamespace and p.proname = v_item.name
+                where p.pronamespace = 'mqpg'::regnamespace and p.proname = v_names[i]
             loop
-                execute format('alter function %s set schema mqpg_retired', v_gone);
+                execute format(v_retire, v_gone);
             end loop;
-            execute v_item.definition;
+            execute v_definitions[i];
         end;
     end loop;
 
+    -- Before the views, which must not find two candidates. A drop must wait until no view needs it.
     for v_gone in
         select p.oid from pg_proc p
-        where p.pronamespace = 'mqpg'::regnamespace and p.oid || ' ' || p.xmin = any(v_before)
+        where v_keeps and p.pronamespace = 'mqpg'::regnamespace and p.oid || ' ' || p.xmin = any(v_before)
     loop
-        execute format('alter function %s set schema mqpg_retired', v_gone);
+        execute format(v_retire, v_gone);
     end loop;
 
     -- Replacing a view waits for its readers, so a view that stays the same is left alone.
-    for v_item in
-        select c.relname as name from pg_class c
-        where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v'
-            and not exists (select from pg_temp.mqpg_items i where i.kind = 'view' and i.name = c.relname)
-    loop
-        execute format('drop view mqpg.%I', v_item.name);
-    end loop;
-    for v_item in select * from pg_temp.mqpg_items i where i.kind = 'view' order by i.item_no loop
+    for i in 1 .. cardinality(v_kinds) loop
+        continue when v_kinds[i] <> 'view';
         v_same := false;
-        if to_regclass('mqpg.' || quote_ident(v_item.name)) is not null then
-            execute replace(v_item.definition, 'view mqpg.', 'view mqpg_retired.');
+        if to_regclass('mqpg.' || quote_ident(v_names[i])) is not null then
+            execute replace(v_definitions[i], 'view mqpg.' || v_names[i], 'view mqpg._new_' || v_names[i]);
             select pg_get_viewdef(o.oid) = pg_get_viewdef(n.oid)
                 and array(select a.attname from pg_attribute a where a.attrelid = o.oid order by a.attnum)
                 = array(select a.attname from pg_attribute a where a.attrelid = n.oid order by a.attnum)
             into v_same
-            from pg_class o join pg_class n on n.relname = o.relname
-            where o.relnamespace = 'mqpg'::regnamespace and n.relnamespace = 'mqpg_retired'::regnamespace
-                and o.relname = v_item.name;
-            execute format('drop view mqpg_retired.%I', v_item.name);
+            from pg_class o join pg_class n on n.relname = '_new_' || o.relname
+            where o.relnamespace = 'mqpg'::regnamespace and n.relnamespace = 'mqpg'::regnamespace
+                and o.relname = v_names[i];
+            execute format('drop view mqpg.%I', '_new_' || v_names[i]);
         end if;
         if not v_same then
             begin
-                execute v_item.definition;
+                execute v_definitions[i];
             exception when invalid_table_definition then
-                execute format('drop view mqpg.%I', v_item.name);
-                execute v_item.definition;
+                execute format('drop view mqpg.%I', v_names[i]);
+                execute v_definitions[i];
             end;
         end if;
-        execute v_item.comments;
+        execute v_comments[i];
+    end loop;
+    for v_view in
+        select c.relname from pg_class c
+        where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v' and c.relname <> all(v_names)
+    loop
+        execute format('drop view mqpg.%I', v_view);
     end loop;
 
-    for v_item in select * from pg_temp.mqpg_items i where i.kind = 'trigger' order by i.item_no loop
-        execute v_item.definition;
+    for i in 1 .. cardinality(v_kinds) loop
+        if v_kinds[i] = 'trigger' then
+            execute v_definitions[i];
+        end if;
     end loop;
-    drop table pg_temp.mqpg_items;
-    if not exists (select from pg_proc p where p.pronamespace = 'mqpg_retired'::regnamespace) then
-        drop schema mqpg_retired;
+
+    for v_gone in
+        select p.oid from pg_proc p
+        where not v_keeps and p.pronamespace = 'mqpg'::regnamespace and p.oid || ' ' || p.xmin = any(v_before)
+    loop
+        execute format(v_retire, v_gone);
+    end loop;
+end $mqpg_code$;
+"""
+
+# A role that may not create schemas drops these functions at once.
+_MAKE_RETIRED = """\
+do $mqpg_code$
+declare
+    v_gone regprocedure;
+begin
+    if to_regnamespace('mqpg_retired') is null then
+        create schema mqpg_retired;
     end if;
+    -- What the upgrade before this one could not drop.
+    for v_gone in select p.oid from pg_proc p where p.pronamespace = 'mqpg_retired'::regnamespace loop
+        execute format('drop function %s', v_gone);
+    end loop;
+    execute format('grant usage, create on schema mqpg_retired to %s',
+        (select n.nspowner::regrole from pg_namespace n where n.nspname = 'mqpg'));
+exception when insufficient_privilege then
+    null;
 end $mqpg_code$;
 """
 
@@ -135,7 +163,7 @@ def upgrade(source: Source, current: int) -> str:
     Raises:
         ConfigurationError: The text of a function contains the quote that this script uses.
     """
-    parts = []
+    parts = [_MAKE_RETIRED]
     for migration in source.migrations[current:]:
         parts.append(f"\n-- migration {migration.number:04}_{migration.name}\n{migration.sql.strip()}\n")
         parts.append(_note([_row(migration, source)]))
@@ -144,15 +172,21 @@ def upgrade(source: Source, current: int) -> str:
 
 def _code(source: Source) -> str:
     """The statement that replaces functions, views and triggers."""
-    items = ",\n".join(f"({number}, {_item(item)})" for number, item in enumerate(source.code))
-    return _REPLACE.replace("{items}", items)
+    text = _REPLACE
+    for place, values in (
+        ("{kinds}", [item.kind for item in source.code]),
+        ("{names}", [item.name for item in source.code]),
+        ("{definitions}", [item.definition for item in source.code]),
+        ("{comments}", [item.comments or "select" for item in source.code]),
+    ):
+        text = text.replace(place, ",\n".join(map(_literal, values)))
+    return text
 
 
-def _item(item: Object) -> str:
-    texts = (item.kind, item.name, item.definition, item.comments or "select")
-    if any(_QUOTE in text or "$mqpg_code$" in text for text in texts):
-        raise ConfigurationError(f"the file of {item.name} must not contain {_QUOTE}")
-    return ", ".join(f"{_QUOTE}{text}{_QUOTE}" for text in texts)
+def _literal(text: str) -> str:
+    if _QUOTE in text or "$mqpg_code$" in text:
+        raise ConfigurationError(f"a file of the code must not contain {_QUOTE}: {text[:60]!r}")
+    return f"{_QUOTE}{text}{_QUOTE}"
 
 
 def _row(migration: Migration, source: Source) -> str:
