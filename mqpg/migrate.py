@@ -43,6 +43,12 @@ LOCK = "select pg_advisory_xact_lock(1836150836, 0)"
 _FIRST = "0001"
 VERSION_TABLE = "mqpg.alembic_version"
 _VERSION_COMMENT = f"comment on table {VERSION_TABLE} is 'Version of the installed schema (alembic)'"
+_OWNER_MARKER = "/* mqpg: owner */"
+# An owner who may not create schemas finds the schema made, but IF NOT EXISTS would ask for the right.
+_BUNDLED_SCHEMA = (
+    "CREATE SCHEMA IF NOT EXISTS pgmq;",
+    "IF to_regnamespace('pgmq') IS NULL THEN CREATE SCHEMA pgmq; END IF;",
+)
 _BUNDLED_MARKER = "/* mqpg: bundled PGMQ SQL */"
 _BUNDLED_QUOTE = "$mqpg_pgmq_bundled$"
 
@@ -65,13 +71,16 @@ class Status:
         return self.current == self.head
 
 
-def upgrade(dsn: str) -> Status:
+def upgrade(dsn: str, *, owner: str | None = None) -> Status:
     """Install the schema, or upgrade it to this release, in one transaction.
 
     Another migrator that runs at the same time is waited for.
 
     Args:
         dsn: The database in libpq notation.
+        owner: The role that owns a new schema; it is made where it is missing. None: `mqpg_owner`,
+            or the migrating role itself where that may neither create nor become `mqpg_owner`. A
+            schema that is installed keeps its owner.
 
     Returns:
         What is installed afterwards.
@@ -80,7 +89,8 @@ def upgrade(dsn: str) -> Status:
         ConnectionFailed: The server does not answer.
         ConfigurationError: The encoding of the database is not UTF8. Nothing was changed.
         SchemaTooNew: The schema is of a newer release. Nothing was changed.
-        DatabaseError: The server refused a statement. Nothing was changed.
+        DatabaseError: The server refused a statement, for instance because the migrating role may
+            not become the owner. Nothing was changed.
     """
     # Every start of a client or a command imports this module. Only this function needs alembic,
     # which is slow to import.
@@ -94,14 +104,16 @@ def upgrade(dsn: str) -> Status:
             # A role may have switched it off, and then PGMQ's SQL would be read in another way.
             raw.execute("set local standard_conforming_strings = on")
             raw.execute(LOCK)
+            raw.execute("set local search_path = pg_catalog, pg_temp")
             current = _current(raw)
             if current is not None and current not in revisions():
                 raise errors.SchemaTooNew(_too_new(current))
-            raw.execute("create schema if not exists mqpg")
+            raw.execute(_owner(owner))
             config = _config()
             config.attributes["connection"] = connection
             alembic.command.upgrade(config, "head")
             raw.execute(_VERSION_COMMENT)
+            raw.execute(_install("privileges"))
     except (psycopg.Error, sqlalchemy.exc.SQLAlchemyError) as error:
         raise errors.translate(error) from error
     finally:
@@ -206,8 +218,11 @@ def verify(current: str | None) -> None:
         )
 
 
-def script() -> str:
+def script(*, owner: str | None = None) -> str:
     """Build the script that installs the schema with psql, in one transaction.
+
+    Args:
+        owner: The role that will own the schema, as for `upgrade`.
 
     Returns:
         The script.
@@ -215,10 +230,11 @@ def script() -> str:
     Raises:
         ConfigurationError: The package pgmq cannot be built in.
     """
-    parts = [_SCRIPT_HEAD]
+    parts = [_SCRIPT_HEAD, _owner(owner), _SCRIPT_VERSIONS]
     for revision in revisions():
         parts.append(f"\n-- migration {revision}\n{migration(revision).strip()}\n")
-    parts.append(f"\ninsert into {VERSION_TABLE} (version_num) values ('{head()}');\n\ncommit;\n")
+    parts.append(f"\ninsert into {VERSION_TABLE} (version_num) values ('{head()}');\n\n")
+    parts.append(f"{_install('privileges')}\ncommit;\n")
     return "".join(parts)
 
 
@@ -261,7 +277,11 @@ def migration(revision: str) -> str:
         raise errors.ConfigurationError(
             f"the SQL of the package pgmq must not contain {_BUNDLED_QUOTE}: install another release of it"
         )
-    return text.replace(_BUNDLED_MARKER, bundled)
+    if bundled.count(_BUNDLED_SCHEMA[0]) != 1:
+        raise errors.ConfigurationError(
+            f"the SQL of the package pgmq must contain {_BUNDLED_SCHEMA[0]} once: install another release of it"
+        )
+    return text.replace(_BUNDLED_MARKER, bundled.replace(*_BUNDLED_SCHEMA))
 
 
 _SCRIPT_HEAD = f"""\
@@ -270,13 +290,24 @@ _SCRIPT_HEAD = f"""\
 begin;
 set local standard_conforming_strings = on;
 {LOCK};
-create schema if not exists mqpg;
+
+"""
+_SCRIPT_VERSIONS = f"""
 create table {VERSION_TABLE} (
     version_num varchar(32) not null,
     constraint alembic_version_pkc primary key (version_num)
 );
 {_VERSION_COMMENT};
 """
+
+
+def _install(name: str) -> str:
+    """The SQL that runs around the migrations."""
+    return (importlib.resources.files("mqpg.sql") / "install" / f"{name}.sql").read_text(encoding="utf-8")
+
+
+def _owner(owner: str | None) -> str:
+    return _install("owner").replace(_OWNER_MARKER, (owner or "").replace("'", "''"))
 
 
 def _text(revision: str) -> str:

@@ -22,7 +22,7 @@ _FORGET = "delete from mqpg.worker where seen_at < clock_timestamp() - interval 
 _BLOCKED = """
 select b.table_name, b.state, b.since, b.age, b.blocked_by, (
     select string_agg(format('%%s (%%s, in a transaction for %%s)', a.pid, coalesce(nullif(a.application_name, ''),
-        a.usename), date_trunc('second', clock_timestamp() - a.xact_start)), ', ')
+        a.usename), coalesce(date_trunc('second', clock_timestamp() - a.xact_start)::text, 'unknown')), ', ')
     from pg_stat_activity a where a.pid = any(b.blocked_by)) as sessions
 from mqpg.blocked_segments b
 where b.age > make_interval(secs => %s)
