@@ -335,10 +335,15 @@ def _files() -> dict[str, Traversable]:
 
 def _current(connection: psycopg.Connection[Any]) -> str | None:
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("select to_regclass(%s)", [VERSION_TABLE]).fetchone()
-        if row is None or row[0] is None:
+        row = cursor.execute(
+            "select has_table_privilege(c.oid, 'select') from to_regclass(%s) as c (oid) where c.oid is not null",
+            [VERSION_TABLE],
+        ).fetchone()
+        if row is None:
             return None
-        row = cursor.execute(f"select version_num from {VERSION_TABLE}").fetchone()
+        # Only the owner reads tables. Others ask a function.
+        asked = f"select version_num from {VERSION_TABLE}" if row[0] else "select mqpg._schema_version()"
+        row = cursor.execute(asked.encode()).fetchone()
         return None if row is None else str(row[0])
 
 

@@ -28,7 +28,7 @@ __all__ = ["BaseClient"]
 
 logger = logging.getLogger("mqpg")
 
-_BROKER = statement("select broker_id, incarnation from mqpg.broker")
+_BROKER = statement("select b.broker_id, b.incarnation from mqpg._broker() b")
 
 # The pool pauses longer after each failed attempt to connect. Asking in slices makes it start from
 # the first pause.
@@ -222,7 +222,7 @@ def _read_info(conn: PgConnection) -> BrokerInfo:
 
     version = _scalar(conn, "select to_regclass('mqpg.alembic_version')::text")
     if version is not None:
-        version = _scalar(conn, "select version_num from mqpg.alembic_version")
+        version = _scalar(conn, "select mqpg._schema_version()")
     try:
         migrate.verify(version)
     except Error as error:
