@@ -27,8 +27,8 @@ T = TypeVar("T")
 # The server, too, notices a host that no longer answers (see _WATCHED), and then frees the lock of
 # the lost worker for a standby. The DSN may set other values.
 _TRANSPORT = {"connect_timeout": 5, **KEEPALIVE}
-# What others put into a schema of the default path must not run as a worker. Workers need READ COMMITTED. A time-out that an administrator meant for queries must not cancel
-# their statements.
+# Nothing that lies in a schema of the default path may run as a worker. Workers need READ COMMITTED.
+# A time-out that an administrator meant for queries must not cancel their statements.
 _SESSION = """
 select set_config(wanted.name, wanted.value, false)
 from (values
