@@ -37,16 +37,8 @@ _AGAIN = 5.0  # longest pause between two attempts to connect
 _SLICE = 1.0  # how soon the thread sees that it is no longer wanted
 
 # A seek makes no tick and no notification. It is recorded, and the next look finds it.
-_NEWEST = """
-select (select coalesce(max(k.tick_id), 0) from mqpg.tick k),
-    (select coalesce(max(j.jump_id), 0) from mqpg.position_jump j)
-"""
-_TOUCHED = """
-select t.name from mqpg.tick k, unnest(k.topic_ids) as u (topic_id) join mqpg.topic t using (topic_id)
-where k.tick_id > %s
-union
-select j.topic from mqpg.position_jump j where j.jump_id > %s
-"""
+_NEWEST = "select n.tick, n.jump from mqpg._newest() n"
+_TOUCHED = "select mqpg._touched(%s::bigint, %s::bigint)"
 # When this many ticks are new it is cheaper to wake every waiter than to find out which.
 _MANY = 1000
 

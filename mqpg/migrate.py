@@ -49,7 +49,7 @@ class Status:
     up_to_date: bool
 
 
-def upgrade(dsn: str, *, source: Source | None = None, patience: float = 60.0) -> Status:
+def upgrade(dsn: str, *, owner: str | None = None, source: Source | None = None, patience: float = 60.0) -> Status:
     """Install the schema, or upgrade it to this release, in one transaction.
 
     Producers and consumers continue meanwhile. Another migrator that runs at the same time is
@@ -58,6 +58,9 @@ def upgrade(dsn: str, *, source: Source | None = None, patience: float = 60.0) -
 
     Args:
         dsn: The database in libpq notation.
+        owner: The role that owns a new schema; it is made where it is missing. None: `mqpg_owner`,
+            or the migrating role itself where that may neither create nor become `mqpg_owner`. A
+            schema that is installed keeps its owner.
         source: The SQL to install. None: that of this release.
         patience: How many seconds to try again while another session locks a table. Each attempt
             waits at most 0.2 s for a lock.
@@ -71,9 +74,10 @@ def upgrade(dsn: str, *, source: Source | None = None, patience: float = 60.0) -
         SchemaTooNew: The schema is too new for this release. Nothing was changed.
         SchemaTooOld: The schema is from before the first release. Nothing was changed.
         LockTimeout: `patience` is over. Nothing was changed.
-        DatabaseError: The server refused a statement. Nothing was changed.
+        DatabaseError: The server refused a statement, for instance because the migrating role may
+            not become the owner. Nothing was changed.
     """
-    apply.apply(dsn, source or packaged(), patience)
+    apply.apply(dsn, source or packaged(), patience, owner)
     return status(dsn, source=source)
 
 
@@ -206,12 +210,13 @@ def head() -> int:
     return packaged().head
 
 
-def script(upgrade_from: int | None = None, *, source: Source | None = None) -> str:
+def script(upgrade_from: int | None = None, *, owner: str | None = None, source: Source | None = None) -> str:
     """Build the script that installs or upgrades the schema with psql, in one transaction.
 
     Args:
         upgrade_from: The last migration that the database has (`mqpg migrate status`). None: mqpg
             is not installed there.
+        owner: The role that will own the schema, as for `upgrade`.
         source: The SQL to install. None: that of this release.
 
     Returns:
@@ -223,11 +228,16 @@ def script(upgrade_from: int | None = None, *, source: Source | None = None) -> 
     """
     wanted = source or packaged()
     if upgrade_from is None:
-        return _INSTALL + texts.install(wanted) + "\ncommit;\n"
+        return _INSTALL + texts.install(wanted, owner) + "\ncommit;\n"
     if not 1 <= upgrade_from <= wanted.head:
         raise errors.ConfigurationError(f"mqpg {wanted.release} has migrations 1 to {wanted.head}, not {upgrade_from}")
     expected = _UPGRADE.format(number=upgrade_from)
-    return _BEGIN.format(what="upgrades the schema of") + expected + texts.upgrade(wanted, upgrade_from) + "\ncommit;\n"
+    return (
+        _BEGIN.format(what="upgrades the schema of")
+        + expected
+        + texts.upgrade(wanted, upgrade_from, owner)
+        + "\ncommit;\n"
+    )
 
 
 _BEGIN = f"""\
@@ -237,7 +247,7 @@ begin;
 set local standard_conforming_strings = on;
 {LOCK};
 """
-_INSTALL = _BEGIN.format(what="installs the whole schema into") + "create schema if not exists mqpg;\n"
+_INSTALL = _BEGIN.format(what="installs the whole schema into")
 _UPGRADE = """\
 set local lock_timeout = '200ms';
 do $$

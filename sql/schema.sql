@@ -1,3 +1,9 @@
 -- The schema of mqpg. Topics, groups and handles are rows in its tables, never identifiers.
-create schema if not exists mqpg;
+-- `mqpg migrate` makes it before, so that it belongs to the owner (install/owner.sql).
+do $mqpg$
+begin
+    if to_regnamespace('mqpg') is null then
+        create schema mqpg;
+    end if;
+end $mqpg$;
 comment on schema mqpg is 'mqpg: a transactional message queue';

@@ -19,14 +19,14 @@ SQL = ROOT / "sql"
 
 
 def unlisted(listed: list[str], sql: Path = SQL) -> list[str]:
-    """Object files that the manifest omits. Migrations are not object files.
+    """Object files that the manifest omits. Migrations are not object files, nor is what runs around them.
 
     Args:
         listed: Paths that the manifest lists, relative to sql/.
         sql: The folder sql/.
     """
     present = {path.relative_to(sql).as_posix() for path in sql.rglob("*.sql")}
-    return sorted(path for path in present - set(listed) if not path.startswith("migrations/"))
+    return sorted(path for path in present - set(listed) if not path.startswith(("install/", "migrations/")))
 
 
 def main() -> int:

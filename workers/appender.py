@@ -14,7 +14,7 @@ from .worker import Options, Worker
 __all__ = ["Appender"]
 
 _CLOCK = """
-select b.incarnation, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0') from mqpg.broker b
+select b.incarnation, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0') from mqpg._broker() b
 """
 _LOOK = 1.0  # seconds between two looks at the server's log position
 

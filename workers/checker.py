@@ -33,7 +33,7 @@ _ANSWER = "select mqpg._answer(%s, %s::text::mqpg.verdict, %s, %s, %s, %s)"
 _WAIT = "select mqpg.check_wait(%s, %s)"
 _EXPIRED = "select * from mqpg._expired_halves(%s, %s)"
 _EXPIRED_EVERY = 60.0  # in pauses: a minute, as a rule
-_BROKER = "select broker_id from mqpg.broker"
+_BROKER = "select b.broker_id from mqpg._broker() b"
 
 
 class LedgerChecker(threading.Thread):

@@ -17,7 +17,7 @@ __all__ = ["Compensator"]
 
 logger = logging.getLogger(__name__)
 
-_FUNCTIONS = "select distinct checker_target from mqpg.producer_group where checker = 'function'"
+_FUNCTIONS = "select t.checker_target from mqpg._checker_targets('function') t"
 _COMPENSATE = "select mqpg._compensate(1, 'ledger')"
 _EXPIRE = "select * from mqpg._expire_halves(%s)"
 _BATCH = 200  # half messages between two looks at the producer groups

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 _LOCK = "select pg_try_advisory_lock(1836150842, hashtext(%s))"
 _RELEASED = "select * from mqpg._leaving() where leaving is not null order by segment_no"
 _STATE = "select * from mqpg._leaving() where family = %s and segment_no = %s and leaving = %s"
+# DETACH … CONCURRENTLY cannot run inside a function, so it needs the owner's rights.
+_MAY_DETACH = "select pg_has_role(n.nspowner, 'usage') from pg_namespace n where n.nspname = 'mqpg'"
 _FINISH = "select * from mqpg._finish_drop(%s, %s)"
 # DETACH … CONCURRENTLY only waits, and nobody waits for it. It may therefore wait for hours. The
 # server completes it also if this process dies meanwhile, so it must not look for the client.
@@ -95,6 +97,9 @@ class PartitionDrop(threading.Thread):
 
     def _drop(self, conn: Connection) -> None:
         state = self._state(conn)
+        if state is not None and conn.execute(_MAY_DETACH).fetchone() != (True,):
+            self._finish(conn)
+            return
         if state is not None and state["state"] == "attached":
             for setting in _PATIENT.items():
                 with suppress(psycopg.errors.InvalidParameterValue):
@@ -106,10 +111,14 @@ class PartitionDrop(threading.Thread):
             conn.execute(_alter(state, sql.SQL("finalize")))
             state = self._state(conn)
         if state is not None and state["state"] == "detached":
-            named = (self.released.family, self.released.segment_no)
-            for step in conn.cursor(row_factory=dict_row).execute(_FINISH, named):
-                logger.info("segment", extra=step)
-                self.finished = self.finished or step["action"] == "dropped"
+            self._finish(conn)
+
+    def _finish(self, conn: Connection) -> None:
+        """Drop the table. One that is attached is tried for a moment, and left if it is in use."""
+        named = (self.released.family, self.released.segment_no)
+        for step in conn.cursor(row_factory=dict_row).execute(_FINISH, named):
+            logger.info("segment", extra=step)
+            self.finished = self.finished or step["action"] == "dropped"
 
     def _state(self, conn: Connection) -> dict[str, Any] | None:
         named = (self.released.family, self.released.segment_no, self.released.leaving)

@@ -17,10 +17,8 @@ from .session import Connection
 __all__ = ["Heartbeat"]
 
 _BEAT = """
-insert into mqpg.worker as w (worker_id, role, host, pid, state, detail)
-values (%(worker_id)s, %(role)s, %(host)s, %(pid)s, %(state)s, %(detail)s)
-on conflict (worker_id) do update
-set state = excluded.state, detail = excluded.detail, seen_at = clock_timestamp()
+select mqpg._heartbeat(
+    %(worker_id)s::text, %(role)s::text, %(host)s::text, %(pid)s::int, %(state)s::text, %(detail)s::jsonb)
 """
 
 

@@ -16,16 +16,17 @@ __all__ = ["Keeper"]
 
 logger = logging.getLogger(__name__)
 
-_FORGET = "delete from mqpg.worker where seen_at < clock_timestamp() - interval '1 day'"
+_FORGET = "select mqpg._forget_workers()"
 
 # Tables that should have been dropped long ago, with the sessions that use them.
 _BLOCKED = """
-select b.table_name, b.state, b.since, b.age, b.blocked_by, (
+select b.partition as table_name, b.state, b.since, clock_timestamp() - b.since as age, b.blocked_by, (
     select string_agg(format('%%s (%%s, in a transaction for %%s)', a.pid, coalesce(nullif(a.application_name, ''),
-        a.usename), date_trunc('second', clock_timestamp() - a.xact_start)), ', ')
+        a.usename), coalesce(date_trunc('second', clock_timestamp() - a.xact_start)::text, 'unknown')), ', ')
     from pg_stat_activity a where a.pid = any(b.blocked_by)) as sessions
-from mqpg.blocked_segments b
-where b.age > make_interval(secs => %s)
+from mqpg._leaving() b
+where clock_timestamp() - b.since > make_interval(secs => %s)
+order by b.since
 """
 _MOST_CALLS = 100  # calls in a row
 _LONG = 3600.0  # seconds after which a table that is held up is reported, and again

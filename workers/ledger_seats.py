@@ -21,29 +21,13 @@ __all__ = ["LedgerSeats"]
 
 logger = logging.getLogger(__name__)
 
-# First key of the session advisory locks of those who serve a ledger; see sql/numbers.md.
-_SERVICE = 1836150846
-
 _YIELD_AFTER = 30.0  # in pauses: half a minute, as a rule
 _YIELD_FOR = 5.0
 
-_WANTED = """
-select checker_target, array_agg(name order by name)
-from mqpg.producer_group
-where checker = 'url'
-group by checker_target
-"""
-_CLAIM = """
-select w.name from unnest(%s::text[]) as w (name)
-where pg_try_advisory_lock(%s, mqpg._ledger_lock(w.name))
-"""
-_RELEASE = "select pg_advisory_unlock(%s, mqpg._ledger_lock(%s))"
-_HAS_HEIR = """
-select exists (
-    select from mqpg.worker w
-    where w.role = 'compensator' and w.state <> 'stopped' and w.seen_at > clock_timestamp() - interval '30 seconds'
-        and w.detail #>> array['ledgers', %s, 'state'] = 'standby')
-"""
+_WANTED = "select t.checker_target, t.producer_groups from mqpg._checker_targets('url') t"
+_CLAIM = "select mqpg._claim_ledgers(%s::text[])"
+_RELEASE = "select mqpg._release_ledger(%s)"
+_HAS_HEIR = "select mqpg._has_heir(%s)"
 _SERVED = "select * from mqpg._ledgers_served(%s)"
 
 
@@ -128,7 +112,7 @@ class LedgerSeats:
         died = [name for name in known if name in self._checkers]
         free = [name for name in known if name not in self._checkers]
         if free:
-            free = [str(row[0]) for row in conn.execute(_CLAIM, (free, _SERVICE))]
+            free = [str(row[0]) for row in conn.execute(_CLAIM, (free,))]
             self._elsewhere.update(set(known) - set(died) - set(free))
         return died + free
 
@@ -136,7 +120,7 @@ class LedgerSeats:
         try:
             checker = LedgerChecker(self._options.dsn, name, self._url(name) or "", groups, self._interval)
         except errors.ConfigurationError as error:
-            conn.execute(_RELEASE, (_SERVICE, name))
+            conn.execute(_RELEASE, (name,))
             self._refused[name] = str(error)
             return
         logger.info("serves the ledger", extra={"ledger": name, "groups": ",".join(groups)})
@@ -162,7 +146,7 @@ class LedgerSeats:
     def _leave(self, conn: Connection, name: str) -> None:
         if checker := self._checkers.pop(name, None):
             checker.stop.set()
-            conn.execute(_RELEASE, (_SERVICE, name))
+            conn.execute(_RELEASE, (name,))
         self._failing.pop(name, None)
         self._elsewhere.discard(name)
         self._reminders.pop(name, None)

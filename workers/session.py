@@ -27,11 +27,12 @@ T = TypeVar("T")
 # The server, too, notices a host that no longer answers (see _WATCHED), and then frees the lock of
 # the lost worker for a standby. The DSN may set other values.
 _TRANSPORT = {"connect_timeout": 5, **KEEPALIVE}
-# Workers need READ COMMITTED. A time-out that an administrator meant for queries must not cancel
-# their statements.
+# Nothing that lies in a schema of the default path may run as a worker. Workers need READ COMMITTED.
+# A time-out that an administrator meant for queries must not cancel their statements.
 _SESSION = """
 select set_config(wanted.name, wanted.value, false)
 from (values
+    ('search_path', 'pg_catalog, pg_temp'),
     ('default_transaction_isolation', 'read committed'),
     ('default_transaction_read_only', 'off'),
     ('statement_timeout', '0'),

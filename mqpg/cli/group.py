@@ -15,10 +15,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Create, list, alter and drop producer groups.", no_args_is_help=True)
 
 _COLUMNS = ["producer_group", "check_after", "max_checks", "on_exhausted", "checker", "checker_target", "expire_after"]
-_LIST = (
-    "select name as producer_group, check_after::text, max_checks, on_exhausted, checker, checker_target, "
-    "coalesce(expire_after::text, 'never') as expire_after from mqpg.producer_group order by name"
-)
+_LIST = "select * from mqpg._producer_groups()"
 
 
 Name = Annotated[str, typer.Argument(help="Producer group.")]

@@ -16,21 +16,31 @@ __all__ = ["app"]
 app = typer.Typer(help="Install or upgrade the schema. Without a command: up.", invoke_without_command=True)
 
 
+Owner = Annotated[
+    str | None,
+    typer.Option(
+        "--owner",
+        help="The role that owns a new schema; made where it is missing. Default: mqpg_owner, "
+        "or the role that migrates where it may not create that.",
+    ),
+]
+
+
 @app.callback()
-def _default(context: typer.Context, dsn: Dsn = None) -> None:
+def _default(context: typer.Context, dsn: Dsn = None, owner: Owner = None) -> None:
     context.obj = dsn
     if context.invoked_subcommand is None:
-        up(context, dsn)
+        up(context, dsn, owner)
 
 
 @app.command()
-def up(context: typer.Context, dsn: Dsn = None) -> None:
+def up(context: typer.Context, dsn: Dsn = None, owner: Owner = None) -> None:
     """Install this release's schema, or upgrade the database to it, in one transaction.
 
     Producers and consumers may continue meanwhile.
     """
     where = dsns.resolve(context.obj if dsn is None else dsn)
-    done = migrate.upgrade(where)
+    done = migrate.upgrade(where, owner=owner)
     typer.echo(f"{dsns.describe(where)}: schema of mqpg {done.release}, migration {done.current}")
     for line in migrate.problems(where):
         typer.echo(f"mqpg: {line}", err=True)
@@ -83,6 +93,7 @@ def sql(
         int | None,
         typer.Option("--from", min=1, help="Print the upgrade of a database whose last migration is this one."),
     ] = None,
+    owner: Owner = None,
 ) -> None:
     """Print one script for psql that installs or upgrades the schema without Python."""
-    typer.echo(migrate.script(upgrade_from), nl=False)
+    typer.echo(migrate.script(upgrade_from, owner=owner), nl=False)

@@ -16,11 +16,9 @@ app = typer.Typer(help="Manage subscriptions: which consumer group reads which t
 
 _COLUMNS = ["consumer_group", "topic", "mode", "on_failure", "filter", "tags", "max_attempts", "retry_delay", "paused"]
 _LIST = """
-    select s.consumer_group, t.name as topic, s.mode, s.on_failure, s.filter::text, s.tags, s.max_attempts,
-        s.retry_delay::text, s.paused or t.paused as paused
-    from mqpg.subscription s join mqpg.topic t using (topic_id)
-    where s.member = '' and t.name = coalesce(%(topic)s, t.name)
-    order by s.consumer_group, t.name
+    select s.consumer_group, s.topic_name as topic, s.mode, s.on_failure, s.filter, s.tags, s.max_attempts,
+        s.retry_delay, s.paused
+    from mqpg._subscriptions(%(topic)s::text) s
 """
 _LAG_COLUMNS = ["queue_id", "committed", "next_offset", "lag", "claims", "owner", "changed_at"]
 _LAG = """

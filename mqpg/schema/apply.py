@@ -61,7 +61,7 @@ def read(connection: psycopg.Connection[Any]) -> Installed | None:
         return None if row is None else Installed(*row)
 
 
-def apply(dsn: str, source: Source, patience: float) -> None:
+def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -> None:
     """Install a release, or upgrade to it, in one transaction.
 
     A newer schema that the release works with is left alone.
@@ -70,6 +70,7 @@ def apply(dsn: str, source: Source, patience: float) -> None:
         dsn: The database in libpq notation.
         source: The release.
         patience: How many seconds to try to get the locks.
+        owner: The role that owns a new schema. None: `mqpg_owner` where that is possible.
 
     Raises:
         ConnectionFailed: The server does not answer.
@@ -85,7 +86,7 @@ def apply(dsn: str, source: Source, patience: float) -> None:
             with psycopg.connect(dsn, client_encoding="utf8") as connection:
                 # After waiting for another migrator, the next statement must see what that one did.
                 connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-                _once(connection, source)
+                _once(connection, source, owner)
             break
         except _BUSY as error:
             if time.monotonic() > deadline:
@@ -98,7 +99,7 @@ def apply(dsn: str, source: Source, patience: float) -> None:
     _drop_retired(dsn)
 
 
-def _once(connection: psycopg.Connection[Any], source: Source) -> None:
+def _once(connection: psycopg.Connection[Any], source: Source, owner: str | None) -> None:
     _require_utf8(connection)
     # A role may have switched it off, and then PGMQ's SQL would be read in another way.
     connection.execute("set local standard_conforming_strings = on")
@@ -106,8 +107,8 @@ def _once(connection: psycopg.Connection[Any], source: Source) -> None:
     connection.execute(script.LOCK)
     installed = read(connection)
     if installed is None:
-        connection.execute("create schema if not exists mqpg")
-        connection.execute(script.install(source).encode())
+        connection.execute("set local search_path = pg_catalog, pg_temp")
+        connection.execute(script.install(source, owner).encode())
         return
     if installed.is_newer_than(source):
         require_compatible(installed, source)
@@ -116,7 +117,7 @@ def _once(connection: psycopg.Connection[Any], source: Source) -> None:
     if installed.matches(source):
         return
     connection.execute(_SHORT)
-    connection.execute(script.upgrade(source, installed.migration).encode())
+    connection.execute(script.upgrade(source, installed.migration, owner).encode())
 
 
 def _drop_retired(dsn: str) -> None:

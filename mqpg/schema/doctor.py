@@ -12,6 +12,10 @@ from mqpg.schema.versions import Installed
 
 __all__ = ["problems"]
 
+_BECOME = """
+select set_config('role', r.rolname, false) from pg_namespace n join pg_roles r on r.oid = n.nspowner
+where n.nspname = 'mqpg' and not pg_has_role(n.nspowner, 'usage')
+"""
 _CLUSTER = """
 select b.system_identifier <> (select c.system_identifier from pg_control_system() c), b.timeline <> t.now, b.timeline,
     t.now
@@ -52,6 +56,8 @@ def problems(connection: psycopg.Connection[Any], installed: Installed, source: 
     """
     found = []
     with connection.cursor(row_factory=tuple_row) as cursor:
+        # Only the owner of the schema reads its tables.
+        cursor.execute(_BECOME)
         row = cursor.execute(_CLUSTER).fetchone()
         if row is not None and row[0]:
             found.append("the data come from another cluster, so append() refuses: run mqpg migrate adopt")

@@ -31,6 +31,8 @@ declare
     v_comments text [] := array[
 {comments}];
     v_before text [];
+    v_granted text [];    -- object, role
+    v_grant record;
     v_gone regprocedure;
     v_view name;
     v_same boolean;
@@ -41,6 +43,14 @@ begin
     perform set_config('check_function_bodies', 'off', true);
     v_before := array(
         select p.oid || ' ' || p.xmin from pg_proc p where p.pronamespace = 'mqpg'::regnamespace);
+    v_granted := array(
+        select distinct array[o.name, a.grantee::regrole::text] from (
+            select p.proname, p.proacl, p.proowner from pg_proc p where p.pronamespace = 'mqpg'::regnamespace
+            union all
+            select c.relname, c.relacl, c.relowner from pg_class c
+            where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v'
+        ) as o (name, acl, owner) cross join lateral aclexplode(o.acl) as a
+        where a.grantee not in (0, o.owner));
 
     for i in 1 .. cardinality(v_kinds) loop
         continue when v_kinds[i] <> 'function';
@@ -110,6 +120,21 @@ begin
     loop
         execute format(v_retire, v_gone);
     end loop;
+
+    -- A function with other arguments, and a view that was made again, are granted as before.
+    for v_grant in
+        select 'function ' || p.oid::regprocedure as object, 'execute' as privilege, g.role
+        from (select v_granted[n][1] as name, v_granted[n][2] as role from generate_subscripts(v_granted, 1) n) as g
+        join pg_proc p on p.proname = g.name and p.pronamespace = 'mqpg'::regnamespace
+        where not exists (select from aclexplode(p.proacl) a where a.grantee = g.role::regrole)
+        union all
+        select 'table ' || c.oid::regclass, 'select', g.role
+        from (select v_granted[n][1] as name, v_granted[n][2] as role from generate_subscripts(v_granted, 1) n) as g
+        join pg_class c on c.relname = g.name and c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v'
+        where not exists (select from aclexplode(c.relacl) a where a.grantee = g.role::regrole)
+    loop
+        execute format('grant %s on %s to %s', v_grant.privilege, v_grant.object, v_grant.role);
+    end loop;
 end $mqpg_code$;
 """
 
@@ -134,11 +159,12 @@ end $mqpg_code$;
 """
 
 
-def install(source: Source) -> str:
+def install(source: Source, owner: str | None = None) -> str:
     """The script that installs a release into a database without mqpg.
 
     Args:
         source: The release.
+        owner: The role that will own the schema. None: `mqpg_owner` where that is possible.
 
     Returns:
         The statements, without begin and commit.
@@ -147,15 +173,16 @@ def install(source: Source) -> str:
         ConfigurationError: The package pgmq cannot be built in.
     """
     rows = [_row(migration, source) for migration in source.migrations]
-    return f"{source.whole}\n{_note(rows)}{_insert_installation(source)}"
+    return f"{source.owner(owner)}\n{source.whole}\n{_note(rows)}{_insert_installation(source)}\n{source.privileges}"
 
 
-def upgrade(source: Source, current: int) -> str:
+def upgrade(source: Source, current: int, owner: str | None = None) -> str:
     """The script that upgrades an installed schema to a release.
 
     Args:
         source: The release.
         current: The number of the last migration that was applied.
+        owner: The role that is expected to own the schema. None: whichever does.
 
     Returns:
         The statements, without begin and commit.
@@ -163,11 +190,11 @@ def upgrade(source: Source, current: int) -> str:
     Raises:
         ConfigurationError: The text of a function contains the quote that this script uses.
     """
-    parts = [_MAKE_RETIRED]
+    parts = [_MAKE_RETIRED, source.owner(owner)]
     for migration in source.migrations[current:]:
         parts.append(f"\n-- migration {migration.number:04}_{migration.name}\n{migration.sql.strip()}\n")
         parts.append(_note([_row(migration, source)]))
-    return "".join([*parts, _code(source), _update_installation(source)])
+    return "".join([*parts, _code(source), _update_installation(source), source.privileges])
 
 
 def _code(source: Source) -> str:

@@ -26,6 +26,12 @@ _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _BREAKING = re.compile(r"^-- breaking: (yes|no)$", re.MULTILINE)
 _BUNDLED_MARKER = "/* mqpg: bundled PGMQ SQL */"
 _BUNDLED_QUOTE = "$mqpg_pgmq_bundled$"
+# An owner who may not create schemas finds the schema made, but IF NOT EXISTS would ask for the right.
+_BUNDLED_SCHEMA = (
+    "CREATE SCHEMA IF NOT EXISTS pgmq;",
+    "IF to_regnamespace('pgmq') IS NULL THEN CREATE SCHEMA pgmq; END IF;",
+)
+_OWNER_MARKER = "/* mqpg: owner */"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +117,27 @@ class Source:
             raise ConfigurationError(
                 f"the SQL of the package pgmq must not contain {_BUNDLED_QUOTE}: install another release of it"
             )
-        return text.replace(_BUNDLED_MARKER, bundled)
+        if bundled.count(_BUNDLED_SCHEMA[0]) != 1:
+            raise ConfigurationError(
+                f"the SQL of the package pgmq must contain {_BUNDLED_SCHEMA[0]} once: install another release of it"
+            )
+        return text.replace(_BUNDLED_MARKER, bundled.replace(*_BUNDLED_SCHEMA))
+
+    def owner(self, role: str | None) -> str:
+        """The SQL that decides who owns the schema, and becomes that role.
+
+        Args:
+            role: The role that owns a new schema. None: `mqpg_owner` where that is possible.
+        """
+        return self._install("owner").replace(_OWNER_MARKER, (role or "").replace("'", "''"))
+
+    @cached_property
+    def privileges(self) -> str:
+        """The SQL that takes away what PostgreSQL lets everybody do with new objects."""
+        return self._install("privileges")
+
+    def _install(self, name: str) -> str:
+        return (self._folder / "install" / f"{name}.sql").read_text(encoding="utf-8")
 
     @cached_property
     def code(self) -> tuple[Object, ...]:
@@ -125,6 +151,7 @@ class Source:
         digest = hashlib.sha256()
         for item in self.code:
             digest.update("\0".join((item.kind, item.name, item.definition, item.comments, "")).encode())
+        digest.update(self.privileges.encode())
         return digest.hexdigest()
 
 

@@ -3,24 +3,13 @@
 -- Cost: for each dropped topic, its rows in the consume queues and the undecided half messages.
 create view mqpg.orphans as
 select
-    d.name as topic,
-    d.topic_id,
-    d.dropped_at,
-    d.forced,
-    (
-        select coalesce(sum(c.n), 0)
-        from mqpg.consume_queue as c
-        inner join mqpg.tick as t on c.tick_id = t.tick_id
-        where c.topic_id = d.topic_id and c.subscription_id = 0 and t.at > d.dropped_at
-    ) as messages,
-    (
-        select count(*)
-        from pgmq.q_mqpg_oplog as q
-        cross join lateral (values ((q.message ->> 'message_id')::bigint)) as i (message_id)
-        cross join lateral mqpg._message(i.message_id) as m
-        where m.topic_id = d.topic_id and not mqpg._is_decided_half(i.message_id)
-    ) as undecided
-from mqpg.dropped_topic as d;
+    v.topic,
+    v.topic_id,
+    v.dropped_at,
+    v.forced,
+    v.messages,
+    v.undecided
+from mqpg._orphans() as v;
 comment on view mqpg.orphans is 'Messages of dropped topics that arrived after the drop';
 comment on column mqpg.orphans.forced is 'Whether drop_topic() was called with force';
 comment on column mqpg.orphans.messages is 'Number of messages that became visible after the drop';

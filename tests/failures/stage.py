@@ -29,6 +29,21 @@ from tests.support.waiting import eventually
 
 __all__ = ["SHOP_TABLES", "CrashingStage", "Stage", "expire", "message_id", "taken", "two_brokers"]
 
+# Functions have a path of their own, so a session's cannot change what they call.
+_PATH_OF_FUNCTIONS = """
+do $$
+declare
+    v_function regprocedure;
+begin
+    for v_function in
+        select p.oid from pg_proc p
+        where p.pronamespace = 'mqpg'::regnamespace and p.proconfig::text like '%search_path=%'
+    loop
+        execute format('alter function %s set search_path = {}', v_function);
+    end loop;
+end $$
+"""
+
 SHOP_TABLES = "create table if not exists sale (id int primary key); create table if not exists effect (id int)"
 
 
@@ -187,14 +202,15 @@ class Stage:
     def jumped(self, by: str) -> Iterator[Session]:
         """A session whose database clock is wrong by that much."""
         session = self.broker.session()
-        session.execute("create schema jumped")
+        session.execute("create schema jumped; grant usage on schema jumped to public")
         session.execute(
             "create function jumped.clock_timestamp() returns timestamptz language sql as"
-            f" $$ select pg_catalog.clock_timestamp() + interval '{by}' $$"
+            f" $$ select pg_catalog.clock_timestamp() + case pg_backend_pid() when {session.pid}"
+            f" then interval '{by}' else '0' end $$"
         )
-        session.execute("set search_path = jumped, pg_catalog, public")
+        session.execute(_PATH_OF_FUNCTIONS.format("jumped, pg_catalog, pg_temp"))
         yield session
-        session.execute("set search_path = public")
+        session.execute(_PATH_OF_FUNCTIONS.format("pg_catalog, pg_temp"))
         session.execute("drop schema jumped cascade")
 
     def overdue_now(self) -> None:

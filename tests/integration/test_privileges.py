@@ -1,10 +1,7 @@
-"""The rights that the operations page names for producers and consumers are enough, and none is too
-many.
-"""
+"""A role needs EXECUTE on entry points and no right to any table; without grants it reaches nothing."""
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Iterator
 from datetime import timedelta
@@ -18,29 +15,31 @@ from sqlalchemy import Engine, create_engine
 
 import mqpg
 from mqpg.dsn import to_sqlalchemy
+from mqpg.migrate import check_connection
 from mqpg.workers.heartbeat import Heartbeat
 from tests.support.waiting import eventually
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
+# What a role may be granted to call, by who needs it.
+_ENTRY_POINTS = """
+    select p.oid::regprocedure::text from pg_proc p join mqpg._entry_points() e on e.name = p.proname
+    where p.pronamespace = 'mqpg'::regnamespace and string_to_array(e.used_by, ' ') && %s
+"""
 
 
 @pytest.fixture
 def role(db: psycopg.Connection[Any]) -> Iterator[str]:
-    """A role for the rights of the page.
-
-    A test that polls also grants those of the second block.
-    """
+    """A role that may log in, and nothing more."""
     name = f"app_{uuid.uuid4().hex[:8]}"
     db.execute(sql.SQL("create role {} login password 'secret'").format(sql.Identifier(name)))
     yield name
     db.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(name)))
 
 
-def grant(db: psycopg.Connection[Any], role: str, *blocks: int) -> None:
-    section = PAGE.read_text(encoding="utf-8").split("## Privileges")[1]
-    found = re.findall(r"```sql\n(.*?)```", section, re.DOTALL)
-    for block in blocks:
-        db.execute(re.sub(r"\bto app\b", f"to {role}", found[block]))
+def grant(db: psycopg.Connection[Any], role: str, *used_by: str) -> None:
+    to = sql.Identifier(role)
+    db.execute(sql.SQL("grant usage on schema mqpg to {}").format(to))
+    for (function,) in db.execute(_ENTRY_POINTS, (list(used_by),)).fetchall():
+        db.execute(sql.SQL("grant execute on function {} to {}").format(sql.SQL(function), to))
 
 
 def as_role(dsn: str, role: str) -> str:
@@ -51,7 +50,7 @@ def as_role(dsn: str, role: str) -> str:
 
 @pytest.fixture
 def app(db: psycopg.Connection[Any], dsn: str, role: str) -> Iterator[mqpg.Client]:
-    grant(db, role, 0)
+    grant(db, role, "send", "produce", "receive", "operator", "client")
     with mqpg.connect(as_role(dsn, role)) as client:
         client.create_topic("orders", queues=1)
         client.create_producer_group("shop")
@@ -96,13 +95,48 @@ def test_heartbeats_of_consumers(app: mqpg.Client, dsn: str, role: str) -> None:
             heartbeat.beat(conn, state)
 
 
-def test_whoever_polls_needs_the_op_log_queue(app: mqpg.Client, db: psycopg.Connection[Any], role: str) -> None:
+def test_checks_and_states_of_halves(app: mqpg.Client) -> None:
     handle = app.prepare("orders", 1, "shop", check_after="10 ms")
-    with pytest.raises(mqpg.Error, match="permission denied"):
-        app.due_checks("shop")
-    grant(db, role, 1)
     due = eventually(lambda: app.due_checks("shop"))
     assert [check.handle for check in due] == [handle]
     app.check_wait(handle)
     assert [state.state for state in app.half_states([handle])] == ["undecided"]
     assert app.commit(handle) is mqpg.Outcome.COMMITTED
+
+
+def test_workers_need_no_table(db: psycopg.Connection[Any], dsn: str, role: str) -> None:
+    grant(db, role, "worker")
+    with psycopg.connect(as_role(dsn, role), autocommit=True) as conn:
+        conn.execute("select mqpg.append()")
+        conn.execute("select mqpg.compensate()")
+        conn.execute("select * from mqpg.keep()")
+        conn.execute("select * from mqpg._keep(false)")
+        conn.execute("select * from mqpg._leaving()")
+        check_connection(conn)
+
+
+def test_without_a_grant_nothing_is_reached(db: psycopg.Connection[Any], dsn: str, role: str) -> None:
+    """Not even by a role that may use the schemas."""
+    with (
+        psycopg.connect(as_role(dsn, role), autocommit=True) as conn,
+        pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema mqpg"),
+    ):
+        conn.execute("select mqpg.send('orders', '1'::text)")
+    db.execute(sql.SQL("grant usage on schema mqpg, pgmq to {}").format(sql.Identifier(role)))
+    reached = db.execute(
+        """
+        select p.oid::regprocedure::text from pg_proc p
+        where p.pronamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace)
+            and has_function_privilege(%(role)s, p.oid, 'execute')
+        union all
+        select c.oid::regclass::text from pg_class c
+        where c.relnamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace) and c.relkind in ('r', 'p', 'v', 'm')
+            and has_any_column_privilege(%(role)s, c.oid, 'select, insert, update, references')
+        union all
+        select c.oid::regclass::text from pg_class c
+        where c.relnamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace) and c.relkind = 'S'
+            and has_sequence_privilege(%(role)s, c.oid, 'usage, select, update')
+        """,
+        {"role": role},
+    ).fetchall()
+    assert reached == []

@@ -20,69 +20,29 @@ __all__ = ["Queries"]
 
 _PING = statement("select 1")
 _SECONDS = statement("select cast(extract(epoch from cast(%(lease)s as interval)) as float8)")
-_TOPIC = "from mqpg.topic t where t.name = cast(%(topic)s as text)"
+_TOPIC = "from mqpg._topic_facts(cast(%(topic)s as text)) t"
 _QUEUES = statement(f"select t.queues {_TOPIC}")
 _KIND = statement(f"select t.kind {_TOPIC}")
 _MAX_PAYLOAD = statement(f"select t.max_payload {_TOPIC}")
-_SUBSCRIPTION = """
-    from mqpg.subscription s join mqpg.topic t using (topic_id)
-    where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text) and s.member = ''
-"""
+_SUBSCRIPTION = "from mqpg._subscription_facts(cast(%(consumer_group)s as text), cast(%(topic)s as text)) s"
 _MODE = statement(f"select s.mode {_SUBSCRIPTION}")
 _ON_FAILURE = statement(f"select s.on_failure {_SUBSCRIPTION}")
-_CHECKER = statement("select g.checker from mqpg.producer_group g where g.name = cast(%(name)s as text)")
+_CHECKER = statement("select mqpg._checker_of(cast(%(name)s as text))")
 _DEAD_AMONG = statement("""
-    select d.message_id
-    from mqpg.dead_letter d
-    join mqpg.subscription s using (subscription_id)
-    join mqpg.topic t using (topic_id)
-    where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text)
-        and d.message_id = any(cast(%(message_ids)s as bigint[]))
+    select mqpg._dead_among(
+        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(message_ids)s as bigint[]))
 """)
 # A consumer with its own database has to apply the offsets that its subscription's filter chooses
 # and that it was not moved over on purpose.
 _WANTED = statement("""
-    select o.queue_offset
-    from mqpg.subscription s
-    join mqpg.topic t using (topic_id)
-    cross join lateral (select case when s.filter is not null or s.tags is not null then (mqpg._matching_offsets(
-        s, cast(%(queue_id)s as int), cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))).offsets end
-    ) as c (offsets)
-    cross join lateral generate_series(
-        cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint) - 1) as o (queue_offset)
-    where s.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text) and s.member = ''
-        and (c.offsets is null or o.queue_offset = any(c.offsets))
-        and not exists (
-            select from mqpg.position_jump j
-            where j.subscription_id = s.subscription_id and j.queue_id = cast(%(queue_id)s as int) and not j.back
-                and o.queue_offset >= j.from_offset and o.queue_offset < j.to_offset)
-    order by 1
+    select mqpg._wanted_offsets(
+        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(queue_id)s as int),
+        cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))
 """)
-# A consumer is gone if no worker process of its name is alive, and it has done nothing for a while
-# or its worker process ended after the last thing that it did. A program that runs its consumer by
-# itself has no row in worker_status.
 _GONE_OWNERS = statement("""
-    with held as (
-        select l.owner, array_agg(l.queue_id order by l.queue_id) filter (where l.lag > 0) as queues,
-            sum(l.lag)::bigint as lag, max(l.changed_at) as changed_at
-        from mqpg.subscription_lag l
-        where l.consumer_group = cast(%(consumer_group)s as text) and l.topic = cast(%(topic)s as text)
-            and l.mode = 'pinned' and l.owner <> cast(%(consumer)s as text)
-        group by l.owner
-    ), process as (
-        select w.detail ->> 'consumer' as name, w.alive, w.seen_at from mqpg.worker_status w
-        where w.role = 'consumer' and w.detail ->> 'consumer_group' = cast(%(consumer_group)s as text)
-            and w.detail ->> 'topic' = cast(%(topic)s as text)
-    )
-    select h.owner, h.queues, h.lag, h.changed_at
-    from held h
-    where h.lag > 0 and not exists (select from process p where p.name = h.owner and p.alive)
-        and (
-            h.changed_at < clock_timestamp() - make_interval(secs => cast(%(silence)s as float8))
-            or exists (
-                select from process p
-                where p.name = h.owner and p.seen_at > h.changed_at - interval '1 second'))
-    order by h.owner
+    select g.owner, g.queues, g.lag, g.changed_at from mqpg._gone_owners(
+        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(consumer)s as text),
+        cast(%(silence)s as float8)) g
 """)
 
 

@@ -15,21 +15,10 @@ from mqpg.errors import Error
 
 __all__ = ["TopicWaiter"]
 
-# Whether a subscription has messages that are not acknowledged. They may be in flight at another
-# consumer, whose lease may end or whose transaction may roll back, and no tick announces that. A
-# member that could not join its broadcast group yet counts too: the group was paused or being
-# changed, so the member has no position that could be behind.
+# Whether messages may be in flight at another consumer.
 _BEHIND = statement("""
-    select exists (
-        select from mqpg.subscription_lag l
-        where l.consumer_group = cast(%(consumer_group)s as text) and l.topic = cast(%(topic)s as text) and l.lag > 0)
-    or exists (
-        select from mqpg.subscription g
-        join mqpg.topic t on t.topic_id = g.topic_id
-        where g.consumer_group = cast(%(consumer_group)s as text) and t.name = cast(%(topic)s as text)
-            and g.mode = 'broadcast' and g.member = '' and not exists (
-                select from mqpg.subscription m
-                where m.member_of = g.subscription_id and m.member = cast(%(consumer)s as text)))
+    select mqpg._is_behind(
+        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(consumer)s as text))
 """)
 
 _FLOOR = 0.02  # shortest pause between two looks, however often the appender notifies

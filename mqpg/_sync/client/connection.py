@@ -30,7 +30,7 @@ __all__ = ["BaseClient"]
 
 logger = logging.getLogger("mqpg")
 
-_BROKER = statement("select broker_id, incarnation from mqpg.broker")
+_BROKER = statement("select b.broker_id, b.incarnation from mqpg._broker() b")
 _SCHEMA = statement(READ)
 
 # The pool pauses longer after each failed attempt to connect. Asking in slices makes it start from

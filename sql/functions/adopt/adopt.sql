@@ -17,7 +17,7 @@
 -- Errors: MQ001 (null), MQ015 (must be called in a READ COMMITTED transaction that has written
 -- nothing), MQ016 (same_xids cannot be true), 55P03.
 create function mqpg.adopt(same_xids boolean default false) returns text
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_tick mqpg.tick;
     v_known bigint := (select b.system_identifier from mqpg.broker b);

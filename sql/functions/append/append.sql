@@ -16,7 +16,8 @@
 create function mqpg.append(max_messages int default null) returns bigint
 -- jit off, because the estimates of a generic plan over a large log would compile the statements in
 -- every call
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_tick mqpg.tick;
     v_batch_seq bigint;

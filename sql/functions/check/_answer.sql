@@ -10,7 +10,7 @@ create function mqpg._answer(
     handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null,
     payload text default null
 ) returns mqpg.outcome
-language plpgsql
+language plpgsql security definer set search_path = pg_catalog, pg_temp
 set lock_timeout = '50ms' as $$
 declare
     v_half record;

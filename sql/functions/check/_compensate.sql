@@ -14,7 +14,7 @@
 -- nothing).
 create function mqpg._compensate(max_messages int, checker text default null, checker_target text default null)
 returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_now timestamptz;
     v_group mqpg.producer_group;

@@ -14,7 +14,7 @@
 -- lookups, an insert and a decision for each half message that ends.
 create function mqpg._expire_halves(max_messages bigint)
 returns table (handle text, producer_group text, action text, reason text)
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_now timestamptz := clock_timestamp();
     v_done bigint := 0;

@@ -4,7 +4,9 @@
 -- Locks: none.
 -- Cost: the parked entries once, and a few lookups for each of this group.
 create function mqpg._expired_halves(producer_group text, max_messages int) returns setof text
-language sql stable as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select a.message ->> 'handle'
     from mqpg.producer_group g
     join pgmq.a_mqpg_oplog a on a.message ->> 'producer_group' = g.name
@@ -13,7 +15,8 @@ language sql stable as $$
         and i.message_id / 1024 > g.ledger_since and exists (select from mqpg._half_by_id(i.message_id))
         and not mqpg._is_decided_half(i.message_id)
     order by random()
-    limit _expired_halves.max_messages
+    limit _expired_halves.max_messages;
+end
 $$;
 comment on function mqpg._expired_halves(text, int) is
     'Internal: parked half messages of a group that expired';

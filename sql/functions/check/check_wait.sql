@@ -9,7 +9,7 @@
 -- Cost: a few lookups, one update, one insert.
 -- Errors: MQ001 (argument), MQ006 (unknown handle), MQ018 (not handed out, or parked).
 create function mqpg.check_wait(handle text, retry_after interval default null) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_half record;
     v_entry record;

@@ -15,7 +15,7 @@
 -- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
 -- nothing).
 create function mqpg.compensate(max_messages int default 100) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_done bigint := mqpg._compensate(compensate.max_messages);
 begin

@@ -21,9 +21,12 @@
 create function mqpg.due_checks(
     producer_group text, max_messages int default 100, lease interval default '30 s'
 ) returns table (handle text, topic text, key text, headers jsonb, payload json, attempt int)
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select d.handle, d.topic, d.key, d.headers, d.payload, d.attempt
-    from mqpg._due_halves(due_checks.producer_group, due_checks.max_messages, due_checks.lease) d
+    from mqpg._due_halves(due_checks.producer_group, due_checks.max_messages, due_checks.lease) d;
+end
 $$;
 comment on function mqpg.due_checks(text, int, interval) is
     'Overdue half messages of a producer group, to be answered';

@@ -5,7 +5,8 @@
 -- Cost: a delete and two inserts.
 -- Errors: MQ001 (null), MQ006 (unknown handle), MQ018 (not parked).
 create function mqpg.rearm(handle text) returns void
-language plpgsql set standard_conforming_strings = on as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set standard_conforming_strings = on as $$
 declare
     v_half record;
     v_message jsonb;

@@ -9,7 +9,7 @@
 -- Cost: one decision, one insert.
 -- Errors: MQ001 (null, or verdict 'wait').
 create function mqpg.settle(handle text, verdict mqpg.verdict, reason text) returns mqpg.outcome
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_outcome mqpg.outcome;
     v_message_id bigint;

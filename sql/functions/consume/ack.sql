@@ -12,7 +12,8 @@
 -- Errors: MQ001 (through or an offset is outside the delivery, or both are given), MQ007 (malformed
 -- receipt), MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.ack(receipt text, through bigint default null, offsets bigint [] default null) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
     v_claim mqpg.claim;

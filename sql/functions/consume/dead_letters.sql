@@ -23,7 +23,7 @@ create function mqpg.dead_letters(
     message_id bigint, queue_id int, key text, payload json, attempts int, reason text, died_at timestamptz,
     headers jsonb, tag text, history jsonb, consumer text
 )
-language plpgsql stable as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_group mqpg.subscription := mqpg._subscription(dead_letters.consumer_group, dead_letters.topic);
     v_page record;

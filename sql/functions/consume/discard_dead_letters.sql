@@ -15,10 +15,13 @@ create function mqpg.discard_dead_letters(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null
 ) returns bigint
-language sql as $$
-    select count(*) from mqpg._take_dead_letters(
-        discard_dead_letters.consumer_group, discard_dead_letters.topic, discard_dead_letters.message_ids,
-        discard_dead_letters.filter, discard_dead_letters.max_messages, 'discarded')
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return (
+        select count(*) from mqpg._take_dead_letters(
+            discard_dead_letters.consumer_group, discard_dead_letters.topic, discard_dead_letters.message_ids,
+            discard_dead_letters.filter, discard_dead_letters.max_messages, 'discarded'));
+end
 $$;
 comment on function mqpg.discard_dead_letters(text, text, bigint [], jsonpath, int) is
     'Discard dead letters for good; returns how many';

@@ -13,7 +13,8 @@
 -- snapshot).
 create function mqpg.fetch(topic text, queue_id int, from_offset bigint, max_messages int default 100)
 returns setof mqpg.delivery
-language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_topic mqpg.topic := mqpg._topic("fetch".topic);
     v_oldest bigint;

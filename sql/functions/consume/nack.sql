@@ -20,7 +20,8 @@ create function mqpg.nack(
     receipt text, message_ids bigint [], reason text default null, delay interval default null,
     final boolean default false
 ) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
     v_subscription mqpg.subscription;

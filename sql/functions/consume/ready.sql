@@ -13,7 +13,8 @@
 -- made for few subscriptions.
 -- Errors: MQ001 (argument), MQ002 (name), MQ005 (the group has no subscription).
 create function mqpg.ready(consumer_group text, after_tick bigint default 0) returns table (topic text, tick bigint)
-language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_newest bigint := (select max(t.tick_id) from mqpg.tick t);
 begin

@@ -34,7 +34,8 @@ create function mqpg.receive(
     consumer_group text, topic text, max_messages int default 100, lease interval default '30 s',
     consumer text default null, queue_id int default null
 ) returns setof mqpg.delivery
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_subscription mqpg.subscription;
     v_topic mqpg.topic;

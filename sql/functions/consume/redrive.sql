@@ -16,7 +16,7 @@ create function mqpg.redrive(
     consumer_group text, topic text, message_ids bigint [] default null, filter jsonpath default null,
     max_messages int default null
 ) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_topic_id int := (mqpg._topic(redrive.topic)).topic_id;
     v_now timestamptz := clock_timestamp();

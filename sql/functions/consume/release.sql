@@ -6,7 +6,8 @@
 -- Cost: one cursor version.
 -- Errors: MQ001, MQ007 (malformed receipt), MQ008 (spent), MQ009 (stale), 55P03, 40001.
 create function mqpg.release(receipt text) returns void
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v record;
 begin

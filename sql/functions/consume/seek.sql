@@ -22,7 +22,7 @@
 create function mqpg.seek(
     consumer_group text, topic text, target text, queue_id int default null, consumer text default null
 ) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_topic mqpg.topic := mqpg._topic(seek.topic);
     v_group mqpg.subscription := mqpg._subscription(seek.consumer_group, seek.topic);

@@ -11,7 +11,7 @@
 -- (unknown subscription), 55P03, 40001.
 create function mqpg.unpin(consumer_group text, topic text, queue_id int default null, consumer text default null)
 returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_subscription mqpg.subscription := mqpg._subscription(unpin.consumer_group, unpin.topic);
     v_topic mqpg.topic := mqpg._topic(unpin.topic);

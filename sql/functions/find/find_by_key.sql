@@ -12,7 +12,7 @@
 create function mqpg.find_by_key(topic text, key text) returns table (
     message_id bigint, queue_id int, queue_offset bigint, state text, born_at timestamptz, payload json
 )
-language plpgsql stable as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_topic mqpg.topic := mqpg._topic(find_by_key.topic);
 begin

@@ -14,7 +14,7 @@
 -- Cost: a few index lookups for each event.
 -- Errors: MQ001 (null or negative).
 create function mqpg.trace(message_id bigint) returns table (at timestamptz, event text, detail jsonb)
-language plpgsql stable as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_message record;
     v_place record;

@@ -38,7 +38,9 @@ begin
     where a.pid <> pg_backend_pid() and a.backend_xmin is not null
         -- null: a standby that sends its snapshots
         and (a.datname = current_database() or a.datname is null)
-        and a.backend_type is distinct from 'autovacuum worker'
+        -- An autovacuum worker has a database and no role. backend_type would say it too, but only
+        -- to a role that may see all statistics.
+        and (a.usesysid is not null or a.datname is null)
         and age(a.backend_xmin) >= age((v_merge.copied_xid::text::bigint % 4294967296)::text::xid);
     if v_old > 0 then
         return query select 'blocked', v_merge.family, v_no, format(

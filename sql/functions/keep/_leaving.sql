@@ -8,7 +8,9 @@ create function mqpg._leaving() returns table (
     family text, segment_no bigint, leaving text, partition text, parent text, state text, since timestamptz,
     blocked_by int []
 )
-language sql stable as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select s.family, s.segment_no, s.leaving, n.name, p.relname::text,
         case when i.inhrelid is null then 'detached' when i.inhdetachpending then 'detaching' else 'attached' end,
         least(s.blocked_since, s.leaving_since),
@@ -29,6 +31,7 @@ language sql stable as $$
     ) as n
     left join pg_inherits i on i.inhrelid = n.oid
     left join pg_class p on p.oid = i.inhparent
-    where s.dropped_at is null and (s.leaving is not null or s.blocked_since is not null)
+    where s.dropped_at is null and (s.leaving is not null or s.blocked_since is not null);
+end
 $$;
 comment on function mqpg._leaving() is 'Internal: partitions that are released and not dropped yet';

@@ -8,7 +8,9 @@ create function mqpg._pins(subscription_id int default null) returns table (
     consumer_group text, member text, topic text, queue_id int, segment_no bigint, closed_at timestamptz,
     from_offset bigint, to_offset bigint, messages bigint, bytes bigint
 )
-language sql stable as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select u.consumer_group, u.member, u.topic, u.queue_id, s.segment_no, s.closed_at, f.from_offset, u.next_offset,
         u.next_offset - f.from_offset, b.bytes
     from mqpg.segment s
@@ -18,6 +20,7 @@ language sql stable as $$
         u.topic_id, u.queue_id, case u.queue_id when -1 then u.subscription_id else 0 end, f.from_offset,
         u.next_offset) as bytes) b
     where s.family = 'tick' and s.closed_at is not null and s.body_dropped_at is null
-        and (_pins.subscription_id is null or u.subscription_id = _pins.subscription_id)
+        and (_pins.subscription_id is null or u.subscription_id = _pins.subscription_id);
+end
 $$;
 comment on function mqpg._pins(int) is 'Internal: unread parts of closed segments';

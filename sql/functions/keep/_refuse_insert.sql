@@ -4,7 +4,7 @@
 -- Cost: negligible.
 -- Errors: 40001.
 create function mqpg._refuse_insert() returns trigger
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
     raise exception using errcode = '40001', message = format(
         'table %s is closed and about to be dropped: try the transaction again', tg_table_name);

@@ -5,7 +5,7 @@
 -- Cost: one row for each id of the window, and DDL.
 -- Errors: 55P03; then nothing is changed.
 create function mqpg._renumber_dedup() returns trigger
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     v_timeout text := mqpg._apply_lock_timeout();
     v_next record;

@@ -8,7 +8,7 @@
 create function mqpg.schema_version(
     out migration int, out breaking int, out release text, out checksum text
 ) returns record
-language sql stable as $$
+language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select m.migration, m.breaking, i.release, i.checksum
     from mqpg.installation i, (
         select max(k.migration_no) as migration, coalesce(max(k.migration_no) filter (where k.breaking), 0) as breaking

@@ -9,7 +9,7 @@
 -- Cost: one row read, one row written.
 -- Errors: MQ001 (null, or not a delayed message), 40001 (REPEATABLE READ callers).
 create function mqpg.recall(message_id bigint) returns boolean
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_place record;
     v_standing "char";

@@ -27,7 +27,7 @@ create function mqpg.send(
     topic text, payload text, key text default null, tag text default null, headers jsonb default null,
     delay interval default null, dedup_id text default null, deliver_at timestamptz default null
 ) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_topic mqpg.topic;
     v_xid xid8;
@@ -81,9 +81,11 @@ create function mqpg.send(
     topic text, payload json, key text default null, tag text default null, headers jsonb default null,
     delay interval default null, dedup_id text default null, deliver_at timestamptz default null
 ) returns bigint
-language sql as $$
-    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
-        send.deliver_at)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at);
+end
 $$;
 comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz) is
     'Send a message in the caller''s transaction; returns its id';
@@ -92,9 +94,11 @@ create function mqpg.send(
     topic text, payload jsonb, key text default null, tag text default null, headers jsonb default null,
     delay interval default null, dedup_id text default null, deliver_at timestamptz default null
 ) returns bigint
-language sql as $$
-    select mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
-        send.deliver_at)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at);
+end
 $$;
 comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz) is
     'Send a message in the caller''s transaction; returns its id';

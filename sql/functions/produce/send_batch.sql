@@ -19,7 +19,8 @@ create function mqpg.send_batch(
     topic text, payloads text [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
 ) returns setof bigint
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_topic mqpg.topic;
     v_n int := cardinality(send_batch.payloads);
@@ -72,9 +73,12 @@ create function mqpg.send_batch(
     topic text, payloads json [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
 ) returns setof bigint
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
-        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids);
+end
 $$;
 comment on function mqpg.send_batch(text, json [], text [], text [], jsonb [], interval, text []) is
     'Send many messages in the caller''s transaction; returns their ids in argument order';
@@ -83,9 +87,12 @@ create function mqpg.send_batch(
     topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
 ) returns setof bigint
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
-        send_batch.headers, send_batch.delay, send_batch.dedup_ids)
+        send_batch.headers, send_batch.delay, send_batch.dedup_ids);
+end
 $$;
 comment on function mqpg.send_batch(text, jsonb [], text [], text [], jsonb [], interval, text []) is
     'Send many messages in the caller''s transaction; returns their ids in argument order';

@@ -10,7 +10,8 @@
 create function mqpg.half_states(handles text []) returns table (
     handle text, state text, parked boolean, message_id bigint, topic text, key text
 )
-language plpgsql stable set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 begin
     if array_ndims(half_states.handles) > 1 then
         raise exception using errcode = 'MQ001', message = 'handles must be a one-dimensional array';

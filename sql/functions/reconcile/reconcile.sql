@@ -16,7 +16,7 @@
 create function mqpg.reconcile(
     older_than interval default '1 minute', max_messages int default 1000, settle boolean default true
 ) returns table (handle text, message_id bigint, topic text, key text, state text, outcome mqpg.outcome)
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     perform mqpg._require_interval('older_than', reconcile.older_than, '0');
     perform mqpg._require_range('max_messages', reconcile.max_messages, 1, 100000);

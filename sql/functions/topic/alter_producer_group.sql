@@ -23,7 +23,7 @@ create function mqpg.alter_producer_group(
     on_exhausted text default null, checker text default null, checker_target text default null,
     expire_after interval default null
 ) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_group mqpg.producer_group := mqpg._lock_producer_group(alter_producer_group.producer_group);
     v_before mqpg.producer_group := v_group;

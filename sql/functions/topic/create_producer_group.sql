@@ -25,7 +25,7 @@ create function mqpg.create_producer_group(
     on_exhausted text default 'park', checker text default 'due_checks', checker_target text default null,
     expire_after interval default '7 days'
 ) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_group mqpg.producer_group;
     v_expire_after interval := case

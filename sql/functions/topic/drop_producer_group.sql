@@ -9,7 +9,7 @@
 -- Cost: the undecided half messages.
 -- Errors: MQ004 (unknown group), MQ018 (undecided half messages).
 create function mqpg.drop_producer_group(producer_group text) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_group mqpg.producer_group := mqpg._producer_group(drop_producer_group.producer_group);
 begin

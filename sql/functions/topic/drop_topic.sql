@@ -12,7 +12,7 @@
 -- Cost: one look at each queue, at the undecided half messages and at delayed messages.
 -- Errors: MQ001 (null), MQ003 (unknown topic), MQ012 (messages would be lost).
 create function mqpg.drop_topic(topic text, force boolean default false) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_topic mqpg.topic := mqpg._topic(drop_topic.topic);
     v_tick mqpg.tick;

@@ -10,7 +10,9 @@
 -- Cost: one update.
 -- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription), 55P03.
 create function mqpg.pause(topic text, consumer_group text default null) returns void
-language sql as $$
-    select mqpg._set_paused(pause.topic, pause.consumer_group, true)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform mqpg._set_paused(pause.topic, pause.consumer_group, true);
+end
 $$;
 comment on function mqpg.pause(text, text) is 'Stop the delivery of a topic or of one subscription';

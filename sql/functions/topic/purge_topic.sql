@@ -13,7 +13,7 @@
 -- Cost: one cursor version for each queue of each subscription.
 -- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), 55P03, 40001.
 create function mqpg.purge_topic(topic text) returns bigint
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_topic mqpg.topic := mqpg._topic(purge_topic.topic);
     v_row mqpg.subscription;

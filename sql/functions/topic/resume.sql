@@ -7,8 +7,10 @@
 -- Cost: one update.
 -- Errors: MQ001, MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription), 55P03.
 create function mqpg.resume(topic text, consumer_group text default null) returns void
-language sql as $$
-    select mqpg._set_paused(resume.topic, resume.consumer_group, false)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    perform mqpg._set_paused(resume.topic, resume.consumer_group, false);
+end
 $$;
 comment on function mqpg.resume(text, text) is
     'Resume the delivery of a topic or of one subscription';

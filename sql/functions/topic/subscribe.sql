@@ -27,7 +27,7 @@ create function mqpg.subscribe(
     filter jsonpath default null, tags text [] default null, max_attempts int default 16,
     retry_delay interval default '10 s', on_failure text default 'skip'
 ) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_topic mqpg.topic;
     v_new mqpg.subscription;

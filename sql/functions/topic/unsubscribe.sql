@@ -11,7 +11,7 @@
 -- Errors: MQ001 (consumer in another mode than broadcast), MQ003 (unknown topic), MQ005 (unknown
 -- subscription or member).
 create function mqpg.unsubscribe(consumer_group text, topic text, consumer text default null) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_subscription mqpg.subscription := mqpg._subscription(unsubscribe.consumer_group, unsubscribe.topic);
 begin

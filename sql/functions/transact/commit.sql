@@ -10,13 +10,15 @@
 -- Cost: one row read, one written.
 -- Errors: MQ001 (null), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg.commit(handle text) returns mqpg.outcome
-language sql as $$
-    select mqpg._decide(commit.handle, 'c', 'producer')
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return mqpg._decide(commit.handle, 'c', 'producer');
+end
 $$;
 comment on function mqpg.commit(text) is 'Commit a half message; the first decision stands';
 
 create function mqpg.commit(handle text, payload text) returns mqpg.outcome
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if commit.payload is null then
         raise exception using errcode = 'MQ001', message = 'payload must not be null';
@@ -28,7 +30,7 @@ comment on function mqpg.commit(text, text) is
     'Commit a half message with its final payload; the first decision stands';
 
 create function mqpg.commit(handle text, payload json) returns mqpg.outcome
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if commit.payload is null then
         raise exception using errcode = 'MQ001', message = 'payload must not be null';
@@ -40,7 +42,7 @@ comment on function mqpg.commit(text, json) is
     'Commit a half message with its final payload; the first decision stands';
 
 create function mqpg.commit(handle text, payload jsonb) returns mqpg.outcome
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if commit.payload is null then
         raise exception using errcode = 'MQ001', message = 'payload must not be null';

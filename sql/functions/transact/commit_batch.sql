@@ -9,31 +9,43 @@
 -- Cost: one row read and one written for each half message.
 -- Errors: MQ001 (a null or different lengths), MQ010 (payload too large), 22P02 (not JSON).
 create function mqpg.commit_batch(handles text []) returns table (handle text, outcome mqpg.outcome)
-language sql as $$
-    select d.handle, d.outcome from mqpg._decide_batch(commit_batch.handles, 'c', 'producer') d
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    select d.handle, d.outcome from mqpg._decide_batch(commit_batch.handles, 'c', 'producer') d;
+end
 $$;
 comment on function mqpg.commit_batch(text []) is 'Commit many half messages; outcomes in argument order';
 
 create function mqpg.commit_batch(handles text [], payloads text [])
 returns table (handle text, outcome mqpg.outcome)
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select d.handle, d.outcome
-    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads, '{}')) d
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads, '{}')) d;
+end
 $$;
 comment on function mqpg.commit_batch(text [], text []) is 'Commit many half messages with final payloads';
 
 create function mqpg.commit_batch(handles text [], payloads json [])
 returns table (handle text, outcome mqpg.outcome)
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select d.handle, d.outcome
-    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d;
+end
 $$;
 comment on function mqpg.commit_batch(text [], json []) is 'Commit many half messages with final payloads';
 
 create function mqpg.commit_batch(handles text [], payloads jsonb [])
 returns table (handle text, outcome mqpg.outcome)
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select d.handle, d.outcome
-    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d
+    from mqpg._decide_batch(commit_batch.handles, 'c', 'producer', coalesce(commit_batch.payloads::text [], '{}')) d;
+end
 $$;
 comment on function mqpg.commit_batch(text [], jsonb []) is 'Commit many half messages with final payloads';

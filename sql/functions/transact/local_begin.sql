@@ -16,7 +16,7 @@
 --     update accounts set balance = balance - 100 where id = 7;
 --     commit;
 create function mqpg.local_begin(handle text) returns void
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_half record;
     v_entry text;

@@ -28,7 +28,7 @@ create function mqpg.prepare(
     headers jsonb default null, check_after interval default null, delay interval default null,
     dedup_id text default null
 ) returns text
-language plpgsql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_to record;
     v_xid xid8;
@@ -103,9 +103,11 @@ create function mqpg.prepare(
     headers jsonb default null, check_after interval default null, delay interval default null,
     dedup_id text default null
 ) returns text
-language sql as $$
-    select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id);
+end
 $$;
 comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval, text) is
     'Store a half message, invisible until commit(); returns its handle';
@@ -115,9 +117,11 @@ create function mqpg.prepare(
     headers jsonb default null, check_after interval default null, delay interval default null,
     dedup_id text default null
 ) returns text
-language sql as $$
-    select mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id);
+end
 $$;
 comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval, text) is
     'Store a half message, invisible until commit(); returns its handle';

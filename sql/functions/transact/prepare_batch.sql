@@ -16,7 +16,8 @@ create function mqpg.prepare_batch(
     topic text, payloads text [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null
 ) returns setof text
-language plpgsql set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp
+set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off as $$
 declare
     v_topic mqpg.topic := mqpg._topic(prepare_batch.topic);
     v_group mqpg.producer_group := mqpg._producer_group(prepare_batch.producer_group);
@@ -55,9 +56,12 @@ create function mqpg.prepare_batch(
     topic text, payloads json [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null
 ) returns setof text
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
-        prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
+        prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay);
+end
 $$;
 comment on function mqpg.prepare_batch(text, json [], text, text [], text [], jsonb [], interval, interval) is
     'Store many half messages; returns their handles in argument order';
@@ -66,9 +70,12 @@ create function mqpg.prepare_batch(
     topic text, payloads jsonb [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null
 ) returns setof text
-language sql as $$
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
     select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
-        prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay)
+        prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay);
+end
 $$;
 comment on function mqpg.prepare_batch(text, jsonb [], text, text [], text [], jsonb [], interval, interval) is
     'Store many half messages; returns their handles in argument order';

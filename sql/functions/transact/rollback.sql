@@ -7,7 +7,9 @@
 -- Cost: one row read, one written.
 -- Errors: MQ001 (null).
 create function mqpg.rollback(handle text) returns mqpg.outcome
-language sql as $$
-    select mqpg._decide(rollback.handle, 'b', 'producer')
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return mqpg._decide(rollback.handle, 'b', 'producer');
+end
 $$;
 comment on function mqpg.rollback(text) is 'Roll a half message back; the first decision stands';

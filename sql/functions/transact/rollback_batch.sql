@@ -7,8 +7,11 @@
 -- Cost: one row read and one written for each half message.
 -- Errors: MQ001 (a null).
 create function mqpg.rollback_batch(handles text []) returns table (handle text, outcome mqpg.outcome)
-language sql as $$
-    select d.handle, d.outcome from mqpg._decide_batch(rollback_batch.handles, 'b', 'producer') d
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    select d.handle, d.outcome from mqpg._decide_batch(rollback_batch.handles, 'b', 'producer') d;
+end
 $$;
 comment on function mqpg.rollback_batch(text []) is
     'Roll many half messages back; outcomes in argument order';

@@ -3,7 +3,7 @@
 -- Locks: none. Cost: negligible.
 -- Errors: MQ001.
 create function mqpg._require_setting() returns trigger
-language plpgsql as $$
+language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
     v_good boolean := false;
 begin

@@ -1,0 +1,18 @@
+-- The subscriptions of a topic, or of all topics where it is null, for `mqpg subscription list`.
+-- Locks: none. Cost: one row for each subscription.
+create function mqpg._subscriptions(topic text) returns table (
+    consumer_group text, topic_name text, mode text, on_failure text, filter text, tags text [], max_attempts int,
+    retry_delay text, paused boolean
+)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    select s.consumer_group, t.name, s.mode, s.on_failure, s.filter::text, s.tags, s.max_attempts,
+        s.retry_delay::text, s.paused or t.paused
+    from mqpg.subscription s
+    join mqpg.topic t on t.topic_id = s.topic_id
+    where s.member = '' and t.name = coalesce(_subscriptions.topic, t.name)
+    order by s.consumer_group, t.name;
+end
+$$;
+comment on function mqpg._subscriptions(text) is 'Internal: subscriptions and their settings';

@@ -1,0 +1,15 @@
+-- The names of the topics that later ticks or moves of positions touched.
+-- Locks: none. Cost: one row for each later tick and move.
+create function mqpg._touched(after_tick bigint, after_jump bigint) returns setof text
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    select t.name
+    from mqpg.tick k, unnest(k.topic_ids) as u (topic_id)
+    join mqpg.topic t on t.topic_id = u.topic_id
+    where k.tick_id > _touched.after_tick
+    union
+    select j.topic from mqpg.position_jump j where j.jump_id > _touched.after_jump;
+end
+$$;
+comment on function mqpg._touched(bigint, bigint) is 'Internal: topics that later ticks touched';

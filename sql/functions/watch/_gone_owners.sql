@@ -1,0 +1,36 @@
+-- Consumers, other than this one, that seem to be gone and own pinned queues where messages wait.
+-- A consumer is gone if no worker process of its name is alive, and it has done nothing for so many
+-- seconds or its worker process ended after the last thing that it did. A program that runs its
+-- consumer by itself has no row in worker_status.
+-- Locks: none.
+-- Cost: that of the view subscription_lag for this subscription.
+create function mqpg._gone_owners(
+    consumer_group text, topic text, consumer text, silence float8
+) returns table (owner text, queues int [], lag bigint, changed_at timestamptz)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    with held as (
+        select l.owner, array_agg(l.queue_id order by l.queue_id) filter (where l.lag > 0) as queues,
+            sum(l.lag)::bigint as lag, max(l.changed_at) as changed_at
+        from mqpg._subscription_lag(_gone_owners.consumer_group, _gone_owners.topic) l
+        where l.mode = 'pinned' and l.owner <> _gone_owners.consumer
+        group by l.owner
+    ), process as (
+        select w.detail ->> 'consumer' as name, w.alive, w.seen_at from mqpg.worker_status w
+        where w.role = 'consumer' and w.detail ->> 'consumer_group' = _gone_owners.consumer_group
+            and w.detail ->> 'topic' = _gone_owners.topic
+    )
+    select h.owner, h.queues, h.lag, h.changed_at
+    from held h
+    where h.lag > 0 and not exists (select from process p where p.name = h.owner and p.alive)
+        and (
+            h.changed_at < clock_timestamp() - make_interval(secs => _gone_owners.silence)
+            or exists (
+                select from process p
+                where p.name = h.owner and p.seen_at > h.changed_at - interval '1 second'))
+    order by h.owner;
+end
+$$;
+comment on function mqpg._gone_owners(text, text, text, float8) is
+    'Internal: consumers that are gone and own queues';

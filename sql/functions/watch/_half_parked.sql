@@ -1,0 +1,30 @@
+-- Half messages for which no checker had an answer and whose producer group parks such messages. An
+-- administrator decides them with settle() or has them checked again with rearm().
+-- Locks: none.
+-- Cost: a few index lookups for each archived entry of the op-log queue.
+create function mqpg._half_parked() returns table (
+    handle text, producer_group text, topic text, prepared_at timestamptz, check_at timestamptz,
+    checks int, reason text, parked_at timestamptz
+)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    select
+        a.message ->> 'handle' as handle,
+        a.message ->> 'producer_group' as producer_group,
+        t.name as topic,
+        m.born_at as prepared_at,
+        m.check_at,
+        k.checks,
+        r.reason,
+        a.archived_at as parked_at
+    from pgmq.a_mqpg_oplog as a
+    cross join lateral (values ((a.message ->> 'message_id')::bigint)) as i (message_id)
+    cross join lateral mqpg._half_by_id(i.message_id) as m
+    inner join mqpg.topic as t on m.topic_id = t.topic_id
+    cross join lateral mqpg._checks(i.message_id) as k
+    cross join lateral mqpg._last_reason(i.message_id) as r (reason)
+    where not mqpg._is_decided_half(i.message_id);
+end
+$$;
+comment on function mqpg._half_parked() is 'Internal: what the view half_parked shows';

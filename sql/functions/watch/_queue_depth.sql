@@ -1,0 +1,21 @@
+-- What each queue holds: the messages at the offsets from oldest_offset to next_offset - 1.
+-- With an argument: of one topic; null (default): of all.
+-- Locks: none.
+-- Cost: two index lookups per partition for each queue.
+create function mqpg._queue_depth(only_topic text default null) returns table (
+    topic text, queue_id int, oldest_offset bigint, next_offset bigint
+)
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return query
+    select
+        t.name as topic,
+        q.queue_id,
+        mqpg._oldest(t.topic_id, q.queue_id, 0) as oldest_offset,
+        mqpg._tail(t.topic_id, q.queue_id, 0) as next_offset
+    from mqpg.topic as t
+    cross join lateral generate_series(0, t.queues - 1) as q (queue_id)
+    where _queue_depth.only_topic is null or t.name = _queue_depth.only_topic;
+end
+$$;
+comment on function mqpg._queue_depth(text) is 'Internal: what the view queue_depth shows';

@@ -1,0 +1,13 @@
+-- Whether another compensator would take over a ledger in another database.
+-- Locks: none. Cost: one row for each worker.
+create function mqpg._has_heir(checker_target text) returns boolean
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return exists (
+        select from mqpg.worker w
+        where w.role = 'compensator' and w.state <> 'stopped' and w.seen_at > clock_timestamp() - interval '30 seconds'
+            and w.detail #>> array['ledgers', _has_heir.checker_target, 'state'] = 'standby');
+end
+$$;
+comment on function mqpg._has_heir(text) is
+    'Internal: whether another compensator would take over a ledger';

@@ -1,0 +1,9 @@
+-- Gives back the session lock of a ledger in another database.
+-- Locks: see _claim_ledgers(). Cost: negligible.
+create function mqpg._release_ledger(checker_target text) returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+    return pg_advisory_unlock(1836150846, mqpg._ledger_lock(_release_ledger.checker_target));
+end
+$$;
+comment on function mqpg._release_ledger(text) is 'Internal: give back the lock of a ledger';
