@@ -158,9 +158,7 @@ def test_a_worker_too_old_for_the_schema_stops(
     dsn: str, db: Connection, breaking: Source, processes: Processes, tmp_path: Path
 ) -> None:
     """Supervisor, role and consumer stop with their own status, when it happens and at the start."""
-    (tmp_path / "shop.py").write_text(
-        "import mqpg\n@mqpg.consumer('t', group='g')\ndef handle(message): pass\n"
-    )
+    (tmp_path / "shop.py").write_text("import mqpg\n@mqpg.consumer('t', group='g')\ndef handle(message): pass\n")
     with mqpg.connect(dsn) as mq:
         mq.create_topic("t")
         mq.subscribe("g", "t")
