@@ -10,6 +10,7 @@ schema, so a change of a table needs a numbered migration.
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 import re
 import subprocess
@@ -25,7 +26,6 @@ sys.path.insert(0, str(ROOT))
 from mqpg import migrate  # noqa: E402
 from mqpg.embedded import EmbeddedServer, find_binaries, from_distribution  # noqa: E402
 from mqpg.schema.source import RELEASE  # noqa: E402
-from tests.support.frozen_states import fill  # noqa: E402
 
 __all__ = ["dump", "main"]
 
@@ -67,7 +67,8 @@ def main() -> int:
         dsn = server.create_database("frozen")
         migrate.upgrade(dsn)
         with psycopg.connect(dsn, autocommit=True, row_factory=namedtuple_row) as connection:
-            expected = fill(connection)
+            states = importlib.import_module("tests.support.frozen_states")
+            expected = states.fill(connection)
         text = dump(binaries.program("pg_dump"), dsn)
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{RELEASE}.json").write_text(json.dumps(expected, indent=1) + "\n", encoding="utf-8")
