@@ -1,8 +1,8 @@
 """The command `mqpg`.
 
 Results go to stdout, logs and errors to stderr. The exit status is 0 for success, 1 for a negative
-result, 2 for wrong usage or an unknown name, 3 where there is no connection or the schema is missing
-or too old, and 4 where the schema is too new for this release.
+result, 2 for wrong usage or an unknown name, 3 where there is no connection or the schema is
+missing or too old, and 4 where the schema is too new for this release.
 """
 
 from __future__ import annotations

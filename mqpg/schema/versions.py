@@ -1,4 +1,4 @@
-"""Which client works with which schema: neighbouring minor releases do, unless a migration says no."""
+"""Which client works with which schema: neighbouring minor releases do, unless one is breaking."""
 
 from __future__ import annotations
 

@@ -5,9 +5,8 @@
 -- Locks: none.
 -- Cost: reads two small tables.
 -- Example: select * from mqpg.schema_version();
-create function mqpg.schema_version(
-    out migration int, out breaking int, out release text, out checksum text
-) returns record
+create function mqpg.schema_version()
+returns table (migration int, breaking int, release text, checksum text)
 language sql stable security definer set search_path = pg_catalog, pg_temp as $$
     select m.migration, m.breaking, i.release, i.checksum
     from mqpg.installation i, (
