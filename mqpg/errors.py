@@ -10,8 +10,8 @@ A class has an SQLSTATE where SQL can raise it.
      │    └── OutcomeUnknown       ... after the request was sent: it may or may not have happened
      ├── SchemaError
      │    ├── SchemaMissing        mqpg is not installed in this database
-     │    ├── SchemaTooOld         installed by an older release: run `mqpg migrate`
-     │    └── SchemaTooNew         installed by a newer release: upgrade this one
+     │    ├── SchemaTooOld         too old for this release: run `mqpg migrate`
+     │    └── SchemaTooNew         too new for this release: upgrade mqpg
      ├── DatabaseError             any other error of the server, with its SQLSTATE
      │    ├── LockTimeout          55P03  another session holds the lock
      │    ├── NotGranted           MQ025, 42501  the role lacks the right; see `mqpg rights`
@@ -131,7 +131,7 @@ class OutcomeUnknown(ConnectionFailed):
 
 
 class SchemaError(Error):
-    """The schema in the database is missing, or its version is not that of this release."""
+    """The schema in the database is missing, or this release cannot work with it."""
 
 
 class SchemaMissing(SchemaError):
@@ -139,11 +139,11 @@ class SchemaMissing(SchemaError):
 
 
 class SchemaTooOld(SchemaError):
-    """The schema was installed by an older release."""
+    """The schema is too old for this release, or does not have a function that was called."""
 
 
 class SchemaTooNew(SchemaError):
-    """The schema was installed by a newer release."""
+    """The schema is too new for this release."""
 
 
 class DatabaseError(Error):
@@ -424,7 +424,12 @@ def translate(error: BaseException) -> Error:
     if origin.sqlstate is None and not isinstance(origin, (psycopg.OperationalError, psycopg.InterfaceError)):
         # The driver refused before sending (a value that it cannot adapt, wrong parameters).
         cls = InvalidArgument if isinstance(origin, (psycopg.DataError, psycopg.ProgrammingError)) else DatabaseError
+    if origin.sqlstate == "42883" and str(origin.diag.message_primary).startswith("function mqpg."):
+        # A client may be one minor release ahead of the schema.
+        cls = SchemaTooOld
     translated = cls(_describe(origin))
+    if cls is SchemaTooOld:
+        translated = cls(f"{origin.diag.message_primary}: the schema of this database is older: run mqpg migrate")
     translated.sqlstate = origin.sqlstate or cls.sqlstate
     translated.detail, translated.hint = origin.diag.message_detail, origin.diag.message_hint
     return translated

@@ -2,7 +2,7 @@
 
     python tools/check_manifest.py
 
-The first migration is assembled in the order of the manifest, so a file that the manifest omits
+The schema is assembled in the order of the manifest, so a file that the manifest omits
 would not be installed.
 """
 
@@ -32,7 +32,7 @@ def unlisted(listed: list[str], sql: Path = SQL) -> list[str]:
 def main() -> int:
     """Run the check and return the exit status: 0 if the manifest is complete, else 1."""
     try:
-        listed = runpy.run_path(str(ROOT / "mqpg" / "_first_migration.py"))["manifest"](SQL)
+        listed = runpy.run_path(str(ROOT / "mqpg" / "schema" / "assemble.py"))["manifest"](SQL)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1

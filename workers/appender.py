@@ -6,11 +6,17 @@ import threading
 import time
 
 from mqpg._append_pace import AppendPace
+from mqpg.errors import RestoredCluster
 
 from .session import Connection
 from .worker import Options, Worker
 
 __all__ = ["Appender"]
+
+_CLOCK = """
+select b.incarnation, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0') from mqpg._broker() b
+"""
+_LOOK = 1.0  # seconds between two looks at the server's log position
 
 
 class Appender(Worker):
@@ -18,6 +24,9 @@ class Appender(Worker):
 
     While there are messages to append the next call follows soon. While there are none, the pause
     grows to the longest one.
+
+    A base backup that was brought back looks like its original to `mqpg.append`. The process
+    remembers how far the server's log was, and refuses a server whose log is behind that.
 
     Args:
         options: What the process was started with. `interval` is the longest pause in seconds; None
@@ -32,6 +41,12 @@ class Appender(Worker):
         super().__init__(options, stop)
         self._pace = AppendPace(most=options.interval or 0.05)
         self.detail["messages"] = 0
+        self._seen: tuple[int, int] = (0, 0)
+        self._next_look = 0.0
+
+    def end(self) -> None:
+        """Look at the log position first when there is a connection again."""
+        self._next_look = 0.0
 
     def turn(self, conn: Connection) -> float:
         """Append once.
@@ -41,10 +56,27 @@ class Appender(Worker):
 
         Returns:
             How many seconds to pause; 0 where the call reached its target size.
+
+        Raises:
+            RestoredCluster: The server is behind what this process has seen of it, so a backup was
+                brought back.
         """
         began = time.monotonic()
+        if began >= self._next_look:
+            self._require_later(conn)
+            self._next_look = began + _LOOK
         row = conn.execute("select mqpg.append(%s)", (self.options.max_messages,)).fetchone()
         moved = int(row[0]) if row else 0
         self.detail["messages"] += moved
         full = moved >= self.options.max_messages
         return 0.0 if full else self._pace.after(moved, time.monotonic() - began)
+
+    def _require_later(self, conn: Connection) -> None:
+        row = conn.execute(_CLOCK).fetchone()
+        found = (int(row[0]), int(row[1])) if row else self._seen
+        if found[0] <= self._seen[0] and found < self._seen:
+            raise RestoredCluster(
+                "this server is behind what the appender has seen of it, so a backup was brought back: "
+                "stop all workers and run mqpg migrate adopt"
+            )
+        self._seen = found

@@ -12,6 +12,7 @@ from mqpg import dsn as dsns
 from mqpg import errors
 from mqpg._stop_signals import stop_on_eof, stop_on_signals
 from mqpg.cli.options import Dsn
+from mqpg.schema.versions import EXIT_TOO_OLD
 
 from . import ROLES, Options, Supervisor
 from . import consume as runner
@@ -73,6 +74,9 @@ def worker(
     """Run appender, compensator and keeper until SIGTERM.
 
     You may start several copies. One of each role leads, and the others stand by.
+
+    Exit status 4: the schema is too new for this release, from the start or since a migration.
+    Upgrade mqpg; a restart cannot help.
     """
     if role is not None and role not in ROLES:
         raise errors.ConfigurationError(f"role must be one of {', '.join(ROLES)}, not {role!r}")
@@ -121,6 +125,9 @@ def consume(
     """Run a consumer until SIGTERM.
 
     Its handler is imported and called with messages. The view worker_status counts them.
+
+    Exit status 4: the schema is too new for this release, from the start or since a migration.
+    Upgrade mqpg; a restart cannot help.
     """
     stop = _prepare("consumer", log_level, log_format, at_eof)
     wanted = runner.with_options(
@@ -146,7 +153,11 @@ def _supervise(options: Options, stop: threading.Event, arguments: list[str]) ->
     environment = os.environ | {"MQPG_DATABASE_URL": options.dsn} | to_environment(options.ledgers)
     arguments += ["--heartbeat", str(options.heartbeat), "--wait", "60", "--max-messages", str(options.max_messages)]
     arguments += ["--check-timeout", str(options.check_timeout), "--call-timeout", str(options.call_timeout)]
-    if not Supervisor(list(ROLES), arguments, environment, stop).run():
+    supervisor = Supervisor(list(ROLES), arguments, environment, stop)
+    clean = supervisor.run()
+    if supervisor.too_old:
+        raise typer.Exit(EXIT_TOO_OLD)
+    if not clean:
         raise typer.Exit(1)
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 import mqpg
-from mqpg.errors import ConfigurationError
+from mqpg.errors import ConfigurationError, SchemaTooNew
 from mqpg.message import HeldQueues
 
 from .heartbeat import Heartbeat
@@ -125,6 +125,7 @@ def run(
     Raises:
         Error: The first connection fails, or the consumer cannot continue without loss or
             repetition.
+        SchemaTooNew: A migration has made the schema too new for this release.
     """
     options = consumer.options
     detail: dict[str, Any] = {
@@ -148,13 +149,16 @@ def run(
     def refresh() -> None:
         detail["blocked_by"] = [_held(one, options.group, options.topic) for one in counted.blocked_by]
 
-    with mq, _Beating(dsn, Heartbeat("consumer", heartbeat, detail), refresh):
+    beating = _Beating(dsn, Heartbeat("consumer", heartbeat, detail), refresh, stop)
+    with mq, beating:
         if isinstance(counted, mqpg.AsyncConsumer):
             asyncio.run(_run_async(counted, dsn, stop, settings))
         else:
             counted.run(mq, stop)
             counted.close()
     logger.info("stopped", extra={"handled": detail["handled"], "raised": detail["raised"]})
+    if beating.too_new is not None:
+        raise beating.too_new
 
 
 async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event, settings: dict[str, Any]) -> None:
@@ -213,11 +217,15 @@ def _held(held: HeldQueues, group: str, topic: str) -> dict[str, Any]:
 
 
 class _Beating:
-    """Heartbeats from a thread with a connection of its own, because a handler may take long."""
+    """Heartbeats from a thread with a connection of its own, because a handler may take long.
 
-    def __init__(self, dsn: str, heartbeat: Heartbeat, refresh: Callable[[], None]) -> None:
+    It also sets `stop` where a migration has made the schema too new for this release.
+    """
+
+    def __init__(self, dsn: str, heartbeat: Heartbeat, refresh: Callable[[], None], stop: threading.Event) -> None:
+        self.too_new: SchemaTooNew | None = None
         self._dsn, self._heartbeat, self._done = dsn, heartbeat, threading.Event()
-        self._refresh = refresh
+        self._refresh, self._stop = refresh, stop
         self._thread = threading.Thread(target=self._run, name="mqpg-heartbeat", daemon=True)
 
     def __enter__(self) -> None:
@@ -228,7 +236,11 @@ class _Beating:
         self._thread.join(5.0)
 
     def _run(self) -> None:
-        keep_connected(self._dsn, "consumer heartbeat", self._beat, self._done)
+        keep_connected(self._dsn, "consumer heartbeat", self._beat, self._done, on_too_new=self._end)
+
+    def _end(self, error: SchemaTooNew) -> None:
+        self.too_new = error
+        self._stop.set()
 
     def _beat(self, conn: Connection) -> None:
         self._heartbeat.beat(conn, "active")

@@ -10,6 +10,8 @@ from typing import Any
 
 from psycopg.types.json import Jsonb
 
+from mqpg import migrate
+
 from .session import Connection
 
 __all__ = ["Heartbeat"]
@@ -53,8 +55,14 @@ class Heartbeat:
         Args:
             conn: A connection to the broker.
             state: active, standby or stopped.
+
+        Raises:
+            SchemaTooNew: A migration has made the schema too new for this release.
         """
         if state == self._state and self.due_in() > 0:
             return
+        if state != "stopped":
+            # A running worker learns here of a migration that it cannot work with.
+            migrate.check_connection(conn)
         conn.execute(_BEAT, {**self._identity, "state": state, "detail": Jsonb(self._detail)})
         self._state, self._next = state, time.monotonic() + self._interval

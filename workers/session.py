@@ -66,7 +66,7 @@ def connect(dsn: str, name: str) -> Connection:
 
     Raises:
         ConnectionFailed: The database does not answer.
-        SchemaError: The schema is missing or of another version.
+        SchemaError: The schema is missing, or this release cannot work with it.
     """
     given = conninfo_to_dict(dsn)
     extra: dict[str, Any] = {key: value for key, value in _TRANSPORT.items() if key not in given}
@@ -128,6 +128,7 @@ def keep_connected(
     conn: Connection | None = None,
     on_failure: Callable[[errors.Error], None] = lambda error: None,
     call_timeout: float = CALL_TIMEOUT,
+    on_too_new: Callable[[errors.SchemaTooNew], None] = lambda error: None,
 ) -> None:
     """Call `body` with a connection, again after each failure, until it returns or `stop` is set.
 
@@ -144,6 +145,7 @@ def keep_connected(
         on_failure: Called with each error.
         call_timeout: How many seconds a statement waits for a server that says nothing. The
             connection is then replaced.
+        on_too_new: Called where the schema is too new, before the loop ends.
 
     Raises:
         Exception: What `body` raises, if it is no error of a database.
@@ -154,6 +156,10 @@ def keep_connected(
         try:
             with time_limit(call_timeout), conn or connect(dsn, name) as conn:
                 body(conn)
+            return
+        except errors.SchemaTooNew as error:
+            logger.error("this release is too old for the schema", extra={"connection": name, "error": error})
+            on_too_new(error)
             return
         except (psycopg.Error, errors.Error) as error:
             if time.monotonic() - began > 2 * backoff.most:  # it worked for a while

@@ -11,6 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from mqpg._backoff import Backoff
+from mqpg.schema.versions import EXIT_TOO_OLD
 
 __all__ = ["Supervisor"]
 
@@ -36,10 +37,18 @@ class _Child:
         self._started = time.monotonic()
         logger.info("child started", extra={"child": self.role, "pid": self._process.pid})
 
-    def tend(self) -> None:
-        """Notice an end and plan the restart, or restart when its time has come."""
+    def tend(self) -> bool:
+        """Notice an end and plan the restart, or restart when its time has come.
+
+        Returns:
+            False where the child is too old for the schema, so that a restart cannot help.
+        """
         now = time.monotonic()
         if self._process is not None and (status := self._process.poll()) is not None:
+            if status == EXIT_TOO_OLD:
+                self._forget()
+                logger.error("child is too old for the schema: upgrade mqpg", extra={"child": self.role})
+                return False
             if now - self._started > _STABLE:
                 self._backoff.reset()
             self._start_at = now + self._backoff.next()
@@ -48,6 +57,7 @@ class _Child:
             logger.warning("child ended", extra={"child": self.role, "status": status, "restart_in": restart_in})
         if self._process is None and now >= self._start_at:
             self.start()
+        return True
 
     def ask_to_stop(self) -> None:
         if self._process is not None:
@@ -68,7 +78,7 @@ class _Child:
         self._forget()
         # A child that ended by the signal itself had no signal handler yet, so it had not begun any
         # work.
-        return status in (0, -signal.SIGTERM)
+        return status in (0, EXIT_TOO_OLD, -signal.SIGTERM)
 
     def _forget(self) -> None:
         if self._process is not None and self._process.stdin is not None:
@@ -85,6 +95,9 @@ class Supervisor:
         environment: The environment of each child.
         stop: An event that ends the children when it is set.
         grace: How many seconds the children may take to drain. They are killed after that.
+
+    Attributes:
+        too_old: Whether a child ended because the schema is too new for this release.
     """
 
     def __init__(
@@ -99,18 +112,21 @@ class Supervisor:
         command = [sys.executable, "-m", "mqpg", "worker"]
         self._children = [_Child(role, [*command, role, "--stop-on-eof", *arguments], environment) for role in roles]
         self._stop, self._grace = stop, grace
+        self.too_old = False
 
     def run(self) -> bool:
         """Watch the children until `stop` is set, then let them drain.
+
+        A child that is too old for the schema ends all of them, because a restart cannot help.
 
         Returns:
             True where all of them ended by themselves in time.
         """
         try:
-            while True:
+            while not self.too_old:
                 for child in self._children:
-                    child.tend()
-                if self._stop.wait(_LOOK):
+                    self.too_old = not child.tend() or self.too_old
+                if self._stop.wait(0 if self.too_old else _LOOK):
                     break
         finally:
             clean = self._drain()

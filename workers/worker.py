@@ -109,11 +109,14 @@ class Worker(ABC):
 
         Raises:
             ConnectionFailed: The first connection cannot be made in time.
-            SchemaError: The schema is missing or of another version.
+            SchemaError: The schema is missing, or this release cannot work with it.
+            SchemaTooNew: A migration has made the schema too new for this release, at the start or
+                later.
         """
         dsn = self.options.dsn
         conn = patiently(lambda: connect(dsn, self.role), self.stop, self.options.patience)
         logger.info("started")
+        too_new: list[errors.SchemaTooNew] = []
         keep_connected(
             dsn,
             self.role,
@@ -121,9 +124,12 @@ class Worker(ABC):
             self.stop,
             conn=conn,
             on_failure=self._failed,
+            on_too_new=too_new.append,
             call_timeout=self.options.call_timeout,
         )
         logger.info("stopped", extra=self.detail)
+        if too_new:
+            raise too_new[0]
 
     def _failed(self, error: errors.Error) -> None:
         self.detail["failures"] += 1

@@ -1,8 +1,8 @@
 """The command `mqpg`.
 
 Results go to stdout, logs and errors to stderr. The exit status is 0 for success, 1 for a negative
-result, 2 for wrong usage or an unknown name, and 3 where there is no connection or the schema is of
-another version.
+result, 2 for wrong usage or an unknown name, 3 where there is no connection or the schema is
+missing or too old, and 4 where the schema is too new for this release.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import psycopg
 import typer
 
 from mqpg import errors
-from mqpg.cli import dead_letters, find, group, half, migrate, rights, server, subscription, topic
+from mqpg.cli import dead_letters, find, group, half, migrate, rights, server, subscription, topic, uninstall
 from mqpg.cli.plugins import PluginGroup, missing_extra
+from mqpg.schema.versions import EXIT_TOO_OLD
 
 __all__ = ["app", "main"]
 
@@ -45,6 +46,7 @@ app.command("find")(find.find)
 app.command("trace")(find.trace)
 app.command("up")(server.up)
 app.command("down")(server.down)
+app.command("uninstall")(uninstall.uninstall)
 
 
 def _print_version(wanted: bool) -> None:
@@ -63,7 +65,8 @@ def _options(
     """A transactional message queue that lives inside PostgreSQL.
 
     Results go to stdout, logs and errors to stderr. Exit status: 0 success, 1 a negative result,
-    2 wrong usage or an unknown name, 3 no connection or a schema of another version.
+    2 wrong usage or an unknown name, 3 no connection or a schema that is missing or too old,
+    4 a schema that is too new: upgrade mqpg.
     """
     level = (logging.WARNING, logging.INFO, logging.DEBUG)[min(verbose, 2)]
     logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -120,6 +123,8 @@ def _fail(error: errors.Error) -> None:
 
 
 def _status(error: errors.Error) -> int:
+    if isinstance(error, errors.SchemaTooNew):
+        return EXIT_TOO_OLD
     if isinstance(error, (errors.ConnectionFailed, errors.SchemaError)):
         return 3
     if isinstance(error, (errors.ConfigurationError, errors.InvalidArgument, errors.NotFound, errors.WrongTopicKind)):

@@ -31,7 +31,7 @@ def broker(dsn: str | None) -> Iterator[mqpg.Client]:
 
     Raises:
         ConnectionFailed: The database does not answer.
-        SchemaError: The schema is missing or of another version.
+        SchemaError: The schema is missing, or this release cannot work with it.
         ConfigurationError: The DSN is malformed, or there is none.
     """
     with mqpg.connect(dsn, retry_timeout=0, pool_timeout=5) as client:

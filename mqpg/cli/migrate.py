@@ -1,7 +1,8 @@
-"""`mqpg migrate [up|status|adopt|sql]`: the schema in the broker's database."""
+"""`mqpg migrate [up|status|check|adopt|sql]`: the schema in the broker's database."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -34,19 +35,40 @@ def _default(context: typer.Context, dsn: Dsn = None, owner: Owner = None) -> No
 
 @app.command()
 def up(context: typer.Context, dsn: Dsn = None, owner: Owner = None) -> None:
-    """Install this release's schema, or upgrade the database to it, in one transaction."""
+    """Install this release's schema, or upgrade the database to it, in one transaction.
+
+    Producers and consumers may continue meanwhile.
+    """
     where = dsns.resolve(context.obj if dsn is None else dsn)
     done = migrate.upgrade(where, owner=owner)
-    typer.echo(f"{dsns.describe(where)}: schema version {done.current}")
+    typer.echo(f"{dsns.describe(where)}: schema of mqpg {done.release}, migration {done.current}")
+    for line in migrate.problems(where):
+        typer.echo(f"mqpg: {line}", err=True)
 
 
 @app.command()
 def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
-    """Print the installed version and this release's. Exit status 1 unless they are the same."""
+    """Print the installed version and this release's.
+
+    Exit status 1 where `mqpg migrate` would change something.
+    """
     found = migrate.status(dsns.resolve(context.obj if dsn is None else dsn))
-    row = {"current": found.current, "head": found.head, "up_to_date": found.up_to_date}
+    row = asdict(found)
     print_rows([row], list(row), as_json=json)
     if not found.up_to_date:
+        raise typer.Exit(1)
+
+
+@app.command()
+def check(context: typer.Context, dsn: Dsn = None) -> None:
+    """Print what is wrong with the installed schema, such as after a restore.
+
+    Exit status 1 where there is something.
+    """
+    found = migrate.problems(dsns.resolve(context.obj if dsn is None else dsn))
+    for line in found:
+        typer.echo(line)
+    if found:
         raise typer.Exit(1)
 
 
@@ -66,6 +88,12 @@ def adopt(
 
 
 @app.command()
-def sql(owner: Owner = None) -> None:
-    """Print one script for psql that installs the schema without Python."""
-    typer.echo(migrate.script(owner=owner), nl=False)
+def sql(
+    upgrade_from: Annotated[
+        int | None,
+        typer.Option("--from", min=1, help="Print the upgrade of a database whose last migration is this one."),
+    ] = None,
+    owner: Owner = None,
+) -> None:
+    """Print one script for psql that installs or upgrades the schema without Python."""
+    typer.echo(migrate.script(upgrade_from, owner=owner), nl=False)

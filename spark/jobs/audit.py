@@ -40,7 +40,7 @@ def run_audit(options: AuditOptions, *, threads: int | None = None) -> Report:
 
     Raises:
         ConnectionFailed: A database does not answer.
-        SchemaError: The broker's schema is missing or of another version.
+        SchemaError: The broker's schema is missing, or this release cannot work with it.
         NotFound: The broker has no such topic, consumer group or producer group.
         LedgerError: A database has no journal or ledger.
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
@@ -68,7 +68,7 @@ def run_audit_in(
 
     Raises:
         ConnectionFailed: A database does not answer.
-        SchemaError: The broker's schema is missing or of another version.
+        SchemaError: The broker's schema is missing, or this release cannot work with it.
         NotFound: The broker has no such topic, consumer group or producer group.
         LedgerError: A database has no journal or ledger.
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.

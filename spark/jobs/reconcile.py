@@ -66,7 +66,7 @@ def connect_once(options: ReconcileOptions) -> None:
 
     Raises:
         ConnectionFailed: A database does not answer.
-        SchemaError: A broker's schema is missing or of another version.
+        SchemaError: A broker's schema is missing, or this release cannot work with it.
         LedgerError: A ledger's table is missing or not as it must be.
     """
     for dsn in options.dsns or (resolve(None),):
@@ -89,7 +89,7 @@ def reconcile(options: ReconcileOptions, *, threads: int | None = None) -> list[
 
     Raises:
         ConnectionFailed: A database does not answer. What was committed before stays committed.
-        SchemaError: A broker's schema is missing or of another version.
+        SchemaError: A broker's schema is missing, or this release cannot work with it.
         LedgerError: A ledger's table is missing or cannot be read.
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
         ConfigurationError: There is no Java, no usable JDBC driver, or a URL is wrong.
@@ -110,7 +110,7 @@ def reconcile_in(spark: SparkSession, options: ReconcileOptions) -> list[Unsettl
 
     Raises:
         ConnectionFailed: A database does not answer. What was committed before stays committed.
-        SchemaError: A broker's schema is missing or of another version.
+        SchemaError: A broker's schema is missing, or this release cannot work with it.
         LedgerError: A ledger's table is missing or cannot be read.
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
     """

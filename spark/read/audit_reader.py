@@ -56,7 +56,7 @@ def connect_once(options: AuditOptions) -> None:
 
     Raises:
         ConnectionFailed: A database does not answer.
-        SchemaError: The broker's schema is missing or of another version.
+        SchemaError: The broker's schema is missing, or this release cannot work with it.
         ConfigurationError: A URL is wrong, or JDBC cannot reach the server.
     """
     migrate.check(resolve(options.dsn))
@@ -80,7 +80,7 @@ def read_inputs(spark: SparkSession, options: AuditOptions) -> AuditInputs:
 
     Raises:
         ConnectionFailed: A database does not answer.
-        SchemaError: The broker's schema is missing or of another version.
+        SchemaError: The broker's schema is missing, or this release cannot work with it.
         NotFound: The broker has no such topic, consumer group or producer group.
         LedgerError: A database has no journal or ledger.
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.

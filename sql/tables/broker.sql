@@ -4,6 +4,7 @@ create table mqpg.broker (
     broker_id text not null default substr(replace(gen_random_uuid()::text, '-', ''), 1, 12),
     incarnation int not null default 1,
     system_identifier bigint not null,
+    timeline text not null,
     installed_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.broker is
@@ -15,4 +16,10 @@ comment on column mqpg.broker.incarnation is
     'Number of this broker''s lives: it grows with each promotion, recovery or restore; part of each handle';
 comment on column mqpg.broker.system_identifier is
     'The cluster that the rows were written in; append() refuses to work in another one';
-insert into mqpg.broker (system_identifier) select system_identifier from pg_control_system();
+comment on column mqpg.broker.timeline is
+    'The timeline that the rows were written in; append() refuses to work in another one';
+insert into mqpg.broker (system_identifier, timeline)
+select
+    system_identifier,
+    left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as timeline
+from pg_control_system();

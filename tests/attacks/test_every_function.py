@@ -15,7 +15,7 @@ import pytest
 from tests.attacks.conftest import Company, Connection, refusal, value
 
 # They tell the library nothing about topics or groups, or only what the caller may receive.
-OPEN = {"_broker", "_schema_version", "_newest", "_touched", "_ledgers_served"}
+OPEN = {"_broker", "schema_version", "_newest", "_touched", "_ledgers_served"}
 # It answers with the caller's own half messages only.
 OWN = {"reconcile"}
 # An argument of the call by its name, or else by its type.

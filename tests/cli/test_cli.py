@@ -125,9 +125,10 @@ def test_schema_missing_older_newer(mqpg: Run, empty_dsn: str) -> None:
     assert mqpg("migrate", "--dsn", empty_dsn).returncode == 0
     assert mqpg("migrate", "status", "--dsn", empty_dsn).returncode == 0
     with psycopg.connect(empty_dsn) as connection:
-        connection.execute("update mqpg.alembic_version set version_num = '9999'")
-    _one_line(mqpg("topic", "list", "--dsn", empty_dsn), 3, "upgrade mqpg")
-    _one_line(mqpg("migrate", "--dsn", empty_dsn), 3, "upgrade mqpg")
+        connection.execute("insert into mqpg.migration values (9999, 'later', true, '0.2.0')")
+    _one_line(mqpg("topic", "list", "--dsn", empty_dsn), 4, "upgrade mqpg")
+    _one_line(mqpg("migrate", "--dsn", empty_dsn), 4, "upgrade mqpg")
+    assert "4 a schema that is too new" in mqpg("--help").stdout
 
 
 def test_the_order_of_the_sources_of_a_dsn(mqpg: Run, dsn: str) -> None:
@@ -174,8 +175,8 @@ def _one_line(done: subprocess.CompletedProcess[str], status: int, words: str = 
 
 
 def test_commands_start_without_what_they_do_not_need() -> None:
-    """Each start pays for what is imported: alembic and the extras are for few commands."""
-    heavy = ["alembic", "pandas", "pgmq", "pyspark"]
+    """Each start pays for what is imported: pgmq and the extras are for few commands."""
+    heavy = ["pandas", "pgmq", "pyspark"]
     code = f"import sys, mqpg.cli; print([name for name in {heavy!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

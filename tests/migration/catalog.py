@@ -59,9 +59,21 @@ _QUERIES = {
     """,
     "privilege": f"""
         select oid::regclass::text, relacl::text from pg_class where relnamespace {_HERE} and relacl is not null
+        union all
+        select oid::regprocedure::text, (select string_agg(a::text, ' ' order by a::text) from unnest(proacl) a)
+        from pg_proc where pronamespace {_HERE}
+        union all
+        select nspname, nspacl::text from pg_namespace where oid {_HERE}
+    """,
+    "owner": f"""
+        select oid::regclass::text, pg_get_userbyid(relowner) from pg_class where relnamespace {_HERE}
+        union all
+        select oid::regprocedure::text, pg_get_userbyid(proowner) from pg_proc where pronamespace {_HERE}
+        union all
+        select nspname, pg_get_userbyid(nspowner) from pg_namespace where oid {_HERE}
     """,
     "setting": "select name, value::text from mqpg.settings",
-    "version": "select 'version', version_num from mqpg.alembic_version",
+    "version": "select 'version', concat_ws(' ', migration, breaking, release, checksum) from mqpg.schema_version()",
 }
 
 # Row types and array types belong to their tables; partitions to their parents.

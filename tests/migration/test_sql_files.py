@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pglast
 import pytest
 
-from mqpg import migrate
-from mqpg._first_migration import FIRST, assemble, manifest
+from mqpg.schema.assemble import assemble, manifest
+from mqpg.schema.source import RELEASE, packaged
 
 ROOT = Path(__file__).resolve().parents[2]
 SQL = ROOT / "sql"
@@ -26,12 +26,27 @@ def test_the_manifest_lists_every_file() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_first_migration_is_what_the_files_give() -> None:
-    """A file of that name in the checkout would be installed instead, however old it is."""
-    assert not (SQL / FIRST).exists()
-    text = migrate._text("0001")
-    assert text == assemble(SQL)
-    assert all((SQL / path).read_text("utf-8").strip() in text for path in manifest(SQL))
+def test_the_whole_schema_is_what_the_files_give() -> None:
+    text = packaged().whole
+    first, _, rest = assemble(SQL).partition("/* mqpg: bundled PGMQ SQL */")
+    assert text.startswith(first)
+    assert text.endswith(rest)
+    assert all((SQL / path).read_text("utf-8").strip() in text for path in manifest(SQL) if path != "pgmq.sql")
+
+
+def test_the_release_is_that_of_the_package() -> None:
+    """The schema notes it, and clients compare it."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert project["project"]["version"] == RELEASE
+
+
+def test_the_code_is_every_function_view_and_trigger() -> None:
+    code = {(item.kind, item.name) for item in packaged().code}
+    paths = [Path(path) for path in manifest(SQL) if path.startswith(("functions/", "views/", "triggers/"))]
+    assert code == {(path.parts[0][:-1], path.stem) for path in paths}
+    assert all("create or replace" in item.definition for item in packaged().code)
+    tables = "".join((SQL / path).read_text("utf-8") for path in manifest(SQL) if path.startswith("tables/"))
+    assert not re.search(r"^create (function|view|trigger) ", tables, re.M)
 
 
 @pytest.mark.parametrize(
@@ -47,21 +62,6 @@ def test_a_wrong_manifest_is_refused(tmp_path: Path, lines: str, message: str) -
     (tmp_path / "manifest.txt").write_text(lines)
     with pytest.raises(ValueError, match=message):
         assemble(tmp_path)
-
-
-def test_each_sql_migration_has_its_revision() -> None:
-    folder = ROOT / "mqpg" / "migrations" / "versions"
-    modules = sorted(path for path in folder.glob("[0-9]*.py"))
-    assert tuple(path.name[:4] for path in modules) == migrate.revisions()
-    earlier = None
-    for path in modules:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        assert (module.revision, module.down_revision) == (path.name[:4], earlier)
-        earlier = module.revision
 
 
 @pytest.mark.parametrize("path", OBJECTS)
@@ -88,7 +88,7 @@ def test_hot_tables_are_only_inserted_into() -> None:
     }
     writes = {path: count for path, count in found.items() if count}
     assert set(writes) == {"functions/adopt/_renew_xids.sql"}
-    assert len(write.findall(migrate._text("0001"))) == sum(writes.values())
+    assert len(write.findall(packaged().whole)) == sum(writes.values())
 
 
 @pytest.mark.parametrize(

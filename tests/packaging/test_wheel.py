@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from mqpg import migrate
-from mqpg._first_migration import FIRST, assemble
+from mqpg.schema.assemble import assemble
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.packaging, pytest.mark.timeout(600)]
@@ -61,15 +61,9 @@ def test_the_wheel_holds_every_module_and_every_sql_file(wheel: Path, source: Pa
     names = set(zipfile.ZipFile(wheel).namelist())
     folders = {"mqpg": "mqpg", "sql": "mqpg/sql", "workers": "mqpg/workers", "spark": "mqpg/spark"}
     for folder, package in folders.items():
-        for pattern in ("*.py", "*.sql", "*.txt", "*.typed", "*.mako"):
+        for pattern in ("*.py", "*.sql", "*.txt", "*.typed"):
             for path in (source / folder).rglob(pattern):
                 assert f"{package}/{path.relative_to(source / folder).as_posix()}" in names
-
-
-def test_the_wheel_holds_the_first_migration_and_the_sources_do_not(wheel: Path, source: Path) -> None:
-    assert not (source / "sql" / FIRST).exists()
-    built = zipfile.ZipFile(wheel).read(f"mqpg/sql/{FIRST}").decode()
-    assert built == assemble(source / "sql")
 
 
 def test_help_lists_the_commands_without_the_extras(fresh: Path) -> None:

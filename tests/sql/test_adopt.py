@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -237,3 +238,33 @@ def test_adopt_runs_alone(mq: Session, broker: Broker) -> None:
         with refused("55P03"):
             mq.value("adopt")
     assert incarnation(mq) == 1
+
+
+def test_no_sender_fails_while_adopt_commits(mq: Session, broker: Broker) -> None:
+    """adopt() makes ids jump at once, and the partition of the new ids is seen after its commit."""
+    adopter = broker.session()
+    before = mq.send("one", "0")
+    with ThreadPoolExecutor(4) as pool:
+        with adopter.transaction():
+            adopter.value("adopt")
+            sessions = [broker.session() for _ in range(4)]
+            senders = [pool.submit(s.send, "one", str(n)) for n, s in enumerate(sessions[:3], 1)]
+            senders.append(pool.submit(sessions[3].prepare, "one", '"half"'))
+            waiting = "select count(*) from pg_locks where locktype = 'relation' and not granted and database = %s"
+            here = mq.scalar("select oid from pg_database where datname = current_database()")
+            eventually(lambda: mq.scalar(waiting, here) == 4 or any(s.done() for s in senders))
+        ids = [sender.result(30) for sender in senders]
+    assert all(one > before + 2**40 for one in ids[:3])
+    assert mq.append() == 4
+    assert sorted(got(mq)) == [0, 1, 2, 3]
+
+
+def test_append_refuses_another_timeline(mq: Session) -> None:
+    """A promotion and a recovery to a point in time begin a new one."""
+    mq.send("one", "1")
+    mq.append()
+    mq.execute("update mqpg.broker set timeline = '000000FF'")
+    with refused("MQ016", "promoted or recovered"):
+        mq.append()
+    mq.value("adopt")
+    assert mq.append() == 0

@@ -95,7 +95,7 @@ class AsyncConsumer:
             NotFound: The topic or the subscription is gone.
             WrongTopicKind: The topic is a relay topic, which this subscription cannot read.
             MissingBody: A message's body is gone from the log.
-            SchemaError: The broker's schema is missing or of another version.
+            SchemaError: The broker's schema is missing, or this release cannot work with it.
             HandlerStuck: Too many calls of the handler never returned.
         """
         await self._serve(mq)

@@ -109,7 +109,7 @@ class AsyncReconciler(AsyncClosing):
 
         Raises:
             LedgerError: The ledger's table is missing or not as it must be.
-            SchemaError: A broker's schema is missing or of another version.
+            SchemaError: A broker's schema is missing, or this release cannot work with it.
         """
 
         async def step_and_log() -> int:

@@ -82,7 +82,7 @@ def connect(dsn: str | None = None, **settings: Any) -> Client:
     Raises:
         ConfigurationError: The DSN or a setting is invalid, or there is no DSN.
         ConnectionFailed: The broker does not answer.
-        SchemaError: The schema is missing, or of another version.
+        SchemaError: The schema is missing, or this release cannot work with it.
     """
     chosen = Settings.read(**settings)
     # Resolving may start the embedded server, which takes a second.

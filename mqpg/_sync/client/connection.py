@@ -23,6 +23,8 @@ from mqpg._time_limit import time_limit
 from mqpg.dsn import describe
 from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
 from mqpg.message import BrokerInfo
+from mqpg.schema.source import packaged
+from mqpg.schema.versions import READ, Installed, require_compatible
 from mqpg.settings import Settings
 
 __all__ = ["BaseClient"]
@@ -30,6 +32,7 @@ __all__ = ["BaseClient"]
 logger = logging.getLogger("mqpg")
 
 _BROKER = statement("select b.broker_id, b.incarnation from mqpg._broker() b")
+_SCHEMA = statement(READ)
 
 # How much longer calls may take that work through all that has accumulated.
 _LONG = 10
@@ -93,14 +96,16 @@ class BaseClient(Closing):
 
         Raises:
             ConnectionFailed: The broker does not answer.
-            SchemaError: The schema is missing or of another version.
+            SchemaError: The schema is missing, or this release cannot work with it.
         """
         if self._info is None:
             self._info = self._verify()
         elif self._info_generation != self.generation:
             generation = self.generation
+            installed = Installed(*(self._rows(_SCHEMA, {}, repeat=True))[0])
+            require_compatible(installed, packaged())
             broker_id, incarnation = (self._rows(_BROKER, {}, repeat=True))[0]
-            self._info = BrokerInfo(broker_id, incarnation, self._info.schema_version)
+            self._info = BrokerInfo(broker_id, incarnation, installed.release)
             self._info_generation = generation
         return self._info
 
@@ -272,21 +277,22 @@ def _check(conn: PgConnection) -> None:
 
 
 def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:
-    from mqpg import migrate
-
+    installed = None
     with time_limit(seconds):
-        version = _scalar(conn, "select to_regclass('mqpg.alembic_version')::text")
-        if version is not None:
-            version = _scalar(conn, "select mqpg._schema_version()")
+        if _scalar(conn, "select to_regprocedure('mqpg.schema_version()')::text") is not None:
+            found = (conn.execute(READ.encode())).fetchone()
+            assert found is not None  # the installation inserts it
+            installed = Installed(*found)
     try:
-        migrate.verify(version)
+        require_compatible(installed, packaged())
     except Error as error:
         raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None
+    assert installed is not None
     with time_limit(seconds):
         cursor = conn.execute(_BROKER.query)
     row = cursor.fetchone()
     assert row is not None  # the migration inserts it
-    return BrokerInfo(row[0], row[1], version)
+    return BrokerInfo(row[0], row[1], installed.release)
 
 
 def _scalar(conn: PgConnection, query: str) -> Any:

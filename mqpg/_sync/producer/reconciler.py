@@ -110,7 +110,7 @@ class Reconciler(Closing):
 
         Raises:
             LedgerError: The ledger's table is missing or not as it must be.
-            SchemaError: A broker's schema is missing or of another version.
+            SchemaError: A broker's schema is missing, or this release cannot work with it.
         """
 
         def step_and_log() -> int:

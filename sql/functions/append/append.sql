@@ -12,7 +12,7 @@
 -- Cost: an index scan of what is new; when nothing is new it reads almost no table rows and writes
 -- nothing.
 -- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
--- nothing), MQ016 (restored into another cluster).
+-- nothing), MQ016 (restored into another cluster, promoted or recovered: see adopt()).
 create function mqpg.append(max_messages int default null) returns bigint
 -- jit off, because the estimates of a generic plan over a large log would compile the statements in
 -- every call

@@ -69,7 +69,7 @@ language sql immutable as $$
         ('_pins', 'operator auditor worker'),
         ('_queue_depth', 'operator auditor worker'),
         ('_subscription_lag', 'operator auditor worker'),
-        ('_schema_version', 'client worker auditor'),
+        ('schema_version', 'client worker auditor'),
         ('_broker', 'client worker auditor'),
         ('_topic_facts', 'client'),
         ('_subscription_facts', 'client'),

@@ -1,17 +1,15 @@
-"""The first migration, assembled from the object files that `manifest.txt` lists in install order.
+"""The whole schema, assembled from the object files that `manifest.txt` lists in install order.
 
-`mqpg.migrate` calls `assemble` in a checkout, and `setup.py` calls it for a wheel.
-`tools/check_manifest.py` checks its input. This module imports nothing of mqpg, so that `setup.py`
-can load it by its path.
+`mqpg.schema` installs it. `tools/check_manifest.py` checks its input. This module imports nothing
+of mqpg, so that the tool can load it by its path.
 """
 
 from __future__ import annotations
 
 from importlib.resources.abc import Traversable
 
-__all__ = ["FIRST", "assemble", "manifest"]
+__all__ = ["assemble", "manifest"]
 
-FIRST = "migrations/0001_initial.sql"
 _HEADER = "-- Assembled from the files named below, in the order of sql/manifest.txt: edit those, not this text.\n"
 
 
@@ -33,7 +31,7 @@ def manifest(folder: Traversable) -> list[str]:
 
 
 def assemble(folder: Traversable) -> str:
-    """The text of the first migration.
+    """The text of the whole schema.
 
     Args:
         folder: The folder `sql` of a checkout, or the installed package `mqpg.sql`.

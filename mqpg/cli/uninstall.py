@@ -1,0 +1,37 @@
+"""`mqpg uninstall`: the schema is dropped, with all messages."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import psycopg
+import typer
+
+from mqpg import dsn as dsns
+from mqpg.cli.options import Dsn
+from mqpg.schema import removal
+
+__all__ = ["uninstall"]
+
+
+def uninstall(
+    dsn: Dsn = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Drop undelivered messages, too, and while workers run.")
+    ] = False,
+) -> None:
+    """Drop the schema mqpg with all messages, and what mqpg made in the schema pgmq.
+
+    It refuses while messages are undelivered or workers run. Roles and the tables of mqpg in your
+    own schemas remain.
+    """
+    where = dsns.resolve(dsn)
+    with psycopg.connect(where) as connection:
+        left = removal.unfinished(connection)
+        connection.rollback()
+        if not yes:
+            lost = f" {', '.join(left)} are lost." if left and force else ""
+            typer.confirm(f"Drop mqpg from {dsns.describe(where)}?{lost}", abort=True, err=True)
+        for line in removal.remove(connection, force=force):
+            typer.echo(line)

@@ -1,1 +1,0 @@
-"""Alembic environment of mqpg."""

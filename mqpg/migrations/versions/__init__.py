@@ -1,1 +1,0 @@
-"""Alembic revisions: one per numbered SQL file."""

@@ -1,0 +1,158 @@
+"""Installing and upgrading, while producers and consumers work."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from mqpg import errors
+from mqpg._backoff import Backoff
+from mqpg.schema import script
+from mqpg.schema.source import Source
+from mqpg.schema.versions import READ, Installed, require_compatible
+
+__all__ = ["apply", "read"]
+
+logger = logging.getLogger("mqpg")
+
+# Others queue behind a migration that waits for a lock, so it waits briefly and tries again.
+_SHORT = "set local lock_timeout = '200ms'"
+_BUSY = (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected)
+_DROP_PATIENCE = 2.0  # seconds to wait for older transactions before retired functions are left
+
+_RETIRED = """
+select p.oid::regprocedure::text from pg_proc p join pg_namespace n on n.oid = p.pronamespace
+where n.nspname = 'mqpg_retired'
+"""
+_OLDER = """
+select count(*) from pg_stat_activity a
+where a.datname = current_database() and a.pid <> pg_backend_pid()
+    and a.xact_start < (select i.replaced_at from mqpg.installation i) + interval '1 second'
+"""
+
+
+def read(connection: psycopg.Connection[Any]) -> Installed | None:
+    """Read the version of an installed schema.
+
+    Args:
+        connection: An open connection to the database.
+
+    Returns:
+        The version. None: mqpg is not installed.
+
+    Raises:
+        SchemaTooOld: The schema is from before the first release.
+        Error: psycopg's, when the version cannot be read.
+    """
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute("select to_regprocedure('mqpg.schema_version()')").fetchone()
+        if row is None or row[0] is None:
+            if cursor.execute("select from pg_class where oid = to_regclass('mqpg.broker')").rowcount:
+                raise errors.SchemaTooOld(
+                    "the schema of this database is from before mqpg 0.1.0 and cannot be upgraded: "
+                    "create a new database, or drop the schemas mqpg and pgmq with all messages"
+                )
+            return None
+        row = cursor.execute(READ).fetchone()
+        return None if row is None else Installed(*row)
+
+
+def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -> None:
+    """Install a release, or upgrade to it, in one transaction.
+
+    A newer schema that the release works with is left alone.
+
+    Args:
+        dsn: The database in libpq notation.
+        source: The release.
+        patience: How many seconds to try to get the locks.
+        owner: The role that owns a new schema. None: `mqpg_owner` where that is possible.
+
+    Raises:
+        ConnectionFailed: The server does not answer.
+        ConfigurationError: The encoding of the database is not UTF8.
+        SchemaTooNew: The schema is too new for this release.
+        SchemaTooOld: The schema is from before the first release.
+        LockTimeout: Other sessions kept a table locked.
+        DatabaseError: The server refused a statement. Nothing was changed.
+    """
+    deadline, backoff = time.monotonic() + patience, Backoff(0.1, 1.0)
+    while True:
+        try:
+            with psycopg.connect(dsn, client_encoding="utf8") as connection:
+                # After waiting for another migrator, the next statement must see what that one did.
+                connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+                _once(connection, source, owner)
+            break
+        except _BUSY as error:
+            if time.monotonic() > deadline:
+                raise errors.translate(error) from error
+            pause = backoff.next()
+            logger.info("migration waits for a lock: %s, again in %.1f s", error.diag.message_primary, pause)
+            time.sleep(pause)
+        except psycopg.Error as error:
+            raise errors.translate(error) from error
+    _drop_retired(dsn)
+
+
+def _once(connection: psycopg.Connection[Any], source: Source, owner: str | None) -> None:
+    _require_utf8(connection)
+    # A role may have switched it off, and then PGMQ's SQL would be read in another way.
+    connection.execute("set local standard_conforming_strings = on")
+    connection.execute("set local statement_timeout = 0")
+    connection.execute(script.LOCK)
+    installed = read(connection)
+    if installed is None:
+        connection.execute("set local search_path = pg_catalog, pg_temp")
+        connection.execute(script.install(source, owner).encode())
+        return
+    if installed.is_newer_than(source):
+        require_compatible(installed, source)
+        logger.info("the schema is of mqpg %s already", installed.release)
+        return
+    if installed.matches(source):
+        return
+    connection.execute(_SHORT)
+    connection.execute(script.upgrade(source, installed.migration, owner).encode())
+
+
+def _drop_retired(dsn: str) -> None:
+    """Drop the functions that are gone, once no older transaction can call them.
+
+    The next upgrade drops what is left.
+    """
+    deadline = time.monotonic() + _DROP_PATIENCE
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            names = [row[0] for row in connection.execute(_RETIRED)]
+            there = connection.execute("select from pg_namespace where nspname = 'mqpg_retired'").rowcount
+            if there and not names:
+                connection.execute(f"drop schema {script.RETIRED}".encode())
+            while names and time.monotonic() < deadline:
+                row = connection.execute(_OLDER).fetchone()
+                if row is not None and row[0] == 0:
+                    with connection.transaction():
+                        for name in names:
+                            connection.execute(f"drop function {name}".encode())
+                        connection.execute(f"drop schema {script.RETIRED}".encode())
+                    return
+                time.sleep(0.1)
+            if names:
+                logger.info("%s old functions stay in schema %s until the next upgrade", len(names), script.RETIRED)
+    except psycopg.Error as error:
+        logger.warning("old functions are not dropped: %s", errors.translate(error))
+
+
+def _require_utf8(connection: psycopg.Connection[Any]) -> None:
+    # Not by a query: in an SQL_ASCII database psycopg returns text as bytes.
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        name = connection.info.dbname
+        raise errors.ConfigurationError(
+            f"mqpg needs a database with encoding UTF8, and {name} has {encoding}: "
+            "create one with: create database NAME encoding 'UTF8' template template0"
+        )

@@ -1,0 +1,90 @@
+"""What is wrong with an installed schema, with the command that mends it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from mqpg.schema.source import Source
+from mqpg.schema.versions import Installed
+
+__all__ = ["problems"]
+
+_BECOME = """
+select set_config('role', r.rolname, false) from pg_namespace n join pg_roles r on r.oid = n.nspowner
+where n.nspname = 'mqpg' and not pg_has_role(n.nspowner, 'usage')
+"""
+_CLUSTER = """
+select b.system_identifier <> (select c.system_identifier from pg_control_system() c), b.timeline <> t.now, b.timeline,
+    t.now
+from mqpg.broker b, (select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as now) t
+"""
+_COMPRESSION = """
+select string_agg(a.attname, ', ' order by a.attnum) from pg_attribute a
+where a.attrelid = 'mqpg.commit_log'::regclass and a.attname in ('payloads', 'headers', 'keys', 'tags')
+    and a.attcompression <> 'l'
+    and exists (select from pg_settings s where s.name = 'default_toast_compression' and 'lz4' = any(s.enumvals))
+"""
+_OWNERS = """
+select count(*), min(pg_get_userbyid(o.owner)), pg_get_userbyid(n.nspowner)
+from pg_namespace n, (
+    select c.relowner, c.relnamespace from pg_class c where c.relkind in ('r', 'p', 'v', 'S')
+    union all
+    select p.proowner, p.pronamespace from pg_proc p
+) as o (owner, namespace)
+where n.nspname = 'mqpg' and o.namespace = n.oid and o.owner <> n.nspowner
+group by n.nspowner
+"""
+_FUNCTIONS = "select distinct p.proname from pg_proc p where p.pronamespace = 'mqpg'::regnamespace"
+
+
+def problems(connection: psycopg.Connection[Any], installed: Installed, source: Source) -> list[str]:
+    """Look for what a restore, another owner or an interrupted upgrade left behind.
+
+    Args:
+        connection: An open connection to the database.
+        installed: The version that is installed there.
+        source: The release to compare with.
+
+    Returns:
+        One line for each problem; empty where there is none.
+
+    Raises:
+        Error: psycopg's, when the catalog cannot be read.
+    """
+    found = []
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        # Only the owner of the schema reads its tables.
+        cursor.execute(_BECOME)
+        row = cursor.execute(_CLUSTER).fetchone()
+        if row is not None and row[0]:
+            found.append("the data come from another cluster, so append() refuses: run mqpg migrate adopt")
+        elif row is not None and row[1]:
+            found.append(
+                f"the server was promoted or recovered (timeline {row[2]}, now {row[3]}), so append() refuses: "
+                "run mqpg migrate adopt"
+            )
+        row = cursor.execute(_COMPRESSION).fetchone()
+        if row is not None and row[0] is not None:
+            found.append(
+                f"this server has lz4 and the columns {row[0]} of mqpg.commit_log do not use it, as after a restore "
+                "with --no-toast-compression: alter table mqpg.commit_log alter column NAME set storage extended, "
+                "alter column NAME set compression lz4"
+            )
+        row = cursor.execute(_OWNERS).fetchone()
+        if row is not None:
+            found.append(
+                f"{row[0]} objects belong to {row[1]} and the schema mqpg to {row[2]}: run mqpg migrate as owner"
+            )
+        there = {name for (name,) in cursor.execute(_FUNCTIONS)}
+        if installed.matches(source):
+            missing = sorted({item.name for item in source.code if item.kind == "function"} - there)
+            if missing:
+                found.append(
+                    f"{len(missing)} functions are missing, such as mqpg.{missing[0]}: the dump was not restored whole"
+                )
+        elif not installed.is_newer_than(source):
+            found.append(f"the schema is of mqpg {installed.release}, and this is {source.release}: run mqpg migrate")
+    return found

@@ -1,0 +1,243 @@
+"""The SQL text that installs or upgrades the schema. psql and `mqpg migrate` run the same one."""
+
+from __future__ import annotations
+
+import re
+
+from mqpg.errors import ConfigurationError
+from mqpg.schema.source import Migration, Source
+
+__all__ = ["LOCK", "RETIRED", "install", "upgrade"]
+
+# Migrators that run at the same time wait for each other on this transaction-level lock.
+LOCK = "select pg_advisory_xact_lock(1836150836, 0)"
+
+RETIRED = "mqpg_retired"
+"""The schema where functions that are gone wait until no transaction can still call them."""
+
+_QUOTE = "$mqpg_item$"
+
+# A function that is gone, or has another signature, is not dropped: a call that another session has
+# planned already would fail. It moves to another schema, where that call still finds it.
+_REPLACE = """\
+do $mqpg_code$
+declare
+    v_kinds text [] := array[
+{kinds}];
+    v_names text [] := array[
+{names}];
+    v_definitions text [] := array[
+{definitions}];
+    v_comments text [] := array[
+{comments}];
+    v_before text [];
+    v_granted text [];    -- object, role
+    v_grant record;
+    v_gone regprocedure;
+    v_view name;
+    v_same boolean;
+    v_keeps boolean := coalesce(has_schema_privilege(to_regnamespace('mqpg_retired'), 'create'), false);
+    v_retire text := case when v_keeps then 'alter function %s set schema mqpg_retired' else 'drop function %s' end;
+begin
+    perform set_config('search_path', 'pg_catalog, pg_temp', true);
+    perform set_config('check_function_bodies', 'off', true);
+    v_before := array(
+        select p.oid || ' ' || p.xmin from pg_proc p where p.pronamespace = 'mqpg'::regnamespace);
+    v_granted := array(
+        select distinct array[o.name, a.grantee::regrole::text] from (
+            select p.proname, p.proacl, p.proowner from pg_proc p where p.pronamespace = 'mqpg'::regnamespace
+            union all
+            select c.relname, c.relacl, c.relowner from pg_class c
+            where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v'
+        ) as o (name, acl, owner) cross join lateral aclexplode(o.acl) as a
+        where a.grantee not in (0, o.owner));
+
+    for i in 1 .. cardinality(v_kinds) loop
+        continue when v_kinds[i] <> 'function';
+        begin
+            execute v_definitions[i];
+        exception when invalid_function_definition then
+            -- Its result or the names of its arguments have changed.
+            for v_gone in
+                select p.oid from pg_proc p
+                where p.pronamespace = 'mqpg'::regnamespace and p.proname = v_names[i]
+            loop
+                execute format(v_retire, v_gone);
+            end loop;
+            execute v_definitions[i];
+        end;
+    end loop;
+
+    -- Before the views, which must not find two candidates. A drop must wait until no view needs it.
+    for v_gone in
+        select p.oid from pg_proc p
+        where v_keeps and p.pronamespace = 'mqpg'::regnamespace and p.oid || ' ' || p.xmin = any(v_before)
+    loop
+        execute format(v_retire, v_gone);
+    end loop;
+
+    -- Replacing a view waits for its readers, so a view that stays the same is left alone.
+    for i in 1 .. cardinality(v_kinds) loop
+        continue when v_kinds[i] <> 'view';
+        v_same := false;
+        if to_regclass('mqpg.' || quote_ident(v_names[i])) is not null then
+            execute replace(v_definitions[i], 'view mqpg.' || v_names[i], 'view mqpg._new_' || v_names[i]);
+            select pg_get_viewdef(o.oid) = pg_get_viewdef(n.oid)
+                and array(select a.attname from pg_attribute a where a.attrelid = o.oid order by a.attnum)
+                = array(select a.attname from pg_attribute a where a.attrelid = n.oid order by a.attnum)
+            into v_same
+            from pg_class o join pg_class n on n.relname = '_new_' || o.relname
+            where o.relnamespace = 'mqpg'::regnamespace and n.relnamespace = 'mqpg'::regnamespace
+                and o.relname = v_names[i];
+            execute format('drop view mqpg.%I', '_new_' || v_names[i]);
+        end if;
+        if not v_same then
+            begin
+                execute v_definitions[i];
+            exception when invalid_table_definition then
+                execute format('drop view mqpg.%I', v_names[i]);
+                execute v_definitions[i];
+            end;
+        end if;
+        execute v_comments[i];
+    end loop;
+    for v_view in
+        select c.relname from pg_class c
+        where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v' and c.relname <> all(v_names)
+    loop
+        execute format('drop view mqpg.%I', v_view);
+    end loop;
+
+    for i in 1 .. cardinality(v_kinds) loop
+        if v_kinds[i] = 'trigger' then
+            execute v_definitions[i];
+        end if;
+    end loop;
+
+    for v_gone in
+        select p.oid from pg_proc p
+        where not v_keeps and p.pronamespace = 'mqpg'::regnamespace and p.oid || ' ' || p.xmin = any(v_before)
+    loop
+        execute format(v_retire, v_gone);
+    end loop;
+
+    -- A function with other arguments, and a view that was made again, are granted as before.
+    for v_grant in
+        select 'function ' || p.oid::regprocedure as object, 'execute' as privilege, g.role
+        from (select v_granted[n][1] as name, v_granted[n][2] as role from generate_subscripts(v_granted, 1) n) as g
+        join pg_proc p on p.proname = g.name and p.pronamespace = 'mqpg'::regnamespace
+        where not exists (select from aclexplode(p.proacl) a where a.grantee = g.role::regrole)
+        union all
+        select 'table ' || c.oid::regclass, 'select', g.role
+        from (select v_granted[n][1] as name, v_granted[n][2] as role from generate_subscripts(v_granted, 1) n) as g
+        join pg_class c on c.relname = g.name and c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v'
+        where not exists (select from aclexplode(c.relacl) a where a.grantee = g.role::regrole)
+    loop
+        execute format('grant %s on %s to %s', v_grant.privilege, v_grant.object, v_grant.role);
+    end loop;
+end $mqpg_code$;
+"""
+
+# A role that may not create schemas drops these functions at once.
+_MAKE_RETIRED = """\
+do $mqpg_code$
+declare
+    v_gone regprocedure;
+begin
+    if to_regnamespace('mqpg_retired') is null then
+        create schema mqpg_retired;
+    end if;
+    -- What the upgrade before this one could not drop.
+    for v_gone in select p.oid from pg_proc p where p.pronamespace = 'mqpg_retired'::regnamespace loop
+        execute format('drop function %s', v_gone);
+    end loop;
+    execute format('grant usage, create on schema mqpg_retired to %s',
+        (select n.nspowner::regrole from pg_namespace n where n.nspname = 'mqpg'));
+exception when insufficient_privilege then
+    null;
+end $mqpg_code$;
+"""
+
+
+def install(source: Source, owner: str | None = None) -> str:
+    """The script that installs a release into a database without mqpg.
+
+    Args:
+        source: The release.
+        owner: The role that will own the schema. None: `mqpg_owner` where that is possible.
+
+    Returns:
+        The statements, without begin and commit.
+
+    Raises:
+        ConfigurationError: The package pgmq cannot be built in.
+    """
+    rows = [_row(migration, source) for migration in source.migrations]
+    return f"{source.owner(owner)}\n{source.whole}\n{_note(rows)}{_insert_installation(source)}\n{source.privileges}"
+
+
+def upgrade(source: Source, current: int, owner: str | None = None) -> str:
+    """The script that upgrades an installed schema to a release.
+
+    Args:
+        source: The release.
+        current: The number of the last migration that was applied.
+        owner: The role that is expected to own the schema. None: whichever does.
+
+    Returns:
+        The statements, without begin and commit.
+
+    Raises:
+        ConfigurationError: The text of a function contains the quote that this script uses.
+    """
+    parts = [_MAKE_RETIRED, source.owner(owner)]
+    for migration in source.migrations[current:]:
+        parts.append(f"\n-- migration {migration.number:04}_{migration.name}\n{migration.sql.strip()}\n")
+        parts.append(_note([_row(migration, source)]))
+    return "".join([*parts, _code(source), _update_installation(source), source.privileges])
+
+
+def _code(source: Source) -> str:
+    """The statement that replaces functions, views and triggers."""
+    text = _REPLACE
+    for place, values in (
+        ("{kinds}", [item.kind for item in source.code]),
+        ("{names}", [item.name for item in source.code]),
+        ("{definitions}", [item.definition for item in source.code]),
+        ("{comments}", [item.comments or "select" for item in source.code]),
+    ):
+        text = text.replace(place, ",\n".join(map(_literal, values)))
+    return text
+
+
+def _literal(text: str) -> str:
+    if _QUOTE in text or "$mqpg_code$" in text:
+        raise ConfigurationError(f"a file of the code must not contain {_QUOTE}: {text[:60]!r}")
+    return f"{_QUOTE}{text}{_QUOTE}"
+
+
+def _row(migration: Migration, source: Source) -> str:
+    breaking = "true" if migration.breaking else "false"
+    return f"({migration.number}, {_quoted(migration.name)}, {breaking}, {_quoted(source.release)})"
+
+
+def _note(rows: list[str]) -> str:
+    return f"insert into mqpg.migration (migration_no, name, breaking, release) values {', '.join(rows)};\n"
+
+
+def _insert_installation(source: Source) -> str:
+    values = f"{_quoted(source.release)}, {_quoted(source.checksum)}"
+    return f"insert into mqpg.installation (release, checksum) values ({values});\n"
+
+
+def _update_installation(source: Source) -> str:
+    return (
+        f"update mqpg.installation set release = {_quoted(source.release)}, checksum = {_quoted(source.checksum)}, "
+        "replaced_at = clock_timestamp();\n"
+    )
+
+
+def _quoted(text: str) -> str:
+    if not re.fullmatch(r"[\w.+-]+", text):
+        raise ConfigurationError(f"a name in the schema's version has letters, digits, dots and dashes, not {text!r}")
+    return f"'{text}'"

@@ -1,0 +1,176 @@
+"""The SQL sources of one release: tables, numbered migrations, and the code.
+
+The code is every function, view and trigger. It is replaced as a whole. Everything else (tables,
+types, indexes, settings) changes by numbered migrations only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import re
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib.resources.abc import Traversable
+
+from mqpg.errors import ConfigurationError
+from mqpg.schema.assemble import assemble, manifest
+
+__all__ = ["RELEASE", "Migration", "Object", "Source", "packaged"]
+
+RELEASE = "0.1.0"
+"""The release of this package, as in pyproject.toml."""
+
+_CODE = ("functions/", "views/", "triggers/")
+_FILE = re.compile(r"(\d{4})_(\w+)\.sql")
+_BREAKING = re.compile(r"^-- breaking: (yes|no)$", re.MULTILINE)
+_BUNDLED_MARKER = "/* mqpg: bundled PGMQ SQL */"
+_BUNDLED_QUOTE = "$mqpg_pgmq_bundled$"
+# An owner who may not create schemas finds the schema made, but IF NOT EXISTS would ask for the right.
+_BUNDLED_SCHEMA = (
+    "CREATE SCHEMA IF NOT EXISTS pgmq;",
+    "IF to_regnamespace('pgmq') IS NULL THEN CREATE SCHEMA pgmq; END IF;",
+)
+_OWNER_MARKER = "/* mqpg: owner */"
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """A numbered change of tables and data.
+
+    Attributes:
+        number: 1, 2, 3, …
+        name: What it does, as in the name of its file.
+        breaking: Whether clients and workers that do not know it must stop.
+        sql: Its statements.
+    """
+
+    number: int
+    name: str
+    breaking: bool
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A file of the code.
+
+    Attributes:
+        kind: function, view or trigger.
+        name: The name of the object, without its schema.
+        definition: The statement that creates or replaces it. For a function, with its comments.
+        comments: The statements after the definition of a view or a trigger.
+    """
+
+    kind: str
+    name: str
+    definition: str
+    comments: str
+
+
+class Source:
+    """The SQL of one release.
+
+    Args:
+        folder: The folder `sql` of a checkout, or the installed package `mqpg.sql`.
+        release: The release, such as `0.1.0`.
+    """
+
+    def __init__(self, folder: Traversable, release: str = RELEASE) -> None:
+        self._folder = folder
+        self.release = release
+
+    @cached_property
+    def migrations(self) -> tuple[Migration, ...]:
+        """All migrations, in order. The first one is the schema of the first release.
+
+        Raises:
+            ConfigurationError: A file is misnamed, or does not say whether it breaks older clients.
+        """
+        found = [Migration(1, "initial", False, "")]
+        files = (entry for entry in (self._folder / "migrations").iterdir() if entry.name.endswith(".sql"))
+        for entry in sorted(files, key=lambda entry: entry.name):
+            text = entry.read_text(encoding="utf-8")
+            named, marked = _FILE.fullmatch(entry.name), _BREAKING.search(text)
+            if named is None or int(named[1]) != len(found) + 1:
+                raise ConfigurationError(f"migrations/{entry.name} must be named {len(found) + 1:04}_what_it_does.sql")
+            if marked is None:
+                raise ConfigurationError(f"migrations/{entry.name} must have a line -- breaking: yes, or no")
+            found.append(Migration(int(named[1]), named[2], marked[1] == "yes", text))
+        return tuple(found)
+
+    @property
+    def head(self) -> int:
+        """The number of the last migration."""
+        return self.migrations[-1].number
+
+    @cached_property
+    def whole(self) -> str:
+        """The SQL that installs this release into an empty database, with that of PGMQ.
+
+        Raises:
+            ConfigurationError: The package pgmq cannot be built in.
+        """
+        text = assemble(self._folder)
+        bundled = (importlib.resources.files("pgmq") / "sql" / "pgmq.sql").read_text(encoding="utf-8")
+        if _BUNDLED_QUOTE in bundled:
+            raise ConfigurationError(
+                f"the SQL of the package pgmq must not contain {_BUNDLED_QUOTE}: install another release of it"
+            )
+        if bundled.count(_BUNDLED_SCHEMA[0]) != 1:
+            raise ConfigurationError(
+                f"the SQL of the package pgmq must contain {_BUNDLED_SCHEMA[0]} once: install another release of it"
+            )
+        return text.replace(_BUNDLED_MARKER, bundled.replace(*_BUNDLED_SCHEMA))
+
+    def owner(self, role: str | None) -> str:
+        """The SQL that decides who owns the schema, and becomes that role.
+
+        Args:
+            role: The role that owns a new schema. None: `mqpg_owner` where that is possible.
+        """
+        return self._install("owner").replace(_OWNER_MARKER, (role or "").replace("'", "''"))
+
+    @cached_property
+    def privileges(self) -> str:
+        """The SQL that takes away what PostgreSQL lets everybody do with new objects."""
+        return self._install("privileges")
+
+    def _install(self, name: str) -> str:
+        return (self._folder / "install" / f"{name}.sql").read_text(encoding="utf-8")
+
+    @cached_property
+    def code(self) -> tuple[Object, ...]:
+        """The functions, views and triggers, in install order."""
+        paths = (path for path in manifest(self._folder) if path.startswith(_CODE))
+        return tuple(_object(path, self._folder.joinpath(path).read_text(encoding="utf-8")) for path in paths)
+
+    @cached_property
+    def checksum(self) -> str:
+        """The SHA-256 of the code. A database with the same one needs no replacement."""
+        digest = hashlib.sha256()
+        for item in self.code:
+            digest.update("\0".join((item.kind, item.name, item.definition, item.comments, "")).encode())
+        digest.update(self.privileges.encode())
+        return digest.hexdigest()
+
+
+@cache
+def packaged() -> Source:
+    """The source of this release.
+
+    Returns:
+        The one that this package was installed with.
+    """
+    return Source(importlib.resources.files("mqpg.sql"))
+
+
+def _object(path: str, text: str) -> Object:
+    kind = path.split("/", 1)[0].removesuffix("s")
+    name = path.rsplit("/", 1)[1].removesuffix(".sql")
+    if kind == "function":
+        return Object(kind, name, re.sub(r"^create function ", "create or replace function ", text, flags=re.M), "")
+    definition, mark, comments = text.partition("\ncomment on ")
+    definition = definition[re.search(rf"^create {kind} ", definition, re.M).start() :]  # type: ignore[union-attr]
+    definition = definition.replace(f"create {kind} ", f"create or replace {kind} ", 1).strip()
+    return Object(kind, name, definition, f"{mark}{comments}".strip())

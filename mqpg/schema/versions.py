@@ -1,0 +1,93 @@
+"""Which client works with which schema: neighbouring minor releases do, unless one is breaking."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from mqpg.errors import ConfigurationError, SchemaMissing, SchemaTooNew, SchemaTooOld
+from mqpg.schema.source import Source
+
+__all__ = ["EXIT_TOO_OLD", "READ", "SKEW", "Installed", "require_compatible"]
+
+SKEW = 1
+"""How many minor releases a client and a schema may be apart."""
+
+EXIT_TOO_OLD = 4
+"""The exit status of a process whose release is too old for the schema. A restart cannot help."""
+
+READ = "select migration, breaking, release, checksum from mqpg.schema_version()"
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """The version of an installed schema, as `mqpg.schema_version()` gives it.
+
+    Attributes:
+        migration: The number of the last migration.
+        breaking: The number of the last breaking one; 0: none.
+        release: The release of the functions and views.
+        checksum: The checksum of the functions and views.
+    """
+
+    migration: int
+    breaking: int
+    release: str
+    checksum: str
+
+    def matches(self, source: Source) -> bool:
+        """Whether a release would change nothing.
+
+        Args:
+            source: The release.
+
+        Returns:
+            True when neither a migration nor the code differs.
+        """
+        return (self.migration, self.checksum) == (source.head, source.checksum)
+
+    def is_newer_than(self, source: Source) -> bool:
+        """Whether the schema is of a later release.
+
+        Args:
+            source: The release to compare with.
+
+        Returns:
+            True when it has a migration, or a release number, that `source` is behind.
+        """
+        return self.migration > source.head or _numbers(self.release) > _numbers(source.release)
+
+
+def require_compatible(installed: Installed | None, source: Source) -> None:
+    """Require that clients and workers of a release work with an installed schema.
+
+    Args:
+        installed: What is installed. None: nothing.
+        source: The release of the client.
+
+    Raises:
+        SchemaMissing: mqpg is not installed.
+        SchemaTooNew: A breaking migration is unknown here, or the schema is too far ahead.
+        SchemaTooOld: The schema is too far behind.
+    """
+    if installed is None:
+        raise SchemaMissing("mqpg is not installed in this database: run mqpg migrate")
+    if installed.breaking > source.head:
+        raise SchemaTooNew(
+            f"the schema of this database (mqpg {installed.release}) has migration {installed.breaking}, "
+            f"which mqpg {source.release} cannot work with: upgrade mqpg"
+        )
+    theirs, ours = _numbers(installed.release), _numbers(source.release)
+    if theirs[0] != ours[0] or abs(theirs[1] - ours[1]) > SKEW:
+        newer = theirs > ours
+        raise (SchemaTooNew if newer else SchemaTooOld)(
+            f"the schema of this database is of mqpg {installed.release} and this is mqpg {source.release}, more than "
+            f"one minor release apart: {'upgrade mqpg' if newer else 'run mqpg migrate'}"
+        )
+
+
+def _numbers(release: str) -> tuple[int, int, int]:
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
+    if found is None:
+        raise ConfigurationError(f"a release is named 1.2.3, not {release!r}")
+    return int(found[1]), int(found[2]), int(found[3] or 0)

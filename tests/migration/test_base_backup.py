@@ -1,0 +1,85 @@
+"""A base backup that is brought back on the same cluster: what notices it, and what cannot."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import mqpg
+from mqpg import errors, migrate
+from mqpg.embedded import EmbeddedServer, find_binaries
+from mqpg.embedded.account import current_account
+from mqpg.workers import Appender, Options
+from mqpg.workers.session import connect
+
+# What docs/operations.md advises: a recovery, which begins a new timeline.
+_RECOVERY = "restore_command = 'false'\nrecovery_target = 'immediate'\nrecovery_target_action = 'promote'\n"
+
+
+@pytest.fixture
+def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer(binaries=find_binaries()) as server:
+        migrate.upgrade(server.create_database("broker"))
+        yield server
+
+
+def backup(original: EmbeddedServer, folder: Path) -> None:
+    account = current_account()
+    folder.chmod(0o711)  # the server's account is another one
+    (folder / "pgdata").mkdir(mode=0o700)
+    account.give(folder / "pgdata")
+    shutil.copy(original.directory / "password", folder / "password")
+    account.run(
+        [find_binaries().program("pg_basebackup"), "-D", str(folder / "pgdata"), "-c", "fast", "-d", original.dsn()]
+    )
+
+
+@pytest.fixture
+def folders() -> Iterator[list[Path]]:
+    made = [Path(tempfile.mkdtemp(prefix="mqpg-backup-")) for _ in range(2)]
+    yield made
+    for folder in made:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def test_a_backup_that_is_brought_back(original: EmbeddedServer, folders: list[Path]) -> None:
+    dsn = original.dsn("broker")
+    with mqpg.connect(dsn) as mq:
+        mq.create_topic("t")
+        mq.send("t", "before the backup")
+        for folder in folders:
+            backup(original, folder)
+        mq.send("t", "after the backup")
+    appender = Appender(Options(dsn))
+    with connect(dsn, "test") as connection:
+        appender.turn(connection)
+        appender.end()
+    original.stop()
+
+    # Started like a server after a crash: the same timeline, and nothing in it tells.
+    with EmbeddedServer(folders[0]) as copy:
+        with connect(copy.dsn("broker"), "test") as connection:
+            with pytest.raises(errors.RestoredCluster, match="a backup was brought back"):
+                appender.turn(connection)
+            assert Appender(Options(dsn), threading.Event()).turn(connection) >= 0
+        assert migrate.problems(copy.dsn("broker")) == []
+    # Recovered to the end of the backup: a new timeline.
+    with (folders[1] / "pgdata" / "postgresql.auto.conf").open("a") as file:
+        file.write(_RECOVERY)
+    (folders[1] / "pgdata" / "recovery.signal").touch()
+    with EmbeddedServer(folders[1]) as copy:
+        dsn = copy.dsn("broker")
+        with mqpg.connect(dsn) as mq, pytest.raises(errors.RestoredCluster, match="promoted or recovered"):
+            mq.append()
+        assert any("promoted or recovered" in line for line in migrate.problems(dsn))
+        assert "incarnation 2" in migrate.adopt(dsn)
+        with mqpg.connect(dsn) as mq:
+            assert mq.append() == 1
+        with psycopg.connect(dsn) as connection:
+            assert connection.execute("select timeline from mqpg.broker").fetchone() == ("00000002",)

@@ -1,0 +1,114 @@
+"""The schema of each release, frozen with messages in every state, upgraded to this one.
+
+tools/freeze_schema.py writes them. Where the first test fails, a table has changed without a
+numbered migration: see CONTRIBUTING, "Add a migration".
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.rows import namedtuple_row
+
+from mqpg import migrate
+from tests.migration.catalog import catalog
+from tests.support.broker import Broker, Session, refused
+from tests.support.frozen_states import GROUPS, MEMBERS
+
+FROZEN = sorted((Path(__file__).parent / "frozen").glob("*.sql.gz"))
+
+
+@pytest.fixture(params=FROZEN, ids=[path.name.removesuffix(".sql.gz") for path in FROZEN])
+def restored(request: pytest.FixtureRequest, empty_dsn: str) -> dict[str, Any]:
+    """What is expected of the frozen data, which were restored into `empty_dsn`."""
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        connection.execute(gzip.decompress(request.param.read_bytes()))
+    expected = request.param.with_name(request.param.name.replace(".sql.gz", ".json"))
+    found: dict[str, Any] = json.loads(expected.read_text("utf-8"))
+    return found
+
+
+@pytest.fixture
+def mq(empty_dsn: str, restored: dict[str, Any]) -> Iterator[Session]:
+    migrate.upgrade(empty_dsn)
+    broker = Broker(empty_dsn)
+    yield broker.session()
+    broker.close()
+
+
+def test_there_is_a_frozen_schema() -> None:
+    assert FROZEN
+
+
+def test_the_upgraded_schema_is_like_a_new_one(empty_dsn: str, dsn: str, restored: dict[str, Any]) -> None:
+    """Columns, types, constraints, indexes, functions, views, comments, owners and privileges."""
+    assert migrate.upgrade(empty_dsn).up_to_date
+    assert comparable(empty_dsn) == comparable(dsn)
+
+
+def test_every_state_goes_on_to_its_end_once(mq: Session, restored: dict[str, Any]) -> None:
+    with refused("MQ016"):
+        mq.append()
+    mq.value("adopt")
+    with refused("MQ009"):
+        mq.ack(restored["receipt"])
+    halves = restored["halves"]
+    assert mq.commit(halves["committed"]) == "already_committed"
+    assert mq.commit(halves["rolled_back"]) == "already_rolled_back"
+    assert mq.commit(halves["open"]) == "committed"
+    assert mq.commit(halves["parked"]) == "committed"
+    assert mq.commit(halves["expired"]) in ("already_rolled_back", "rolled_back")
+    assert {letter.payload for letter in mq.call("dead_letters", "exclusive", "evt")} == set(restored["dead"])
+    assert mq.value("redrive", "exclusive", "evt") == len(restored["dead"])
+    # What was delayed or waits for its next attempt is made due now.
+    mq.execute("update mqpg.delayed set visible_at = clock_timestamp() where visible_at > clock_timestamp()")
+    for group in GROUPS:
+        expected = [*restored["due"][group], "half open", "half parked"]
+        if group == "exclusive":
+            expected += restored["dead"]
+        assert everything(mq, group, len(expected)) == sorted(expected), group
+    assert mq.scalar("select count(*) from mqpg.half_pending") == 0
+    assert len(mq.call("receive", "exclusive", "old", 100)) == 5
+    mq.call("keep")
+
+
+def comparable(dsn: str) -> list[tuple[str, str, str]]:
+    """The catalog without what depends on the data or the server: partitions, lz4, applied migrations."""
+    with psycopg.connect(dsn, row_factory=namedtuple_row) as connection:
+        parts = connection.execute(
+            "select oid::regclass::text as name from pg_class where relispartition"
+            " and relnamespace = 'mqpg'::regnamespace"
+        ).fetchall()
+    partitions = {row.name for row in parts}
+    found = []
+    for kind, name, text in catalog(dsn):
+        table = name.rsplit(".", 1)[0] if kind in ("column", "constraint") else name
+        if table in partitions or name in partitions or kind == "setting":
+            continue
+        if kind == "column":  # without its position, storage and compression
+            words = text.split(" ")
+            text = " ".join(word for word in words[1:] if word not in ("x", "e", "l", "p", "m"))
+        found.append((kind, name, text))
+    return found
+
+
+def everything(mq: Session, group: str, count: int) -> list[Any]:
+    """Receive and acknowledge until `count` messages came, and then until nothing comes."""
+    found: list[Any] = []
+    empty = 0
+    while empty < (3 if len(found) >= count else 300):
+        mq.append()
+        batch = mq.call("receive", group, "evt", 50, consumer=MEMBERS.get(group, "one"))
+        empty = 0 if batch else empty + 1
+        if batch:
+            mq.ack(batch[0].receipt)
+            found += [message.payload for message in batch]
+        else:
+            mq.execute("select pg_sleep(0.02)")
+    return sorted(found)

@@ -1,0 +1,112 @@
+"""`mqpg uninstall`, and what `mqpg migrate check` says of a database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner
+
+import mqpg
+from mqpg import errors, migrate
+from mqpg.cli import app
+from mqpg.schema import removal
+
+Connection = psycopg.Connection[Any]
+_SCHEMAS = "select array_agg(nspname order by nspname) from pg_namespace where nspname in ('mqpg', 'pgmq')"
+
+
+def schemas(dsn: str) -> list[str]:
+    with psycopg.connect(dsn) as connection:
+        row = connection.execute(_SCHEMAS).fetchone()
+    return list(row[0] or []) if row else []
+
+
+def test_uninstall_asks_and_leaves_nothing(dsn: str) -> None:
+    extension = pgmq_is_an_extension(dsn)
+    declined = CliRunner().invoke(app, ["uninstall", "--dsn", dsn], input="n\n")
+    assert declined.exit_code == 1
+    assert schemas(dsn) == ["mqpg", "pgmq"]
+    done = CliRunner().invoke(app, ["uninstall", "--dsn", dsn, "--yes"])
+    assert done.exit_code == 0, done.output
+    assert "dropped the schema mqpg" in done.output
+    assert "mqpg_ledger" in done.output
+    assert schemas(dsn) == (["pgmq"] if extension else [])
+    with pytest.raises(errors.SchemaMissing), psycopg.connect(dsn) as connection:
+        removal.remove(connection, force=True)
+    migrate.upgrade(dsn)
+    migrate.check(dsn)
+
+
+def test_uninstall_refuses_while_messages_are_undelivered(dsn: str) -> None:
+    with mqpg.connect(dsn) as mq:
+        mq.create_topic("t")
+        mq.subscribe("g", "t")
+        mq.create_producer_group("pg")
+        mq.send("t", 1)
+        mq.append()
+        mq.prepare("t", 2, "pg")
+        mq.append()
+    refused = CliRunner().invoke(app, ["uninstall", "--dsn", dsn, "--yes"])
+    assert isinstance(refused.exception, errors.TopicInUse)
+    assert "there are 1 undelivered messages, 1 undecided half messages" in str(refused.exception)
+    assert schemas(dsn) == ["mqpg", "pgmq"]
+    asked = CliRunner().invoke(app, ["uninstall", "--dsn", dsn, "--force"], input="y\n")
+    assert asked.exit_code == 0, asked.output
+    assert "1 undelivered messages" in asked.output
+    assert "mqpg" not in schemas(dsn)
+
+
+def test_other_queues_of_pgmq_remain(dsn: str, db: Connection) -> None:
+    db.execute("select pgmq.create('mine')")
+    with psycopg.connect(dsn) as connection:
+        assert any(line.startswith("the schema pgmq remains") for line in removal.remove(connection, force=False))
+    assert schemas(dsn) == ["pgmq"]
+    assert db.execute("select queue_name from pgmq.meta").fetchall() == [("mine",)]
+
+
+def test_nothing_is_wrong_with_a_new_database(dsn: str) -> None:
+    assert migrate.problems(dsn) == []
+    assert CliRunner().invoke(app, ["migrate", "check", "--dsn", dsn]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("update mqpg.broker set system_identifier = 1", "another cluster"),
+        ("update mqpg.broker set timeline = '000000FF'", "promoted or recovered"),
+        ("drop function mqpg.reconcile", "functions are missing, such as mqpg.reconcile"),
+        ("update mqpg.installation set checksum = ''", "run mqpg migrate"),
+    ],
+)
+def test_what_is_wrong_is_said(dsn: str, db: Connection, change: str, words: str) -> None:
+    db.execute(change.encode())
+    assert any(words in line for line in migrate.problems(dsn))
+    done = CliRunner().invoke(app, ["migrate", "check", "--dsn", dsn])
+    assert done.exit_code == 1
+    assert words in done.output
+
+
+def test_a_column_without_compression_is_said_where_the_server_has_lz4(dsn: str, db: Connection) -> None:
+    row = db.execute(
+        "select 'lz4' = any(enumvals) from pg_settings where name = 'default_toast_compression'"
+    ).fetchone()
+    db.execute("alter table mqpg.commit_log alter column payloads set compression default")
+    assert any("payloads" in line for line in migrate.problems(dsn)) == (row == (True,))
+
+
+def test_an_object_of_another_owner_is_said(dsn: str, db: Connection) -> None:
+    role = f"other_owner_{db.info.backend_pid}"
+    db.execute(f"create role {role}".encode())
+    try:
+        db.execute(f"alter view mqpg.topics owner to {role}".encode())
+        assert any(role in line for line in migrate.problems(dsn))
+    finally:
+        db.execute(f"drop owned by {role}".encode())
+        db.execute(f"drop role {role}".encode())
+
+
+def pgmq_is_an_extension(dsn: str) -> bool:
+    with psycopg.connect(dsn) as connection:
+        return bool(connection.execute("select from pg_extension where extname = 'pgmq'").rowcount)

@@ -1,0 +1,71 @@
+"""Later releases of mqpg that tests make up: a copy of sql/ with changes and numbered migrations."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from mqpg.schema.source import Source
+
+__all__ = ["later_release"]
+
+SQL = Path(__file__).parents[2] / "sql"
+
+# What a next release may do: a column, another body, an argument with a default, a result with
+# one more column, a function less, a view with other columns, and a new function.
+_COLUMN = "alter table mqpg.commit_log add column origin text;\ncomment on column mqpg.commit_log.origin is 'Test';\n"
+
+
+def later_release(folder: Path, release: str = "0.2.0", *, breaking: bool = False) -> Source:
+    """A release with changes of every kind.
+
+    Args:
+        folder: Where its SQL is written.
+        release: Its number.
+        breaking: Whether it has a third, breaking migration.
+    """
+    shutil.copytree(SQL, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "migrations/0002_origin.sql").write_text(f"-- Adds commit_log.origin.\n-- breaking: no\n{_COLUMN}")
+    with (folder / "tables/commit_log.sql").open("a") as file:
+        file.write(_COLUMN)
+    if breaking:
+        text = "alter table mqpg.worker add column build text;\ncomment on column mqpg.worker.build is 'Test';\n"
+        (folder / "migrations/0003_build.sql").write_text(f"-- breaking: yes\n{text}")
+        with (folder / "tables/worker.sql").open("a") as file:
+            file.write(text)
+    send, receive = folder / "functions/produce/send.sql", folder / "functions/consume/receive.sql"
+    _edit(send, "\nbegin\n", "\nbegin\n    -- another body\n")
+    # Arguments with a default, which calls of the release before leave out.
+    _edit(
+        send, "deliver_at timestamptz default null\n", "deliver_at timestamptz default null, origin text default null\n"
+    )
+    _edit(send, "interval, text, timestamptz)", "interval, text, timestamptz, text)")
+    _edit(receive, "queue_id int default null\n", "queue_id int default null, origin text default null\n")
+    _edit(receive, "interval, text, int)", "interval, text, int, text)")
+    append = folder / "functions/append/append.sql"
+    _edit(append, "(max_messages int default null)", "(max_messages int default null, reason text default null)")
+    _edit(append, "mqpg.append(int)", "mqpg.append(int, text)")
+    _edit(folder / "functions/lookup/_topic.sql", "$$\n", "$$\n-- another body\n", count=1)
+    _edit(folder / "views/topics.sql", "\nselect", "\nselect\n    1 as one,", count=1)
+    gone = "functions/topic/_awaits_members.sql"  # nothing needs it in this release
+    _edit(folder / "manifest.txt", f"{gone}\n", "")
+    text = (folder / gone).read_text()
+    (folder / gone).unlink()
+    renamed = text.replace("_awaits_members", "_expects_members")
+    (folder / "functions/topic/_expects_members.sql").write_text(renamed)
+    _edit(
+        folder / "manifest.txt",
+        "functions/topic/create_topic.sql\n",
+        "functions/topic/_expects_members.sql\nfunctions/topic/create_topic.sql\n",
+    )
+    for path in (folder / "functions").rglob("*.sql"):
+        path.write_text(path.read_text().replace("_awaits_members", "_expects_members"))
+    for path in (folder / "views").rglob("*.sql"):
+        path.write_text(path.read_text().replace("_awaits_members", "_expects_members"))
+    return Source(folder, release)
+
+
+def _edit(path: Path, old: str, new: str, count: int = -1) -> None:
+    text = path.read_text()
+    assert old in text, f"{path.name} no longer has {old!r}"
+    path.write_text(text.replace(old, new, count))
