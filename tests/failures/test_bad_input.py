@@ -35,7 +35,7 @@ def answer(stage: Stage, body: str, returns: str = "mqpg.verdict") -> None:
     stage.sql.execute("drop function if exists public.answer")
     stage.sql.execute(
         "create function public.answer(handle text, key text, headers jsonb, payload json)"
-        f" returns {returns} language plpgsql as $$ begin {body} end $$"
+        f" returns {returns} security definer language plpgsql as $$ begin {body} end $$"
     )
 
 

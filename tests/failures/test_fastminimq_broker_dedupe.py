@@ -104,7 +104,7 @@ def _checked_by_a_function(stage: Stage) -> None:
     with mqpg.protocols.OutboxProducer(stage.mq, database=stage.dsn) as producer:
         producer.create_outbox()
     stage.sql.execute(
-        "create function public.answer(handle text, key text, headers jsonb, payload json) returns mqpg.verdict"
+        "create function public.answer(handle text, key text, headers jsonb, payload json) returns mqpg.verdict security definer"
         " return (case when exists (select from public.mqpg_outbox as o where o.handle = answer.handle)"
         " then 'commit' else 'rollback' end)::mqpg.verdict"
     )

@@ -25,14 +25,21 @@ def quick(mq: Session) -> Session:
         "create table public.verdicts (handle text primary key, verdict text);"
         "drop function if exists public.answer;"
         "create function public.answer(handle text, key text, headers jsonb, payload json) returns mqpg.verdict"
-        " language plpgsql as $$ declare v text; begin"
+        " security definer language plpgsql as $$ declare v text; begin"
         "   select s.verdict into v from public.verdicts s where s.handle = answer.handle;"
         "   if v = 'boom' then raise exception 'no idea'; end if;"
         "   return v; end $$"
     )
     due = seconds(0.01)
     mq.call("create_producer_group", "led", check_after=due, checker="ledger", max_checks=2)
-    mq.call("create_producer_group", "asks", check_after=due, checker="function", checker_target="answer", max_checks=2)
+    mq.call(
+        "create_producer_group",
+        "asks",
+        check_after=due,
+        checker="function",
+        checker_target="public.answer",
+        max_checks=2,
+    )
     mq.call("create_producer_group", "app", check_after=due, max_checks=2)
     return mq
 
@@ -298,7 +305,7 @@ def test_a_function_decides(quick: Session, verdict: str, op: str) -> None:
 def test_a_function_with_jsonb_gets_key_headers_and_payload(quick: Session) -> None:
     quick.execute(
         "create or replace function public.picky(h text, k text, hs jsonb, p jsonb) returns mqpg.verdict"
-        " language sql as $$ select case when k = 'k' and hs = '{\"h\": 1}' and p = '{\"a\": 1}' then 'commit'"
+        " security definer language sql as $$ select case when k = 'k' and hs = '{\"h\": 1}' and p = '{\"a\": 1}' then 'commit'"
         " else 'rollback' end::mqpg.verdict $$"
     )
     quick.call(
@@ -336,7 +343,7 @@ def test_a_function_without_a_verdict_counts_as_check_and_exhausts(
     assert quick.rows("select * from mqpg.half_pending") == []
     (parked,) = quick.rows("select * from mqpg.half_parked")
     assert (parked.handle, parked.producer_group, parked.topic, parked.checks) == (handle, "asks", "one", 2)
-    assert parked.reason.startswith("no verdict after 2 checks; the last one: answer ")
+    assert parked.reason.startswith("no verdict after 2 checks; the last one: public.answer ")
     assert reason in parked.reason
     assert decision(quick, handle) is None
 
@@ -354,7 +361,7 @@ def test_a_function_of_the_wrong_type_or_gone_is_no_verdict(quick: Session) -> N
 def replace_answer(mq: Session, body: str) -> None:
     mq.execute(
         "create or replace function public.answer(handle text, key text, headers jsonb, payload json)"
-        f" returns mqpg.verdict language plpgsql as $$ begin {body} end $$"
+        f" returns mqpg.verdict security definer language plpgsql as $$ begin {body} end $$"
     )
 
 
@@ -385,7 +392,7 @@ def test_a_function_that_hangs_is_cut_off_counted_and_parked(quick: Session) -> 
     parked = quick.rows("select * from mqpg.half_parked")
     assert {(row.handle, row.checks) for row in parked} == {(handle, 2) for handle in handles}
     assert {row.reason for row in parked} == {
-        "no verdict after 2 checks; the last one: answer was cut off: it did not answer in time"
+        "no verdict after 2 checks; the last one: public.answer was cut off: it did not answer in time"
     }
     assert [decision(quick, handle) for handle in handles] == [None, None]
 
@@ -611,7 +618,7 @@ def test_a_group_gets_no_other_ledger_while_halves_are_undecided(
     """The local transaction may have committed into the old ledger, so absence in the new one is no
     rollback.
     """
-    quick.call("create_producer_group", "moves", checker="function", checker_target="answer")
+    quick.call("create_producer_group", "moves", checker="function", checker_target="public.answer")
     handle = quick.prepare("one", "1", "moves")
     with refused("MQ018", "undecided"):
         quick.call("alter_producer_group", "moves", checker=checker, checker_target=target)

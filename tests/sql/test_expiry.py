@@ -20,7 +20,7 @@ def expiring(mq: Session) -> Session:
         "drop function if exists public.answer;"
         "create table public.verdicts (handle text primary key, verdict text);"
         "create function public.answer(handle text, key text, headers jsonb, payload json) returns mqpg.verdict"
-        " language plpgsql as $$ declare v text; begin"
+        " security definer language plpgsql as $$ declare v text; begin"
         "   select s.verdict into v from public.verdicts s where s.handle = answer.handle;"
         "   if v = 'boom' then raise exception 'no idea'; end if;"
         "   return v; end $$"
@@ -28,7 +28,7 @@ def expiring(mq: Session) -> Session:
     made: dict[str, dict[str, object]] = {
         "app": {},
         "led": {"checker": "ledger"},
-        "asks": {"checker": "function", "checker_target": "answer"},
+        "asks": {"checker": "function", "checker_target": "public.answer"},
         "far": {"checker": "url", "checker_target": "shop"},
     }
     for name, named in made.items():

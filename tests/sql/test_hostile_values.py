@@ -444,10 +444,10 @@ class Stage:
         mq.call("subscribe", "g", "blocked", on_failure="block_key")
         mq.call("subscribe", "g", "dying", max_attempts=1)
         mq.execute("create function public.answer(text, text, jsonb, json) returns mqpg.verdict"
-                   " language sql as $$ select 'wait'::mqpg.verdict $$")  # fmt: skip
+                   " security definer language sql as $$ select 'wait'::mqpg.verdict $$")  # fmt: skip
         mq.execute("select mqpg.create_producer_group('pg', check_after => '10 ms')")
         mq.execute("select mqpg.create_producer_group('led', checker => 'ledger', check_after => '10 ms')")
-        mq.execute("select mqpg.create_producer_group('fn', checker => 'function', checker_target => 'answer')")
+        mq.execute("select mqpg.create_producer_group('fn', checker => 'function', checker_target => 'public.answer')")
         mq.call("create_producer_group", "idle")
         message_id = mq.send_batch("t", ["1"] * 20, keys=["k"] * 20)[0]
         handle, relay_handle = mq.prepare("t", "1"), mq.prepare("r", "1")

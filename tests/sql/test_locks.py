@@ -326,7 +326,7 @@ def test_a_check_back_waits_a_moment_only_for_a_decision_under_way(
     """
     mq.execute(
         "create or replace function public.shop_says(handle text, key text, headers jsonb, payload json)"
-        " returns mqpg.verdict language sql as $$ select 'rollback'::mqpg.verdict $$"
+        " returns mqpg.verdict security definer language sql as $$ select 'rollback'::mqpg.verdict $$"
     )
     target = {"checker_target": "public.shop_says"} if checker == "function" else {}
     named = {"checker": checker, "check_after": seconds(0.01), "max_checks": 1, "on_exhausted": "rollback"}

@@ -496,7 +496,7 @@ def test_compensate_waits_for_an_open_local_transaction(ledger: Session, broker:
 def test_compensate_asks_a_function(mq: Session) -> None:
     mq.execute(
         """create function public.shop_says(handle text, key text, headers jsonb, payload json)
-           returns mqpg.verdict language sql as
+           returns mqpg.verdict security definer language sql as
            $$ select case payload ->> 'says' when 'yes' then 'commit'
                 when 'no' then 'rollback' else 'wait' end::mqpg.verdict $$"""
     )

@@ -250,7 +250,7 @@ def test_a_ledger_that_is_locked_when_the_compensator_starts(
 def test_check_timeout_cuts_a_function_off(processes: Processes, db: Connection) -> None:
     db.execute(
         "create function public.hangs(handle text, key text, headers jsonb, payload json) returns mqpg.verdict "
-        "language plpgsql as $$ begin perform pg_sleep(600); return 'commit'; end $$"
+        "security definer language plpgsql as $$ begin perform pg_sleep(600); return 'commit'; end $$"
     )
     create_group(db, "hangs", "function", "public.hangs", max_checks=1)
     handle = prepare(db, "hangs")
@@ -266,7 +266,7 @@ def test_a_function_that_hangs_holds_up_no_other(processes: Processes, db: Conne
     for name, body in (("hangs", "pg_sleep(600)"), ("knows", "1")):
         db.execute(
             f"create function public.{name}(handle text, key text, headers jsonb, payload json) returns mqpg.verdict "
-            f"language plpgsql as $$ begin perform {body}; return 'commit'; end $$"
+            f"security definer language plpgsql as $$ begin perform {body}; return 'commit'; end $$"
         )
         create_group(db, name, "function", f"public.{name}")
     create_group(db, "here", "ledger")
@@ -305,7 +305,7 @@ def test_checkers_in_the_brokers_database_and_apps_that_poll(
 ) -> None:
     db.execute(
         "create function public.ask(handle text, key text, headers jsonb, payload json) returns mqpg.verdict "
-        "language sql as $$ select 'commit'::mqpg.verdict $$"
+        "security definer language sql as $$ select 'commit'::mqpg.verdict $$"
     )
     create_group(db, "here", "ledger")
     create_group(db, "asks", "function", "public.ask")

@@ -36,7 +36,8 @@ begin
     into v_half
     from mqpg.commit_log l
     cross join mqpg.broker b
-    where l.batch_id = v_id / 1024 and v_id % 1024 < l.n and l.nonce = right(_decide.handle, 32)::uuid
+    where l.batch_id = v_id / 1024 and v_id % 1024 < l.n
+        and mqpg._handle_nonce(l.nonce, v_id) = decode(right(_decide.handle, 32), 'hex')
         and l.incarnation = split_part(_decide.handle, '.', 2)::int
         and b.broker_id = split_part(_decide.handle, '.', 1);
     if not found then
@@ -44,7 +45,8 @@ begin
         into v_half
         from mqpg.held h
         cross join mqpg.broker b
-        where h.message_id = v_id and h.kind = 'h' and h.nonce = right(_decide.handle, 32)::uuid
+        where h.message_id = v_id and h.kind = 'h'
+            and mqpg._handle_nonce(h.nonce, v_id) = decode(right(_decide.handle, 32), 'hex')
             and h.incarnation = split_part(_decide.handle, '.', 2)::int
             and b.broker_id = split_part(_decide.handle, '.', 1);
         if not found then

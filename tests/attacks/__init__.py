@@ -1,0 +1,1 @@
+"""Attacks: what a role does that wants more than it was given."""
