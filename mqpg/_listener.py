@@ -8,6 +8,10 @@ succeeds, and no notification ever comes. The listener therefore trusts notifica
 one that came, and stops trusting them when it sees a tick that none announced. Without trust it
 looks up the newest tick, in pauses that grow while nothing happens. That is one small query for the
 whole process, however many topics are waited for.
+
+Every role that can connect may send notifications on the channel. Their text is never trusted: a
+notification of a tick that is known already is ignored, and any other one causes a look. After one
+that brought no news the listener pauses for a moment, so that junk cannot keep it busy.
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ _FIRST_LOOK = 0.05  # without notifications: the pause after a new tick
 _SAFETY = 10.0  # with notifications: the longest pause between two looks
 _LATE = 1.0  # how long after a tick was seen its notification may still arrive
 _AGAIN = 5.0  # longest pause between two attempts to connect
+_JUNK = 0.05  # the pause after a notification that brought no news
 _SLICE = 1.0  # how soon the thread sees that it is no longer wanted
 
 # A seek makes no tick and no notification. It is recorded, and the next look finds it.
@@ -120,12 +125,17 @@ class TickListener:
         pause = _FIRST_LOOK
         while not self._gone.is_set():
             trusting = self.trusted and unannounced is None
-            announced = _notified(conn, _SAFETY if trusting else pause, self._gone) if listening else False
+            told = _notified(conn, _SAFETY if trusting else pause, self._gone) if listening else []
             if not listening:
                 self._gone.wait(pause)
+            if told and all(self._is_known(payload) for payload in told):
+                continue
+            announced = bool(told)
             if announced:
                 self.trusted, unannounced = True, None
             news = self._look(conn)
+            if announced and not news:
+                self._gone.wait(_JUNK)
             if announced or not news:
                 pause = min(pause * 2, self._settings.poll_interval)
             else:
@@ -156,6 +166,11 @@ class TickListener:
         with time_limit(self._settings.call_timeout):
             row = conn.execute(_NEWEST).fetchone()
         return row if row else (0, 0)
+
+    def _is_known(self, payload: str) -> bool:
+        """Whether a notification announces a tick that was seen before."""
+        known = self._seen[0] if self._seen else 0
+        return payload.isascii() and payload.isdigit() and len(payload) < 19 and int(payload) <= known
 
     def _look(self, conn: psycopg.Connection[Any]) -> bool:
         """Wake the waiters whose topics have new ticks. Returns whether there were any."""
@@ -190,12 +205,13 @@ def _open(dsn: str, settings: Settings) -> psycopg.Connection[Any]:
     return LimitedConnection.connect(dsn, **options)
 
 
-def _notified(conn: psycopg.Connection[Any], seconds: float, gone: threading.Event) -> bool:
+def _notified(conn: psycopg.Connection[Any], seconds: float, gone: threading.Event) -> list[str]:
+    """Wait for a notification. Returns the texts of all that have arrived."""
     deadline = time.monotonic() + seconds
     while not gone.is_set() and (left := deadline - time.monotonic()) > 0:
-        for _ in conn.notifies(timeout=min(left, _SLICE), stop_after=1):
-            return True
-    return False
+        if told := [one.payload for one in conn.notifies(timeout=min(left, _SLICE), stop_after=1)]:
+            return told + [one.payload for one in conn.notifies(timeout=0)]
+    return []
 
 
 _shared: dict[tuple[int, str, bool], TickListener] = {}

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from mqpg import errors
 
+from .foreign_locks import ForeignLocks
 from .heartbeat import Heartbeat
 from .session import CALL_TIMEOUT, Connection, connect, keep_connected, patiently
 
@@ -57,7 +58,8 @@ class Worker(ABC):
 
     Leadership is a session lock on the same connection that does the work. A worker that loses the
     connection therefore loses the lock at the same moment, and the server frees the lock of a
-    killed process. Leadership only saves work. The result is correct with any number of leaders.
+    killed process. Leadership only saves work. The result is correct with any number of leaders. A
+    worker therefore also leads where a session that is no worker holds the lock.
 
     Args:
         options: What the process was started with.
@@ -77,6 +79,7 @@ class Worker(ABC):
         self.stop = stop or threading.Event()
         self.detail: dict[str, Any] = {"iterations": 0, "failures": 0}
         self._heartbeat = Heartbeat(self.role, options.heartbeat, self.detail)
+        self._foreign_locks = ForeignLocks(self.detail)
 
     @abstractmethod
     def turn(self, conn: Connection) -> float:
@@ -153,6 +156,9 @@ class Worker(ABC):
             if row and row[0]:
                 logger.info("leading", extra={"backend": conn.info.backend_pid})
                 return True
+            if self._heartbeat.due_in() == 0 and (LEADERSHIP, self.lock_id) in self._foreign_locks.look(conn):
+                logger.warning("leading without the lock", extra={"backend": conn.info.backend_pid})
+                return True
             self._heartbeat.beat(conn, self.stand_by(conn))
             self.stop.wait(self.options.standby_poll)
         return False
@@ -160,7 +166,7 @@ class Worker(ABC):
     def _lead(self, conn: Connection) -> None:
         try:
             while not self.stop.is_set():
-                self._heartbeat.beat(conn, "active")
+                self._beat(conn)
                 pause = self.turn(conn)
                 self.detail["iterations"] += 1
                 self._rest(conn, pause)
@@ -174,4 +180,9 @@ class Worker(ABC):
         """
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and not self.stop.wait(min(left, self._heartbeat.due_in())):
-            self._heartbeat.beat(conn, "active")
+            self._beat(conn)
+
+    def _beat(self, conn: Connection) -> None:
+        if self._heartbeat.due_in() == 0:
+            self._foreign_locks.look(conn)
+        self._heartbeat.beat(conn, "active")

@@ -29,12 +29,22 @@ def expand_batches(batches: DataFrame) -> DataFrame:
         batches: Rows (first_id, n, …).
 
     Returns:
-        n rows (message_id, …) with ascending ids for each of them.
+        n rows (message_id, …) with ascending ids for each of them. The column `nonce`, if there is
+        one, is the secret of the record batch before, and the nonce of the message's handle after.
     """
     ids = F.explode(F.expr("sequence(first_id, first_id + n - 1)"))
-    return batches.where("n > 0").select(
+    messages = batches.where("n > 0").select(
         ids.alias("message_id"), *(c for c in batches.columns if c not in ("first_id", "n"))
     )
+    if "nonce" not in batches.columns:
+        return messages
+    return messages.withColumn("nonce", _handle_nonce("nonce", "message_id"))
+
+
+def _handle_nonce(secret: str, message_id: str) -> Column:
+    """What mqpg._handle_nonce() computes."""
+    secret_and_id = F.unhex(F.concat(F.col(secret), F.lpad(F.hex(F.col(message_id)), 16, "0")))
+    return F.substring(F.sha2(secret_and_id, 256), 1, 32)
 
 
 def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> DataFrame:

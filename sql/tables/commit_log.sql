@@ -39,7 +39,7 @@ comment on column mqpg.commit_log.n is 'Number of messages in the batch, 1 to 10
 comment on column mqpg.commit_log.kind is
     'n normal | h half message | d delayed | f final payload that a commit brought for a half';
 comment on column mqpg.commit_log.nonce is
-    'Half messages only: the random part of the handle, so that it cannot be guessed';
+    'Half messages only: the secret of the batch, from which the nonces of its handles are computed';
 comment on column mqpg.commit_log.check_at is
     'Half messages only: from this time on an undecided one is overdue';
 comment on column mqpg.commit_log.delay is

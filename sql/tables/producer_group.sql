@@ -7,6 +7,7 @@ create table mqpg.producer_group (
     on_exhausted text not null,
     checker text not null,
     checker_target text,
+    checker_owner text,
     expire_after interval,
     ledger_since bigint not null default 0,
     created_at timestamptz not null default clock_timestamp(),
@@ -22,6 +23,8 @@ comment on column mqpg.producer_group.on_exhausted is 'park | rollback';
 comment on column mqpg.producer_group.checker is 'due_checks | ledger | function | url';
 comment on column mqpg.producer_group.checker_target is
     'Checker function: its name; checker url: a name in the compensator''s configuration';
+comment on column mqpg.producer_group.checker_owner is
+    'Checker function: the role that owned it when it was named, whose rights it runs with';
 comment on column mqpg.producer_group.expire_after is
     'How long a half may stay undecided before it is rolled back, or parked where that needs a fence; null: for ever';
 comment on column mqpg.producer_group.ledger_since is

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-__all__ = ["HALF", "NOW", "body", "decision", "delay", "frame"]
+__all__ = ["HALF", "NOW", "body", "decision", "delay", "frame", "nonce"]
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-HALF = {"kind": "h", "nonce": "0" * 32, "producer_group_id": 1, "check_at": NOW}
+SECRET = "0" * 32
+HALF = {"kind": "h", "nonce": SECRET, "producer_group_id": 1, "check_at": NOW}
 
 
 def frame(spark: SparkSession, schema: StructType, *rows: dict[str, Any]) -> DataFrame:
@@ -22,6 +24,11 @@ def frame(spark: SparkSession, schema: StructType, *rows: dict[str, Any]) -> Dat
 def body(batch: int, **columns: Any) -> dict[str, Any]:
     common = {"first_id": batch * 1024, "n": 1, "xid": 700 + batch, "born_at": NOW, "topic_id": 1, "kind": "n"}
     return common | {"covered": True, "may_be_dropped": False, "decision_gone": False} | columns
+
+
+def nonce(batch: int) -> str:
+    """The nonce in the handle of the first half message of a batch that is like HALF."""
+    return hashlib.sha256(bytes.fromhex(SECRET) + (batch * 1024).to_bytes(8, "big")).hexdigest()[:32]
 
 
 def decision(batch: int, op: str, stage: int = 0, **columns: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ import mqpg
 from mqpg import errors, protocols
 from mqpg.spark.jobs.reconcile import ReconcileOptions, missing_commits, reconcile_in
 from mqpg.spark.read import schemas
-from tests.audit.small_frames import HALF, body, decision, frame
+from tests.audit.small_frames import HALF, body, decision, frame, nonce
 from tests.support.business import delivered
 from tests.support.proxy import proxy
 from tests.support.waiting import eventually
@@ -74,7 +74,7 @@ def test_the_set_difference(spark: SparkSession) -> None:
     decisions = frame(spark, schemas.DECISIONS, decision(2, "c"), decision(3, "b"), decision(8, "c"), decision(9, "b"))
     local_commits = frame(
         spark, schemas.LOCAL_COMMITS,
-        *({"ledger": "0", "handle": f"h{n}", "message_id": n * 1024, "nonce": "0" * 32} for n in range(1, 11)),
+        *({"ledger": "0", "handle": f"h{n}", "message_id": n * 1024, "nonce": nonce(n)} for n in range(1, 11)),
     )  # fmt: skip
     found = missing_commits(local_commits, bodies, decisions, [(8 * 1024, 11 * 1024 - 1)]).collect()
     # Retention has dropped the messages 8 (committed) and 9 (rolled back). For 10 it has dropped

@@ -361,7 +361,7 @@ def test_a_function_of_the_wrong_type_or_gone_is_no_verdict(quick: Session) -> N
 def replace_answer(mq: Session, body: str) -> None:
     mq.execute(
         "create or replace function public.answer(handle text, key text, headers jsonb, payload json)"
-        f" returns mqpg.verdict language plpgsql as $$ begin {body} end $$"
+        f" returns mqpg.verdict security definer language plpgsql as $$ begin {body} end $$"
     )
 
 

@@ -102,15 +102,20 @@ def test_malformed_where_its_transaction_rolled_back(moded: Session) -> None:
 
 def test_malformed_where_it_was_changed(moded: Session) -> None:
     got = receive(moded, max_messages=3)
-    subscription, queue, epoch, start, end = got[0].receipt.split(".")
+    subscription, queue, epoch, start, end, mac = got[0].receipt.split(".")
     for forged in (
-        f"{subscription}.{queue}.{int(epoch) + 1}.{start}.{end}",
-        f"{subscription}.{queue}.{int(epoch) + 2**30}.{start}.{end}",
-        f"{subscription}.{queue}.{epoch}.{int(start) + 1}.{end}",
-        f"{subscription}.{queue}.{epoch}.{start}.{int(end) - 1}",
-        f"{subscription}.{queue}.{epoch}.{start}.{int(end) + 1}",
-        f"{subscription}.{queue}.{epoch}.{start}.999",
-        f"{subscription}.-1.{epoch}.{start}.{end}",
+        f"{subscription}.{queue}.{int(epoch) + 1}.{start}.{end}.{mac}",
+        f"{subscription}.{queue}.{int(epoch) + 2**30}.{start}.{end}.{mac}",
+        f"{subscription}.{queue}.{epoch}.{int(start) + 1}.{end}.{mac}",
+        f"{subscription}.{queue}.{epoch}.{start}.{int(end) - 1}.{mac}",
+        f"{subscription}.{queue}.{epoch}.{start}.{int(end) + 1}.{mac}",
+        f"{subscription}.{queue}.{epoch}.{start}.999.{mac}",
+        f"{subscription}.-1.{epoch}.{start}.{end}.{mac}",
+        f"0{subscription}.{queue}.{epoch}.{start}.{end}.{mac}",
+        f"{subscription}.{queue}.{epoch}.{start}.{end}.{mac[::-1]}",
+        f"{subscription}.{queue}.{epoch}.{start}.{end}.{mac.upper()}",
+        f"{subscription}.{queue}.{epoch}.{start}.{end}.{mac[:-1]}",
+        f"{subscription}.{queue}.{epoch}.{start}.{end}",
     ):
         is_refused(moded, forged, got[0].message_id, "MQ007", "receipt")
     moded.ack(got[0].receipt)
@@ -122,9 +127,9 @@ def test_malformed_where_it_was_changed_after_a_part_was_settled(moded: Session)
     start, middle, rest, end = got
     moded.ack(start.receipt, through=start.queue_offset)
     moded.nack(start.receipt, [end.message_id])
-    issued = start.receipt.rpartition(".")[0]
+    *issued, _, mac = start.receipt.split(".")
     for changed in (end.queue_offset + 2, end.queue_offset + 999):
-        is_refused(moded, f"{issued}.{changed}", rest.message_id, "MQ007", "receipt")
+        is_refused(moded, ".".join([*issued, str(changed), mac]), rest.message_id, "MQ007", "receipt")
     moded.ack(start.receipt, through=middle.queue_offset)
     moded.ack(start.receipt)
     is_refused(moded, start.receipt, rest.message_id, "MQ008")

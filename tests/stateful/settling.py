@@ -76,7 +76,7 @@ class Settling(Consumers, Producers):
     def ack_through(self, who: str, receipt: str, which: int) -> None:
         if not receipt:
             return
-        first, until = (int(part) for part in receipt.split(".")[3:])
+        first, until = (int(part) for part in receipt.split(".")[3:5])
         through = first + which % (until - first)
 
         def effect(tx: Tx, claim: Claim) -> None:
@@ -91,7 +91,7 @@ class Settling(Consumers, Producers):
         """Only the chosen messages are done. Those before them stay claimed."""
         if not receipt:
             return
-        first, until = (int(part) for part in receipt.split(".")[3:])
+        first, until = (int(part) for part in receipt.split(".")[3:5])
         chosen = [o for n, o in enumerate(range(first, until)) if which >> n & 1] or [until - 1]
 
         def effect(tx: Tx, claim: Claim) -> None:

@@ -68,6 +68,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.workers.compensator",
             "mqpg.workers.consume",
             "mqpg.workers.dropping",
+            "mqpg.workers.foreign_locks",
             "mqpg.workers.functions",
             "mqpg.workers.heartbeat",
             "mqpg.workers.keeper",

@@ -32,7 +32,7 @@ begin
     end if;
     perform mqpg._require_own_transaction('adopt');
     perform mqpg._apply_lock_timeout();
-    perform pg_advisory_xact_lock(1836150834, 0);
+    lock table mqpg.append_lock in exclusive mode;
     perform pg_advisory_xact_lock(1836150834, 1);
     perform pg_advisory_xact_lock(1836150835, 0);
     lock table mqpg.cursor in share row exclusive mode;

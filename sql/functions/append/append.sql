@@ -8,7 +8,7 @@
 --   max_messages: stop after about so many; null (default): no limit. It is a target, because the
 --       messages of one transaction are never split.
 -- Returns: how many messages were appended.
--- Locks: 1836150834, 0 until the end of its transaction, so that calls run one after the other.
+-- Locks: append_lock, EXCLUSIVE, until the end of its transaction, so that calls run one after the other.
 -- Cost: an index scan of what is new; when nothing is new it reads almost no table rows and writes
 -- nothing.
 -- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written
@@ -38,7 +38,7 @@ begin
     -- consumer that stores its offset in another database would see one message twice and another
     -- never.
     perform mqpg._force_sync();
-    perform pg_advisory_xact_lock(1836150834, 0);
+    lock table mqpg.append_lock in exclusive mode;
     v_recent := mqpg._recent_tick();
     select t.* into v_tick from mqpg.tick t where t.tick_id >= v_recent order by t.tick_id desc limit 1;
     if not found then

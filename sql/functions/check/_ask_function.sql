@@ -1,37 +1,61 @@
 -- Asks a group's SQL function f(handle text, key text, headers jsonb, payload json or jsonb)
 -- returns mqpg.verdict. When the function fails, returns null or does not exist, verdict is null
 -- and problem says why: a check without an answer. A lock time-out inside it means wait.
+-- The function must be SECURITY DEFINER and belong to `owner`, so that it runs with the rights of
+-- the role that its group was created with. ALTER FUNCTION locks nothing, so this is looked up
+-- before the call and again after it. If the function was changed meanwhile, or has changed a
+-- setting of the session, the call is rolled back, and that is a check without an answer.
 -- The session's statement_timeout ends a function that hangs. It works only once per statement, so
 -- after timed_out the caller must not ask another function. A cancel request is raised again if it
 -- comes in the first half of that time; later it cannot be distinguished from the time-out.
 -- The function's name is data: it is looked up, never pasted into SQL.
 -- Locks: the function's own, each waited for at most 1 s.
--- Cost: the function's.
+-- Cost: the function's, and about 2 ms for the settings.
 create function mqpg._ask_function(
-    target text, handle text, key text, headers jsonb, payload json,
+    target text, handle text, key text, headers jsonb, payload json, owner text,
     out verdict mqpg.verdict, out problem text, out timed_out boolean
 )
 language plpgsql
-set lock_timeout = '1s' as $$
+set lock_timeout = '1s' set client_min_messages = 'error' as $$
 declare
-    v_function regprocedure;
+    v_oid regprocedure;
+    v_function record;
+    v_state text;
+    v_settings jsonb;
     v_limit interval;
 begin
     timed_out := false;
-    v_function := coalesce(
+    v_oid := coalesce(
         to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
         to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
-    if not exists (
-        select from pg_proc p
-        where p.oid = v_function and p.prorettype = 'mqpg.verdict'::regtype and not p.proretset and p.prokind = 'f'
-    ) then
+    select p.oid::regproc as name, p.oid::regprocedure as signature, p.proargtypes[3]::regtype as payload_type,
+        p.prosecdef, r.rolname, mqpg._function_state(p.oid) as state
+    into v_function
+    from pg_catalog.pg_proc p
+    left join pg_catalog.pg_roles r on r.oid = p.proowner
+    where p.oid = v_oid and p.prorettype = 'mqpg.verdict'::regtype and not p.proretset and p.prokind = 'f';
+    if not found then
         problem := format('%s(text, text, jsonb, json) returns mqpg.verdict does not exist', _ask_function.target);
+    elsif not v_function.prosecdef then
+        problem := format('%s is not SECURITY DEFINER: alter function %s security definer', _ask_function.target,
+            v_function.signature);
+    elsif v_function.rolname is distinct from _ask_function.owner then
+        problem := format('%s belongs to %s, not to %s as when it was named: call alter_producer_group()',
+            _ask_function.target, v_function.rolname, _ask_function.owner);
+    end if;
+    if problem is not null then
         return;
     end if;
-    execute format('select %s($1, $2, $3, $4::%s)', v_function::regproc, (
-        select p.proargtypes[3]::regtype from pg_proc p where p.oid = v_function))
+    v_settings := mqpg._session_settings();
+    execute format('select %s($1, $2, $3, $4::%s)', v_function.name, v_function.payload_type)
     into verdict
     using _ask_function.handle, _ask_function.key, _ask_function.headers, _ask_function.payload;
+    v_state := mqpg._function_state(v_oid);
+    if v_state is distinct from v_function.state then
+        raise exception using errcode = 'MQ000', message = 'it was changed while it ran';
+    elsif mqpg._session_settings() <> v_settings then
+        raise exception using errcode = 'MQ000', message = 'it changed settings of the session';
+    end if;
     if verdict is null then
         problem := format('%s answered null', _ask_function.target);
     end if;
@@ -57,5 +81,5 @@ exception
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
 end
 $$;
-comment on function mqpg._ask_function(text, text, text, jsonb, json) is
+comment on function mqpg._ask_function(text, text, text, jsonb, json, text) is
     'Internal: ask a group''s SQL function about a half message';

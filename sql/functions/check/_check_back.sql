@@ -45,7 +45,7 @@ begin
         v_by := 'function ' || _check_back.producer_group.checker_target;
         select a.verdict, a.problem, a.timed_out into v_verdict, v_problem, timed_out
         from mqpg._ask_function(_check_back.producer_group.checker_target, _check_back.handle, v_half.key,
-            v_half.headers, v_half.payload) a;
+            v_half.headers, v_half.payload, _check_back.producer_group.checker_owner) a;
     end if;
     begin
         if _check_back.producer_group.checker = 'ledger' then

@@ -1,12 +1,13 @@
 -- Locks the queue of a receipt and finds its claim (I8). A receipt stays valid until another call
 -- takes its range over, so an acknowledgement after the lease counts as long as the range is free.
+-- The claim may have lost messages since; from_offset and to_offset are those of the receipt.
 -- Locks: as _lock_cursor().
 -- Cost: one cursor version, or two if part of the delivery was acknowledged or nacked.
 -- Errors: MQ007 (malformed, changed, or of no subscription here), MQ008 (spent), MQ009 (stale),
 -- 55P03.
 create function mqpg._open_claim(
     receipt text, out subscription mqpg.subscription, out last_version mqpg.cursor, out claim mqpg.claim,
-    out rest mqpg.claim []
+    out rest mqpg.claim [], out from_offset bigint, out to_offset bigint
 )
 language plpgsql as $$
 declare
@@ -15,6 +16,8 @@ declare
     v_waited boolean;
 begin
     v_receipt := mqpg._parse_receipt(_open_claim.receipt);
+    _open_claim.from_offset := v_receipt.from_offset;
+    _open_claim.to_offset := v_receipt.to_offset;
     select s.* into _open_claim.subscription from mqpg.subscription s
     where s.subscription_id = v_receipt.subscription_id;
     if not found or not mqpg._may((_open_claim.subscription).receivers) then

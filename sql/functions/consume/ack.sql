@@ -18,7 +18,6 @@ declare
     v record;
     v_claim mqpg.claim;
     v_left mqpg.claim;
-    v_receipt record;
     v_version bigint;
     v_outside bigint;
     v_gone bigint [] := '{}';
@@ -30,15 +29,14 @@ begin
     end if;
     v := mqpg._open_claim(ack.receipt);
     if ack.through is not null or ack.offsets is not null then
-        v_receipt := mqpg._parse_receipt(ack.receipt);
         select o into v_outside from unnest(coalesce(ack.offsets, array[ack.through])) as o
-        where o not between v_receipt.from_offset and v_receipt.to_offset - 1
+        where o not between v.from_offset and v.to_offset - 1
         limit 1;
         if found then
             raise exception using errcode = 'MQ001', message = format(
                 '%s must be of the delivery, offset %s to %s, not %s',
                 case when ack.offsets is null then 'through' else 'offsets' end,
-                v_receipt.from_offset, v_receipt.to_offset - 1, v_outside);
+                v.from_offset, v.to_offset - 1, v_outside);
         end if;
         v_claim := v.claim;
         if ack.offsets is not null then

@@ -4,7 +4,9 @@
 -- skips a queue that another consumer has locked, and does not wait for it. Only in mode shared,
 -- where many consumers share a queue, it waits up to 20 ms for one when all others are empty. It
 -- also waits for keep() where that copies cursors, which takes milliseconds. Messages that the
--- subscription's filter does not choose are skipped and count as consumed.
+-- subscription's filter does not choose are skipped and count as consumed. Where it returns nothing
+-- because a session that does nothing in mqpg holds a queue's lock, it raises a warning within
+-- seconds of polling.
 -- In one transaction with ack() the claim belongs to the transaction (C1), and a rollback returns
 -- it at once.
 -- Modes: exclusive: a queue with an open claim gives nothing to any consumer. shared: up to 64
@@ -123,7 +125,7 @@ begin
             end if;
             -- A variable, because in the inlined query below an expression would be computed for
             -- each row.
-            v_receipt := format('%s.%s.%s.%s.%s', v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
+            v_receipt := mqpg._receipt(v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
                 v_claim.from_offset, v_claim.to_offset);
             if exists (
                 select from mqpg.held h
@@ -167,6 +169,9 @@ begin
     then
         raise exception using errcode = '40001',
             message = 'a segment was dropped while the ends of queues were read: try the transaction again';
+    end if;
+    if v_locked is not null then
+        perform mqpg._report_foreign_lock(v_subscription.subscription_id, v_locked);
     end if;
 end
 $$;

@@ -34,13 +34,14 @@ begin
         perform mqpg._force_sync();
     end if;
     v_id := split_part(_decide.handle, '.', 3)::bigint;
-    select l.topic_id, l.queue_id, l.delay, l.relay, l.producer_group_id, g.producers, l.keys[v_id % 1024 + 1] as key, l.tags[v_id % 1024 + 1] as tag,
-        l.headers[v_id % 1024 + 1] as headers
+    select l.topic_id, l.queue_id, l.delay, l.relay, l.producer_group_id, g.producers,
+        l.keys[v_id % 1024 + 1] as key, l.tags[v_id % 1024 + 1] as tag, l.headers[v_id % 1024 + 1] as headers
     into v_half
     from mqpg.commit_log l
     cross join mqpg.broker b
     left join mqpg.producer_group g on g.producer_group_id = l.producer_group_id
-    where l.batch_id = v_id / 1024 and v_id % 1024 < l.n and l.nonce = right(_decide.handle, 32)::uuid
+    where l.batch_id = v_id / 1024 and v_id % 1024 < l.n
+        and mqpg._handle_nonce(l.nonce, v_id) = decode(right(_decide.handle, 32), 'hex')
         and l.incarnation = split_part(_decide.handle, '.', 2)::int
         and b.broker_id = split_part(_decide.handle, '.', 1);
     if not found then
@@ -49,7 +50,8 @@ begin
         from mqpg.held h
         cross join mqpg.broker b
         left join mqpg.producer_group g on g.producer_group_id = h.producer_group_id
-        where h.message_id = v_id and h.kind = 'h' and h.nonce = right(_decide.handle, 32)::uuid
+        where h.message_id = v_id and h.kind = 'h'
+            and mqpg._handle_nonce(h.nonce, v_id) = decode(right(_decide.handle, 32), 'hex')
             and h.incarnation = split_part(_decide.handle, '.', 2)::int
             and b.broker_id = split_part(_decide.handle, '.', 1);
         if not found then

@@ -25,7 +25,8 @@ begin
             _half_by_handle.delay, _half_by_handle.check_at, _half_by_handle.born_at
     from (select v_handle.message_id % 1024 + 1 as i) as p, mqpg.commit_log l
     join mqpg.topic t on t.topic_id = l.topic_id
-    where l.batch_id = v_handle.message_id / 1024 and l.nonce = v_handle.nonce
+    where l.batch_id = v_handle.message_id / 1024
+        and mqpg._handle_nonce(l.nonce, v_handle.message_id) = uuid_send(v_handle.nonce)
         and l.incarnation = v_handle.incarnation and p.i <= l.n;
     if _half_by_handle.known then
         return;
@@ -38,7 +39,8 @@ begin
             _half_by_handle.delay, _half_by_handle.check_at, _half_by_handle.born_at
     from mqpg.held h
     join mqpg.topic t on t.topic_id = h.topic_id
-    where h.message_id = v_handle.message_id and h.kind = 'h' and h.nonce = v_handle.nonce
+    where h.message_id = v_handle.message_id and h.kind = 'h'
+        and mqpg._handle_nonce(h.nonce, h.message_id) = uuid_send(v_handle.nonce)
         and h.incarnation = v_handle.incarnation;
     _half_by_handle.known := coalesce(_half_by_handle.known, false);
 end

@@ -24,7 +24,7 @@ begin
     order by s.segment_no limit 1;
     if found and v_current.opened_at <= clock_timestamp() - mqpg._segment_age('tick')
         and v_tick_id > v_current.lower_bound::bigint
-        and pg_try_advisory_xact_lock(1836150834, 0) then
+        and mqpg._try_lock_append() then
         insert into mqpg.tick (
             tick_id, xid, snapshot, snapshot_xmax, batch_seq, floor_id, due_until, messages, topic_ids, at)
         select v_next.lower_bound::bigint, t.xid, t.snapshot, t.snapshot_xmax, t.batch_seq, t.floor_id, t.due_until,

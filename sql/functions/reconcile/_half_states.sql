@@ -28,7 +28,7 @@ begin
         select m.topic_id, m.key
         from mqpg._message(n.message_id) m
         join mqpg._half_by_id(n.message_id) r on true
-        where m.nonce = n.nonce and r.incarnation = n.incarnation
+        where mqpg._handle_nonce(m.nonce, n.message_id) = uuid_send(n.nonce) and r.incarnation = n.incarnation
     ) as h on true
     cross join lateral (
         select h.topic_id is null and exists (

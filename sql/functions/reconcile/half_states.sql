@@ -25,7 +25,7 @@ begin
         from unnest(half_states.handles) as u(handle)
         cross join lateral mqpg._parse_handle(u.handle) as p
         cross join lateral mqpg._half_by_id(p.message_id) as r
-        where r.nonce = p.nonce;
+        where mqpg._handle_nonce(r.nonce, p.message_id) = uuid_send(p.nonce);
     end if;
     return query select h.* from mqpg._half_states(half_states.handles) h;
 end

@@ -27,12 +27,6 @@ begin
     if _require_producer_group_options.checker = 'url' then
         perform mqpg._require_name('checker_target', _require_producer_group_options.checker_target);
     end if;
-    if _require_producer_group_options.checker = 'function'
-        and not mqpg._names_function(_require_producer_group_options.checker_target) then
-        raise exception using errcode = 'MQ001', message = format(
-            'checker_target %L names no function, or more than one',
-            left(_require_producer_group_options.checker_target, 130));
-    end if;
 end
 $$;
 comment on function mqpg._require_producer_group_options(text, interval, int, text, text, text, interval) is

@@ -46,6 +46,11 @@ begin
     perform mqpg._require_producer_group_options(
         v_group.name, v_group.check_after, v_group.max_checks, v_group.on_exhausted, v_group.checker,
         v_group.checker_target, v_group.expire_after);
+    if v_group.checker <> 'function' then
+        v_group.checker_owner := null;
+    elsif alter_producer_group.checker is not null or alter_producer_group.checker_target is not null then
+        v_group.checker_owner := mqpg._require_checker_function(v_group.checker_target);
+    end if;
     if v_group.checker in ('ledger', 'url')
         and (v_group.checker, v_group.checker_target) is distinct from (v_before.checker, v_before.checker_target)
     then
@@ -66,6 +71,7 @@ begin
         on_exhausted = v_group.on_exhausted,
         checker = v_group.checker,
         checker_target = v_group.checker_target,
+        checker_owner = v_group.checker_owner,
         expire_after = v_group.expire_after,
         ledger_since = v_group.ledger_since
     where g.producer_group_id = v_group.producer_group_id;

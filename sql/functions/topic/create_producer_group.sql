@@ -9,8 +9,9 @@
 --   checker: who is asked: 'due_checks' (default; the app polls due_checks()), 'ledger' (the ledger
 --       in this database), 'function' (a SQL function) or 'url' (the ledger in another database,
 --       which the compensator knows).
---   checker_target: with 'function', the function's name; with 'url', a name in the compensator's
---       configuration; otherwise null (default).
+--   checker_target: with 'function', the name of a SECURITY DEFINER function, with its schema, whose
+--       owner the caller is a member of; with 'url', a name in the compensator's configuration;
+--       otherwise null (default).
 --   expire_after: how long a half message may stay undecided, at least 10 ms; default 7 days. After
 --       that it is rolled back, after a fence; where the fence belongs into another database that
 --       does not answer, it is parked until it answers. Null, or 100 years and more: never.
@@ -30,6 +31,7 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_may boolean := mqpg._require_privilege('operator');
     v_group mqpg.producer_group;
+    v_owner text;
     v_expire_after interval := case
         when create_producer_group.expire_after < interval '100 years' then create_producer_group.expire_after
     end;
@@ -38,10 +40,14 @@ begin
         create_producer_group.producer_group, create_producer_group.check_after, create_producer_group.max_checks,
         create_producer_group.on_exhausted, create_producer_group.checker, create_producer_group.checker_target,
         v_expire_after);
-    insert into mqpg.producer_group (name, check_after, max_checks, on_exhausted, checker, checker_target, expire_after)
+    if create_producer_group.checker = 'function' then
+        v_owner := mqpg._require_checker_function(create_producer_group.checker_target);
+    end if;
+    insert into mqpg.producer_group (
+        name, check_after, max_checks, on_exhausted, checker, checker_target, checker_owner, expire_after)
     values (create_producer_group.producer_group, create_producer_group.check_after,
         create_producer_group.max_checks, create_producer_group.on_exhausted, create_producer_group.checker,
-        create_producer_group.checker_target, v_expire_after)
+        create_producer_group.checker_target, v_owner, v_expire_after)
     on conflict (name) do nothing
     returning * into v_group;
     if found then

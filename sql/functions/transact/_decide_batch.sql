@@ -58,13 +58,13 @@ begin
     half as (
         select n.place, n.id, b.topic_id, b.queue_id, b.delay, b.relay, b.producer_group_id
         from named n
-        join batch b on b.batch_id = n.id / 1024 and b.nonce = n.nonce and b.incarnation = n.life
-            and n.id % 1024 < b.n
+        join batch b on b.batch_id = n.id / 1024 and b.incarnation = n.life and n.id % 1024 < b.n
+            and mqpg._handle_nonce(b.nonce, n.id) = uuid_send(n.nonce)
         union all
         select n.place, n.id, h.topic_id, h.queue_id, h.delay, h.relay, h.producer_group_id
         from named n
         join mqpg.held h on h.message_id = n.id
-        where h.kind = 'h' and h.nonce = n.nonce and h.incarnation = n.life
+        where h.kind = 'h' and mqpg._handle_nonce(h.nonce, n.id) = uuid_send(n.nonce) and h.incarnation = n.life
             and n.id / 1024 not in (select b.batch_id from batch b)
     )
     select array_agg(h.id order by p.place) as ids, array_agg(h.topic_id order by p.place) as topics,

@@ -3,9 +3,10 @@
 -- PREPARE therefore has no effect, even when it arrives after the COMMIT.
 -- Locks: the dedup id's keys; waits for a running prepare() with the same id.
 -- Cost: two index inserts.
--- Errors: MQ001 (length of the id), MQ018 (a message of send() has the id), 40001 (REPEATABLE READ
--- callers).
-create function mqpg._prepared_before(topic_id int, dedup_id text, message_id bigint) returns text
+-- Errors: MQ001 (length of the id), MQ018 (a message of send(), or another group's half message,
+-- has the id), 40001 (REPEATABLE READ callers).
+create function mqpg._prepared_before(topic_id int, dedup_id text, message_id bigint, producer_group_id int)
+returns text
 language plpgsql as $$
 declare
     v_first bigint := (mqpg._first_sends(
@@ -15,14 +16,15 @@ begin
     if v_first is null then
         return null;
     end if;
-    select h.incarnation, h.nonce into v_half from mqpg._half_by_id(v_first) h where h.nonce is not null;
+    select h.incarnation, h.nonce into v_half from mqpg._half_by_id(v_first) h
+    where h.nonce is not null and h.producer_group_id = _prepared_before.producer_group_id;
     if not found then
         raise exception using errcode = 'MQ018', message = format(
-            'dedup_id %L was already used by message %s, which is not a half message or is gone',
+            'dedup_id %L was already used by message %s, which is not a half message of this producer group or is gone',
             _prepared_before.dedup_id, v_first);
     end if;
     return mqpg._handle(v_half.incarnation, v_first, v_half.nonce);
 end
 $$;
-comment on function mqpg._prepared_before(int, text, bigint) is
+comment on function mqpg._prepared_before(int, text, bigint, int) is
     'Internal: the first half message with a dedup id';

@@ -33,7 +33,7 @@ declare
     v_to record;
     v_xid xid8;
     v_batch bigint;
-    v_nonce uuid := gen_random_uuid();
+    v_secret uuid := gen_random_uuid();
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
@@ -69,7 +69,7 @@ begin
     v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
     if prepare.dedup_id is not null then
-        v_first := mqpg._prepared_before(v_to.topic_id, prepare.dedup_id, v_batch * 1024);
+        v_first := mqpg._prepared_before(v_to.topic_id, prepare.dedup_id, v_batch * 1024, v_to.producer_group_id);
         if v_first is not null then
             return v_first;
         end if;
@@ -83,7 +83,7 @@ begin
             when prepare.key is null then mqpg._queue_of(v_batch, v_to.queues)
             else mqpg._queue_of(prepare.key, v_to.queues)
         end,
-        1, 'h', v_nonce, v_now + coalesce(prepare.check_after, v_to.check_after),
+        1, 'h', v_secret, v_now + coalesce(prepare.check_after, v_to.check_after),
         nullif(prepare.delay, interval '0'),
         case when prepare.key is not null then array[prepare.key] end,
         case when prepare.tag is not null then array[prepare.tag] end,
@@ -92,7 +92,7 @@ begin
     if v_to.kind = 'relay' then
         perform mqpg._relay_prepares(array[v_batch]);
     end if;
-    return mqpg._handle(v_to.broker_id, v_to.incarnation, v_batch * 1024, v_nonce);
+    return mqpg._handle(v_to.broker_id, v_to.incarnation, v_batch * 1024, v_secret);
 end
 $$;
 comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text) is

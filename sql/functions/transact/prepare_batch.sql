@@ -21,10 +21,9 @@ set plan_cache_mode = force_generic_plan set enable_seqscan = off set jit = off 
 declare
     v_topic mqpg.topic := mqpg._require_topic(prepare_batch.topic, 'send');
     v_group mqpg.producer_group := mqpg._require_producer_group(prepare_batch.producer_group);
-    v_nonce uuid := gen_random_uuid();
+    v_secret uuid := gen_random_uuid();
     v_incarnation int := (select b.incarnation from mqpg.broker b);
-    v_prefix text := (select b.broker_id || '.' || b.incarnation || '.' from mqpg.broker b);
-    v_suffix text := '.' || replace(v_nonce::text, '-', '');
+    v_broker text := (select b.broker_id from mqpg.broker b);
     v_ids bigint [];
 begin
     perform mqpg._require_batch(
@@ -37,14 +36,14 @@ begin
     perform mqpg._force_sync();
     v_ids := mqpg._store(
         v_topic, 'h', prepare_batch.payloads, prepare_batch.keys, prepare_batch.tags, prepare_batch.headers,
-        producer_group_id => v_group.producer_group_id, incarnation => v_incarnation, nonce => v_nonce,
+        producer_group_id => v_group.producer_group_id, incarnation => v_incarnation, nonce => v_secret,
         check_at => clock_timestamp() + coalesce(prepare_batch.check_after, v_group.check_after),
         delay => nullif(prepare_batch.delay, interval '0'));
     if v_topic.kind = 'relay' then
         perform mqpg._relay_prepares(array(select distinct u.id / 1024 from unnest(v_ids) as u(id)));
     end if;
     return query
-    select v_prefix || u.id || v_suffix    -- as _handle() makes it
+    select mqpg._handle(v_broker, v_incarnation, u.id, v_secret)
     from unnest(v_ids) with ordinality as u(id, o)
     order by u.o;
 end

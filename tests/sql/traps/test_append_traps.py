@@ -666,7 +666,7 @@ def test_trap_passes_are_one_after_the_other(mq: Session, broker: Broker) -> Non
 
 def test_trap_passes_are_one_after_the_other_mutant(mq: Session, broker: Broker) -> None:
     pause_before_the_tick(mq)
-    mutate(mq, "append", "perform pg_advisory_xact_lock(1836150834, 0);", "")
+    mutate(mq, "append", "lock table mqpg.append_lock in exclusive mode;", "")
     with pytest.raises((AssertionError, psycopg.Error)):
         two_passes_at_once(mq, broker)
 

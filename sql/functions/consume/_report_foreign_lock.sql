@@ -1,0 +1,26 @@
+-- Warns where a queue that has messages is locked by a session that does nothing in mqpg (see the
+-- view foreign_locks). A queue that another consumer has locked is no reason for a warning. An empty
+-- receive() is repeated again and again, so one call in ten looks.
+-- Locks: none. Cost: reading the server's list of locks, in one call of ten.
+create function mqpg._report_foreign_lock(subscription_id int, queue_id int) returns void
+language plpgsql as $$
+declare
+    v_lock record;
+begin
+    if random() > 0.1 then
+        return;
+    end if;
+    select f.pid, f.role, f.remedy, f.stops into v_lock
+    from mqpg.foreign_locks f
+    where f.lock_class = 1836150833
+        and f.lock_key = _report_foreign_lock.subscription_id * 1024 + _report_foreign_lock.queue_id + 1;
+    if found then
+        raise warning using
+            message = format('process %s of role %L holds a lock that stops the %s', v_lock.pid, v_lock.role,
+                v_lock.stops),
+            hint = v_lock.remedy;
+    end if;
+end
+$$;
+comment on function mqpg._report_foreign_lock(int, int) is
+    'Internal: warn where a stranger has locked a queue';

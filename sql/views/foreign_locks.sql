@@ -1,0 +1,85 @@
+-- Sessions that hold one of mqpg's advisory locks although they do nothing in mqpg, and what they
+-- stop. Every role that can connect can take such a lock, and PostgreSQL has no way to forbid it.
+-- A call of mqpg that holds a lock has also read mqpg's tables in the same transaction, and the
+-- seats of the workers are held by roles that may call append(). Every other holder is listed.
+-- Cost: reads the server's list of locks once.
+create view mqpg.foreign_locks as
+with held as materialized (
+    select
+        k.classid::bigint as lock_class,
+        k.objid::bigint as lock_key,
+        k.pid,
+        k.virtualtransaction,
+        k.mode
+    from pg_locks as k
+    where
+        k.locktype = 'advisory' and k.granted and k.objsubid = 2
+        and k.classid::bigint between 1836150833 and 1836150846
+        and k.database = (select d.oid from pg_database as d where d.datname = current_database())
+),
+
+working as materialized (
+    select distinct k.virtualtransaction
+    from pg_locks as k
+    inner join pg_class as c on k.relation = c.oid
+    where
+        k.locktype = 'relation' and c.relnamespace = 'mqpg'::regnamespace
+        and k.database = (select d.oid from pg_database as d where d.datname = current_database())
+)
+
+select
+    h.pid,
+    coalesce(a.usename, p.owner) as role,
+    a.application_name as application,
+    a.backend_start as connected_at,
+    h.lock_class,
+    h.lock_key,
+    case h.lock_class
+        when 1836150833 then coalesce(
+            case
+                when t.name is not null
+                    then format(
+                        'delivery of queue %s of topic %L to consumer group %L', h.lock_key % 1024 - 1, t.name,
+                        s.consumer_group)
+            end, 'nothing')
+        when 1836150834 then case h.lock_key when 1 then 'check-back of new half messages' else 'nothing' end
+        when 1836150835 then 'keep()'
+        when 1836150836 then 'migrations'
+        when 1836150837 then case h.lock_key
+            when 1 then 'appender' when 2 then 'compensator' when 3 then 'keeper' else 'nothing'
+        end
+        when 1836150838 then 'subscribe(), seek() and retention'
+        when 1836150839 then 'recall()'
+        when 1836150840 then 'recall() of a message'
+        when 1836150841 then 'joining a broadcast group'
+        when 1836150842 then 'dropping a segment'
+        when 1836150846 then 'check-back by a ledger'
+        else 'nothing'
+    end as stops,
+    case
+        when h.pid is null then format('rollback prepared %L;', p.gid)
+        else format('select pg_terminate_backend(%s);', h.pid)
+    end as remedy
+from held as h
+left join pg_stat_activity as a on h.pid = a.pid
+left join pg_prepared_xacts as p on h.pid is null and h.virtualtransaction = '-1/' || p.transaction::text
+left join mqpg.subscription as s on h.lock_class = 1836150833 and s.subscription_id = h.lock_key / 1024
+left join mqpg.topic as t on s.topic_id = t.topic_id
+where case
+    when h.lock_class in (1836150837, 1836150842, 1836150846)
+        then
+            not has_schema_privilege(coalesce(a.usename, p.owner), 'mqpg', 'usage')
+            or not has_function_privilege(coalesce(a.usename, p.owner), 'mqpg.append(int)', 'execute')
+    else h.virtualtransaction not in (select w.virtualtransaction from working as w)
+end;
+comment on view mqpg.foreign_locks is
+    'Sessions that hold an advisory lock of mqpg without working in it, and what they stop';
+comment on column mqpg.foreign_locks.pid is 'Process id of the session; null for a prepared transaction';
+comment on column mqpg.foreign_locks.role is 'The role that holds the lock';
+comment on column mqpg.foreign_locks.application is 'application_name of the session';
+comment on column mqpg.foreign_locks.connected_at is
+    'When the session began, null where the reader may not see it; the lock is no older';
+comment on column mqpg.foreign_locks.lock_class is 'First key of the advisory lock';
+comment on column mqpg.foreign_locks.lock_key is 'Second key of the advisory lock';
+comment on column mqpg.foreign_locks.stops is 'What cannot go on while the lock is held';
+comment on column mqpg.foreign_locks.remedy is 'The statement that ends it';

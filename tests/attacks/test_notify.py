@@ -1,0 +1,97 @@
+"""Every role may NOTIFY on the channel mqpg: junk neither ends a listener nor makes it loop, and no message is missed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from mqpg import _listener
+from mqpg.settings import Settings
+from tests.support.broker import Broker, Session
+from tests.support.waiting import eventually
+
+PAYLOADS = ["", "junk", "-1", "9" * 400, "x" * 7999, "\x01\x7f\u2028'\"\\", "1; drop table mqpg.tick", "NaN"]
+
+
+@pytest.fixture
+def mq(dsn: str) -> Iterator[Session]:
+    broker = Broker(dsn)
+    session = broker.session()
+    session.call("create_topic", "t", queues=1)
+    yield session
+    broker.close()
+
+
+class Watched:
+    """A listener with a waiter for topic `t`, and how often it was woken and how often it looked."""
+
+    def __init__(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.woken = threading.Event()
+        self.looks = self.opened = 0
+        self.listener = _listener.TickListener(dsn, Settings())
+        look, connect = _listener.TickListener._look, _listener._open
+
+        def counted(this: _listener.TickListener, conn: psycopg.Connection) -> bool:
+            self.looks += 1
+            return look(this, conn)
+
+        def opening(*args: object) -> psycopg.Connection:
+            self.opened += 1
+            return connect(*args)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(_listener.TickListener, "_look", counted)
+        monkeypatch.setattr(_listener, "_open", opening)
+        self.listener.add("t", self.woken.set)
+
+
+@pytest.fixture
+def watched(mq: Session, dsn: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
+    watched = Watched(dsn, monkeypatch)
+    eventually(lambda: watched.looks > 0 and watched.woken.is_set())
+    yield watched
+    watched.listener.close()
+
+
+def test_junk_neither_ends_a_listener_nor_hides_a_message(mq: Session, watched: Watched) -> None:
+    for payload in PAYLOADS:
+        mq.execute("select pg_notify('mqpg', %s)", payload)
+    watched.woken.clear()
+    mq.send("t")
+    mq.append()
+    assert watched.woken.wait(45), "the listener missed a message"
+    assert watched.opened == 1, "the listener lost its connection"
+
+
+@pytest.mark.parametrize("payload", ["0", "x"])
+def test_one_notification_after_the_other_does_not_keep_a_listener_busy(
+    mq: Session, watched: Watched, payload: str
+) -> None:
+    """The listener ignores old ticks, and pauses after junk, however slowly the notifications come."""
+    before, began = watched.looks, time.monotonic()
+    for _ in range(600):
+        mq.execute("select pg_notify('mqpg', %s)", payload)
+        mq.execute("select pg_sleep(0.002)")
+    assert watched.looks - before <= 5 + 25 * (time.monotonic() - began)
+    watched.woken.clear()
+    mq.send("t")
+    mq.append()
+    assert watched.woken.wait(45), "the listener missed a message behind the junk"
+
+
+def test_a_flood_costs_a_bounded_number_of_looks(mq: Session, watched: Watched) -> None:
+    """100,000 notifications: the listener looks at the broker a few times a second, not once for each."""
+    flood = "select count(pg_notify('mqpg', i::text)) from generate_series(%s::int, %s::int) i"
+    before, began = watched.looks, time.monotonic()
+    for start in range(0, 100_000, 5_000):
+        mq.execute(flood, start, start + 4_999)
+    watched.woken.clear()
+    mq.send("t")
+    mq.append()
+    assert watched.woken.wait(45), "the listener missed a message behind the flood"
+    spent = time.monotonic() - began
+    assert watched.looks - before <= 20 + 30 * spent
+    assert watched.opened == 1
