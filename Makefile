@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long soak years test-mariadb test-node lint format prove sql bench chaos idle clean
+.PHONY: help setup java demo test test-long soak years test-mariadb test-node test-postgres lint format prove sql bench chaos idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -42,6 +42,15 @@ years: setup ## A year in an hour (MINUTES=60): nothing may grow (ARGS="--record
 test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
 	@tools/mariadb.sh
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile -m mariadb $(ARGS)
+
+# Servers of other versions, see tools/postgres.py; ARGS chooses the tests.
+VERSION ?= 14
+POSTGRES_TESTS := tests/sql tests/protocols tests/migration tests/workers tests/integration
+
+test-postgres: setup ## Test on another major version of PostgreSQL (VERSION=14), from the distribution or npm
+	@test -x /usr/lib/postgresql/$(VERSION)/bin/pg_dump || tools/node.sh
+	@MQPG_POSTGRES_BIN=$$($(BIN)/python tools/postgres.py $(VERSION)) && export MQPG_POSTGRES_BIN && \
+		$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(or $(ARGS),$(POSTGRES_TESTS))
 
 test-node: setup ## Test the example in JavaScript; installs Node.js where possible
 	@tools/node.sh
@@ -79,5 +88,5 @@ idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core
 
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .postgres build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
