@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long soak years test-mariadb test-node test-pgbouncer test-lowest test-postgres lint format prove sql bench chaos idle clean
+.PHONY: help setup java demo test test-long soak years test-mariadb test-node test-pgbouncer test-lowest test-postgres pgspot dist lint format prove sql bench chaos idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -50,6 +50,12 @@ test-pgbouncer: setup ## Test behind PgBouncer in transaction mode; installs it 
 test-lowest: setup ## Test the library with the lowest versions of its dependencies (PYTHON=…)
 	@tools/lowest.sh .lowest
 	@.lowest/bin/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(or $(ARGS),tests/integration tests/cli/test_admin.py)
+
+pgspot: setup ## Read the schema with pgspot, and require a search_path of each public function
+	@tools/pgspot.sh
+
+dist: setup ## Build sdist and wheel twice from clean clones and compare them
+	@$(BIN)/python tools/dist.py
 
 # Servers of other versions, see tools/postgres.py; ARGS chooses the tests.
 VERSION ?= 14
@@ -96,5 +102,5 @@ idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core
 
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
-	rm -rf .venv .postgres .lowest build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .postgres .lowest .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

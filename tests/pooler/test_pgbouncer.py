@@ -14,7 +14,7 @@ import pytest
 
 import mqpg
 from mqpg import errors
-from tests.pooler.conftest import Pooler
+from tests.fixtures.pgbouncer import Pooler
 
 pytestmark = pytest.mark.pgbouncer
 
