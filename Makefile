@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long fuzz soak years test-mariadb test-node lint format prove sql bench chaos idle clean
+.PHONY: help setup java demo test test-long fuzz soak years test-mariadb test-node test-pgbouncer test-lowest test-postgres pgspot dist lint format prove sql bench chaos idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -46,6 +46,29 @@ test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server 
 	@tools/mariadb.sh
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile -m mariadb $(ARGS)
 
+test-pgbouncer: setup ## Test behind PgBouncer in transaction mode; installs it where possible
+	@tools/pgbouncer.sh
+	@$(BIN)/python -m pytest -p randomly -m pgbouncer tests/pooler $(ARGS)
+
+test-lowest: setup ## Test the library with the lowest versions of its dependencies (PYTHON=…)
+	@tools/lowest.sh .lowest
+	@.lowest/bin/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(or $(ARGS),tests/integration tests/cli/test_admin.py)
+
+pgspot: setup ## Read the schema with pgspot, and require a search_path of each public function
+	@tools/pgspot.sh
+
+dist: setup ## Build sdist and wheel twice from clean clones and compare them
+	@$(BIN)/python tools/dist.py
+
+# Servers of other versions, see tools/postgres.py; ARGS chooses the tests.
+VERSION ?= 14
+POSTGRES_TESTS := tests/sql tests/protocols tests/migration tests/workers tests/integration
+
+test-postgres: setup ## Test on another major version of PostgreSQL (VERSION=14), from the distribution or npm
+	@test -x /usr/lib/postgresql/$(VERSION)/bin/pg_dump || tools/node.sh
+	@MQPG_POSTGRES_BIN=$$($(BIN)/python tools/postgres.py $(VERSION)) && export MQPG_POSTGRES_BIN && \
+		$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(or $(ARGS),$(POSTGRES_TESTS))
+
 test-node: setup ## Test the example in JavaScript; installs Node.js where possible
 	@tools/node.sh
 	@$(BIN)/python -m pytest -p randomly -m node $(ARGS)
@@ -75,12 +98,12 @@ bench: setup ## Measure mqpg beside pgmq and a bare INSERT (ARGS="--quick")
 	@$(BIN)/mqpg bench $(ARGS)
 
 chaos: setup ## Run only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node" $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not pgbouncer" $(ARGS)
 
 idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core (ARGS="--topics 100")
 	@$(BIN)/python -m mqpg.bench.idle $(ARGS)
 
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
-	rm -rf .venv build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .postgres .lowest .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

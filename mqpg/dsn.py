@@ -20,11 +20,16 @@ from sqlalchemy.exc import ArgumentError
 from mqpg.errors import ConfigurationError
 from mqpg.settings import Settings
 
-__all__ = ["describe", "require_named", "resolve", "to_libpq", "to_sqlalchemy"]
+__all__ = ["describe", "has_password", "require_named", "resolve", "split_password", "to_libpq", "to_sqlalchemy"]
 
 _SQLALCHEMY = re.compile(r"^postgres(ql)?\+\w+://")
 _LIBPQ_URL = re.compile(r"^postgres(ql)?://")
 _ANY_URL = re.compile(r"^(\w+)(\+\w+)?:/")
+# A name or password with one of these characters ends too soon, and its rest is read as a host or a
+# database, which messages show.
+_RAW_AT = re.compile(r"^[\w+]+://(?!/)(?:[^?]*@[^?]*@|[^@?]*/[^?]*@)")
+_NAMED = re.compile(r"^[\w.-]+=(?=\w+(\+\w+)?://)")
+_SECRETS = ("password", "sslpassword")
 _LIBPQ_VARIABLES = {
     "PGHOST": "host", "PGHOSTADDR": "hostaddr", "PGPORT": "port", "PGDATABASE": "dbname", "PGUSER": "user",
 }  # fmt: skip
@@ -158,12 +163,50 @@ def describe(dsn: str | URL) -> str:
         found: Mapping[str, Any] = _parameters(to_libpq(dsn))
     except ConfigurationError:
         return "(unreadable DSN)"
+    if found.get("service"):  # the service has what the DSN does not
+        return " ".join(f"{name}={found[name]}" for name in ("service", "host", "port", "dbname") if found.get(name))
     host = found.get("host") or found.get("hostaddr") or os.environ.get("PGHOST") or "(default socket)"
     port = found.get("port") or os.environ.get("PGPORT") or "5432"
     user = found.get("user") or os.environ.get("PGUSER")
     dbname = found.get("dbname") or os.environ.get("PGDATABASE") or user or "(default)"
-    service = f"service={found['service']} " if found.get("service") else ""
-    return f"{service}host={host} port={port} dbname={dbname}"
+    return f"host={host} port={port} dbname={dbname}"
+
+
+def split_password(dsn: str) -> tuple[str, str | None]:
+    """Take the password out of a DSN, for a program that gets the rest as an argument.
+
+    Args:
+        dsn: The DSN in libpq notation.
+
+    Returns:
+        The DSN without its password, and the password. None: it has none.
+
+    Raises:
+        ConfigurationError: It cannot be read.
+    """
+    found = _parameters(dsn)
+    password = found.pop("password", None)
+    return (dsn, None) if password is None else (make_conninfo(**found), str(password))
+
+
+def has_password(text: str) -> bool:
+    """Say whether a DSN or URL carries a password.
+
+    Args:
+        text: A DSN in any accepted notation or the SQLAlchemy URL of any database. A name may stand
+            in front, as in `shop=postgresql://…`.
+
+    Returns:
+        True where it does, also where it cannot be read but seems to.
+    """
+    text = _NAMED.sub("", text.strip())
+    try:
+        if _ANY_URL.match(text) and not _LIBPQ_URL.match(text):
+            url = _parse_url(text)
+            return bool(url.password) or any(name in url.query for name in _SECRETS)
+        return any(_parameters(text).get(name) for name in _SECRETS)
+    except ConfigurationError:
+        return "@" in text or "password" in text
 
 
 def _text(dsn: str) -> str:
@@ -172,7 +215,16 @@ def _text(dsn: str) -> str:
     return dsn.strip()
 
 
+def _require_encoded(text: str) -> None:
+    if _RAW_AT.match(text):
+        raise ConfigurationError(
+            "cannot read the DSN: the characters @ / : ? # % of a user or password must be percent-encoded "
+            "in postgresql://user@host:port/database"
+        )
+
+
 def _parameters(text: str) -> dict[str, Any]:
+    _require_encoded(text)
     try:
         return conninfo_to_dict(text)
     except psycopg.Error:
@@ -183,6 +235,7 @@ def _parameters(text: str) -> dict[str, Any]:
 
 
 def _parse_url(text: str) -> URL:
+    _require_encoded(text)
     try:
         return make_url(text)
     except (ArgumentError, ValueError):

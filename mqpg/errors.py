@@ -403,6 +403,9 @@ def by_sqlstate(sqlstate: str | None) -> type[Error]:
     return _BY_SQLSTATE.get(sqlstate, DatabaseError)
 
 
+_POOLED = "behind a pooler in transaction mode set MQPG_PREPARE_THRESHOLD=none"
+
+
 def translate(error: BaseException) -> Error:
     """Make the exception of mqpg for an error of a driver.
 
@@ -446,8 +449,9 @@ def _foreign(error: BaseException) -> Error:
 
 def _describe(error: psycopg.Error) -> str:
     diag = error.diag
+    pooled = _POOLED if error.sqlstate in ("26000", "42P05") else None
     message = _one_line(diag.message_primary or str(error) or type(error).__name__)
-    more = "; ".join(_one_line(part) for part in (diag.message_detail, diag.message_hint) if part)
+    more = "; ".join(_one_line(part) for part in (diag.message_detail, diag.message_hint, pooled) if part)
     return f"{message} ({more})" if more else message
 
 

@@ -8,4 +8,5 @@ pytest_plugins = [
     "tests.fixtures.mariadb",
     "tests.fixtures.seeds",
     "tests.fixtures.docker",
+    "tests.fixtures.pgbouncer",
 ]

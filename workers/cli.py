@@ -12,6 +12,7 @@ from mqpg import dsn as dsns
 from mqpg import errors
 from mqpg._stop_signals import stop_on_eof, stop_on_signals
 from mqpg.cli.options import Dsn
+from mqpg.cli.passwords import warn_of_password
 from mqpg.schema.versions import EXIT_TOO_OLD
 
 from . import ROLES, Options, Supervisor
@@ -24,7 +25,11 @@ __all__ = ["consume", "worker"]
 
 Ledgers = Annotated[
     list[str] | None,
-    typer.Option("--ledger", help="A producers' ledger: name=url. May be repeated. Default: MQPG_LEDGER_<NAME>."),
+    typer.Option(
+        "--ledger",
+        help="A producers' ledger: name=url. May be repeated. Default: MQPG_LEDGER_<NAME>.",
+        callback=warn_of_password,
+    ),
 ]
 Interval = Annotated[
     float | None,

@@ -67,6 +67,7 @@ def connect(dsn: str, name: str) -> Connection:
     Raises:
         ConnectionFailed: The database does not answer.
         SchemaError: The schema is missing, or this release cannot work with it.
+        ConfigurationError: A pooler in transaction mode is in between.
     """
     given = conninfo_to_dict(dsn)
     extra: dict[str, Any] = {key: value for key, value in _TRANSPORT.items() if key not in given}
@@ -76,6 +77,7 @@ def connect(dsn: str, name: str) -> Connection:
         raise errors.ConnectionFailed(f"cannot connect to {describe(dsn)}: {errors.translate(error)}") from error
     try:
         with time_limit(_CONNECTING):
+            _require_session(conn, dsn)
             conn.execute(_SESSION)
             for setting in _WATCHED.items():
                 with suppress(psycopg.errors.InvalidParameterValue):
@@ -87,6 +89,30 @@ def connect(dsn: str, name: str) -> Connection:
             raise errors.translate(error) from error
         raise
     return conn
+
+
+def _require_session(conn: Connection, dsn: str) -> None:
+    """Refuse a pooler in transaction mode.
+
+    The lock of a leader would stay with a connection of the pooler when the worker ends, and no
+    other worker could lead.
+    """
+    before = _backend(conn)
+    if before == conn.info.backend_pid:
+        return
+    # A pooler is in between. In transaction mode two sessions share a connection: the second one
+    # gets the connection of the first, or keeps it from getting it again.
+    with psycopg.connect(dsn, application_name=conn.info.get_parameters().get("application_name")) as other:
+        if _backend(other) == before or _backend(conn) != before:
+            raise errors.ConfigurationError(
+                f"{describe(dsn)} is a pooler in transaction mode, and workers need a session: connect them to "
+                "PostgreSQL directly"
+            )
+
+
+def _backend(conn: Connection) -> int:
+    row = conn.execute("select pg_backend_pid()").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def patiently(connect: Callable[[], T], stop: threading.Event, patience: float) -> T | None:

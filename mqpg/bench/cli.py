@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mqpg.cli.passwords import warn_of_password
 from mqpg.dsn import require_named
 
 from .cells import CELLS, Cell, choose, quick
@@ -36,7 +37,8 @@ def bench(
     dsn: Annotated[
         str | None,
         typer.Option(
-            help="An existing server, as a role that may create databases; default: MQPG_DATABASE_URL, else embedded."
+            help="An existing server, as a role that may create databases; default: MQPG_DATABASE_URL, else embedded.",
+            callback=warn_of_password,
         ),
     ] = None,
     cells: Annotated[

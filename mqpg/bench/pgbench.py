@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from mqpg.dsn import split_password
 from mqpg.embedded.binaries import from_distribution, from_wheel
 from mqpg.errors import ConfigurationError
 
@@ -59,9 +60,11 @@ def drive(program: str, dsn: str, scripts: Sequence[str], clients: int, seconds:
             path = Path(folder, f"{number}.sql")
             path.write_text(script)
             command.append(f"--file={path}")
-        environment = os.environ | {"PGOPTIONS": "-c synchronous_commit=on", "PGAPPNAME": "mqpg-bench produce"}
+        target, password = split_password(dsn)  # arguments are in the list of processes
+        environment = os.environ | ({"PGPASSWORD": password} if password is not None else {})
+        environment |= {"PGOPTIONS": "-c synchronous_commit=on", "PGAPPNAME": "mqpg-bench produce"}
         ended = subprocess.run(
-            [*command, dsn], env=environment, capture_output=True, text=True, timeout=seconds + _GRACE, check=False
+            [*command, target], env=environment, capture_output=True, text=True, timeout=seconds + _GRACE, check=False
         )
     done, failed, rate = (pattern.search(ended.stdout) for pattern in (_DONE, _FAILED, _RATE))
     if ended.returncode or not done or not rate or (failed and int(failed[1])):

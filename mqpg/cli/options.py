@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from mqpg.cli.passwords import warn_of_password
+
 __all__ = ["Dsn", "Filter", "Group", "Json", "Topic", "print_rows"]
 
 Dsn = Annotated[
@@ -21,6 +23,7 @@ Dsn = Annotated[
         help="The broker's database. Default: MQPG_DATABASE_URL, DATABASE_URL, the PG* variables, or the server that "
         "`mqpg up` runs in this folder.",
         show_default=False,
+        callback=warn_of_password,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]

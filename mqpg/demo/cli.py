@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from mqpg.cli.passwords import warn_of_password
 from mqpg.dsn import require_named
 
 from .flights import ALL, JANUARY
@@ -38,6 +39,7 @@ def demo(
             envvar=["MQPG_DATABASE_URL", "DATABASE_URL"],
             show_envvar=True,
             help="An existing server instead of an embedded one; the demo creates three databases there.",
+            callback=warn_of_password,
         ),
     ] = None,
 ) -> None:

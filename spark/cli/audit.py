@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.options import Dsn, Json
+from mqpg.cli.passwords import warn_of_password
 from mqpg.errors import ConfigurationError, ConnectionFailed, Error, SchemaError
 
 __all__ = ["audit"]
@@ -18,7 +19,12 @@ def audit(
     dsn: Dsn = None,
     ledger: Annotated[
         list[str] | None,
-        typer.Option(metavar="GROUP=URL", help="The ledger of a producer group. May be repeated.", show_default=False),
+        typer.Option(
+            metavar="GROUP=URL",
+            help="The ledger of a producer group. May be repeated.",
+            show_default=False,
+            callback=warn_of_password,
+        ),
     ] = None,
     applied: Annotated[
         list[str] | None,
@@ -26,6 +32,7 @@ def audit(
             metavar="GROUP=URL",
             help="The database with a consumer group's journal. May be repeated.",
             show_default=False,
+            callback=warn_of_password,
         ),
     ] = None,
     topic: Annotated[

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mqpg.cli.options import Json, print_rows
+from mqpg.cli.passwords import warn_of_password
 from mqpg.errors import ConnectionFailed, Error, SchemaError
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def reconcile(
             "--dsn",
             help="A broker's database. May be repeated. Default: as for the other commands.",
             show_default=False,
+            callback=warn_of_password,
         ),
     ] = None,
     ledger: Annotated[
@@ -40,6 +42,7 @@ def reconcile(
             metavar="URL",
             help="A ledger's database. May be repeated. Default: the ledger in each broker's own database.",
             show_default=False,
+            callback=warn_of_password,
         ),
     ] = None,
     older_than: Annotated[

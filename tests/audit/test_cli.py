@@ -60,7 +60,9 @@ def test_valid_unknown_and_invalid(trio: Trio, story: Story) -> None:
 def test_server_that_does_not_answer() -> None:
     status, out, err = run("--dsn", "postgresql://nobody:secret@127.0.0.1:1/none")
     assert (status, out) == (3, "")
-    assert err.count("\n") == 1
+    warning, error = err.splitlines()
+    assert "PGPASSFILE" in warning
+    assert error.startswith("mqpg: ")
     assert "secret" not in err
 
 

@@ -93,7 +93,7 @@ def test_producer_groups(mqpg: Run, dsn: str) -> None:
     ],
 )
 def test_bad_input_is_one_line(mqpg: Run, dsn: str, arguments: list[str], status: int) -> None:
-    _one_line(mqpg(*arguments, "--dsn", dsn), status)
+    _one_line(mqpg(*arguments, MQPG_DATABASE_URL=dsn), status)
 
 
 def test_a_word_that_is_no_choice_is_refused_with_the_choices(mqpg: Run, dsn: str) -> None:
@@ -106,7 +106,7 @@ def test_a_word_that_is_no_choice_is_refused_with_the_choices(mqpg: Run, dsn: st
 
 def test_created_again_with_other_arguments(mqpg: Run, dsn: str) -> None:
     mqpg("topic", "create", "orders", "--dsn", dsn)
-    _one_line(mqpg("topic", "create", "orders", "--queues", "2", "--dsn", dsn), 1)
+    _one_line(mqpg("topic", "create", "orders", "--queues", "2", MQPG_DATABASE_URL=dsn), 1)
 
 
 def test_no_server(mqpg: Run) -> None:
@@ -120,14 +120,14 @@ def test_no_such_dsn(mqpg: Run) -> None:
 
 
 def test_schema_missing_older_newer(mqpg: Run, empty_dsn: str) -> None:
-    _one_line(mqpg("topic", "list", "--dsn", empty_dsn), 3, "run mqpg migrate")
+    _one_line(mqpg("topic", "list", MQPG_DATABASE_URL=empty_dsn), 3, "run mqpg migrate")
     assert mqpg("migrate", "status", "--dsn", empty_dsn).returncode == 1
     assert mqpg("migrate", "--dsn", empty_dsn).returncode == 0
     assert mqpg("migrate", "status", "--dsn", empty_dsn).returncode == 0
     with psycopg.connect(empty_dsn) as connection:
         connection.execute("insert into mqpg.migration values (9999, 'later', true, '0.2.0')")
-    _one_line(mqpg("topic", "list", "--dsn", empty_dsn), 4, "upgrade mqpg")
-    _one_line(mqpg("migrate", "--dsn", empty_dsn), 4, "upgrade mqpg")
+    _one_line(mqpg("topic", "list", MQPG_DATABASE_URL=empty_dsn), 4, "upgrade mqpg")
+    _one_line(mqpg("migrate", MQPG_DATABASE_URL=empty_dsn), 4, "upgrade mqpg")
     assert "4 a schema that is too new" in mqpg("--help").stdout
 
 
@@ -150,7 +150,7 @@ def test_migrate_adopt(mqpg: Run, dsn: str, empty_dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         connection.execute("update mqpg.broker set system_identifier = 1")
     assert "transaction ids kept" in mqpg("migrate", "adopt", "--same-xids", "--dsn", dsn).stdout
-    _one_line(mqpg("migrate", "adopt", "--dsn", empty_dsn), 3, "run mqpg migrate")
+    _one_line(mqpg("migrate", "adopt", MQPG_DATABASE_URL=empty_dsn), 3, "run mqpg migrate")
 
 
 def test_no_password_in_what_is_printed(mqpg: Run, empty_dsn: str) -> None:

@@ -14,11 +14,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mqpg.embedded import Binaries, EmbeddedServer, from_distribution, from_wheel
+from mqpg.embedded import Binaries, EmbeddedServer, find_binaries
 from mqpg.embedded.account import current_account
 from mqpg.errors import ConfigurationError
 
-BINARIES = from_wheel() or from_distribution()
+BINARIES = find_binaries()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from mqpg import migrate
-from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
+from mqpg.embedded import EmbeddedServer, find_binaries
 from tests.failures.stage import SHOP_TABLES, CrashingStage, Stage
 from tests.failures.zygote import Zygote
 from tests.fixtures.databases import Databases
@@ -67,7 +67,7 @@ def stage(stage_dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
 @pytest.fixture(scope="session")
 def crashing_server() -> Iterator[EmbeddedServer]:
     """One server for all tests that crash it."""
-    with EmbeddedServer(binaries=from_wheel() or from_distribution(), settings=UNFLUSHED) as server:
+    with EmbeddedServer(binaries=find_binaries(), settings=UNFLUSHED) as server:
         migrate.upgrade(server.create_database("broker"))
         yield server
 
@@ -88,7 +88,7 @@ def crashing(crashing_server: EmbeddedServer, shop_dsn: str, zygote: Zygote) -> 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     """A primary with the database `broker`, and its synchronous standby."""
-    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as primary:
+    with EmbeddedServer(binaries=find_binaries()) as primary:
         migrate.upgrade(primary.create_database("broker"))
         with replicated(primary) as made:
             yield made

@@ -20,7 +20,7 @@ from sqlalchemy import Engine
 
 import mqpg
 from mqpg import errors, migrate, protocols
-from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
+from mqpg.embedded import EmbeddedServer, find_binaries
 from tests.support.business import INSERT, business, delivered, rows
 from tests.support.waiting import eventually
 
@@ -59,7 +59,7 @@ class Site:
 @pytest.fixture(scope="module")
 def servers() -> Iterator[list[Site]]:
     with ExitStack() as stack:
-        binaries = from_wheel() or from_distribution()
+        binaries = find_binaries()
         yield [Site(stack.enter_context(EmbeddedServer(binaries=binaries))) for _ in range(2)]
 
 

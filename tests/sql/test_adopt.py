@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from mqpg import migrate
-from mqpg.embedded import EmbeddedServer, from_distribution, from_wheel
+from mqpg.embedded import EmbeddedServer, find_binaries
 from tests.support.broker import Broker, Session, positions, refused, seconds
 from tests.support.waiting import eventually
 
@@ -24,13 +24,13 @@ def broker(own_broker: Broker) -> Broker:
 
 @pytest.fixture(scope="module")
 def server_here() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as server:
+    with EmbeddedServer(binaries=find_binaries()) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def server_there() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(binaries=from_wheel() or from_distribution()) as server:
+    with EmbeddedServer(binaries=find_binaries()) as server:
         yield server
 
 
@@ -61,9 +61,11 @@ def restore(
         dump = subprocess.run(
             [server_bin("pg_dump"), "--dbname", server_here.dsn("source")], capture_output=True, check=True, timeout=60
         )
+        # pg_dump 17 and newer sets a parameter that older servers do not know
+        script = dump.stdout.replace(b"SET transaction_timeout = 0;\n", b"")
         subprocess.run(
             [server_bin("psql"), "-qX", "-v", "ON_ERROR_STOP=1", "--dbname", dsn],
-            input=dump.stdout, capture_output=True, check=True, timeout=120,
+            input=script, capture_output=True, check=True, timeout=120,
         )  # fmt: skip
         brokers.append(Broker(dsn))
         return brokers[-1].session()

@@ -303,7 +303,7 @@ def test_a_delayed_half_counts_its_delay_from_the_commit(mq: Session) -> None:
 
 
 def test_a_delayed_half_with_a_final_payload(mq: Session) -> None:
-    handle = mq.prepare("one", "1", delay=seconds(0.1), key="k")
+    handle = mq.prepare("one", "1", delay=seconds(1), key="k")
     mq.commit(handle, "2")
     mq.append()
     assert mq.receive("one") == []

@@ -58,8 +58,8 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     # what uses the library
     "testing": (("mqpg.testing.*",), ("floor", "public", "embedded")),
     "cli": (("mqpg.__main__", "mqpg.cli.*"), ("floor", "public", "embedded")),
-    "demo": (("mqpg.demo.*",), ("floor", "public", "embedded")),
-    "bench": (("mqpg.bench.*",), ("floor", "public", "embedded")),
+    "demo": (("mqpg.demo.*",), ("floor", "public", "embedded", "cli")),
+    "bench": (("mqpg.bench.*",), ("floor", "public", "embedded", "cli")),
     "workers": (
         (
             "mqpg.workers",

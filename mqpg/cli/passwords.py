@@ -1,0 +1,36 @@
+"""A warning where a command line carries a password."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+
+from mqpg.dsn import has_password
+
+__all__ = ["warn_of_password"]
+
+
+def warn_of_password(context: typer.Context, param: typer.CallbackParam, value: Any) -> Any:
+    """Callback of an option that takes DSNs or URLs: warn in one line on stderr of a password.
+
+    Args:
+        context: The context of the command line.
+        param: The option.
+        value: The DSN, several of them, or None. Each may have a name in front, as in name=url.
+
+    Returns:
+        The value, as it is.
+    """
+    source = context.get_parameter_source(param.name or "")
+    if source is not None and source.name == "COMMANDLINE":
+        given: Sequence[str] = [value] if isinstance(value, str) else value or ()
+        if any(has_password(one) for one in given):
+            typer.echo(
+                f"mqpg: warning: everyone on this machine can read the password of {param.opts[0]} in the list of "
+                "processes: give it by MQPG_DATABASE_URL or MQPG_LEDGER_<NAME>, a service file (PGSERVICE) "
+                "or a passfile (PGPASSFILE)",
+                err=True,
+            )
+    return value
