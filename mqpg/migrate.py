@@ -216,7 +216,7 @@ def script(upgrade_from: int | None = None, *, owner: str | None = None, source:
     Args:
         upgrade_from: The last migration that the database has (`mqpg migrate status`). None: mqpg
             is not installed there.
-        owner: The role that will own the schema, as for `upgrade`.
+        owner: The role that will own the schema, as for `upgrade`. None: the default there.
         source: The SQL to install. None: that of this release.
 
     Returns:

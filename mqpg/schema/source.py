@@ -26,7 +26,7 @@ _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _BREAKING = re.compile(r"^-- breaking: (yes|no)$", re.MULTILINE)
 _BUNDLED_MARKER = "/* mqpg: bundled PGMQ SQL */"
 _BUNDLED_QUOTE = "$mqpg_pgmq_bundled$"
-# An owner who may not create schemas finds the schema made, but IF NOT EXISTS would ask for the right.
+# An owner who may not create schemas finds it made, but IF NOT EXISTS would ask for the right.
 _BUNDLED_SCHEMA = (
     "CREATE SCHEMA IF NOT EXISTS pgmq;",
     "IF to_regnamespace('pgmq') IS NULL THEN CREATE SCHEMA pgmq; END IF;",

@@ -1,8 +1,8 @@
 -- Who may do what. A row gives one right to one role, and pg_has_role() says who has that role. The
 -- columns senders, readers, receivers and producers of other tables repeat it for the hot path.
 -- A row that names a topic, a producer group or a subscription ends with it, so that a name used
--- again does not inherit rights. The role is a regrole: a dump carries its name, and a restore finds
--- the role of that name.
+-- again does not inherit rights. The role is a regrole: a dump carries its name, and a restore
+-- finds the role of that name.
 create table mqpg.role_right (
     role_right_id int generated always as identity primary key,
     role regrole not null,

@@ -1,5 +1,6 @@
--- The table commit_log for the audit, without keys, tags, headers and bodies. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
+-- The table commit_log for the audit, without keys, tags, headers and bodies. Only auditors read
+-- it. The planner puts the table in place of the view, so partitions are left out and read in parts
+-- as before.
 -- Cost: as the table.
 create view mqpg.audit_commit_log as
 select

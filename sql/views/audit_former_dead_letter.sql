@@ -1,5 +1,5 @@
--- The table former_dead_letter for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
+-- The table former_dead_letter for the audit, as it is. Only auditors read it. The planner puts the
+-- table in place of the view, so partitions are left out and read in parts as before.
 -- Cost: as the table.
 create view mqpg.audit_former_dead_letter as
 select

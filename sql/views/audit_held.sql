@@ -1,5 +1,6 @@
--- The table held for the audit, without keys, tags, headers and bodies. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
+-- The table held for the audit, without keys, tags, headers and bodies. Only auditors read it. The
+-- planner puts the table in place of the view, so partitions are left out and read in parts as
+-- before.
 -- Cost: as the table.
 create view mqpg.audit_held as
 select

@@ -1,5 +1,5 @@
--- The table producer_group for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
+-- The table producer_group for the audit, as it is. Only auditors read it. The planner puts the
+-- table in place of the view, so partitions are left out and read in parts as before.
 -- Cost: as the table.
 create view mqpg.audit_producer_group as
 select

@@ -15,7 +15,10 @@ with held as materialized (
     where
         k.locktype = 'advisory' and k.granted and k.objsubid = 2
         and k.classid::bigint between 1836150833 and 1836150846
-        and k.database = (select d.oid from pg_database as d where d.datname = current_database())
+        and k.database = (
+            select d.oid from pg_database as d
+            where d.datname = current_database()
+        )
 ),
 
 working as materialized (
@@ -24,7 +27,10 @@ working as materialized (
     inner join pg_class as c on k.relation = c.oid
     where
         k.locktype = 'relation' and c.relnamespace = 'mqpg'::regnamespace
-        and k.database = (select d.oid from pg_database as d where d.datname = current_database())
+        and k.database = (
+            select d.oid from pg_database as d
+            where d.datname = current_database()
+        )
 )
 
 select

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.attacks.conftest import Company, Connection, refusal, value
+from tests.support.company import Company, Connection, refusal, value
 
 # They tell the library nothing about topics or groups, or only what the caller may receive.
 OPEN = {"_broker", "schema_version", "_newest", "_touched", "_ledgers_served"}

@@ -11,7 +11,7 @@ from psycopg import sql
 
 import mqpg
 from mqpg.errors import NotGranted
-from tests.attacks.conftest import Company, Connection, refusal, value
+from tests.support.company import Company, Connection, refusal, value
 
 SEND = "select mqpg.send('theirs', '1'::text)"
 RECEIVE = "select * from mqpg.receive('theirs', 'theirs')"

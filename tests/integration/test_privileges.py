@@ -1,4 +1,4 @@
-"""A role needs EXECUTE on entry points and no right to any table; without grants it reaches nothing."""
+"""The library and the workers do with grants alone what they need; without them a role reaches nothing."""
 
 from __future__ import annotations
 
@@ -19,12 +19,6 @@ from mqpg.migrate import check_connection
 from mqpg.workers.heartbeat import Heartbeat
 from tests.support.waiting import eventually
 
-# What a role may be granted to call, by who needs it.
-_ENTRY_POINTS = """
-    select p.oid::regprocedure::text from pg_proc p join mqpg._entry_points() e on e.name = p.proname
-    where p.pronamespace = 'mqpg'::regnamespace and string_to_array(e.used_by, ' ') && %s
-"""
-
 
 @pytest.fixture
 def role(db: psycopg.Connection[Any]) -> Iterator[str]:
@@ -35,13 +29,6 @@ def role(db: psycopg.Connection[Any]) -> Iterator[str]:
     db.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(name)))
 
 
-def grant(db: psycopg.Connection[Any], role: str, *used_by: str) -> None:
-    to = sql.Identifier(role)
-    db.execute(sql.SQL("grant usage on schema mqpg to {}").format(to))
-    for (function,) in db.execute(_ENTRY_POINTS, (list(used_by),)).fetchall():
-        db.execute(sql.SQL("grant execute on function {} to {}").format(sql.SQL(function), to))
-
-
 def as_role(dsn: str, role: str) -> str:
     return str(
         to_sqlalchemy(dsn).set(username=role, password="secret", drivername="postgresql").render_as_string(False)
@@ -49,17 +36,19 @@ def as_role(dsn: str, role: str) -> str:
 
 
 @pytest.fixture
-def app(db: psycopg.Connection[Any], dsn: str, role: str) -> Iterator[mqpg.Client]:
-    grant(db, role, "send", "produce", "receive", "operator", "client")
+def app(mq: mqpg.Client, dsn: str, role: str) -> Iterator[mqpg.Client]:
+    mq.create_topic("orders", queues=1)
+    mq.create_producer_group("shop")
+    mq.grant_send("orders", role)
+    mq.grant_produce("shop", role)
+    mq.grant_receive("*", "orders", role)
     with mqpg.connect(as_role(dsn, role)) as client:
-        client.create_topic("orders", queues=1)
-        client.create_producer_group("shop")
         yield client
 
 
 @pytest.mark.parametrize("mode", ["exclusive", "shared", "pinned", "broadcast"])
 def test_consumers_of_each_mode(app: mqpg.Client, mq: mqpg.Client, mode: str) -> None:
-    app.subscribe("g", "orders", mode=mode, retry_delay=timedelta(0), max_attempts=2)
+    mq.subscribe("g", "orders", mode=mode, retry_delay=timedelta(0), max_attempts=2)
     app.receive("g", "orders", consumer="one")
     app.send("orders", {"id": 1})
     app.send_batch("orders", [{"id": 2}, {"id": 3}])
@@ -88,8 +77,9 @@ def test_producers_with_a_ledger_of_their_own(app: mqpg.Client, tmp_path: Path) 
     assert app.send("orders", 1, dedup_id="x") == app.send("orders", 1, dedup_id="x")
 
 
-def test_heartbeats_of_consumers(app: mqpg.Client, dsn: str, role: str) -> None:
-    heartbeat = Heartbeat("consumer", 0.0, {})
+def test_heartbeats_of_consumers(app: mqpg.Client, mq: mqpg.Client, dsn: str, role: str) -> None:
+    mq.subscribe("g", "orders")
+    heartbeat = Heartbeat("consumer", 0.0, {"consumer_group": "g", "topic": "orders"})
     with psycopg.connect(as_role(dsn, role), autocommit=True) as conn:
         for state in ("running", "running", "stopped"):
             heartbeat.beat(conn, state)
@@ -104,14 +94,16 @@ def test_checks_and_states_of_halves(app: mqpg.Client) -> None:
     assert app.commit(handle) is mqpg.Outcome.COMMITTED
 
 
-def test_workers_need_no_table(db: psycopg.Connection[Any], dsn: str, role: str) -> None:
-    grant(db, role, "worker")
+def test_workers_need_no_table(mq: mqpg.Client, dsn: str, role: str) -> None:
+    mq.grant_worker(role)
     with psycopg.connect(as_role(dsn, role), autocommit=True) as conn:
         conn.execute("select mqpg.append()")
         conn.execute("select mqpg.compensate()")
         conn.execute("select * from mqpg.keep()")
         conn.execute("select * from mqpg._keep(false)")
         conn.execute("select * from mqpg._leaving()")
+        conn.execute("select * from mqpg.blocked_segments")
+        conn.execute("select * from mqpg.foreign_locks")
         check_connection(conn)
 
 

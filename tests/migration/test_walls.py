@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ Connection = psycopg.Connection[Any]
 
 SQL = Path(__file__).resolve().parents[2] / "sql"
 PINNED = "search_path=pg_catalog, pg_temp"
+_CASTS = re.compile(r"mqpg\.(send|prepare)(_batch)?\(text,jsonb?(\[\])?,.*\)")
 
 _FUNCTIONS = """
     select p.oid::regprocedure::text as signature, p.proname as name, p.prosecdef as definer,
@@ -75,7 +77,10 @@ def test_entry_points_run_as_the_owner_with_a_fixed_path(db: Connection, entries
     wrong = []
     for signature, name, definer, config, language, is_trigger in db.execute(_FUNCTIONS):
         pinned = PINNED in config
-        if name in entries:
+        if _CASTS.fullmatch(signature):
+            # It calls the overload for text, as the caller; otherwise each call would become the owner's twice.
+            right = not definer and not config
+        elif name in entries:
             # A SQL function that is SECURITY DEFINER is planned again in every call.
             right = definer and pinned and language == "plpgsql"
         elif is_trigger:

@@ -135,7 +135,7 @@ class Rights(BaseClient):
         return bool(scalar(await self._rows(function("revoke_receive", _RECEIVE), values, conn)))
 
     async def grant_operator(self, role: str, *, conn: Caller | None = None) -> None:
-        """Let a role create, change and drop topics and groups, and grant the rights of applications.
+        """Let a role manage topics and groups, and grant the rights of applications.
 
         A second call changes nothing.
 

@@ -1,6 +1,6 @@
--- Whether the caller may use what these roles may use: senders, readers, receivers or producers of a
--- row that the calling function reads anyway. False also means that the note may be out of date, as
--- it is in a new topic and after a restore: the caller then asks _holds().
+-- Whether the caller may use what these roles may use: senders, readers, receivers or producers of
+-- a row that the calling function reads anyway. False also means that the note may be out of date,
+-- as it is in a new topic and after a restore: the caller then asks _holds().
 -- Locks: none. Cost: negligible; the planner puts it in place of the call, and in a condition of
 -- plpgsql no query is run.
 create function mqpg._may(grantees mqpg.grantee []) returns boolean

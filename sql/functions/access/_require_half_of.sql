@@ -1,6 +1,6 @@
 -- Refuses a caller that may not produce for the producer group of a half message. Nobody guesses a
--- handle, so a caller with the right to some group is told which of its handles are unknown; one
--- without any is told nothing.
+-- handle, so a caller with the right to some group learns which of its handles are unknown, and one
+-- without any learns nothing.
 -- Arguments:
 --   producer_group_id: the group; null where the half message is unknown.
 -- Locks: none. Cost: one look at role_right; negligible for the owner.

@@ -1,5 +1,5 @@
 -- The producer group with that name, for a caller that may produce for it. Only a caller that may
--- do so for all groups is told that there is no such group.
+-- do so for all groups learns that there is no such group.
 -- Locks: none. Cost: one index lookup; one look at role_right where the row notes no role of the
 -- caller.
 -- Errors: MQ001 (null), MQ002 (form of the name), MQ004 (unknown), MQ025.

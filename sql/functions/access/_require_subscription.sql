@@ -1,9 +1,10 @@
 -- The subscription of a consumer group to a topic, for a caller that may receive for it; in mode
--- broadcast the group's own row. Only a caller whose right would cover the subscription is told
+-- broadcast the group's own row. Only a caller whose right would cover the subscription learns
 -- that there is none.
 -- Locks: none. Cost: two index lookups; one look at role_right where the row notes no role of the
 -- caller.
--- Errors: MQ001 (null), MQ002 (form of a name), MQ003 (unknown topic), MQ005 (not subscribed), MQ025.
+-- Errors: MQ001 (null), MQ002 (form of a name), MQ003 (unknown topic), MQ005 (not subscribed),
+-- MQ025.
 create function mqpg._require_subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$
 declare
@@ -29,7 +30,8 @@ begin
             and (r.topic_id = v_topic_id or r.topic_id is null)
             and (r.consumer_group = _require_subscription.consumer_group or r.consumer_group is null)
             and pg_has_role(mqpg._caller(), r.role, 'usage')) then
-        return mqpg._subscription(_require_subscription.consumer_group, _require_subscription.topic);    -- raises
+        -- This raises the error.
+        return mqpg._subscription(_require_subscription.consumer_group, _require_subscription.topic);
     end if;
     perform mqpg._refuse(
         format('may not receive for consumer group %L from topic %L', _require_subscription.consumer_group,

@@ -1,5 +1,5 @@
 -- The topic with that name, for a caller that may send to it or may receive from it. Only a caller
--- that may do so with all topics is told that there is no such topic.
+-- that may do so with all topics learns that there is no such topic.
 -- Arguments:
 --   topic: its name.
 --   privilege: send or read.

@@ -8,7 +8,8 @@
 --   max_messages: stop after about so many; null (default): no limit. It is a target, because the
 --       messages of one transaction are never split.
 -- Returns: how many messages were appended.
--- Locks: append_lock, EXCLUSIVE, until the end of its transaction, so that calls run one after the other.
+-- Locks: append_lock, EXCLUSIVE, until the end of its transaction, so that calls run one after the
+-- other.
 -- Cost: an index scan of what is new; when nothing is new it reads almost no table rows and writes
 -- nothing.
 -- Errors: MQ001 (argument), MQ015 (must be called in a READ COMMITTED transaction that has written

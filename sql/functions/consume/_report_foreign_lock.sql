@@ -1,6 +1,6 @@
 -- Warns where a queue that has messages is locked by a session that does nothing in mqpg (see the
--- view foreign_locks). A queue that another consumer has locked is no reason for a warning. An empty
--- receive() is repeated again and again, so one call in ten looks.
+-- view foreign_locks). A queue that another consumer has locked is no reason for a warning. An
+-- empty receive() is repeated again and again, so one call in ten looks.
 -- Locks: none. Cost: reading the server's list of locks, in one call of ten.
 create function mqpg._report_foreign_lock(subscription_id int, queue_id int) returns void
 language plpgsql as $$

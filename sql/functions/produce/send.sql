@@ -77,15 +77,15 @@ $$;
 comment on function mqpg.send(text, text, text, text, jsonb, interval, text, timestamptz) is
     'Send a message in the caller''s transaction; returns its id';
 
+-- The overloads for json and jsonb only turn the payload into text. They run as the caller, with
+-- every name qualified, so that a call does not become the owner's twice.
 create function mqpg.send(
     topic text, payload json, key text default null, tag text default null, headers jsonb default null,
     delay interval default null, dedup_id text default null, deliver_at timestamptz default null
 ) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-    return mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
-        send.deliver_at);
-end
+language sql as $$
+    select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at)
 $$;
 comment on function mqpg.send(text, json, text, text, jsonb, interval, text, timestamptz) is
     'Send a message in the caller''s transaction; returns its id';
@@ -94,11 +94,9 @@ create function mqpg.send(
     topic text, payload jsonb, key text default null, tag text default null, headers jsonb default null,
     delay interval default null, dedup_id text default null, deliver_at timestamptz default null
 ) returns bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-    return mqpg.send(send.topic, send.payload::text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
-        send.deliver_at);
-end
+language sql as $$
+    select mqpg.send(send.topic, send.payload::pg_catalog.text, send.key, send.tag, send.headers, send.delay, send.dedup_id,
+        send.deliver_at)
 $$;
 comment on function mqpg.send(text, jsonb, text, text, jsonb, interval, text, timestamptz) is
     'Send a message in the caller''s transaction; returns its id';

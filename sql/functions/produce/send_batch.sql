@@ -69,14 +69,16 @@ $$;
 comment on function mqpg.send_batch(text, text [], text [], text [], jsonb [], interval, text []) is
     'Send many messages in the caller''s transaction; returns their ids in argument order';
 
+-- The overloads for json and jsonb only turn the payload into text. They run as the caller, with
+-- every name qualified, so that a call does not become the owner's twice.
 create function mqpg.send_batch(
     topic text, payloads json [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
 ) returns setof bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql as $$
 begin
     return query
-    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
+    select mqpg.send_batch(send_batch.topic, send_batch.payloads::pg_catalog.text [], send_batch.keys, send_batch.tags,
         send_batch.headers, send_batch.delay, send_batch.dedup_ids);
 end
 $$;
@@ -87,10 +89,10 @@ create function mqpg.send_batch(
     topic text, payloads jsonb [], keys text [] default null, tags text [] default null,
     headers jsonb [] default null, delay interval default null, dedup_ids text [] default null
 ) returns setof bigint
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql as $$
 begin
     return query
-    select mqpg.send_batch(send_batch.topic, send_batch.payloads::text [], send_batch.keys, send_batch.tags,
+    select mqpg.send_batch(send_batch.topic, send_batch.payloads::pg_catalog.text [], send_batch.keys, send_batch.tags,
         send_batch.headers, send_batch.delay, send_batch.dedup_ids);
 end
 $$;

@@ -1,4 +1,5 @@
--- Gives a role a right, and the privileges of PostgreSQL that it needs. Repeated it changes nothing.
+-- Gives a role a right, and the privileges of PostgreSQL that it needs. Repeated it changes
+-- nothing.
 -- Arguments:
 --   role: the role's name, exactly as it is written.
 --   privilege: send, produce, receive, operator, auditor or worker.

@@ -1,5 +1,5 @@
--- Refuses a caller that is neither the owner of the schema, nor a member of it, nor a superuser, and
--- returns true to any other.
+-- Refuses a caller that is neither the owner of the schema, nor a member of it, nor a superuser,
+-- and returns true to any other.
 -- Locks: none. Cost: negligible.
 -- Errors: MQ025.
 create function mqpg._require_owner() returns boolean

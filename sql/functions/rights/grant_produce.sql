@@ -8,8 +8,8 @@
 -- Locks: role_right against other grants, waited for up to the setting lock_timeout; the rows that
 -- note the right; those of GRANT.
 -- Cost: a few rows, and one command for each privilege that changes.
--- Errors: MQ001 (null, unknown role), MQ002 (name), MQ004 (unknown group), MQ015 (not READ COMMITTED),
--- MQ025 (the caller is no operator), 55P03.
+-- Errors: MQ001 (null, unknown role), MQ002 (name), MQ004 (unknown group), MQ015 (not READ
+-- COMMITTED), MQ025 (the caller is no operator), 55P03.
 --
 -- Example:
 --     select mqpg.grant_produce('shop', 'app');
@@ -17,7 +17,9 @@ create function mqpg.grant_produce(producer_group text, role text) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_may boolean := mqpg._require_privilege('operator');
-    v_object int := case when grant_produce.producer_group = '*' then null else (mqpg._producer_group(grant_produce.producer_group)).producer_group_id end;
+    v_object int := case
+        when grant_produce.producer_group is distinct from '*' then (mqpg._producer_group(grant_produce.producer_group)).producer_group_id
+    end;
 begin
     perform mqpg._grant(grant_produce.role, 'produce', producer_group_id => v_object);
 end

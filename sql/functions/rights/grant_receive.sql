@@ -1,6 +1,6 @@
--- Gives a role the right to receive a topic for a consumer group: receive(), fetch(), ack() and what
--- goes with them, ready(), dead_letters(), and find_by_key() and trace() of the topic. Reading a
--- body needs this right. Repeated it changes nothing. Whoever is not an operator is refused.
+-- Gives a role the right to receive a topic for a consumer group: receive(), fetch(), ack() and
+-- what goes with them, ready(), dead_letters(), and find_by_key() and trace() of the topic. Reading
+-- a body needs this right. Repeated it changes nothing. Whoever is not an operator is refused.
 -- Arguments:
 --   consumer_group: name of a group that reads the topic; '*' for all groups, also later ones.
 --   topic: name of the topic; '*' for all topics that the group reads, also later ones.

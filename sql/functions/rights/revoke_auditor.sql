@@ -7,8 +7,8 @@
 -- Locks: role_right against other grants, waited for up to the setting lock_timeout; the rows that
 -- note the right; those of REVOKE.
 -- Cost: a few rows, and one command for each privilege that changes.
--- Errors: MQ001 (null, unknown role), MQ015 (not READ COMMITTED), MQ025 (the caller is not the owner),
--- 55P03.
+-- Errors: MQ001 (null, unknown role), MQ015 (not READ COMMITTED), MQ025 (the caller is not the
+-- owner), 55P03.
 create function mqpg.revoke_auditor(role text) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare

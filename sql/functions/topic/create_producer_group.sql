@@ -9,9 +9,9 @@
 --   checker: who is asked: 'due_checks' (default; the app polls due_checks()), 'ledger' (the ledger
 --       in this database), 'function' (a SQL function) or 'url' (the ledger in another database,
 --       which the compensator knows).
---   checker_target: with 'function', the name of a SECURITY DEFINER function, with its schema, whose
---       owner the caller is a member of; with 'url', a name in the compensator's configuration;
---       otherwise null (default).
+--   checker_target: with 'function', the name of a SECURITY DEFINER function, with its schema,
+--       whose owner the caller is a member of; with 'url', a name in the compensator's
+--       configuration; otherwise null (default).
 --   expire_after: how long a half message may stay undecided, at least 10 ms; default 7 days. After
 --       that it is rolled back, after a fence; where the fence belongs into another database that
 --       does not answer, it is parked until it answers. Null, or 100 years and more: never.

@@ -98,16 +98,16 @@ $$;
 comment on function mqpg.prepare(text, text, text, text, text, jsonb, interval, interval, text) is
     'Store a half message, invisible until commit(); returns its handle';
 
+-- The overloads for json and jsonb only turn the payload into text. They run as the caller, with
+-- every name qualified, so that a call does not become the owner's twice.
 create function mqpg.prepare(
     topic text, payload json, producer_group text, key text default null, tag text default null,
     headers jsonb default null, check_after interval default null, delay interval default null,
     dedup_id text default null
 ) returns text
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-    return mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id);
-end
+language sql as $$
+    select mqpg.prepare(prepare.topic, prepare.payload::pg_catalog.text, prepare.producer_group, prepare.key, prepare.tag,
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
 comment on function mqpg.prepare(text, json, text, text, text, jsonb, interval, interval, text) is
     'Store a half message, invisible until commit(); returns its handle';
@@ -117,11 +117,9 @@ create function mqpg.prepare(
     headers jsonb default null, check_after interval default null, delay interval default null,
     dedup_id text default null
 ) returns text
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
-begin
-    return mqpg.prepare(prepare.topic, prepare.payload::text, prepare.producer_group, prepare.key, prepare.tag,
-        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id);
-end
+language sql as $$
+    select mqpg.prepare(prepare.topic, prepare.payload::pg_catalog.text, prepare.producer_group, prepare.key, prepare.tag,
+        prepare.headers, prepare.check_after, prepare.delay, prepare.dedup_id)
 $$;
 comment on function mqpg.prepare(text, jsonb, text, text, text, jsonb, interval, interval, text) is
     'Store a half message, invisible until commit(); returns its handle';

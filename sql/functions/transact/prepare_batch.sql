@@ -51,14 +51,16 @@ $$;
 comment on function mqpg.prepare_batch(text, text [], text, text [], text [], jsonb [], interval, interval) is
     'Store many half messages; returns their handles in argument order';
 
+-- The overloads for json and jsonb only turn the payload into text. They run as the caller, with
+-- every name qualified, so that a call does not become the owner's twice.
 create function mqpg.prepare_batch(
     topic text, payloads json [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null
 ) returns setof text
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql as $$
 begin
     return query
-    select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
+    select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::pg_catalog.text [], prepare_batch.producer_group,
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay);
 end
 $$;
@@ -69,10 +71,10 @@ create function mqpg.prepare_batch(
     topic text, payloads jsonb [], producer_group text, keys text [] default null, tags text [] default null,
     headers jsonb [] default null, check_after interval default null, delay interval default null
 ) returns setof text
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql as $$
 begin
     return query
-    select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::text [], prepare_batch.producer_group,
+    select mqpg.prepare_batch(prepare_batch.topic, prepare_batch.payloads::pg_catalog.text [], prepare_batch.producer_group,
         prepare_batch.keys, prepare_batch.tags, prepare_batch.headers, prepare_batch.check_after, prepare_batch.delay);
 end
 $$;

@@ -1,4 +1,4 @@
--- Deletes the rights of roles that were dropped, and notes the holders of rights anew. The keeper
+-- Deletes the rights of roles that were dropped, and notes the holders of rights again. The keeper
 -- calls it before each of its passes, and every grant and revoke does too. PostgreSQL gives ids of
 -- roles in ascending order, so no new role bears the id of a dropped one meanwhile.
 -- Locks: role_right against other grants.
