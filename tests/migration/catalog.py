@@ -57,13 +57,18 @@ _QUERIES = {
         from pg_description d, pg_identify_object(d.classoid, d.objoid, d.objsubid) identity
         where identity.schema in ('mqpg', 'pgmq') or identity.identity in ('mqpg', 'pgmq')
     """,
+    # A dump leaves out what is the default, so that a restored object has no list of its own.
     "privilege": f"""
-        select oid::regclass::text, relacl::text from pg_class where relnamespace {_HERE} and relacl is not null
-        union all
-        select oid::regprocedure::text, (select string_agg(a::text, ' ' order by a::text) from unnest(proacl) a)
-        from pg_proc where pronamespace {_HERE}
-        union all
-        select nspname, nspacl::text from pg_namespace where oid {_HERE}
+        select o.name, (select string_agg(a::text, ' ' order by a::text) from unnest(o.acl) a) from (
+            select oid::regclass::text, coalesce(
+                relacl, acldefault(case relkind when 'S' then 's' else 'r' end::"char", relowner))
+            from pg_class where relnamespace {_HERE} and relkind in ('r', 'p', 'v', 'm', 'S')
+            union all
+            select oid::regprocedure::text, coalesce(proacl, acldefault('f', proowner))
+            from pg_proc where pronamespace {_HERE}
+            union all
+            select nspname, coalesce(nspacl, acldefault('n', nspowner)) from pg_namespace where oid {_HERE}
+        ) as o (name, acl)
     """,
     "owner": f"""
         select oid::regclass::text, pg_get_userbyid(relowner) from pg_class where relnamespace {_HERE}
