@@ -14,7 +14,8 @@ fi
 { echo 'set search_path = pg_catalog, pg_temp;'; .venv/bin/mqpg migrate sql; } > "$ENVIRONMENT/schema.sql"
 "$ENVIRONMENT/bin/pgspot" "$ENVIRONMENT/schema.sql" > "$ENVIRONMENT/findings.txt" || true
 cat "$ENVIRONMENT/findings.txt"
-if grep -E '^PS005: .*: mqpg\.[a-z]' "$ENVIRONMENT/findings.txt" > /dev/null; then
+# The overloads for json and jsonb only call the one for text, as the caller.
+if grep -E '^PS005: .*: mqpg\.[a-z]' "$ENVIRONMENT/findings.txt" | grep -vE 'payloads? jsonb?' > /dev/null; then
     printf 'mqpg: public functions without a search_path (see PS005)\n' >&2
     exit 1
 fi

@@ -65,7 +65,7 @@ def test_a_migrator_waits_for_the_lock(empty_dsn: str) -> None:
 
 def test_a_failing_migration_leaves_nothing(empty_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = script.install
-    monkeypatch.setattr(script, "install", lambda source: whole(source) + "\nselect 1 / 0;")
+    monkeypatch.setattr(script, "install", lambda source, owner: whole(source, owner) + "\nselect 1 / 0;")
     with pytest.raises(errors.InvalidArgument, match="division by zero"):
         migrate.upgrade(empty_dsn)
     with psycopg.connect(empty_dsn) as connection:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,30 @@ def test_only_the_code_changed(dsn: str, db: Connection, tmp_path: Path) -> None
     assert db.execute("select release from mqpg.schema_version()").fetchone() == ("0.1.1",)
     # The release before may start again meanwhile, and does not put its own code back.
     assert migrate.upgrade(dsn) == migrate.Status(1, 1, "0.1.1", False)
+
+
+def test_roles_get_the_functions_that_their_rights_have_in_the_new_release(
+    dsn: str, db: Connection, later: Source, tmp_path: Path
+) -> None:
+    """A function that the right has now, and not one that the right no longer has."""
+    role = f"upgrade_{uuid.uuid4().hex[:8]}"
+    db.execute(f"create role {role}")  # type: ignore[arg-type]
+    db.execute("select mqpg.grant_send('*', %s)", (role,))
+    entries = tmp_path / "sql/functions/rights/_entry_points.sql"
+    text = entries.read_text()
+    assert "('recall', 'send')" in text
+    text = text.replace("('recall', 'send')", "('recall', 'operator')")
+    entries.write_text(text.replace("('ready', 'receive')", "('ready', 'send')"))
+    executable = (
+        "select has_function_privilege(%s, 'mqpg.recall(bigint)', 'execute'),"
+        " has_function_privilege(%s, 'mqpg.ready(text, bigint)', 'execute')"
+    )
+    try:
+        assert db.execute(executable, (role, role)).fetchone() == (True, False)
+        migrate.upgrade(dsn, source=Source(tmp_path / "sql", "0.2.0"))
+        assert db.execute(executable, (role, role)).fetchone() == (False, True)
+    finally:
+        db.execute(f"drop owned by {role}; drop role {role}")  # type: ignore[arg-type]
 
 
 def test_a_long_reader_does_not_block_an_upgrade_of_functions(dsn: str, db: Connection, tmp_path: Path) -> None:
