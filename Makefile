@@ -34,7 +34,7 @@ test-long: setup ## Test random histories against the model for MINUTES (15); MQ
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
 
 fuzz: setup ## Make CALLS (100000) random calls of SQL, client and commands; SEED repeats a run (ARGS="--record")
-	@$(BIN)/python -W ignore -m tests.fuzz $(ARGS)
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 soak: setup java ## Run all modes for MINUTES (30) while processes and servers are killed, then drain and audit
 	@$(BIN)/python -m tests.soak $(ARGS)

@@ -110,8 +110,30 @@ class Json:
         object.__setattr__(self, "raw", text)
 
 
+class _Payload:
+    """The payload, which is decoded when it is first read."""
+
+    raw: str
+
+    @cached_property
+    def payload(self) -> Any:
+        """The decoded payload. Raises Undecodable."""
+        return decode(self.raw, "payload")
+
+
+class _Body(_Payload):
+    """Payload and headers, which are decoded when they are first read."""
+
+    raw_headers: str | None
+
+    @cached_property
+    def headers(self) -> Any:
+        """The decoded headers. None: it has no headers. Raises Undecodable."""
+        return decode(self.raw_headers, "headers")
+
+
 @dataclass(frozen=True)
-class Message:
+class Message(_Body):
     """One delivered message.
 
     Its JSON is decoded when `payload` or `headers` is first read. PostgreSQL stores JSON that
@@ -143,16 +165,6 @@ class Message:
     born_at: datetime
     attempt: int
     receipt: str | None
-
-    @cached_property
-    def payload(self) -> Any:
-        """The decoded payload. Raises Undecodable."""
-        return decode(self.raw, "payload")
-
-    @cached_property
-    def headers(self) -> Any:
-        """The decoded headers. None: it has no headers. Raises Undecodable."""
-        return decode(self.raw_headers, "headers")
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> Message:
@@ -208,7 +220,7 @@ class Right:
 
 
 @dataclass(frozen=True)
-class HalfCheck:
+class HalfCheck(_Body):
     """An overdue half message that an application has to answer for (protocol T3).
 
     Attributes:
@@ -226,16 +238,6 @@ class HalfCheck:
     raw_headers: str | None
     raw: str
     attempt: int
-
-    @cached_property
-    def payload(self) -> Any:
-        """The decoded payload, as it was prepared. Raises Undecodable."""
-        return decode(self.raw, "payload")
-
-    @cached_property
-    def headers(self) -> Any:
-        """The decoded headers. None: it has no headers. Raises Undecodable."""
-        return decode(self.raw_headers, "headers")
 
     @classmethod
     def from_row(cls, row: tuple[Any, ...]) -> HalfCheck:
@@ -296,7 +298,7 @@ class Unsettled:
 
 
 @dataclass(frozen=True)
-class DeadLetter:
+class DeadLetter(_Body):
     """A message whose attempts are used up, or that a handler rejected.
 
     Its JSON is decoded when `payload`, `headers` or `history` is first read, so that a list also
@@ -330,16 +332,6 @@ class DeadLetter:
     consumer: str | None = None
 
     @cached_property
-    def payload(self) -> Any:
-        """The decoded payload. Raises Undecodable."""
-        return decode(self.raw, "payload")
-
-    @cached_property
-    def headers(self) -> Any:
-        """The decoded headers. None: it has no headers. Raises Undecodable."""
-        return decode(self.raw_headers, "headers")
-
-    @cached_property
     def history(self) -> Any:
         """What is known of each attempt.
 
@@ -350,7 +342,7 @@ class DeadLetter:
 
 
 @dataclass(frozen=True)
-class FoundMessage:
+class FoundMessage(_Payload):
     """A message that `find_by_key` found.
 
     Attributes:
@@ -369,11 +361,6 @@ class FoundMessage:
     state: FoundState
     born_at: datetime
     raw: str
-
-    @cached_property
-    def payload(self) -> Any:
-        """The decoded payload. Raises Undecodable."""
-        return decode(self.raw, "payload")
 
 
 @dataclass(frozen=True)

@@ -86,14 +86,23 @@ def test_what_begins_while_the_rows_are_dropped_begins_at_the_end(drained: Sessi
         assert payloads(drained.receive("one", group="all", consumer="x")) == ["new"]
 
 
-@pytest.mark.parametrize("call", ["latest", "earliest", "seek", "fetch", "receive"])
-def test_a_snapshot_from_before_the_end_was_noted_computes_no_position(
-    brisk: Session, broker: Broker, call: str
-) -> None:
+def from_before_the_note(brisk: Session, broker: Broker) -> Session:
+    """A session whose snapshot is older than the note of a queue's end, of which the rows are dropped."""
     brisk.send_batch("one", ["1"] * 5)
     brisk.append()
     brisk.drain("one")
     old = broker.session()
+    old.execute("begin isolation level repeatable read")
+    old.rows("select from mqpg.topic")
+    gone(brisk, {"consume_queue_1"}, roll(brisk))
+    return old
+
+
+@pytest.mark.parametrize("call", ["latest", "earliest", "seek", "fetch", "receive"])
+def test_a_snapshot_from_before_the_end_was_noted_computes_no_position(
+    brisk: Session, broker: Broker, call: str
+) -> None:
+    old = from_before_the_note(brisk, broker)
     calls: dict[str, Any] = {
         "latest": lambda: old.call("subscribe", "new", "one", start="latest"),
         "earliest": lambda: old.call("subscribe", "new", "one"),
@@ -101,9 +110,6 @@ def test_a_snapshot_from_before_the_end_was_noted_computes_no_position(
         "fetch": lambda: old.call("fetch", "one", 0, 5),
         "receive": lambda: old.receive("one"),
     }
-    old.execute("begin isolation level repeatable read")
-    old.rows("select from mqpg.topic")
-    gone(brisk, {"consume_queue_1"}, roll(brisk))
     with refused("40001"):
         calls[call]()
     old.execute("rollback")
@@ -115,13 +121,7 @@ def test_trap_the_end_is_not_read_with_a_snapshot_from_before_it_was_noted_mutan
     brisk: Session, broker: Broker
 ) -> None:
     mutate(brisk, "_tail", "not mqpg._is_attached('consume_queue', s.segment_no)", "false")
-    brisk.send_batch("one", ["1"] * 5)
-    brisk.append()
-    brisk.drain("one")
-    old = broker.session()
-    old.execute("begin isolation level repeatable read")
-    old.rows("select from mqpg.topic")
-    gone(brisk, {"consume_queue_1"}, roll(brisk))
+    old = from_before_the_note(brisk, broker)
     assert old.scalar("select mqpg._tail(topic_id, 0, 0) from mqpg.topic where name = 'one'") == 0
     old.execute("rollback")
 
@@ -130,13 +130,7 @@ def test_trap_receive_finds_nothing_with_a_snapshot_from_before_the_end_was_note
     brisk: Session, broker: Broker
 ) -> None:
     mutate(brisk, "receive", "not mqpg._is_attached('consume_queue', s.segment_no)", "false")
-    brisk.send_batch("one", ["1"] * 5)
-    brisk.append()
-    brisk.drain("one")
-    old = broker.session()
-    old.execute("begin isolation level repeatable read")
-    old.rows("select from mqpg.topic")
-    gone(brisk, {"consume_queue_1"}, roll(brisk))
+    old = from_before_the_note(brisk, broker)
     assert old.receive("one") == []
     old.execute("rollback")
 

@@ -302,7 +302,7 @@ def test_a_merge_waits_for_no_table_and_holds_nobody_up(mq: Session, broker: Bro
 
 
 def test_a_merge_that_is_held_up_says_since_when_and_by_whom(mq: Session, broker: Broker) -> None:
-    """The view shows each step that waits, until the merge goes on."""
+    """The view shows a merge while one of its steps waits."""
     shown = "select segment_no, table_name, blocked_by, age > '0 s' as old from mqpg.blocked_segments where state = 'merging'"
     begun(mq)
     assert mq.rows(shown) == []
@@ -318,7 +318,7 @@ def test_a_merge_that_is_held_up_says_since_when_and_by_whom(mq: Session, broker
         mq.call("keep")
         assert mq.scalar("select blocked_since from mqpg.segment_merge where family = 'log'") == since
     mq.execute("update mqpg.segment_merge set parent = 'check_log', copied_to = null where family = 'log'")
-    mq.call("keep")  # a step that goes on: nothing holds it up now
+    mq.call("keep")  # nothing holds this step up
     assert mq.rows(shown) == []
     with copier.transaction():
         copier.execute("declare c cursor for select 1")  # a snapshot, and no lock

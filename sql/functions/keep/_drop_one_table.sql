@@ -2,8 +2,7 @@
 -- commit. If there is none, it releases at most one table of each family: the oldest ticks, expired
 -- bodies or old decisions, closed slots. No family waits for another one, so that a keeper that
 -- comes back after a long time makes progress in all of them. It reports what is in use and what
--- cannot be released. With `drops` false the keeper process drops, and only releases are left to
--- do.
+-- cannot be released. With `drops` false the keeper process drops, and only releases are left.
 -- Locks: see _drop_partition() and _release_if_due().
 -- Cost: one look at what each closed segment is still needed for.
 create function mqpg._drop_one_table(drops boolean)
@@ -43,4 +42,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._drop_one_table(boolean) is 'Internal: drop or release one table that is no longer needed';
+comment on function mqpg._drop_one_table(boolean) is
+    'Internal: drop one table that is no longer needed, or release one of each family';

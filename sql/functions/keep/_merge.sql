@@ -26,9 +26,9 @@ begin
             v_nos := mqpg._segments_to_merge(v_family);
             if v_nos is not null then
                 return query select b.* from mqpg._begin_merge(v_family, v_nos) b;
-            end if;
-            if found then
-                return;
+                if found then
+                    return;
+                end if;
             end if;
             continue;
         end if;

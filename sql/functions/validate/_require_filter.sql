@@ -1,8 +1,8 @@
 -- Refuses a filter that names a variable other than $headers, $key and $tag, because it would fail
 -- only when a message is evaluated, a filter that is no predicate, because it would choose nothing,
--- a regular expression with a back-reference, because it may take minutes for one message, and tags
--- that are not a plain list. A predicate gives exactly one item for any payload, and that is true,
--- false or null. A path gives none for the empty object, or one of another type.
+-- a regular expression with a back-reference, because it may take many seconds for one message, and
+-- tags that are not a plain list. A predicate gives exactly one item for any payload, and that is
+-- true, false or null. A path gives none for the empty object, or one of another type.
 -- Locks: none. Cost: some regular expressions and one evaluation.
 -- Errors: MQ001 (tags), MQ020 (filter).
 create function mqpg._require_filter(filter jsonpath, tags text []) returns void
@@ -25,7 +25,7 @@ begin
     if v_name is not null then
         raise exception using errcode = 'MQ020', message = format(
             'filter may not use the back-reference %s in a regular expression, because such a search may take '
-            'minutes for one message', v_name),
+            'many seconds for one message', v_name),
             hint = 'Alternatives, repetitions and look-ahead are allowed. Flag "q" makes a backslash plain text.';
     end if;
     v_items := jsonb_path_query_array(
