@@ -262,7 +262,7 @@ RECEIPT_CASES = [
         case(f"{call}('-1.0.1.0.1'{extra})", "MQ007", "receipt"),
         case(f"{call}('1.0.1.5.3'{extra})", "MQ00", None),
         case(f"{call}('99999999999999999999.0.1.0.1'{extra})", "MQ007", "receipt"),
-        case(f"{call}('999999.0.1.0.1'{extra})", "MQ007", "subscription"),
+        case(f"{call}('999999.0.1.0.1'{extra})", "MQ007", "receipt"),
         case(f"{call}('{{spent}}'{extra})", "MQ008", None),
         case(f"{call}('{{stale}}'{extra})", "MQ009", None),
         case(f"{call}('{{forged}}'{extra})", "MQ00", None),

@@ -3,9 +3,18 @@
 -- for it. Two things follow. Where an application's own SECURITY DEFINER function calls mqpg, the
 -- caller is the application's role, not the owner of its function. And SET SESSION AUTHORIZATION
 -- changes the caller as a login would.
+-- A checker function is somebody else's code in the compensator's session, so there it is refused.
+-- It is recognized by a transaction that has written and then became read-only, which
+-- _ask_function() makes and which nothing in it can undo.
 -- Locks: none. Cost: negligible; the planner puts it in place of the call.
+-- Errors: MQ025 (called by a checker function).
 create function mqpg._caller() returns name
 language sql stable as $$
-    select case current_setting('role') when 'none' then session_user else current_setting('role')::name end
+    select case
+        when current_setting('transaction_read_only') = 'on' and pg_current_xact_id_if_assigned() is not null
+            then mqpg._refuse_checker()
+        when current_setting('role') = 'none' then session_user
+        else current_setting('role')::name
+    end
 $$;
 comment on function mqpg._caller() is 'Internal: the role of the caller, never the owner';

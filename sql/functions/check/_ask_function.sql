@@ -3,14 +3,17 @@
 -- and problem says why: a check without an answer. A lock time-out inside it means wait.
 -- The function must be SECURITY DEFINER and belong to `owner`, so that it runs with the rights of
 -- the role that its group was created with. ALTER FUNCTION locks nothing, so this is looked up
--- before the call and again after it. If the function was changed meanwhile, or has changed a
--- setting of the session, the call is rolled back, and that is a check without an answer.
+-- before the call and again after it.
+-- The function only reads, and the call is always rolled back. A deferred trigger or a cursor WITH
+-- HOLD that it left behind would run at the commit, with the rights of the compensator; so would a
+-- setting that it changed last. In a read-only transaction that has written, _caller() refuses it
+-- everything in mqpg too, where the caller is the compensator.
 -- The session's statement_timeout ends a function that hangs. It works only once per statement, so
 -- after timed_out the caller must not ask another function. A cancel request is raised again if it
 -- comes in the first half of that time; later it cannot be distinguished from the time-out.
 -- The function's name is data: it is looked up, never pasted into SQL.
 -- Locks: the function's own, each waited for at most 1 s.
--- Cost: the function's, and about 2 ms for the settings.
+-- Cost: the function's, and two lookups.
 create function mqpg._ask_function(
     target text, handle text, key text, headers jsonb, payload json, owner text,
     out verdict mqpg.verdict, out problem text, out timed_out boolean
@@ -20,8 +23,7 @@ set lock_timeout = '1s' set client_min_messages = 'error' as $$
 declare
     v_oid regprocedure;
     v_function record;
-    v_state text;
-    v_settings jsonb;
+    v_answered boolean := false;
     v_limit interval;
 begin
     timed_out := false;
@@ -46,19 +48,18 @@ begin
     if problem is not null then
         return;
     end if;
-    v_settings := mqpg._session_settings();
+    perform set_config('transaction_read_only', 'on', true);
     execute format('select %s($1, $2, $3, $4::%s)', v_function.name, v_function.payload_type)
     into verdict
     using _ask_function.handle, _ask_function.key, _ask_function.headers, _ask_function.payload;
-    v_state := mqpg._function_state(v_oid);
-    if v_state is distinct from v_function.state then
+    if mqpg._function_state(v_oid) is distinct from v_function.state then
         raise exception using errcode = 'MQ000', message = 'it was changed while it ran';
-    elsif mqpg._session_settings() <> v_settings then
-        raise exception using errcode = 'MQ000', message = 'it changed settings of the session';
     end if;
     if verdict is null then
         problem := format('%s answered null', _ask_function.target);
     end if;
+    v_answered := true;
+    raise sqlstate 'MQ000';    -- rolls the call back; the variables keep the answer
 exception
     when lock_not_available then
         verdict := 'wait';
@@ -77,6 +78,9 @@ exception
         verdict := null;
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
     when others then
+        if v_answered then
+            return;
+        end if;
         verdict := null;
         problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
 end

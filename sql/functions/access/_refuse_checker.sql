@@ -1,0 +1,13 @@
+-- Raises the error for a checker function that calls mqpg, or anybody else in a transaction that has
+-- written and was then made read-only.
+-- Locks: none. Cost: an error.
+-- Errors: MQ025, always.
+create function mqpg._refuse_checker() returns name
+language plpgsql stable as $$
+begin
+    raise exception using errcode = 'MQ025',
+        message = 'mqpg is not open to a checker function, nor to a transaction that wrote and was then made read-only',
+        hint = 'A checker function decides by tables of its own.';
+end
+$$;
+comment on function mqpg._refuse_checker() is 'Internal: raise the error for a checker function that calls mqpg';
