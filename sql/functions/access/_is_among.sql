@@ -1,11 +1,15 @@
--- Whether the caller has one of many noted roles. _may() looks at the first two by itself.
+-- Whether the caller may use what these roles may use. _may() answers for most calls that write.
 -- Locks: none. Cost: negligible.
+-- Errors: MQ025 (called by a checker function).
 create function mqpg._is_among(grantees mqpg.grantee []) returns boolean
 language plpgsql stable as $$
 declare
     v_grantee mqpg.grantee;
 begin
-    foreach v_grantee in array _is_among.grantees loop
+    if mqpg._is_owner() then
+        return true;
+    end if;
+    foreach v_grantee in array coalesce(_is_among.grantees, '{}') loop
         if mqpg._names_role(v_grantee) then
             return true;
         end if;

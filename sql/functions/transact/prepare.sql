@@ -44,7 +44,7 @@ begin
     cross join mqpg.topic t
     cross join mqpg.producer_group g
     where t.name = prepare.topic and g.name = prepare.producer_group;
-    if not found or not (mqpg._may(v_to.senders) and mqpg._may(v_to.producers)) then
+    if not found or not mqpg._may(v_to.senders, v_to.producers) then
         perform mqpg._require_topic(prepare.topic, 'send'), mqpg._require_producer_group(prepare.producer_group);
     end if;
     if prepare.payload is null then
