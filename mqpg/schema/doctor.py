@@ -33,6 +33,7 @@ from pg_namespace n, (
     select c.relowner, c.relnamespace from pg_class c where c.relkind in ('r', 'p', 'v', 'S')
     union all
     select p.proowner, p.pronamespace from pg_proc p
+    where p.proname <> '_call_checker' or pg_get_userbyid(p.proowner) <> 'mqpg_asker'
 ) as o (owner, namespace)
 where n.nspname = 'mqpg' and o.namespace = n.oid and o.owner <> n.nspowner
 group by n.nspowner

@@ -88,7 +88,10 @@ class Source:
             ConfigurationError: A file is misnamed, or does not say whether it breaks older clients.
         """
         found = [Migration(1, "initial", False, "")]
-        files = (entry for entry in (self._folder / "migrations").iterdir() if entry.name.endswith(".sql"))
+        folder = self._folder / "migrations"
+        # A wheel has no empty folder, and the first release has no migration but the schema itself.
+        entries = folder.iterdir() if folder.is_dir() else ()
+        files = (entry for entry in entries if entry.name.endswith(".sql"))
         for entry in sorted(files, key=lambda entry: entry.name):
             text = entry.read_text(encoding="utf-8")
             named, marked = _FILE.fullmatch(entry.name), _BREAKING.search(text)
@@ -134,7 +137,7 @@ class Source:
     @cached_property
     def privileges(self) -> str:
         """The SQL that takes away what PostgreSQL lets everybody do with new objects."""
-        return self._install("privileges")
+        return self._install("privileges") + self._install("asker")
 
     def _install(self, name: str) -> str:
         return (self._folder / "install" / f"{name}.sql").read_text(encoding="utf-8")

@@ -20,6 +20,16 @@ create table planted.loot (what text);
 grant all on planted.loot to {role};
 """
 TELL = "raise exception 'I am %', current_user;"
+ALTERATIONS = """
+do $$ begin
+    for i in 1 .. 4000 loop
+        alter function planted.evil(text, text, jsonb, json) security invoker;
+        commit;
+        alter function planted.evil(text, text, jsonb, json) security definer;
+        commit;
+    end loop;
+end $$
+"""
 GROW = """
 create function planted.grow() returns int language plpgsql security invoker as $$
 begin
@@ -160,7 +170,8 @@ def test_it_reads_nothing_of_mqpg_with_the_workers_rights(mq: Session, app: Sess
             create(app)
         mq.conn.execute(sql.SQL("select mqpg." + grant).format(name))  # type: ignore[arg-type]
     mq.call("send", "secrets", '"the code"', key="k")
-    assert "mqpg is not open to a checker function" in str(compensate(mq))
+    why = str(compensate(mq))
+    assert "mqpg is not open to a checker function" in why or "in a read-only transaction" in why
 
 
 @pytest.mark.parametrize("how", ["alter", "replace"])
@@ -253,3 +264,59 @@ def test_a_dedup_id_gives_no_handle_of_another_group(mq: Session) -> None:
     assert mq.prepare("t", "1", "theirs", dedup_id="order 7") == handle
     with refused("MQ018"):
         mq.prepare("t", "1", "mine", dedup_id="order 7")
+
+
+TELL_IF_OWNER = """
+    if pg_has_role(current_user, 'mqpg_owner', 'usage') then
+        raise exception 'loot: %', (select max(length(k.secret)) from mqpg.receipt_key k);
+    end if;
+    return 'wait';
+"""
+
+
+def test_an_author_who_alters_it_at_the_moment_of_the_call_gains_nothing(
+    mq: Session, app: Session, broker: Broker
+) -> None:
+    """ALTER FUNCTION waits for nothing, so now and then the function runs without SECURITY DEFINER."""
+    plant(app, TELL_IF_OWNER)
+    create(app)
+    mq.call("alter_producer_group", "evil", max_checks=1000)
+    mq.prepare("t", "1", "evil")
+    mq.execute("select pg_sleep(0.12)")
+    mq.append()
+    author = broker.background(app.execute, ALTERATIONS)
+    reasons = set()
+    for _ in range(900):
+        overdue_again(mq)
+        reasons.add(reason(mq))
+        if author.done():
+            break
+    author.result()
+    assert not [why for why in reasons if why and "loot" in why]
+    assert any("alter function" in why or "changed while" in why for why in reasons if why)
+
+
+def test_it_leaves_no_statement_that_the_worker_would_run(mq: Session, app: Session) -> None:
+    """PREPARE and DEALLOCATE are not undone by a rollback."""
+    replace = "execute 'deallocate harmless'; execute 'prepare harmless as select planted.grow()';"
+    app.execute(GROW.format(role=role_of(app)))
+    plant(app, f"{replace} return 'commit';")
+    create(app)
+    mq.execute("prepare harmless as select 1")
+    assert "prepared or deallocated statements" in str(compensate(mq))
+    with refused("26000"):
+        mq.execute("execute harmless")
+    plant(app, f"{replace.replace('deallocate harmless', 'select 1')} raise query_canceled;")
+    with pytest.raises(psycopg.errors.QueryCanceled):
+        overdue_again(mq)
+    assert mq.rows("select name from pg_prepared_statements where name = 'harmless'") == []
+
+
+def test_it_is_called_by_a_role_without_rights(mq: Session) -> None:
+    owner = "select pg_get_userbyid(proowner) from pg_proc where proname = '_call_checker'"
+    assert mq.scalar(owner) == "mqpg_asker"
+    attributes = (
+        "select rolcanlogin or rolsuper or rolcreaterole or rolbypassrls from pg_roles where rolname = 'mqpg_asker'"
+    )
+    assert mq.scalar(attributes) is False
+    assert mq.scalar("select has_schema_privilege('mqpg_asker', 'mqpg', 'usage')") is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -111,7 +112,12 @@ def test_a_payload_that_no_json_holds_is_named(mq: mqpg.Client, orders: str) -> 
     ids=["depth", "find", "create"],
 )
 def test_an_argument_that_is_no_text_is_one_line(dsn: str, arguments: list[str]) -> None:
-    done = subprocess.run([sys.executable, "-m", "mqpg", *arguments, "--dsn", dsn], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "mqpg", *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"MQPG_DATABASE_URL": dsn},
+    )
     assert done.returncode in (1, 2)
     assert done.stderr.startswith("mqpg: ")
     assert done.stderr.count("\n") == 1

@@ -24,7 +24,7 @@ ALLOWED = {
     "check": {"access", "half", "lookup", "store", "validate"},
     "consume": {"access", "cursor", "find", "lookup", "validate"},
     "topic": {"access", "cursor", "lookup", "validate", "watch"},
-    "produce": {"access", "store", "validate"},
+    "produce": {"access", "half", "store", "validate"},
     "find": {"access", "lookup", "validate"},
     "half": {"access", "store"},
     "cursor": {"lookup"},

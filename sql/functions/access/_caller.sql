@@ -6,13 +6,15 @@
 -- A checker function is somebody else's code in the compensator's session, so there it is refused.
 -- It is recognized by a transaction that has written and then became read-only, which
 -- _ask_function() makes and which nothing in it can undo.
+-- It is refused in the maintenance of a table too; see _is_direct().
 -- Locks: none. Cost: negligible; the planner puts it in place of the call.
--- Errors: MQ025 (called by a checker function).
+-- Errors: MQ025 (called by a checker function), 42501 (in the maintenance of a table).
 create function mqpg._caller() returns name
-language sql stable as $$
+language sql volatile as $$
     select case
         when current_setting('transaction_read_only') = 'on' and pg_current_xact_id_if_assigned() is not null
             then mqpg._refuse_checker()
+        when not mqpg._is_direct() then null
         when current_setting('role') = 'none' then session_user
         else current_setting('role')::name
     end

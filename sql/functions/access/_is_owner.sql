@@ -2,7 +2,7 @@
 -- the owner. It is called where current_user is the owner.
 -- Locks: none. Cost: negligible; the planner puts it in place of the call.
 create function mqpg._is_owner() returns boolean
-language sql stable as $$
+language sql volatile as $$
     select pg_has_role(mqpg._caller(), current_user, 'usage')
 $$;
 comment on function mqpg._is_owner() is 'Internal: whether the caller may do everything';

@@ -5,7 +5,8 @@
 -- forgotten transaction would hold up the checks of all groups.
 -- Locks: the decision's key, waited for at most 50 ms; the entry's row.
 -- Cost: one decision or one update.
--- Errors: MQ001 (null), MQ006 (unknown handle), MQ010 (payload too large), 22P02 (not JSON).
+-- Errors: MQ001 (null), MQ006 (unknown handle), MQ010 (payload too large), 22P02 (not JSON), MQ025
+-- (the checker of the group is not a compensator outside the database).
 create function mqpg._answer(
     handle text, verdict mqpg.verdict, by text, reason text, retry_after interval default null,
     payload text default null
@@ -19,6 +20,11 @@ declare
     v_outcome mqpg.outcome;
 begin
     select h.* into v_half from mqpg._require_half(_answer.handle) h;
+    if not exists (
+        select from mqpg.producer_group g where g.producer_group_id = v_half.producer_group_id and g.checker = 'url'
+    ) then
+        perform mqpg._require_half_of(v_half.producer_group_id);
+    end if;
     if _answer.verdict is null then
         raise exception using errcode = 'MQ001', message = 'verdict must not be null';
     end if;

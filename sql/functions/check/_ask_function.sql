@@ -3,11 +3,14 @@
 -- and problem says why: a check without an answer. A lock time-out inside it means wait.
 -- The function must be SECURITY DEFINER and belong to `owner`, so that it runs with the rights of
 -- the role that its group was created with. ALTER FUNCTION locks nothing, so this is looked up
--- before the call and again after it.
+-- before the call and again after it, and _call_checker() has no rights to lend. Where the function
+-- was changed, what it said is not kept.
 -- The function only reads, and the call is always rolled back. A deferred trigger or a cursor WITH
 -- HOLD that it left behind would run at the commit, with the rights of the compensator; so would a
 -- setting that it changed last. In a read-only transaction that has written, _caller() refuses it
--- everything in mqpg too, where the caller is the compensator.
+-- everything in mqpg too, where the caller is the compensator. Prepared statements are not rolled
+-- back: where it replaced some, a later command of the compensator would run them, so all are
+-- deallocated.
 -- The session's statement_timeout ends a function that hangs. It works only once per statement, so
 -- after timed_out the caller must not ask another function. A cancel request is raised again if it
 -- comes in the first half of that time; later it cannot be distinguished from the time-out.
@@ -21,68 +24,75 @@ create function mqpg._ask_function(
 language plpgsql
 set lock_timeout = '1s' set client_min_messages = 'error' as $$
 declare
-    v_oid regprocedure;
     v_function record;
+    v_statements text := mqpg._prepared_statements();
     v_answered boolean := false;
     v_limit interval;
 begin
     timed_out := false;
-    v_oid := coalesce(
-        to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
-        to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
-    select p.oid::regproc as name, p.oid::regprocedure as signature, p.proargtypes[3]::regtype as payload_type,
-        p.prosecdef, r.rolname, mqpg._function_state(p.oid) as state
+    select p.oid::regprocedure as signature, p.prosecdef, r.rolname, mqpg._function_state(p.oid) as state,
+        pg_get_userbyid(c.proowner) as called_by
     into v_function
     from pg_catalog.pg_proc p
     left join pg_catalog.pg_roles r on r.oid = p.proowner
-    where p.oid = v_oid and p.prorettype = 'mqpg.verdict'::regtype and not p.proretset and p.prokind = 'f';
-    if not found then
-        problem := format('%s(text, text, jsonb, json) returns mqpg.verdict does not exist', _ask_function.target);
-    elsif not v_function.prosecdef then
-        problem := format('%s is not SECURITY DEFINER: alter function %s security definer', _ask_function.target,
-            v_function.signature);
-    elsif v_function.rolname is distinct from _ask_function.owner then
-        problem := format('%s belongs to %s, not to %s as when it was named: call alter_producer_group()',
-            _ask_function.target, v_function.rolname, _ask_function.owner);
-    end if;
+    join pg_catalog.pg_proc c on c.oid = 'mqpg._call_checker(regprocedure, text, text, jsonb, json)'::regprocedure
+    where p.prorettype = 'mqpg.verdict'::regtype and not p.proretset and p.prokind = 'f' and p.oid = coalesce(
+        to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
+        to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
+    problem := case
+        when not found then
+            format('%s(text, text, jsonb, json) returns mqpg.verdict does not exist', _ask_function.target)
+        when v_function.called_by <> 'mqpg_asker' then
+            'no function is asked without the role mqpg_asker; see Roles in the documentation'
+        when not v_function.prosecdef then
+            format('%s is not SECURITY DEFINER: alter function %s security definer', _ask_function.target,
+                v_function.signature)
+        when v_function.rolname is distinct from _ask_function.owner then
+            format('%s belongs to %s, not to %s as when it was named: call alter_producer_group()',
+                _ask_function.target, v_function.rolname, _ask_function.owner)
+    end;
     if problem is not null then
         return;
     end if;
-    perform set_config('transaction_read_only', 'on', true);
-    execute format('select %s($1, $2, $3, $4::%s)', v_function.name, v_function.payload_type)
-    into verdict
-    using _ask_function.handle, _ask_function.key, _ask_function.headers, _ask_function.payload;
-    if mqpg._function_state(v_oid) is distinct from v_function.state then
-        raise exception using errcode = 'MQ000', message = 'it was changed while it ran';
-    end if;
-    if verdict is null then
-        problem := format('%s answered null', _ask_function.target);
-    end if;
-    v_answered := true;
-    raise sqlstate 'MQ000';    -- rolls the call back; the variables keep the answer
-exception
-    when lock_not_available then
-        verdict := 'wait';
-        problem := null;
-    when query_canceled then
-        v_limit := nullif(current_setting('statement_timeout'), '0')::interval;
-        -- Half of it, because the time-out counts from the parsing of the statement, a time not
-        -- known here.
-        if v_limit is null or clock_timestamp() < statement_timestamp() + v_limit / 2 then
-            raise;
+    begin
+        perform set_config('transaction_read_only', 'on', true);
+        verdict := mqpg._call_checker(v_function.signature, _ask_function.handle, _ask_function.key,
+            _ask_function.headers, _ask_function.payload);
+        if verdict is null then
+            problem := format('%s answered null', _ask_function.target);
         end if;
+        v_answered := true;
+        raise sqlstate 'MQ000';    -- rolls the call back; the variables keep the answer
+    exception
+        when lock_not_available then
+            verdict := 'wait';
+        when query_canceled then
+            v_limit := nullif(current_setting('statement_timeout'), '0')::interval;
+            -- Half of it, because the time-out counts from the parsing of the statement, a time not
+            -- known here.
+            if v_limit is null or clock_timestamp() < statement_timestamp() + v_limit / 2 then
+                perform mqpg._forget_statements(v_statements);
+                raise;
+            end if;
+            problem := format('%s was cut off: it did not answer in time', _ask_function.target);
+            timed_out := true;
+        when assert_failure then    -- not included in others
+            problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
+        when others then
+            if not v_answered then
+                problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
+            end if;
+    end;
+    problem := case
+        when mqpg._function_state(v_function.signature) is distinct from v_function.state then
+            format('%s failed: it was changed while it ran', _ask_function.target)
+        when mqpg._forget_statements(v_statements) then
+            format('%s failed: it prepared or deallocated statements', _ask_function.target)
+        else problem
+    end;
+    if problem is not null then
         verdict := null;
-        problem := format('%s was cut off: it did not answer in time', _ask_function.target);
-        timed_out := true;
-    when assert_failure then    -- not included in others
-        verdict := null;
-        problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
-    when others then
-        if v_answered then
-            return;
-        end if;
-        verdict := null;
-        problem := format('%s failed: %s (%s)', _ask_function.target, sqlerrm, sqlstate);
+    end if;
 end
 $$;
 comment on function mqpg._ask_function(text, text, text, jsonb, json, text) is

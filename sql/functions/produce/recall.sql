@@ -7,7 +7,7 @@
 -- Locks: 1836150839, 0 (shared) and one of the message's own, until the end of the transaction. The
 -- appender sees by them which messages it must leave for later. Also the decision's key.
 -- Cost: one row read, one row written.
--- Errors: MQ001 (null, or not a delayed message), 40001 (REPEATABLE READ callers).
+-- Errors: MQ001 (null, or not a delayed message), 40001 (REPEATABLE READ callers), MQ025.
 create function mqpg.recall(message_id bigint) returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -24,6 +24,9 @@ begin
     if recall.message_id >= 0 and not mqpg._holds('send', v_topic_id) then
         perform mqpg._refuse('may not recall messages of this topic', 'grant_send(topic, role)');
     end if;
+    -- What another producer group committed is not the sender's to take back.
+    perform mqpg._require_half_of(h.producer_group_id) from mqpg._half_by_id(recall.message_id) h
+    where h.producer_group_id is not null;
     if v_topic_id is null then
         raise exception using errcode = 'MQ001',
             message = format('message_id must be the id of a delayed message, not %s',

@@ -1,0 +1,14 @@
+-- Returns true, except in a security-restricted operation, where it raises the error of PostgreSQL.
+-- There a command on somebody's table, such as ANALYZE, REFRESH MATERIALIZED VIEW or CREATE INDEX,
+-- runs functions of the table's owner in the session of a superuser or of autovacuum. The caller
+-- that mqpg sees would be that one. UNLISTEN does nothing here, but it is refused there.
+-- Locks: none. Cost: negligible.
+-- Errors: 42501.
+create function mqpg._is_direct() returns boolean
+language plpgsql as $$
+begin
+    unlisten mqpg_none;
+    return true;
+end
+$$;
+comment on function mqpg._is_direct() is 'Internal: refuse a call out of the maintenance of a table';

@@ -1,0 +1,18 @@
+-- Deallocates the prepared statements of this session if they are others than before, and returns
+-- whether they were. The client then gets an error for a statement that it had prepared, and does
+-- not run another one under its name.
+-- Arguments:
+--   before: what _prepared_statements() returned then.
+-- Locks: none. Cost: negligible.
+create function mqpg._forget_statements(before text) returns boolean
+language plpgsql as $$
+begin
+    if mqpg._prepared_statements() is not distinct from _forget_statements.before then
+        return false;
+    end if;
+    deallocate all;
+    return true;
+end
+$$;
+comment on function mqpg._forget_statements(text) is
+    'Internal: deallocate prepared statements that were changed meanwhile';
