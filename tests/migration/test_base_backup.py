@@ -17,6 +17,7 @@ from mqpg.embedded import EmbeddedServer, find_binaries
 from mqpg.embedded.account import current_account
 from mqpg.workers import Appender, Options
 from mqpg.workers.session import connect
+from tests.support.waiting import eventually
 
 # What docs/operations.md advises: a recovery, which begins a new timeline.
 _RECOVERY = "restore_command = 'false'\nrecovery_target = 'immediate'\nrecovery_target_action = 'promote'\n"
@@ -75,6 +76,8 @@ def test_a_backup_that_is_brought_back(original: EmbeddedServer, folders: list[P
     (folders[1] / "pgdata" / "recovery.signal").touch()
     with EmbeddedServer(folders[1]) as copy:
         dsn = copy.dsn("broker")
+        with psycopg.connect(dsn, autocommit=True) as connection:  # the server answers before it is promoted
+            eventually(lambda: connection.execute("select not pg_is_in_recovery()").fetchone() == (True,))
         with mqpg.connect(dsn) as mq, pytest.raises(errors.RestoredCluster, match="promoted or recovered"):
             mq.append()
         assert any("promoted or recovered" in line for line in migrate.problems(dsn))
