@@ -15,7 +15,7 @@ from mqpg.schema import apply, doctor
 from mqpg.schema import script as texts
 from mqpg.schema.script import LOCK
 from mqpg.schema.source import Source, packaged
-from mqpg.schema.versions import Installed, require_compatible
+from mqpg.schema.versions import Installed, release_numbers, require_compatible
 
 __all__ = [
     "LOCK",
@@ -130,11 +130,13 @@ def status(dsn: str, *, source: Source | None = None) -> Status:
     return Status(installed.migration, wanted.head, installed.release, installed.matches(wanted))
 
 
-def problems(dsn: str) -> list[str]:
+def problems(dsn: str, *, if_allowed: bool = False) -> list[str]:
     """Say what is wrong with an installed schema: a restored copy, another owner, no compression.
 
     Args:
         dsn: The database in libpq notation.
+        if_allowed: What to do for a role that can neither read the tables nor become their owner.
+            True: look for nothing. False, the default: say so in a line.
 
     Returns:
         One line for each problem, with the command that mends it; empty where there is none.
@@ -150,7 +152,12 @@ def problems(dsn: str) -> list[str]:
             installed = apply.read(connection)
             if installed is None:
                 raise errors.SchemaMissing("mqpg is not installed in this database: run mqpg migrate")
-            return doctor.problems(connection, installed, packaged())
+            owner = doctor.out_of_reach(connection)
+            if owner is None:
+                return doctor.problems(connection, installed, packaged())
+            if if_allowed:
+                return []
+            return [f"{connection.info.user} may not look at the tables: check as a superuser or a member of {owner}"]
     except psycopg.Error as error:
         raise errors.translate(error) from error
 
@@ -228,12 +235,15 @@ def script(upgrade_from: int | None = None, *, owner: str | None = None, source:
     """
     wanted = source or packaged()
     if upgrade_from is None:
-        return _INSTALL + texts.install(wanted, owner) + "\ncommit;\n"
+        return _INSTALL + wanted.trusted(owner) + "\n" + texts.install(wanted, owner) + "\ncommit;\n"
     if not 1 <= upgrade_from <= wanted.head:
         raise errors.ConfigurationError(f"mqpg {wanted.release} has migrations 1 to {wanted.head}, not {upgrade_from}")
-    expected = _UPGRADE.format(number=upgrade_from)
+    release = ",".join(map(str, release_numbers(wanted.release)))
+    expected = _UPGRADE.format(number=upgrade_from, release=release)
     return (
         _BEGIN.format(what="upgrades the schema of")
+        + wanted.trusted(owner)
+        + "\n"
         + expected
         + texts.upgrade(wanted, upgrade_from, owner)
         + "\ncommit;\n"
@@ -245,16 +255,24 @@ _BEGIN = f"""\
 --   psql -v ON_ERROR_STOP=1 -f this-file
 begin;
 set local standard_conforming_strings = on;
+set local statement_timeout = 0;
+set local search_path = pg_catalog, pg_temp;
 {LOCK};
 """
 _INSTALL = _BEGIN.format(what="installs the whole schema into")
 _UPGRADE = """\
 set local lock_timeout = '200ms';
 do $$
+declare
+    v_installed record;
 begin
-    if (select v.migration from mqpg.schema_version() v) <> {number} then
+    select v.migration, v.release into v_installed from mqpg.schema_version() v;
+    if v_installed.migration is distinct from {number} then
         raise exception 'this script upgrades from migration {number}, and this database has migration %',
-            (select v.migration from mqpg.schema_version() v);
+            v_installed.migration;
+    end if;
+    if (regexp_match(v_installed.release, '^(\\d+)\\.(\\d+)(?:\\.(\\d+))?'))::int [] > '{{{release}}}' then
+        raise exception 'this script is of an older release than this database, which has mqpg %', v_installed.release;
     end if;
 end $$;
 """

@@ -28,7 +28,7 @@ Owner = Annotated[
 
 @app.callback()
 def _default(context: typer.Context, dsn: Dsn = None, owner: Owner = None) -> None:
-    context.obj = dsn
+    context.obj = (dsn, owner)
     if context.invoked_subcommand is None:
         up(context, dsn, owner)
 
@@ -39,10 +39,10 @@ def up(context: typer.Context, dsn: Dsn = None, owner: Owner = None) -> None:
 
     Producers and consumers may continue meanwhile.
     """
-    where = dsns.resolve(context.obj if dsn is None else dsn)
-    done = migrate.upgrade(where, owner=owner)
+    where = _where(context, dsn)
+    done = migrate.upgrade(where, owner=_owner(context, owner))
     typer.echo(f"{dsns.describe(where)}: schema of mqpg {done.release}, migration {done.current}")
-    for line in migrate.problems(where):
+    for line in migrate.problems(where, if_allowed=True):
         typer.echo(f"mqpg: {line}", err=True)
 
 
@@ -52,7 +52,7 @@ def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
 
     Exit status 1 where `mqpg migrate` would change something.
     """
-    found = migrate.status(dsns.resolve(context.obj if dsn is None else dsn))
+    found = migrate.status(_where(context, dsn))
     row = asdict(found)
     print_rows([row], list(row), as_json=json)
     if not found.up_to_date:
@@ -65,7 +65,7 @@ def check(context: typer.Context, dsn: Dsn = None) -> None:
 
     Exit status 1 where there is something.
     """
-    found = migrate.problems(dsns.resolve(context.obj if dsn is None else dsn))
+    found = migrate.problems(_where(context, dsn))
     for line in found:
         typer.echo(line)
     if found:
@@ -84,11 +84,12 @@ def adopt(
 
     Stop all workers and clients first.
     """
-    typer.echo(migrate.adopt(dsns.resolve(context.obj if dsn is None else dsn), same_xids=same_xids))
+    typer.echo(migrate.adopt(_where(context, dsn), same_xids=same_xids))
 
 
 @app.command()
 def sql(
+    context: typer.Context,
     upgrade_from: Annotated[
         int | None,
         typer.Option("--from", min=1, help="Print the upgrade of a database whose last migration is this one."),
@@ -96,4 +97,14 @@ def sql(
     owner: Owner = None,
 ) -> None:
     """Print one script for psql that installs or upgrades the schema without Python."""
-    typer.echo(migrate.script(upgrade_from, owner=owner), nl=False)
+    typer.echo(migrate.script(upgrade_from, owner=_owner(context, owner)), nl=False)
+
+
+def _where(context: typer.Context, dsn: str | None) -> str:
+    return dsns.resolve(context.obj[0] if dsn is None else dsn)
+
+
+def _owner(context: typer.Context, owner: str | None) -> str | None:
+    """The option may stand before the command as well as after it."""
+    given: str | None = context.obj[1]
+    return given if owner is None else owner

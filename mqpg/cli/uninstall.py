@@ -30,8 +30,9 @@ def uninstall(
     with psycopg.connect(where) as connection:
         left = removal.unfinished(connection)
         connection.rollback()
+        removal.require_nothing_left(left, force=force)
         if not yes:
-            lost = f" {', '.join(left)} are lost." if left and force else ""
+            lost = f" {', '.join(left)} are lost." if left else ""
             typer.confirm(f"Drop mqpg from {dsns.describe(where)}?{lost}", abort=True, err=True)
         for line in removal.remove(connection, force=force):
             typer.echo(line)

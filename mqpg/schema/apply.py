@@ -13,7 +13,7 @@ from mqpg import errors
 from mqpg._backoff import Backoff
 from mqpg.schema import script
 from mqpg.schema.source import Source
-from mqpg.schema.versions import READ, Installed, require_compatible
+from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
 
 __all__ = ["apply", "read"]
 
@@ -28,10 +28,12 @@ _RETIRED = """
 select p.oid::regprocedure::text from pg_proc p join pg_namespace n on n.oid = p.pronamespace
 where n.nspname = 'mqpg_retired'
 """
-_OLDER = """
-select count(*) from pg_stat_activity a
-where a.datname = current_database() and a.pid <> pg_backend_pid()
-    and a.xact_start < (select i.replaced_at from mqpg.installation i) + interval '1 second'
+# When another role's transaction began is shown only to superusers and pg_read_all_stats. That it
+# runs is shown to everybody, by the lock on its virtual transaction id.
+_RUNNING = """
+select l.virtualtransaction from pg_locks l join pg_stat_activity a on a.pid = l.pid
+where l.locktype = 'virtualxid' and l.granted and l.virtualxid = l.virtualtransaction
+    and a.datname = current_database() and a.pid <> pg_backend_pid()
 """
 
 
@@ -49,13 +51,7 @@ def read(connection: psycopg.Connection[Any]) -> Installed | None:
         Error: psycopg's, when the version cannot be read.
     """
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute("select to_regprocedure('mqpg.schema_version()')").fetchone()
-        if row is None or row[0] is None:
-            if cursor.execute("select from pg_class where oid = to_regclass('mqpg.broker')").rowcount:
-                raise errors.SchemaTooOld(
-                    "the schema of this database is from before mqpg 0.1.0 and cannot be upgraded: "
-                    "create a new database, or drop the schemas mqpg and pgmq with all messages"
-                )
+        if not is_there(cursor.execute(FIND).fetchone()):
             return None
         row = cursor.execute(READ).fetchone()
         return None if row is None else Installed(*row)
@@ -104,10 +100,16 @@ def _once(connection: psycopg.Connection[Any], source: Source, owner: str | None
     # A role may have switched it off, and then PGMQ's SQL would be read in another way.
     connection.execute("set local standard_conforming_strings = on")
     connection.execute("set local statement_timeout = 0")
+    # Nothing that others have made may take the place of what is called from here on.
+    connection.execute("set local search_path = pg_catalog, pg_temp")
+    # Everybody can take this lock.
+    connection.execute(_SHORT)
     connection.execute(script.LOCK)
-    installed = read(connection)
+    connection.execute(source.trusted(owner).encode())
+    # Where no schema was found, one that is made meanwhile must not be called.
+    found = connection.execute("select current_setting('mqpg.trusted_schema') <> ''").fetchone()
+    installed = read(connection) if found == (True,) else None
     if installed is None:
-        connection.execute("set local search_path = pg_catalog, pg_temp")
         connection.execute(script.install(source, owner).encode())
         return
     if installed.is_newer_than(source):
@@ -116,7 +118,6 @@ def _once(connection: psycopg.Connection[Any], source: Source, owner: str | None
         return
     if installed.matches(source):
         return
-    connection.execute(_SHORT)
     connection.execute(script.upgrade(source, installed.migration, owner).encode())
 
 
@@ -132,9 +133,10 @@ def _drop_retired(dsn: str) -> None:
             there = connection.execute("select from pg_namespace where nspname = 'mqpg_retired'").rowcount
             if there and not names:
                 connection.execute(f"drop schema {script.RETIRED}".encode())
+            older = {row[0] for row in connection.execute(_RUNNING)} if names else set()
             while names and time.monotonic() < deadline:
-                row = connection.execute(_OLDER).fetchone()
-                if row is not None and row[0] == 0:
+                older &= {row[0] for row in connection.execute(_RUNNING)}
+                if not older:
                     with connection.transaction():
                         for name in names:
                             connection.execute(f"drop function {name}".encode())

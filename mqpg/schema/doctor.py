@@ -10,11 +10,16 @@ from psycopg.rows import tuple_row
 from mqpg.schema.source import Source
 from mqpg.schema.versions import Installed
 
-__all__ = ["problems"]
+__all__ = ["out_of_reach", "problems"]
 
 _BECOME = """
 select set_config('role', r.rolname, false) from pg_namespace n join pg_roles r on r.oid = n.nspowner
 where n.nspname = 'mqpg' and not pg_has_role(n.nspowner, 'usage')
+"""
+_REACH = """
+select pg_get_userbyid(n.nspowner) from pg_namespace n
+where n.nspname = 'mqpg' and not pg_has_role(n.nspowner, 'usage') and not pg_has_role(n.nspowner,
+    case when current_setting('server_version_num')::int >= 160000 then 'set' else 'member' end)
 """
 _CLUSTER = """
 select b.system_identifier <> (select c.system_identifier from pg_control_system() c), b.timeline <> t.now, b.timeline,
@@ -39,6 +44,20 @@ where n.nspname = 'mqpg' and o.namespace = n.oid and o.owner <> n.nspowner
 group by n.nspowner
 """
 _FUNCTIONS = "select distinct p.proname from pg_proc p where p.pronamespace = 'mqpg'::regnamespace"
+
+
+def out_of_reach(connection: psycopg.Connection[Any]) -> str | None:
+    """Say whose rights `problems` needs where the role of a connection does not have them.
+
+    Args:
+        connection: An open connection to the database.
+
+    Returns:
+        The owner of the schema. None: the role has the rights, or can become the owner.
+    """
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(_REACH).fetchone()
+    return None if row is None else str(row[0])
 
 
 def problems(connection: psycopg.Connection[Any], installed: Installed, source: Source) -> list[str]:

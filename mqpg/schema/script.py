@@ -31,8 +31,6 @@ declare
     v_comments text [] := array[
 {comments}];
     v_before text [];
-    v_granted text [];    -- object, role
-    v_grant record;
     v_gone regprocedure;
     v_view name;
     v_same boolean;
@@ -43,14 +41,6 @@ begin
     perform set_config('check_function_bodies', 'off', true);
     v_before := array(
         select p.oid || ' ' || p.xmin from pg_proc p where p.pronamespace = 'mqpg'::regnamespace);
-    v_granted := array(
-        select distinct array[o.name, a.grantee::regrole::text] from (
-            select p.proname, p.proacl, p.proowner from pg_proc p where p.pronamespace = 'mqpg'::regnamespace
-            union all
-            select c.relname, c.relacl, c.relowner from pg_class c
-            where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v'
-        ) as o (name, acl, owner) cross join lateral aclexplode(o.acl) as a
-        where a.grantee not in (0, o.owner));
 
     for i in 1 .. cardinality(v_kinds) loop
         continue when v_kinds[i] <> 'function';
@@ -120,41 +110,21 @@ begin
     loop
         execute format(v_retire, v_gone);
     end loop;
-
-    -- A function with other arguments, and a view that was made again, are granted as before.
-    for v_grant in
-        select 'function ' || p.oid::regprocedure as object, 'execute' as privilege, g.role
-        from (select v_granted[n][1] as name, v_granted[n][2] as role from generate_subscripts(v_granted, 1) n) as g
-        join pg_proc p on p.proname = g.name and p.pronamespace = 'mqpg'::regnamespace
-        where not exists (select from aclexplode(p.proacl) a where a.grantee = g.role::regrole)
-        union all
-        select 'table ' || c.oid::regclass, 'select', g.role
-        from (select v_granted[n][1] as name, v_granted[n][2] as role from generate_subscripts(v_granted, 1) n) as g
-        join pg_class c on c.relname = g.name and c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v'
-        where not exists (select from aclexplode(c.relacl) a where a.grantee = g.role::regrole)
-    loop
-        execute format('grant %s on %s to %s', v_grant.privilege, v_grant.object, v_grant.role);
-    end loop;
 end $mqpg_code$;
 """
 
-# A role that may not create schemas drops these functions at once.
-_MAKE_RETIRED = """\
+# What the upgrade before this one could not drop.
+_EMPTY_RETIRED = """\
 do $mqpg_code$
 declare
     v_gone regprocedure;
 begin
-    if to_regnamespace('mqpg_retired') is null then
-        create schema mqpg_retired;
-    end if;
-    -- What the upgrade before this one could not drop.
-    for v_gone in select p.oid from pg_proc p where p.pronamespace = 'mqpg_retired'::regnamespace loop
+    for v_gone in
+        select p.oid from pg_proc p
+        where p.pronamespace = to_regnamespace('mqpg_retired') and p.proowner = current_user::regrole
+    loop
         execute format('drop function %s', v_gone);
     end loop;
-    execute format('grant usage, create on schema mqpg_retired to %s',
-        (select n.nspowner::regrole from pg_namespace n where n.nspname = 'mqpg'));
-exception when insufficient_privilege then
-    null;
 end $mqpg_code$;
 """
 
@@ -190,7 +160,7 @@ def upgrade(source: Source, current: int, owner: str | None = None) -> str:
     Raises:
         ConfigurationError: The text of a function contains the quote that this script uses.
     """
-    parts = [_MAKE_RETIRED, source.owner(owner)]
+    parts = [source.owner(owner), _EMPTY_RETIRED]
     for migration in source.migrations[current:]:
         parts.append(f"\n-- migration {migration.number:04}_{migration.name}\n{migration.sql.strip()}\n")
         parts.append(_note([_row(migration, source)]))

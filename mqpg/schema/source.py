@@ -132,12 +132,23 @@ class Source:
         Args:
             role: The role that owns a new schema. None: `mqpg_owner` where that is possible.
         """
-        return self._install("owner").replace(_OWNER_MARKER, (role or "").replace("'", "''"))
+        return self._naming("owner", role)
+
+    def trusted(self, role: str | None) -> str:
+        """The SQL that refuses a schema mqpg whose functions are not to be called.
+
+        Args:
+            role: The role that owns the schema, as for `owner`.
+        """
+        return self._naming("trusted", role)
 
     @cached_property
     def privileges(self) -> str:
         """The SQL that takes away what PostgreSQL lets everybody do with new objects."""
         return self._install("privileges") + self._install("asker")
+
+    def _naming(self, name: str, role: str | None) -> str:
+        return self._install(name).replace(_OWNER_MARKER, (role or "").replace("'", "''"))
 
     def _install(self, name: str) -> str:
         return (self._folder / "install" / f"{name}.sql").read_text(encoding="utf-8")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mqpg.errors import ConfigurationError, SchemaMissing, SchemaTooNew, SchemaTooOld
 from mqpg.schema.source import Source
 
-__all__ = ["EXIT_TOO_OLD", "READ", "SKEW", "Installed", "require_compatible"]
+__all__ = ["EXIT_TOO_OLD", "FIND", "READ", "SKEW", "Installed", "is_there", "release_numbers", "require_compatible"]
 
 SKEW = 1
 """How many minor releases a client and a schema may be apart."""
 
 EXIT_TOO_OLD = 4
 """The exit status of a process whose release is too old for the schema. A restart cannot help."""
+
+FIND = "select to_regprocedure('mqpg.schema_version()') is not null, to_regclass('mqpg.broker') is not null"
+"""Asks what `is_there` needs to know."""
 
 READ = "select migration, breaking, release, checksum from mqpg.schema_version()"
 
@@ -55,7 +59,28 @@ class Installed:
         Returns:
             True when it has a migration, or a release number, that `source` is behind.
         """
-        return self.migration > source.head or _numbers(self.release) > _numbers(source.release)
+        return self.migration > source.head or release_numbers(self.release) > release_numbers(source.release)
+
+
+def is_there(found: Sequence[bool] | None) -> bool:
+    """Whether a schema that has a version is installed.
+
+    Args:
+        found: The row that `FIND` gave.
+
+    Returns:
+        True where `READ` can be run.
+
+    Raises:
+        SchemaTooOld: The schema is from before the first release.
+    """
+    has_version, has_broker = found or (False, False)
+    if has_broker and not has_version:
+        raise SchemaTooOld(
+            "the schema of this database is from before mqpg 0.1.0 and cannot be upgraded: "
+            "create a new database, or drop the schemas mqpg and pgmq with all messages"
+        )
+    return has_version
 
 
 def require_compatible(installed: Installed | None, source: Source) -> None:
@@ -77,7 +102,7 @@ def require_compatible(installed: Installed | None, source: Source) -> None:
             f"the schema of this database (mqpg {installed.release}) has migration {installed.breaking}, "
             f"which mqpg {source.release} cannot work with: upgrade mqpg"
         )
-    theirs, ours = _numbers(installed.release), _numbers(source.release)
+    theirs, ours = release_numbers(installed.release), release_numbers(source.release)
     if theirs[0] != ours[0] or abs(theirs[1] - ours[1]) > SKEW:
         newer = theirs > ours
         raise (SchemaTooNew if newer else SchemaTooOld)(
@@ -86,7 +111,15 @@ def require_compatible(installed: Installed | None, source: Source) -> None:
         )
 
 
-def _numbers(release: str) -> tuple[int, int, int]:
+def release_numbers(release: str) -> tuple[int, int, int]:
+    """The numbers of a release, to compare it with another one.
+
+    Args:
+        release: For instance `1.2.3`, or `1.2rc1`, which counts as 1.2.0.
+
+    Raises:
+        ConfigurationError: It has another form.
+    """
     found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
     if found is None:
         raise ConfigurationError(f"a release is named 1.2.3, not {release!r}")

@@ -4,10 +4,15 @@
 -- A schema that is installed keeps its owner. A new one belongs to the role that `mqpg migrate
 -- --owner` names, else to mqpg_owner. The role is made where it is missing. Where the migrating
 -- role may neither make it nor become it, the migrating role itself is the owner, unless --owner
--- was given.
+-- was given. A role mqpg_owner that is there already is used only while nobody but superusers and
+-- the migrating role can become it.
+-- What others have put into the schemas mqpg and pgmq before is never used, because it would run
+-- with the rights of the migrating role now and with those of the owner later.
 -- Locks: those of its DDL.
 -- Cost: runs once per migration.
--- Errors: 42501 (the migrating role may not do what is needed; the hint says what to run).
+-- Errors: 42501 (the migrating role may not do what is needed, or others own what is there; the
+-- hint says what to run).
+set local search_path = pg_catalog, pg_temp;
 do $mqpg$
 declare
     v_named text := nullif('/* mqpg: owner */', '');
@@ -16,11 +21,21 @@ declare
     v_installed text;
     v_becoming text := case when current_setting('server_version_num')::int >= 160000 then 'SET' else 'MEMBER' end;
     v_queue regclass;
+    v_made boolean := false;    -- the owner is a role that this migration has made
+    v_role record;
+    v_trusted oid [];    -- who may own what is in the schema pgmq already
+    v_foreign record;
 begin
     select r.rolname into v_installed
     from pg_namespace n inner join pg_roles r on r.oid = n.nspowner
     where n.nspname = 'mqpg' and exists (
         select from pg_class c where c.relnamespace = n.oid and c.relname = 'broker');
+    if coalesce(to_regnamespace('mqpg')::oid::text, '') <> current_setting('mqpg.trusted_schema') then
+        raise exception using
+            errcode = 'insufficient_privilege',
+            message = 'somebody else has made or dropped the schema mqpg just now',
+            hint = 'Run mqpg migrate again.';
+    end if;
     if v_installed is not null then
         if v_named <> v_installed then
             raise exception using
@@ -32,6 +47,7 @@ begin
     elsif not exists (select from pg_roles r where r.rolname = v_owner) then
         begin
             execute format('create role %I nologin', v_owner);
+            v_made := true;
             execute format('comment on role %I is %L', v_owner, 'Owns the schema mqpg; nobody logs in as it');
         exception
             when duplicate_object or unique_violation then
@@ -60,17 +76,55 @@ begin
             v_owner := v_me;
         end;
     end if;
-    if v_installed is null and v_owner <> v_me
-        and (select r.rolsuper from pg_roles r where r.rolname = v_owner) then
+    if v_installed is null and (select r.rolsuper from pg_roles r where r.rolname = v_owner) then
         raise exception using
             errcode = 'insufficient_privilege',
             message = format('the schema mqpg must not belong to the superuser %I', v_owner),
             hint = 'The functions of mqpg run with the rights of the owner. Name another role, or none.';
     end if;
+    if v_installed is null and v_named is null and v_owner <> v_me and not v_made then
+        select r.rolcanlogin, r.rolcreaterole, r.rolcreatedb, r.rolreplication, r.rolbypassrls, array(
+            select m.rolname from pg_roles m
+            where not m.rolsuper and m.oid <> r.oid and m.rolname <> v_me and pg_has_role(m.oid, r.oid, 'member')
+            order by 1) as members
+        into v_role
+        from pg_roles r where r.rolname = v_owner;
+        if v_role.rolcanlogin or v_role.rolcreaterole or v_role.rolcreatedb or v_role.rolreplication
+            or v_role.rolbypassrls or v_role.members <> '{}' then
+            raise exception using
+                errcode = 'insufficient_privilege',
+                message = format('the role %I is there already, and %s', v_owner, case
+                    when v_role.rolcanlogin then 'it can log in'
+                    when v_role.members <> '{}' then format('%s can become it',
+                        array_to_string(v_role.members, ', '))
+                    else 'it has attributes such as CREATEROLE' end),
+                hint = format('The owner of the schema may do everything in mqpg. Call mqpg migrate --owner with the '
+                    'name of another role, or with %s where this is intended.', quote_ident(v_owner));
+        end if;
+    end if;
     if to_regnamespace('mqpg') is null then
         execute format('create schema mqpg authorization %I', v_owner);
     elsif v_installed is null then
+        select coalesce(pg_describe_object(d.classid, d.objid, 0), '') as name into v_foreign
+        from pg_depend d
+        where d.refclassid = 'pg_namespace'::regclass and d.refobjid = to_regnamespace('mqpg')
+        limit 1;
+        if found then
+            raise exception using
+                errcode = 'insufficient_privilege',
+                message = format('the schema mqpg of this database is not of mqpg, and it is not empty: it has %s',
+                    v_foreign.name),
+                hint = 'Drop or rename that schema, or use another database.';
+        end if;
         execute format('alter schema mqpg owner to %I', v_owner);
+    end if;
+    -- Functions that are gone wait here. A role that may not create schemas drops them at once.
+    if v_installed is not null and to_regnamespace('mqpg_retired') is null then
+        begin
+            execute format('create schema mqpg_retired authorization %I', v_owner);
+        exception when insufficient_privilege then
+            null;
+        end;
     end if;
     -- PGMQ belongs to the owner too, where its SQL comes with mqpg. Where it is an extension or was
     -- there before, the owner gets its one queue there, and no more.
@@ -80,12 +134,46 @@ begin
         else
             execute format('create schema pgmq authorization %I', v_owner);
         end if;
+    elsif v_installed is null then
+        v_trusted := array(
+            select r.oid from pg_roles r
+            where r.rolsuper or r.rolname in (v_owner, v_me)
+                or r.oid = (select e.extowner from pg_extension e where e.extname = 'pgmq'));
+        select o.name, o.owner, o.verb into v_foreign
+        from (
+            select 'the schema pgmq' as name, n.nspowner as owner, 'belongs to' as verb, false as table_or_acl
+            from pg_namespace n
+            where n.nspname = 'pgmq'
+            union all
+            select format('the function %s', p.oid::regprocedure), p.proowner, 'belongs to', false from pg_proc p
+            where p.pronamespace = to_regnamespace('pgmq') and not exists (
+                select from pg_depend d
+                where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
+            union all
+            select format('the table %s', c.oid::regclass), c.relowner, 'belongs to', true from pg_class c
+            where c.relnamespace = to_regnamespace('pgmq') and c.relkind in ('r', 'p', 'v', 'm', 'f')
+            union all
+            select 'the schema pgmq', a.grantee, 'grants CREATE to', true
+            from pg_namespace n cross join lateral aclexplode(n.nspacl) as a
+            where n.nspname = 'pgmq' and a.privilege_type = 'CREATE'
+        ) as o
+        where o.owner <> all(v_trusted)
+            and not (o.table_or_acl and exists (select from pg_extension e where e.extname = 'pgmq'))
+        limit 1;
+        if found then
+            raise exception using
+                errcode = 'insufficient_privilege',
+                message = format('%s %s %s, so mqpg does not use it', v_foreign.name, v_foreign.verb,
+                    case v_foreign.owner when 0 then 'PUBLIC' else pg_get_userbyid(v_foreign.owner) end),
+                hint = format('mqpg would call the functions of that role. Install PGMQ as an extension, or let %s or '
+                    'a superuser own it.', quote_ident(v_owner));
+        end if;
     end if;
     if v_owner <> v_me and to_regclass('pgmq.meta') is not null
         and not pg_has_role(v_owner, (select c.relowner from pg_class c where c.oid = to_regclass('pgmq.meta')), 'usage')
     then
         if to_regclass('pgmq.q_mqpg_oplog') is null then
-            perform pgmq.create('mqpg_oplog');
+            perform pgmq.create(text 'mqpg_oplog');
         end if;
         execute format('grant usage, create on schema pgmq to %I', v_owner);
         execute format('grant all on all tables in schema pgmq to %I', v_owner);

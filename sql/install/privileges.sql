@@ -1,13 +1,42 @@
 -- Runs after the migrations, in their transaction and as the owner. PostgreSQL lets everybody
--- execute a new function, so this takes that right away, again after each migration. Roles with a
--- right then get the functions and views of this version that belong to it.
+-- execute a new function, so this takes that right away, again after each migration. It also takes
+-- away every privilege on the schema mqpg itself: who may create objects there could put functions
+-- beside those of mqpg. Roles with a right then get the schema, and the functions and views of this
+-- version that belong to it.
 -- Locks: those of its DDL.
 -- Cost: runs once per migration.
+-- Errors: 42501 (something in the schema mqpg belongs to another role).
 do $mqpg$
 declare
     v_schema record;
+    v_grantee record;
     v_role oid;
+    v_foreign text;
 begin
+    select o.name into v_foreign
+    from (
+        select c.oid::regclass::text, c.relowner, c.relnamespace from pg_class c
+        union all
+        select p.oid::regprocedure::text, p.proowner, p.pronamespace from pg_proc p
+    ) as o (name, owner, namespace)
+    inner join pg_namespace n on n.oid = o.namespace
+    where n.nspname = 'mqpg' and o.owner <> n.nspowner
+        and (o.name, pg_get_userbyid(o.owner))    -- see asker.sql
+            <> ('mqpg._call_checker(regprocedure,text,text,jsonb,json)', 'mqpg_asker')
+    limit 1;
+    if v_foreign is not null then
+        raise exception using
+            errcode = 'insufficient_privilege',
+            message = format('%s does not belong to %I, the owner of the schema mqpg', v_foreign, current_user),
+            hint = 'Drop it, or let the owner of the schema own it, and run mqpg migrate again.';
+    end if;
+    for v_grantee in
+        select distinct r.rolname
+        from pg_namespace n cross join lateral aclexplode(n.nspacl) as a inner join pg_roles r on r.oid = a.grantee
+        where n.nspname = 'mqpg' and a.grantee <> n.nspowner
+    loop
+        execute format('revoke all on schema mqpg from %I cascade', v_grantee.rolname);
+    end loop;
     for v_schema in
         select n.nspname from pg_namespace n
         where n.nspname in ('mqpg', 'pgmq') and n.nspowner = current_user::regrole

@@ -13,6 +13,7 @@ from typing import Any
 import psycopg
 import pytest
 
+import mqpg
 from mqpg import errors, migrate
 from mqpg.schema import script
 from mqpg.schema.assemble import assemble
@@ -126,7 +127,7 @@ def test_pgmq_that_is_there_already_is_left_alone(empty_dsn: str) -> None:
 def test_a_schema_from_before_the_first_release_is_named(empty_dsn: str) -> None:
     with psycopg.connect(empty_dsn, autocommit=True) as connection:
         connection.execute("create schema mqpg; create table mqpg.broker (); create table mqpg.alembic_version ()")
-    for call in (migrate.check, migrate.upgrade):
+    for call in (migrate.check, migrate.upgrade, mqpg.connect):
         with pytest.raises(errors.SchemaTooOld, match=r"from before mqpg 0\.1\.0 and cannot be upgraded"):
             call(empty_dsn)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 from typer.testing import CliRunner
 
 import mqpg
@@ -58,6 +60,68 @@ def test_uninstall_refuses_while_messages_are_undelivered(dsn: str) -> None:
     assert "mqpg" not in schemas(dsn)
 
 
+def test_uninstall_counts_what_no_tick_has_seen(dsn: str) -> None:
+    """Sent, committed, delayed and returned messages. A recalled one is not delivered anyway."""
+    with mqpg.connect(dsn) as mq:
+        mq.create_topic("t", queues=1)
+        mq.subscribe("g", "t", retry_delay="1 hour")
+        mq.create_producer_group("pg")
+        mq.send("t", 1)
+        refuses(dsn, "there are 1 messages not yet appended: nothing")
+        mq.append()
+        delivery = mq.receive("g", "t")
+        mq.nack(delivery[0], "later")
+        handle = mq.prepare("t", 2, "pg")
+        mq.append()
+        mq.commit(handle)
+        mq.send_batch("t", [3, 4])
+        refuses(dsn, "there are 3 messages not yet appended, 1 messages not yet due: nothing")
+        mq.append()
+        delivery = mq.receive("g", "t")
+        mq.ack(delivery)
+        recalled = [mq.send("t", number, delay="1 day") for number in range(3)][1]
+        mq.append()
+        mq.recall(recalled)
+        refuses(dsn, "there are 3 messages not yet due: nothing")
+
+
+def test_uninstall_waits_for_senders(dsn: str, db: Connection) -> None:
+    """Otherwise the message of an open transaction would be lost without a word."""
+    db.execute("select mqpg.create_topic('t')")
+    with psycopg.connect(dsn) as sender, psycopg.connect(dsn) as connection:
+        sender.execute("select mqpg.send('t', '1'::text)")
+        connection.execute("set lock_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            removal.remove(connection, force=False)
+        connection.rollback()
+        sender.commit()
+        with pytest.raises(errors.TopicInUse, match="1 messages not yet appended"):
+            removal.remove(connection, force=False)
+
+
+def test_uninstall_refuses_before_it_asks(dsn: str, db: Connection) -> None:
+    db.execute("select mqpg.create_topic('t'); select mqpg.send('t', '1'::text)")
+    refused = CliRunner().invoke(app, ["uninstall", "--dsn", dsn])
+    assert isinstance(refused.exception, errors.TopicInUse)
+    assert "Drop mqpg" not in refused.output
+
+
+@pytest.mark.parametrize("pgmq_before", [False, True])
+def test_the_owner_can_be_dropped_afterwards(empty_dsn: str, pgmq_before: bool) -> None:
+    """And a schema pgmq that was there before stays."""
+    owner = f"owner_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(empty_dsn, autocommit=True) as boss:
+        if pgmq_before:
+            text = migrate.script().split("$mqpg_pgmq_bundled$")[1]
+            boss.execute(text.encode())
+        migrate.upgrade(empty_dsn, owner=owner)
+        extension = pgmq_is_an_extension(empty_dsn)
+        with psycopg.connect(empty_dsn) as connection:
+            removal.remove(connection, force=False)
+        assert schemas(empty_dsn) == (["pgmq"] if pgmq_before or extension else [])
+        boss.execute(f"drop role {owner}".encode())
+
+
 def test_other_queues_of_pgmq_remain(dsn: str, db: Connection) -> None:
     db.execute("select pgmq.create('mine')")
     with psycopg.connect(dsn) as connection:
@@ -105,6 +169,38 @@ def test_an_object_of_another_owner_is_said(dsn: str, db: Connection) -> None:
     finally:
         db.execute(f"drop owned by {role}".encode())
         db.execute(f"drop role {role}".encode())
+
+
+def test_a_role_that_is_not_the_owner_migrates_and_checks(dsn: str, db: Connection) -> None:
+    """There is nothing to do for it, and it cannot look at the tables."""
+    role = f"other_{uuid.uuid4().hex[:8]}"
+    db.execute(f"create role {role} login password 'x'".encode())
+    try:
+        db.execute("select mqpg.create_topic('t'); select mqpg.grant_send('t', %s)".replace("%s", f"'{role}'").encode())
+        theirs = make_conninfo(dsn, user=role, password="x")
+        done = CliRunner().invoke(app, ["migrate", "--dsn", theirs])
+        assert (done.exit_code, done.exception) == (0, None)
+        checked = CliRunner().invoke(app, ["migrate", "check", "--dsn", theirs])
+        assert checked.exit_code == 1
+        assert "check as a superuser or a member of mqpg_owner" in checked.output
+    finally:
+        db.execute(f"drop owned by {role}; drop role {role}".encode())
+
+
+def test_the_owner_may_stand_before_the_command(empty_dsn: str) -> None:
+    owner = f"owner_{uuid.uuid4().hex[:8]}"
+    assert CliRunner().invoke(app, ["migrate", "--owner", owner, "sql"]).output == migrate.script(owner=owner)
+    done = CliRunner().invoke(app, ["migrate", "--owner", owner, "up", "--dsn", empty_dsn])
+    assert done.exit_code == 0, done.output
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        found = connection.execute("select nspowner::regrole::text from pg_namespace where nspname = 'mqpg'")
+        assert found.fetchone() == (owner,)
+        connection.execute(f"drop owned by {owner} cascade; drop role {owner}".encode())
+
+
+def refuses(dsn: str, words: str) -> None:
+    with psycopg.connect(dsn) as connection, pytest.raises(errors.TopicInUse, match=words):
+        removal.remove(connection, force=False)
 
 
 def pgmq_is_an_extension(dsn: str) -> bool:

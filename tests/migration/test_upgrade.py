@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 import mqpg
 from mqpg import errors, migrate
@@ -131,10 +133,62 @@ def test_a_long_reader_does_not_block_an_upgrade_of_functions(dsn: str, db: Conn
         # The reader may have planned a call of a function that is gone, so that one still exists.
         kept = "select p.pronamespace::regnamespace::text from pg_proc p where p.oid = %s"
         assert db.execute(kept, old).fetchone() == ("mqpg_retired",)
+        owner = "select nspowner::regrole::text from pg_namespace where nspname = 'mqpg_retired'"
+        assert db.execute(owner).fetchone() == ("mqpg_owner",)
     patched = Source(tmp_path / "sql", "0.1.2")
     db.execute("update mqpg.installation set checksum = 'another'")
     migrate.upgrade(dsn, source=patched)
     assert db.execute(kept, old).fetchone() is None
+
+
+def test_transactions_of_other_roles_keep_old_functions(empty_dsn: str) -> None:
+    """Also where the migrating role may not see when they began."""
+    owner, member = (f"{name}_{uuid.uuid4().hex[:8]}" for name in ("owner", "member"))
+    retired = "select count(*) from pg_proc where pronamespace = to_regnamespace('mqpg_retired')"
+    migrate.upgrade(empty_dsn, owner=owner)
+    with psycopg.connect(empty_dsn, autocommit=True) as boss:
+        boss.execute(f"create role {member} login password 'x'; grant {owner} to {member}".encode())
+        boss.execute(f"create schema mqpg_retired authorization {owner}".encode())
+        boss.execute("create function mqpg_retired.old() returns int language sql as 'select 1'")
+        boss.execute(f"alter function mqpg_retired.old() owner to {owner}".encode())
+        theirs = make_conninfo(empty_dsn, user=member, password="x")
+        try:
+            with psycopg.connect(empty_dsn) as reader:
+                reader.execute("select 1")
+                migrate.upgrade(theirs)
+                assert boss.execute(retired).fetchone() == (1,)
+            migrate.upgrade(theirs)
+            assert boss.execute(retired).fetchone() == (0,)
+        finally:
+            boss.execute(f"drop owned by {owner}, {member} cascade; drop role {owner}, {member}".encode())
+
+
+def test_a_held_lock_of_migrators_ends_with_an_error(dsn: str) -> None:
+    """Everybody can take it."""
+    with psycopg.connect(dsn) as holder:
+        holder.execute(migrate.LOCK)
+        release = threading.Timer(10, holder.close)  # so that a migration without a limit ends, too
+        release.start()
+        try:
+            with pytest.raises(errors.LockTimeout):
+                migrate.upgrade(dsn, patience=0)
+        finally:
+            release.cancel()
+
+
+def test_the_script_of_an_older_release_is_refused(dsn: str, db: Connection) -> None:
+    db.execute("update mqpg.installation set release = '0.10.0'")
+    with (
+        psycopg.connect(dsn, autocommit=True) as connection,
+        pytest.raises(psycopg.errors.RaiseException, match=r"of an older release .* mqpg 0\.10\.0"),
+    ):
+        connection.execute(migrate.script(1).encode())
+
+
+def test_a_statement_timeout_does_not_end_the_scripts(dsn: str) -> None:
+    with psycopg.connect(dsn, options="-c statement_timeout=60000", autocommit=True) as connection:
+        connection.execute(migrate.script(1).removesuffix("commit;\n").encode())
+        assert connection.execute("show statement_timeout").fetchone() == ("0",)
 
 
 def test_a_locked_table_is_waited_for_in_short_steps(dsn: str, later: Source) -> None:

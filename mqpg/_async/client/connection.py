@@ -23,7 +23,7 @@ from mqpg.dsn import describe
 from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
 from mqpg.message import BrokerInfo
 from mqpg.schema.source import packaged
-from mqpg.schema.versions import READ, Installed, require_compatible
+from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
 from mqpg.settings import Settings
 
 __all__ = ["BaseClient"]
@@ -281,12 +281,12 @@ async def _check(conn: PgConnection) -> None:
 
 async def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:
     installed = None
-    with time_limit(seconds):
-        if await _scalar(conn, "select to_regprocedure('mqpg.schema_version()')::text") is not None:
-            found = await (await conn.execute(READ.encode())).fetchone()
-            assert found is not None  # the installation inserts it
-            installed = Installed(*found)
     try:
+        with time_limit(seconds):
+            if is_there(await (await conn.execute(FIND.encode())).fetchone()):
+                found = await (await conn.execute(READ.encode())).fetchone()
+                assert found is not None  # the installation inserts it
+                installed = Installed(*found)
         require_compatible(installed, packaged())
     except Error as error:
         raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None
@@ -296,9 +296,3 @@ async def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:
     row = await cursor.fetchone()
     assert row is not None  # the migration inserts it
     return BrokerInfo(row[0], row[1], installed.release)
-
-
-async def _scalar(conn: PgConnection, query: str) -> Any:
-    cursor = await conn.execute(query.encode())
-    row = await cursor.fetchone()
-    return row[0] if row else None

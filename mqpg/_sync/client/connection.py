@@ -24,7 +24,7 @@ from mqpg.dsn import describe
 from mqpg.errors import ConnectionFailed, Error, OutcomeUnknown, SpentReceipt, translate
 from mqpg.message import BrokerInfo
 from mqpg.schema.source import packaged
-from mqpg.schema.versions import READ, Installed, require_compatible
+from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
 from mqpg.settings import Settings
 
 __all__ = ["BaseClient"]
@@ -278,12 +278,12 @@ def _check(conn: PgConnection) -> None:
 
 def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:
     installed = None
-    with time_limit(seconds):
-        if _scalar(conn, "select to_regprocedure('mqpg.schema_version()')::text") is not None:
-            found = (conn.execute(READ.encode())).fetchone()
-            assert found is not None  # the installation inserts it
-            installed = Installed(*found)
     try:
+        with time_limit(seconds):
+            if is_there((conn.execute(FIND.encode())).fetchone()):
+                found = (conn.execute(READ.encode())).fetchone()
+                assert found is not None  # the installation inserts it
+                installed = Installed(*found)
         require_compatible(installed, packaged())
     except Error as error:
         raise type(error)(f"{error} ({describe(conn.info.dsn)})") from None
@@ -293,9 +293,3 @@ def _read_info(conn: PgConnection, seconds: float | None) -> BrokerInfo:
     row = cursor.fetchone()
     assert row is not None  # the migration inserts it
     return BrokerInfo(row[0], row[1], installed.release)
-
-
-def _scalar(conn: PgConnection, query: str) -> Any:
-    cursor = conn.execute(query.encode())
-    row = cursor.fetchone()
-    return row[0] if row else None

@@ -1,0 +1,167 @@
+"""What other roles have put into a database, or made of the role mqpg_owner, before the first `mqpg migrate`."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from mqpg import errors, migrate
+from mqpg.schema import script
+from mqpg.schema.source import packaged
+
+Connection = psycopg.Connection[Any]
+LOOT = """
+create table public.loot (who text);
+grant all on public.loot to public;
+"""
+STEAL = "begin insert into public.loot values (current_user); return null; end"
+PGMQ = f"""
+create schema pgmq;
+create table pgmq.meta (queue_name text);
+create function pgmq.create(queue_name text) returns void language plpgsql as $$ begin
+    insert into public.loot values (current_user);
+end $$;
+create function pgmq.create(queue_name name) returns text language plpgsql as $$ {STEAL} $$;
+"""
+INSTALLATION = """
+create schema mqpg;
+create table mqpg.broker ();
+create function mqpg.schema_version() returns table (migration int, breaking int, release text, checksum text)
+language plpgsql as $$ begin
+    insert into public.loot values (current_user);
+    return query select 1, 0, '0.1.0', '';
+end $$;
+"""
+
+
+@pytest.fixture
+def boss(empty_dsn: str) -> Iterator[Connection]:
+    with psycopg.connect(empty_dsn, autocommit=True) as connection:
+        connection.execute(LOOT)
+        yield connection
+
+
+@pytest.fixture
+def planter(empty_dsn: str, boss: Connection) -> Iterator[Connection]:
+    """A role that may log in and create schemas, and nothing more."""
+    role = f"planter_{uuid.uuid4().hex[:8]}"
+    name, database = sql.Identifier(role), sql.Identifier(boss.info.dbname)
+    boss.execute(sql.SQL("create role {} login password 'x'").format(name))
+    boss.execute(sql.SQL("grant create on database {} to {}").format(database, name))
+    with psycopg.connect(make_conninfo(empty_dsn, user=role, password="x"), autocommit=True) as connection:
+        yield connection
+    boss.execute(sql.SQL("drop owned by {0} cascade; drop role {0}").format(name))
+
+
+def refused(dsn: str, words: str, **options: str) -> None:
+    with pytest.raises(errors.DatabaseError, match=words):
+        migrate.upgrade(dsn, **options)  # type: ignore[arg-type]
+    with psycopg.connect(dsn) as connection:
+        assert connection.execute("select who from public.loot").fetchall() == []
+
+
+@pytest.mark.parametrize("planted", [PGMQ, "create schema pgmq"], ids=["functions", "empty"])
+def test_a_planted_pgmq_is_not_used(empty_dsn: str, planter: Connection, planted: str) -> None:
+    planter.execute(planted.encode())
+    refused(empty_dsn, f"pgmq.* belongs to {planter.info.user}, so mqpg does not use it")
+
+
+def test_a_function_planted_in_pgmq_is_not_used(empty_dsn: str, boss: Connection, planter: Connection) -> None:
+    boss.execute(f"create schema pgmq; grant create on schema pgmq to {planter.info.user}".encode())
+    refused(empty_dsn, f"the schema pgmq grants CREATE to {planter.info.user}")
+    planter.execute("create function pgmq.create(name) returns text language plpgsql as 'begin end'")
+    boss.execute(f"revoke create on schema pgmq from {planter.info.user}".encode())
+    refused(empty_dsn, rf"the function pgmq\.\"create\"\(name\) belongs to {planter.info.user}")
+
+
+def test_a_planted_installation_is_not_called(empty_dsn: str, planter: Connection) -> None:
+    """By the scripts neither."""
+    planter.execute(INSTALLATION)
+    refused(empty_dsn, f"the schema mqpg of this database belongs to {planter.info.user}")
+    for text in (migrate.script(), migrate.script(1)):
+        with (
+            psycopg.connect(empty_dsn) as connection,
+            pytest.raises(psycopg.errors.InsufficientPrivilege, match=str(planter.info.user)),
+        ):
+            connection.execute(text.encode())
+    assert planter.execute("select count(*) from public.loot").fetchone() == (0,)
+
+
+def test_a_schema_that_is_made_meanwhile_is_not_used(empty_dsn: str, planter: Connection) -> None:
+    with psycopg.connect(empty_dsn) as connection:
+        connection.execute(packaged().trusted(None).encode())
+        planter.execute("create schema mqpg")
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="made or dropped the schema mqpg just now"):
+            connection.execute(script.install(packaged()).encode())
+
+
+def test_an_empty_schema_of_another_role_is_not_used(empty_dsn: str, planter: Connection) -> None:
+    planter.execute("create schema mqpg")
+    refused(empty_dsn, f"the schema mqpg of this database belongs to {planter.info.user}")
+
+
+def test_a_schema_with_other_objects_is_not_used(empty_dsn: str, boss: Connection, planter: Connection) -> None:
+    boss.execute(f"create schema mqpg; grant create, usage on schema mqpg to {planter.info.user}".encode())
+    planter.execute("create function mqpg._topic(varchar) returns int language sql as 'select 1'")
+    refused(empty_dsn, r"not of mqpg, and it is not empty: it has function mqpg\._topic")
+
+
+def test_privileges_on_an_empty_schema_do_not_stay(empty_dsn: str, boss: Connection, planter: Connection) -> None:
+    boss.execute(f"create schema mqpg; grant all on schema mqpg to {planter.info.user} with grant option".encode())
+    planter.execute("grant all on schema mqpg to public")
+    migrate.upgrade(empty_dsn)
+    allowed = "select has_schema_privilege('mqpg', 'create') or has_schema_privilege('mqpg', 'usage')"
+    assert planter.execute(allowed).fetchone() == (False,)
+
+
+def test_an_upgrade_takes_privileges_away_and_refuses_objects_of_others(dsn: str, db: Connection) -> None:
+    role = f"planter_{uuid.uuid4().hex[:8]}"
+    db.execute(f"create role {role}".encode())
+    try:
+        db.execute(f"grant all on schema mqpg to {role}; update mqpg.installation set checksum = ''".encode())
+        with db.transaction():
+            db.execute(f"set local role {role}".encode())
+            db.execute("create table mqpg.other ()")
+        with pytest.raises(errors.DatabaseError, match=r"mqpg\.other does not belong to mqpg_owner"):
+            migrate.upgrade(dsn)
+        db.execute("drop table mqpg.other")
+        migrate.upgrade(dsn)
+        assert db.execute("select has_schema_privilege(%s, 'mqpg', 'usage')", [role]).fetchone() == (False,)
+    finally:
+        db.execute(f"drop owned by {role} cascade; drop role {role}".encode())
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("grant mqpg_owner to {}", "{} can become it"),
+        ("alter role mqpg_owner login", "it can log in"),
+        ("alter role mqpg_owner createrole", "it has attributes such as CREATEROLE"),
+    ],
+)
+def test_an_owner_that_others_can_become_is_named_explicitly(
+    empty_dsn: str, template: str, change: str, words: str
+) -> None:
+    """All in a transaction that is rolled back, because other databases use the role, too."""
+    role = f"member_{uuid.uuid4().hex[:8]}"
+    text, named = (migrate.script(owner=owner).removesuffix("commit;\n").encode() for owner in (None, "mqpg_owner"))
+    with psycopg.connect(empty_dsn) as connection:
+        connection.execute(f"create role {role}; {change.format(role)}".encode())
+        with (
+            pytest.raises(psycopg.errors.InsufficientPrivilege, match=words.format(role)) as refusal,
+            connection.transaction(),
+        ):
+            connection.execute(text)
+        assert "--owner" in str(refusal.value.diag.message_hint)
+        connection.execute(named)
+        connection.rollback()
+
+
+def test_a_superuser_is_never_the_owner(empty_dsn: str, boss: Connection) -> None:
+    refused(empty_dsn, "must not belong to the superuser", owner=boss.info.user)
