@@ -12,6 +12,7 @@ select
     l.incarnation,
     l.queue_id,
     l.n,
+    l.kind,
     l.nonce,
     l.check_at,
     l.delay,

@@ -11,6 +11,7 @@ select
     h.producer_group_id,
     h.incarnation,
     h.queue_id,
+    h.kind,
     h.nonce,
     h.check_at,
     h.delay,
