@@ -200,9 +200,7 @@ def _ledger(
         return database.local_commits(reader.spark, label, broker_id, options.older_than)
     snapshot: Snapshot = stack.enter_context(pinned_snapshot(parse_database(url)))
     # Where no ledger is named, the one in the broker's own database is read.
-    table = (snapshot.find_table("mqpg.audit_ledger") if options.ledgers else None) or snapshot.find_table(
-        "mqpg.ledger"
-    )
+    table = snapshot.find_ledger() if options.ledgers else snapshot.find_table("mqpg.audit_ledger")
     if table is None:
         raise LedgerError(f"{snapshot.database.name} has no table mqpg_ledger")
     before = snapshot.taken_at - options.older_than
