@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import psycopg
@@ -9,18 +10,22 @@ import psycopg
 Connection = psycopg.Connection[Any]
 
 _READS = "what applications wrote: reading it needs the right to receive"
+_SECRET = "handles could be computed from it"
 _RIGHTS = "copies of the rights: the view `rights` shows them"
 
 # The columns of a table that its view leaves out, and why.
 LEFT_OUT = {
-    "commit_log": dict.fromkeys(["keys", "tags", "headers", "payloads"], _READS),
-    "held": dict.fromkeys(["key", "tag", "headers", "payload"], _READS),
+    "commit_log": dict.fromkeys(["keys", "tags", "headers", "payloads"], _READS) | {"nonce": _SECRET},
+    "held": dict.fromkeys(["key", "tag", "headers", "payload"], _READS) | {"nonce": _SECRET},
     "topic": dict.fromkeys(["senders", "readers"], _RIGHTS),
     "producer_group": {"producers": _RIGHTS},
     "subscription": {"receivers": _RIGHTS},
 }
 # The columns that a view has and its table has not, and why.
-ADDED: dict[str, dict[str, str]] = {}
+ADDED = {
+    "commit_log": {"handle_hashes": "says whether a ledger's handle is right, and gives no handle away"},
+    "held": {"handle_hash": "the same for one message"},
+}
 
 _COLUMNS = """
     select c.relname, a.attname, format_type(a.atttypid, a.atttypmod)
@@ -52,3 +57,23 @@ def test_each_view_has_the_columns_of_its_table(db: Connection) -> None:
         f"audit_{table}": (set(LEFT_OUT.get(table, {})), set(ADDED.get(table, {}))) for table in {*LEFT_OUT, *ADDED}
     }
     assert differences == listed
+
+
+def test_hashes_of_handles_are_comparable_and_give_no_handle_away(db: Connection) -> None:
+    db.execute("select mqpg.create_topic('t'), mqpg.create_producer_group('g'), mqpg.send('t', '1'::text)")
+    handles = [row[0] for row in db.execute("select mqpg.prepare_batch('t', array['1', '2', '3'], 'g')")]
+    db.execute(
+        "insert into mqpg.held (message_id, xid, born_at, topic_id, queue_id, kind, nonce, payload) "
+        "select l.batch_id * 1024 + 2, l.xid, l.born_at, l.topic_id, l.queue_id, l.kind, l.nonce, l.payloads[3] "
+        "from mqpg.commit_log l where l.kind = 'h'"
+    )
+    hashes = [hashlib.sha256(bytes.fromhex(handle.split(".")[3])).hexdigest() for handle in handles]
+    log = "select kind::text, handle_hashes from mqpg.audit_commit_log order by batch_id"
+    assert db.execute(log).fetchall() == [("n", None), ("h", hashes)]
+    held = db.execute("select handle_hash, row_to_json(h)::text from mqpg.audit_held h").fetchall()
+    seen = " ".join(str(row) for row in db.execute("select row_to_json(l)::text from mqpg.audit_commit_log l"))
+    ((handle_hash, everything),) = held
+    assert handle_hash == hashes[2]
+    (secret,) = db.execute("select nonce::text from mqpg.held").fetchone() or ("",)
+    for hidden in (secret, secret.replace("-", ""), *(handle.split(".")[3] for handle in handles)):
+        assert hidden not in everything + seen
