@@ -67,8 +67,8 @@ ANOMALY = _parse(
 # covered: the newest tick's snapshot sees its transaction, so it must have an offset.
 # may_be_dropped: the oldest remaining tick's snapshot sees its transaction, so its offset may have
 # been dropped since.
-# handle_hashes: for each half message the SHA-256 of the nonce in its handle. Its handle itself is a
-# secret of its producers.
+# handle_hashes: for each half message the SHA-256 of the nonce in its handle. The handle itself is
+# a secret of its producers.
 # decision_gone: a half message whose decision retention has dropped.
 BODIES = _parse(
     "first_id bigint, n int, xid bigint, born_at timestamp, topic_id int, producer_group_id int, kind string, "
