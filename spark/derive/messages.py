@@ -14,6 +14,7 @@ __all__ = [
     "derive_entries",
     "derive_messages",
     "expand_batches",
+    "hash_nonces",
     "in_ranges",
     "match_ledger",
 ]
@@ -29,22 +30,26 @@ def expand_batches(batches: DataFrame) -> DataFrame:
         batches: Rows (first_id, n, …).
 
     Returns:
-        n rows (message_id, …) with ascending ids for each of them. The column `nonce`, if there is
-        one, is the secret of the record batch before, and the nonce of the message's handle after.
+        n rows (message_id, …) with ascending ids for each of them. A column `handle_hashes` becomes
+        `handle_hash`, the message's own.
     """
-    ids = F.explode(F.expr("sequence(first_id, first_id + n - 1)"))
-    messages = batches.where("n > 0").select(
-        ids.alias("message_id"), *(c for c in batches.columns if c not in ("first_id", "n"))
-    )
-    if "nonce" not in batches.columns:
-        return messages
-    return messages.withColumn("nonce", _handle_nonce("nonce", "message_id"))
+    ids = F.posexplode(F.expr("sequence(first_id, first_id + n - 1)")).alias("position", "message_id")
+    messages = batches.where("n > 0").select(ids, *(c for c in batches.columns if c not in ("first_id", "n")))
+    if "handle_hashes" in batches.columns:
+        messages = messages.withColumn("handle_hash", F.get("handle_hashes", "position")).drop("handle_hashes")
+    return messages.drop("position")
 
 
-def _handle_nonce(secret: str, message_id: str) -> Column:
-    """What mqpg._handle_nonce() computes."""
-    secret_and_id = F.unhex(F.concat(F.col(secret), F.lpad(F.hex(F.col(message_id)), 16, "0")))
-    return F.substring(F.sha2(secret_and_id, 256), 1, 32)
+def hash_nonces(ledger_rows: DataFrame) -> DataFrame:
+    """Replace the nonces of ledgers' handles by what `expand_batches` gives half messages.
+
+    Args:
+        ledger_rows: Rows (nonce, …).
+
+    Returns:
+        The rows with the column `handle_hash` instead of `nonce`.
+    """
+    return ledger_rows.withColumn("handle_hash", F.sha2(F.unhex("nonce"), 256)).drop("nonce")
 
 
 def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame) -> DataFrame:
@@ -116,7 +121,7 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
         "kind",
         "state",
         "producer_group_id",
-        "nonce",
+        "handle_hash",
         "check_at",
         "born_at",
         "decided_at",
@@ -269,7 +274,7 @@ def add_topic_id(applied: DataFrame, topics: DataFrame) -> DataFrame:
 
 
 def match_ledger(messages: DataFrame, ledger: DataFrame, ledger_groups: DataFrame) -> DataFrame:
-    """Match half messages with the rows of ledgers, by id and nonce.
+    """Match half messages with the rows of ledgers, by id and hash of the handle's nonce.
 
     Args:
         messages: What `derive_messages` returns.
@@ -284,7 +289,7 @@ def match_ledger(messages: DataFrame, ledger: DataFrame, ledger_groups: DataFram
     """
     halves = messages.where("kind = 'h'").select(
         "message_id",
-        "nonce",
+        "handle_hash",
         "topic_id",
         "producer_group_id",
         F.when(F.col("state") == "relayed", "committed").otherwise(F.col("state")).alias("state"),
@@ -294,13 +299,12 @@ def match_ledger(messages: DataFrame, ledger: DataFrame, ledger_groups: DataFram
         "committed_at",
         "may_be_dropped",
     )
-    rows = ledger.select("ledger", "message_id", "nonce", "entry", "created_at", "done_at")
+    rows = hash_nonces(ledger.select("ledger", "message_id", "nonce", "entry", "created_at", "done_at"))
     owned = halves.join(ledger_groups, "producer_group_id")
-    matched = owned.join(rows, ["ledger", "message_id", "nonce"], "left").withColumn("audited", F.lit(True))
+    matched = owned.join(rows, ["ledger", "message_id", "handle_hash"], "left").withColumn("audited", F.lit(True))
     # A ledger may also serve producer groups that are not audited. Their half messages exist, so
     # their rows are left out here.
-    unmatched = rows.join(halves.select("message_id", "nonce"), ["message_id", "nonce"], "left_anti").withColumn(
-        "audited", F.lit(False)
-    )
+    named = ["message_id", "handle_hash"]
+    unmatched = rows.join(halves.select(named), named, "left_anti").withColumn("audited", F.lit(False))
     found = matched.unionByName(unmatched, allowMissingColumns=True)
     return found.withColumn("message_id", F.coalesce("relayed_as", "message_id")).drop("relayed_as")

@@ -22,7 +22,7 @@ from mqpg.dsn import resolve
 from mqpg.errors import LedgerError
 from mqpg.message import Unsettled, Verdict
 
-from ..derive.messages import IdRanges, expand_batches, in_ranges
+from ..derive.messages import IdRanges, expand_batches, hash_nonces, in_ranges
 from ..read import queries, schemas, user_queries
 from ..read.database import is_postgresql, parse_database
 from ..read.jar import find_jdbc_jar
@@ -137,10 +137,11 @@ def missing_commits(
         absent.
     """
     halves = expand_batches(bodies.where("kind = 'h'")).select(
-        "message_id", "nonce", "topic_id", F.lit(True).alias("exists")
+        "message_id", "handle_hash", "topic_id", F.lit(True).alias("exists")
     )
     ops = decisions.where("stage = 0").select("message_id", "op")
-    joined = local_commits.join(halves, ["message_id", "nonce"], "left").join(ops, "message_id", "left")
+    rows = hash_nonces(local_commits)
+    joined = rows.join(halves, ["message_id", "handle_hash"], "left").join(ops, "message_id", "left")
     exists = F.coalesce("exists", F.lit(False))
     dropped = in_ranges("message_id", dropped_ranges)
     state = (
@@ -148,7 +149,7 @@ def missing_commits(
         .when((exists | dropped) & (F.col("op") == "b"), "rolled_back")
         .when(~exists & ~dropped, "absent")
     )
-    return joined.withColumn("state", state).where("state is not null").drop("nonce", "exists", "op")
+    return joined.withColumn("state", state).where("state is not null").drop("handle_hash", "exists", "op")
 
 
 @dataclass(frozen=True)
@@ -200,9 +201,7 @@ def _ledger(
         return database.local_commits(reader.spark, label, broker_id, options.older_than)
     snapshot: Snapshot = stack.enter_context(pinned_snapshot(parse_database(url)))
     # Where no ledger is named, the one in the broker's own database is read.
-    table = (snapshot.find_table("mqpg.audit_ledger") if options.ledgers else None) or snapshot.find_table(
-        "mqpg.ledger"
-    )
+    table = snapshot.find_ledger() if options.ledgers else snapshot.find_table("mqpg.audit_ledger")
     if table is None:
         raise LedgerError(f"{snapshot.database.name} has no table mqpg_ledger")
     before = snapshot.taken_at - options.older_than

@@ -133,19 +133,20 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         )
     body = (
         "x.xid::text::bigint as xid, x.born_at, x.topic_id, x.producer_group_id, x.kind::text as kind, "
-        f"replace(x.nonce::text, '-', '') as nonce, x.check_at, {_covered('x.xid')}, {_may_be_dropped('x.xid')}"
+        f"x.check_at, {_covered('x.xid')}, {_may_be_dropped('x.xid')}"
     )
     return [
         Query(
             "commit_log",
-            f"x.batch_id * 1024 as first_id, x.n::int as n, {body}, false as decision_gone",
+            f"x.batch_id * 1024 as first_id, x.n::int as n, {body}, x.handle_hashes, false as decision_gone",
             f"mqpg.audit_commit_log x where {scope}",
             schemas.BODIES,
             "x.batch_id",
         ),
         Query(
             "survivor",
-            f"x.message_id as first_id, 1 as n, {body}, {_DECISIONS_GONE} as decision_gone",
+            f"x.message_id as first_id, 1 as n, {body}, array[x.handle_hash] as handle_hashes, "
+            f"{_DECISIONS_GONE} as decision_gone",
             "mqpg.audit_held x "
             "where not exists (select from mqpg.audit_commit_log c where c.batch_id = x.message_id >> 10) "
             f"and {scope}",

@@ -47,6 +47,7 @@ _TYPES: dict[str, DataType] = {
     "boolean": BooleanType(),
     "timestamp": TimestampType(),
     "array<int>": ArrayType(IntegerType()),
+    "array<string>": ArrayType(StringType()),
     "array<bigint>": ArrayType(LongType()),
 }
 
@@ -66,10 +67,12 @@ ANOMALY = _parse(
 # covered: the newest tick's snapshot sees its transaction, so it must have an offset.
 # may_be_dropped: the oldest remaining tick's snapshot sees its transaction, so its offset may have
 # been dropped since.
+# handle_hashes: for each half message the SHA-256 of the nonce in its handle. The handle itself is
+# a secret of its producers.
 # decision_gone: a half message whose decision retention has dropped.
 BODIES = _parse(
     "first_id bigint, n int, xid bigint, born_at timestamp, topic_id int, producer_group_id int, kind string, "
-    "nonce string, check_at timestamp, covered boolean, may_be_dropped boolean, decision_gone boolean"
+    "check_at timestamp, covered boolean, may_be_dropped boolean, handle_hashes array<string>, decision_gone boolean"
 )
 # relayed_as: the message that delivers the commit of a half message of a relay topic.
 DECISIONS = _parse(

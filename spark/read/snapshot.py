@@ -29,12 +29,14 @@ select pg_export_snapshot() as snapshot_id, pg_current_snapshot()::text as snaps
     current_database() as database, current_setting('server_version') as server_version
 """
 # The views of the tables with partitions. Auditors read no table, and LOCK TABLE locks what a view
-# reads, its partitions too.
+# reads, its partitions too. A ledger may lie in a broker's database and be read by a role that is
+# no auditor there. It reads none of these views, so it needs no lock.
 _PARTITIONED = """
 select c.relname from pg_class c
 where c.relnamespace = to_regnamespace('mqpg') and c.relkind = 'v'
     and c.relname in ('audit_commit_log', 'audit_op_log', 'audit_consume_queue', 'audit_tick', 'audit_delayed',
         'audit_cursor')
+    and has_table_privilege(c.oid, 'select')
 """
 
 
@@ -111,6 +113,15 @@ class Snapshot:
             name,
         )
         return (rows[0]["nspname"], rows[0]["relname"]) if rows else None
+
+    def find_ledger(self) -> tuple[str, str] | None:
+        """Find the ledger: the user's mqpg_ledger, or else the view of a broker's own ledger.
+
+        Returns:
+            Schema and name. The schema is mqpg for the ledger of a broker. None means that the
+            database has no ledger.
+        """
+        return self.find_table("mqpg_ledger") or self.find_table("mqpg.audit_ledger")
 
 
 @contextlib.contextmanager

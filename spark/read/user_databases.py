@@ -148,7 +148,7 @@ class UserDatabaseReader:
             label, in_broker = ",".join(names), False
             if is_postgresql(url):
                 snapshot = pin_and_record(self.stack, self.inputs, "ledger", parse_database(url))
-                table = snapshot.find_table("mqpg.audit_ledger") or snapshot.find_table("mqpg.ledger")
+                table = snapshot.find_ledger()
                 if table is None:
                     raise _no_ledger(label, snapshot.database.name)
                 in_broker = table[0] == "mqpg"
@@ -158,7 +158,7 @@ class UserDatabaseReader:
                 rows.append(self.reader.read(snapshot, user_queries.ledger_query(label, table, broker_id)))
             else:
                 database = self._open("ledger", url)
-                if not database.has_table("mqpg.audit_ledger"):
+                if not database.has_table("mqpg_ledger"):
                     raise _no_ledger(label, describe(to_sqlalchemy(url)))
                 self._record_tolerance(self.inputs.ledger_tolerance, [label], same_clock=False)
                 rows.append(database.ledger(self.spark, label, broker_id))

@@ -1,15 +1,18 @@
 -- Runs after privileges.sql, in its transaction. It gives the function that calls checker functions
 -- to the role mqpg_asker, which has no right anywhere. ALTER FUNCTION takes no lock, so an author
 -- who takes SECURITY DEFINER away at the moment of the call wins now and then. The function then
--- runs as mqpg_asker, and not as the owner of the schema. The role is made where it is missing.
--- Where the migrating role may not do that, checker functions are not called, and half_pending says
--- what an administrator has to run. Locks: those of its DDL. Cost: runs once per migration. Errors:
--- 42501 (mqpg_asker can log in or is a superuser).
+-- runs as mqpg_asker, and not as the owner of the schema.
+-- The role is made where it is missing. Where the migrating role may not do that, checker functions
+-- are not called, and half_pending says so.
+-- Locks: those of its DDL.
+-- Cost: runs once per migration.
+-- Errors: 42501 (mqpg_asker can log in, is a superuser or has members that can log in).
 do $mqpg$
 declare
     v_owner text := current_user;
     v_role text := current_setting('role');
     v_becoming text := case when current_setting('server_version_num')::int >= 160000 then 'SET' else 'MEMBER' end;
+    v_member text;
     v_call regprocedure := 'mqpg._call_checker(regprocedure, text, text, jsonb, json)';
 begin
     begin
@@ -36,6 +39,18 @@ begin
             errcode = 'insufficient_privilege',
             message = 'the role mqpg_asker must have no right, and must not be able to log in',
             hint = 'Let an administrator run: alter role mqpg_asker nologin nosuperuser;';
+    end if;
+    -- A member could alter the function that the owner of the schema calls.
+    select r.rolname into v_member
+    from pg_auth_members m inner join pg_roles r on r.oid = m.member
+    where m.roleid = to_regrole('mqpg_asker') and r.rolcanlogin and not r.rolsuper
+        and r.rolname not in (session_user, v_owner)
+    limit 1;
+    if v_member is not null then
+        raise exception using
+            errcode = 'insufficient_privilege',
+            message = format('role %I is a member of mqpg_asker, which must have none that can log in', v_member),
+            hint = format('Let an administrator run: revoke mqpg_asker from %I;', v_member);
     end if;
     if pg_get_userbyid((select p.proowner from pg_proc p where p.oid = v_call)) <> 'mqpg_asker' then
         grant create on schema mqpg to mqpg_asker;

@@ -7,6 +7,7 @@ select
     b.broker_id,
     b.incarnation,
     b.system_identifier,
+    b.timeline,
     b.installed_at
 from mqpg.broker as b;
 comment on view mqpg.audit_broker is 'The table broker for the audit';

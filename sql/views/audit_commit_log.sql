@@ -1,7 +1,9 @@
 -- The table commit_log for the audit, without keys, tags, headers and bodies. Only auditors read
 -- it. The planner puts the table in place of the view, so partitions are left out and read in parts
 -- as before.
--- Cost: as the table.
+-- handle_hashes has one element per half message, so that the audit can compare handles and nobody
+-- can compute one: the SHA-256 of what _handle_nonce() returns.
+-- Cost: as the table, and two hashes for each half message where handle_hashes is read.
 create view mqpg.audit_commit_log as
 select
     l.batch_id,
@@ -12,9 +14,18 @@ select
     l.incarnation,
     l.queue_id,
     l.n,
-    l.nonce,
+    l.kind,
     l.check_at,
     l.delay,
-    l.relay
+    l.relay,
+    case
+        when l.nonce is not null then array(
+            select encode(sha256(substr(sha256(uuid_send(l.nonce) || int8send(l.batch_id * 1024 + i.i)), 1, 16)), 'hex')
+            from generate_series(0, l.n - 1) as i (i)
+            order by i.i
+        )
+    end as handle_hashes
 from mqpg.commit_log as l;
 comment on view mqpg.audit_commit_log is 'The table commit_log for the audit, without bodies';
+comment on column mqpg.audit_commit_log.handle_hashes is
+    'Half messages only: one element per message, the SHA-256 of the nonce in its handle';

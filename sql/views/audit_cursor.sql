@@ -11,6 +11,7 @@ select
     c.subscription_id,
     c.slot,
     c.queue_id,
+    c.action,
     c.owner,
     c.claims,
     c.failed,

@@ -9,6 +9,7 @@ select
     d.queue_id,
     d.attempts,
     d.reason,
+    d.history,
     d.died_at
 from mqpg.dead_letter as d;
 comment on view mqpg.audit_dead_letter is 'The table dead_letter for the audit';

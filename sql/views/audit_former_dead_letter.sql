@@ -7,6 +7,7 @@ select
     f.message_id,
     f.attempts,
     f.reason,
+    f.history,
     f.died_at,
     f.left_at,
     f.fate,

@@ -12,6 +12,7 @@ select
     o.topic_id,
     o.queue_id,
     o.stage,
+    o.op,
     o.decided_by,
     o.reason
 from mqpg.op_log as o;

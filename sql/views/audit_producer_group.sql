@@ -1,5 +1,6 @@
--- The table producer_group for the audit, as it is. Only auditors read it. The planner puts the
--- table in place of the view, so partitions are left out and read in parts as before.
+-- The table producer_group for the audit, without its copies of rights. Only auditors read it.
+-- The planner puts the table in place of the view, so partitions are left out and read in parts as
+-- before.
 -- Cost: as the table.
 create view mqpg.audit_producer_group as
 select
@@ -10,6 +11,7 @@ select
     p.on_exhausted,
     p.checker,
     p.checker_target,
+    p.checker_owner,
     p.expire_after,
     p.ledger_since,
     p.created_at

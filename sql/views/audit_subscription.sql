@@ -1,5 +1,6 @@
--- The table subscription for the audit, as it is. Only auditors read it. The planner puts the table
--- in place of the view, so partitions are left out and read in parts as before.
+-- The table subscription for the audit, without its copies of rights. Only auditors read it. The
+-- planner puts the table in place of the view, so partitions are left out and read in parts as
+-- before.
 -- Cost: as the table.
 create view mqpg.audit_subscription as
 select

@@ -9,11 +9,10 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-__all__ = ["HALF", "NOW", "body", "decision", "delay", "frame", "nonce"]
+__all__ = ["HALF", "NOW", "body", "decision", "delay", "frame", "handle_hashes", "nonce"]
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-SECRET = "0" * 32
-HALF = {"kind": "h", "nonce": SECRET, "producer_group_id": 1, "check_at": NOW}
+HALF = {"kind": "h", "producer_group_id": 1, "check_at": NOW}
 
 
 def frame(spark: SparkSession, schema: StructType, *rows: dict[str, Any]) -> DataFrame:
@@ -23,12 +22,19 @@ def frame(spark: SparkSession, schema: StructType, *rows: dict[str, Any]) -> Dat
 
 def body(batch: int, **columns: Any) -> dict[str, Any]:
     common = {"first_id": batch * 1024, "n": 1, "xid": 700 + batch, "born_at": NOW, "topic_id": 1, "kind": "n"}
+    if columns.get("kind") == "h":
+        common |= handle_hashes(batch)
     return common | {"covered": True, "may_be_dropped": False, "decision_gone": False} | columns
 
 
 def nonce(batch: int) -> str:
     """The nonce in the handle of the first half message of a batch that is like HALF."""
-    return hashlib.sha256(bytes.fromhex(SECRET) + (batch * 1024).to_bytes(8, "big")).hexdigest()[:32]
+    return f"{batch:032x}"
+
+
+def handle_hashes(batch: int) -> dict[str, Any]:
+    """What the view shows of that handle."""
+    return {"handle_hashes": [hashlib.sha256(bytes.fromhex(nonce(batch))).hexdigest()]}
 
 
 def decision(batch: int, op: str, stage: int = 0, **columns: Any) -> dict[str, Any]:

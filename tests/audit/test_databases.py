@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
 from mqpg.spark.jobs.report import Report
 from mqpg.spark.jobs.verdict import Verdict
-from tests.audit.story import Story, Trio
+from tests.audit.story import LEDGER_DDL, Story, Trio
 
 pytestmark = pytest.mark.spark
 
@@ -79,6 +79,18 @@ def test_journal_and_ledger_in_the_brokers_own_database(spark: SparkSession, dsn
         assert (report.verdict, report.reasons) == (Verdict.VALID, ())
         (relation,) = report.relations
         assert (relation.ledger, relation.confirmed, relation.consumed, relation.ids_equal) == ("shop", 2, 2, True)
+
+
+def test_a_ledger_table_in_the_brokers_own_database(audit: Callable[..., Report], trio: Trio, story: Story) -> None:
+    """It is the producer's table, although the broker's own ledger is there too."""
+    story.broker.execute(LEDGER_DDL)
+    for row in story.ledger.execute("select * from mqpg_ledger"):
+        story.broker.execute(
+            "insert into mqpg_ledger values (%(handle)s, %(entry)s, %(topic)s, %(created_at)s, %(done_at)s)", row
+        )
+    report = audit(ledgers={"shop": trio.broker})
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
 
 
 def test_deferred_messages_count_as_retrying(audit: Callable[..., Report], story: Story) -> None:

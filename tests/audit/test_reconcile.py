@@ -23,7 +23,7 @@ import mqpg
 from mqpg import errors, protocols
 from mqpg.spark.jobs.reconcile import ReconcileOptions, missing_commits, reconcile_in
 from mqpg.spark.read import schemas
-from tests.audit.small_frames import HALF, body, decision, frame, nonce
+from tests.audit.small_frames import HALF, body, decision, frame, handle_hashes, nonce
 from tests.support.business import delivered
 from tests.support.proxy import proxy
 from tests.support.waiting import eventually
@@ -69,7 +69,7 @@ def other_database(new_database: Callable[..., str]) -> str:
 def test_the_set_difference(spark: SparkSession) -> None:
     bodies = frame(
         spark, schemas.BODIES,
-        body(1, **HALF), body(2, **HALF), body(3, **HALF), body(4, **(HALF | {"nonce": "1" * 32})), body(5),
+        body(1, **HALF), body(2, **HALF), body(3, **HALF), body(4, **(HALF | handle_hashes(99))), body(5),
     )  # fmt: skip
     decisions = frame(spark, schemas.DECISIONS, decision(2, "c"), decision(3, "b"), decision(8, "c"), decision(9, "b"))
     local_commits = frame(

@@ -1,0 +1,89 @@
+"""Who may audit: a role that has only the right of an auditor, and SELECT on the tables of users."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+
+import psycopg
+import pytest
+from psycopg import sql
+from pyspark.sql import SparkSession
+
+import mqpg
+from mqpg.dsn import to_sqlalchemy
+from mqpg.errors import NotGranted
+from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
+from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in
+from mqpg.spark.jobs.verdict import Verdict
+from tests.audit.story import LEDGER_DDL, Story, Trio
+from tests.fixtures.server import Server
+
+pytestmark = pytest.mark.spark
+
+AT_ONCE = timedelta(0)
+
+
+@pytest.fixture
+def role(server: Server) -> Iterator[str]:
+    """A role that may log in. Request it before the databases, because they are dropped first."""
+    name = f"auditor_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server.dsn(), autocommit=True) as db:
+        db.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
+        yield name
+        db.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
+
+
+def as_role(dsn: str, role: str) -> str:
+    url = to_sqlalchemy(dsn).set(username=role, password="x", drivername="postgresql")
+    return str(url.render_as_string(hide_password=False))
+
+
+def may_read(db: psycopg.Connection[dict[str, object]], role: str) -> None:
+    db.execute(sql.SQL("grant select on all tables in schema public to {}").format(sql.Identifier(role)))
+
+
+def test_the_audit_runs_with_the_right_of_an_auditor(spark: SparkSession, role: str, trio: Trio, story: Story) -> None:
+    story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
+    may_read(story.ledger, role)
+    may_read(story.consumer, role)
+    options = AuditOptions(
+        dsn=as_role(trio.broker, role),
+        ledgers={"shop": as_role(trio.ledger, role)},
+        applied={"board": as_role(trio.consumer, role)},
+    )
+    report = run_audit_in(spark, options)
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+    assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
+    assert (report.groups[0]["offsets"], report.groups[0]["applied"]) == (66, 65)
+
+
+def test_an_auditor_lists_the_lost_commits_of_the_brokers_ledger_and_commits_none(
+    spark: SparkSession, role: str, dsn: str
+) -> None:
+    with mqpg.connect(dsn) as mq:
+        mq.create_topic("orders", queues=1)
+        mq.create_producer_group("shop")
+        handle = mq.prepare("orders", 1, "shop")
+        with psycopg.connect(dsn) as conn:
+            mq.local_begin(handle, conn=conn)
+        mq.grant_auditor(role)
+        auditor = as_role(dsn, role)
+        (hit,) = reconcile_in(spark, ReconcileOptions((auditor,), older_than=AT_ONCE, settle=False))
+        assert (hit.handle, hit.state, hit.outcome) == (handle, "undecided", None)
+        with pytest.raises(NotGranted):
+            reconcile_in(spark, ReconcileOptions((auditor,), older_than=AT_ONCE))
+        assert mq.half_states([handle])[0].state == "undecided"
+
+
+def test_a_ledger_at_the_broker_is_read_by_a_role_that_is_no_auditor(
+    spark: SparkSession, role: str, trio: Trio, story: Story
+) -> None:
+    story.broker.execute(LEDGER_DDL)
+    may_read(story.broker, role)
+    handle = story.prepare()
+    story.broker.execute("insert into mqpg_ledger (handle, entry) values (%s, 'local')", (handle,))
+    options = ReconcileOptions((trio.broker,), (as_role(trio.broker, role),), older_than=AT_ONCE, settle=False)
+    (hit,) = reconcile_in(spark, options)
+    assert (hit.handle, hit.state) == (handle, "undecided")

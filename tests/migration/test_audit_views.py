@@ -1,0 +1,79 @@
+"""The views that the audit reads: each has the columns of its table, but not the secret ones."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import psycopg
+
+Connection = psycopg.Connection[Any]
+
+_READS = "what applications wrote: reading it needs the right to receive"
+_SECRET = "handles could be computed from it"
+_RIGHTS = "copies of the rights: the view `rights` shows them"
+
+# The columns of a table that its view leaves out, and why.
+LEFT_OUT = {
+    "commit_log": dict.fromkeys(["keys", "tags", "headers", "payloads"], _READS) | {"nonce": _SECRET},
+    "held": dict.fromkeys(["key", "tag", "headers", "payload"], _READS) | {"nonce": _SECRET},
+    "topic": dict.fromkeys(["senders", "readers"], _RIGHTS),
+    "producer_group": {"producers": _RIGHTS},
+    "subscription": {"receivers": _RIGHTS},
+}
+# The columns that a view has and its table has not, and why.
+ADDED = {
+    "commit_log": {"handle_hashes": "says whether a ledger's handle is right, and gives no handle away"},
+    "held": {"handle_hash": "the same for one message"},
+}
+
+_COLUMNS = """
+    select c.relname, a.attname, format_type(a.atttypid, a.atttypmod)
+    from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+    where c.relnamespace = 'mqpg'::regnamespace and (
+        case when %(views)s then c.relkind = 'v' and starts_with(c.relname, 'audit_') else c.relkind in ('r', 'p') end)
+"""
+
+
+def columns(db: Connection, *, views: bool) -> dict[str, dict[str, str]]:
+    """Name and type of the columns of each audit_ view, or of each table."""
+    found: dict[str, dict[str, str]] = {}
+    for relation, column, kind in db.execute(_COLUMNS, {"views": views}):
+        found.setdefault(relation, {})[column] = kind
+    return found
+
+
+def test_each_view_has_the_columns_of_its_table(db: Connection) -> None:
+    views, tables = columns(db, views=True), columns(db, views=False)
+    assert len(views) > 10
+    found = {name: set(kinds.items()) for name, kinds in views.items()}
+    expected = {name: set(tables[name.removeprefix("audit_")].items()) for name in views}
+    differences = {
+        view: ({name for name, _ in expected[view] - found[view]}, {name for name, _ in found[view] - expected[view]})
+        for view in views
+        if found[view] != expected[view]
+    }
+    listed = {
+        f"audit_{table}": (set(LEFT_OUT.get(table, {})), set(ADDED.get(table, {}))) for table in {*LEFT_OUT, *ADDED}
+    }
+    assert differences == listed
+
+
+def test_hashes_of_handles_are_comparable_and_give_no_handle_away(db: Connection) -> None:
+    db.execute("select mqpg.create_topic('t'), mqpg.create_producer_group('g'), mqpg.send('t', '1'::text)")
+    handles = [row[0] for row in db.execute("select mqpg.prepare_batch('t', array['1', '2', '3'], 'g')")]
+    db.execute(
+        "insert into mqpg.held (message_id, xid, born_at, topic_id, queue_id, kind, nonce, payload) "
+        "select l.batch_id * 1024 + 2, l.xid, l.born_at, l.topic_id, l.queue_id, l.kind, l.nonce, l.payloads[3] "
+        "from mqpg.commit_log l where l.kind = 'h'"
+    )
+    hashes = [hashlib.sha256(bytes.fromhex(handle.split(".")[3])).hexdigest() for handle in handles]
+    log = "select kind::text, handle_hashes from mqpg.audit_commit_log order by batch_id"
+    assert db.execute(log).fetchall() == [("n", None), ("h", hashes)]
+    held = db.execute("select handle_hash, row_to_json(h)::text from mqpg.audit_held h").fetchall()
+    seen = " ".join(str(row) for row in db.execute("select row_to_json(l)::text from mqpg.audit_commit_log l"))
+    ((handle_hash, everything),) = held
+    assert handle_hash == hashes[2]
+    (secret,) = db.execute("select nonce::text from mqpg.held").fetchone() or ("",)
+    for hidden in (secret, secret.replace("-", ""), *(handle.split(".")[3] for handle in handles)):
+        assert hidden not in everything + seen
