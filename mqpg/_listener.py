@@ -10,8 +10,9 @@ looks up the newest tick, in pauses that grow while nothing happens. That is one
 whole process, however many topics are waited for.
 
 Every role that can connect may send notifications on the channel. Their text is never trusted: a
-notification of a tick that is known already is ignored, and any other one causes a look. After one
-that brought no news the listener pauses for a moment, so that junk cannot keep it busy.
+notification of a tick that is known already is ignored, and any other one causes a look. After
+several that brought no news the listener pauses for a moment, so that junk cannot keep it busy.
+However many arrive, a look that is due is not delayed.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ _FIRST_LOOK = 0.05  # without notifications: the pause after a new tick
 _SAFETY = 10.0  # with notifications: the longest pause between two looks
 _LATE = 1.0  # how long after a tick was seen its notification may still arrive
 _AGAIN = 5.0  # longest pause between two attempts to connect
-_JUNK = 0.05  # the pause after a notification that brought no news
+_JUNK = 0.05  # the longest pause after notifications that brought no news
+_FIRST_JUNK = 0.001  # the first one; a notification is often late, and the tick already seen
 _SLICE = 1.0  # how soon the thread sees that it is no longer wanted
 
 # A seek makes no tick and no notification. It is recorded, and the next look finds it.
@@ -123,18 +125,27 @@ class TickListener:
         # Since when a tick is known that no notification announced.
         unannounced: float | None = None
         pause = _FIRST_LOOK
+        junk = _FIRST_JUNK
+        due: float | None = None  # when the next look is due, whatever arrives until then
         while not self._gone.is_set():
             trusting = self.trusted and unannounced is None
-            told = _notified(conn, _SAFETY if trusting else pause, self._gone) if listening else []
+            if due is None:
+                due = time.monotonic() + (_SAFETY if trusting else pause)
+            told = _notified(conn, due, self._gone) if listening else []
             if not listening:
                 self._gone.wait(pause)
-            if told and all(self._is_known(payload) for payload in told):
+            announced = not all(self._is_known(payload) for payload in told)
+            if told and not announced and (left := due - time.monotonic()) > 0:
+                self._gone.wait(min(junk, left))
+                junk = min(junk * 2, _JUNK)
                 continue
-            announced = bool(told)
+            due = None
             if announced:
                 self.trusted, unannounced = True, None
             news = self._look(conn)
-            if announced and not news:
+            if news:
+                junk = _FIRST_JUNK
+            elif announced:
                 self._gone.wait(_JUNK)
             if announced or not news:
                 pause = min(pause * 2, self._settings.poll_interval)
@@ -205,9 +216,8 @@ def _open(dsn: str, settings: Settings) -> psycopg.Connection[Any]:
     return LimitedConnection.connect(dsn, **options)
 
 
-def _notified(conn: psycopg.Connection[Any], seconds: float, gone: threading.Event) -> list[str]:
-    """Wait for a notification. Returns the texts of all that have arrived."""
-    deadline = time.monotonic() + seconds
+def _notified(conn: psycopg.Connection[Any], deadline: float, gone: threading.Event) -> list[str]:
+    """Wait for a notification until the deadline. Returns the texts of all that have arrived."""
     while not gone.is_set() and (left := deadline - time.monotonic()) > 0:
         if told := [one.payload for one in conn.notifies(timeout=min(left, _SLICE), stop_after=1)]:
             return told + [one.payload for one in conn.notifies(timeout=0)]

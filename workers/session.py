@@ -77,7 +77,7 @@ def connect(dsn: str, name: str) -> Connection:
         raise errors.ConnectionFailed(f"cannot connect to {describe(dsn)}: {errors.translate(error)}") from error
     try:
         with time_limit(_CONNECTING):
-            _require_session(conn, dsn)
+            _require_session(conn, dsn, extra)
             conn.execute(_SESSION)
             for setting in _WATCHED.items():
                 with suppress(psycopg.errors.InvalidParameterValue):
@@ -91,7 +91,7 @@ def connect(dsn: str, name: str) -> Connection:
     return conn
 
 
-def _require_session(conn: Connection, dsn: str) -> None:
+def _require_session(conn: Connection, dsn: str, extra: dict[str, Any]) -> None:
     """Refuse a pooler in transaction mode.
 
     The lock of a leader would stay with a connection of the pooler when the worker ends, and no
@@ -102,7 +102,8 @@ def _require_session(conn: Connection, dsn: str) -> None:
         return
     # A pooler is in between. In transaction mode two sessions share a connection: the second one
     # gets the connection of the first, or keeps it from getting it again.
-    with psycopg.connect(dsn, application_name=conn.info.get_parameters().get("application_name")) as other:
+    name = conn.info.get_parameters().get("application_name")
+    with LimitedConnection.connect(dsn, application_name=name, **extra) as other:
         if _backend(other) == before or _backend(conn) != before:
             raise errors.ConfigurationError(
                 f"{describe(dsn)} is a pooler in transaction mode, and workers need a session: connect them to "

@@ -126,7 +126,7 @@ class Supervisor:
             while not self.too_old:
                 for child in self._children:
                     self.too_old = not child.tend() or self.too_old
-                if self._stop.wait(0 if self.too_old else _LOOK):
+                if self._stop.wait(_LOOK):
                     break
         finally:
             clean = self._drain()

@@ -59,7 +59,8 @@ class Worker(ABC):
     Leadership is a session lock on the same connection that does the work. A worker that loses the
     connection therefore loses the lock at the same moment, and the server frees the lock of a
     killed process. Leadership only saves work. The result is correct with any number of leaders. A
-    worker therefore also leads where a session that is no worker holds the lock.
+    worker therefore also leads where a session that is no worker holds the lock. It then tries for
+    the lock until it has it, and stands by where another worker gets it first.
 
     Args:
         options: What the process was started with.
@@ -80,6 +81,7 @@ class Worker(ABC):
         self.detail: dict[str, Any] = {"iterations": 0, "failures": 0}
         self._heartbeat = Heartbeat(self.role, options.heartbeat, self.detail)
         self._foreign_locks = ForeignLocks(self.detail)
+        self._has_lock = False
 
     @abstractmethod
     def turn(self, conn: Connection) -> float:
@@ -104,8 +106,8 @@ class Worker(ABC):
         return "standby"
 
     def end(self) -> None:
-        """Clean up when the connection ends, for whatever reason, whether or not it was leading."""
-        logger.debug("the connection ends")
+        """Clean up when the connection or the leadership ends, for whatever reason."""
+        logger.debug("the connection or the leadership ends")
 
     def run(self) -> None:
         """Work until `stop` is set. An iteration that has begun is finished.
@@ -140,8 +142,11 @@ class Worker(ABC):
 
     def _serve(self, conn: Connection) -> None:
         try:
-            if self._take_over(conn):
+            while self._take_over(conn):
                 self._lead(conn)
+                if not self.stop.is_set():
+                    self.end()
+                    conn.execute("select pg_advisory_unlock_all()")
         finally:
             self.end()
         self._heartbeat.beat(conn, "stopped")
@@ -152,21 +157,30 @@ class Worker(ABC):
         It polls, because a statement that waits for the lock would hold back vacuum.
         """
         while not self.stop.is_set():
-            row = conn.execute("select pg_try_advisory_lock(%s, %s)", (LEADERSHIP, self.lock_id)).fetchone()
-            if row and row[0]:
-                logger.info("leading", extra={"backend": conn.info.backend_pid})
+            if self._try_lock(conn):
                 return True
-            if self._heartbeat.due_in() == 0 and (LEADERSHIP, self.lock_id) in self._foreign_locks.look(conn):
+            if self._heartbeat.due_in() == 0 and self._is_lock_foreign(conn):
                 logger.warning("leading without the lock", extra={"backend": conn.info.backend_pid})
                 return True
             self._heartbeat.beat(conn, self.stand_by(conn))
             self.stop.wait(self.options.standby_poll)
         return False
 
+    def _try_lock(self, conn: Connection) -> bool:
+        row = conn.execute("select pg_try_advisory_lock(%s, %s)", (LEADERSHIP, self.lock_id)).fetchone()
+        self._has_lock = bool(row and row[0])
+        if self._has_lock:
+            logger.info("leading", extra={"backend": conn.info.backend_pid})
+        return self._has_lock
+
+    def _is_lock_foreign(self, conn: Connection) -> bool:
+        return (LEADERSHIP, self.lock_id) in self._foreign_locks.look(conn)
+
     def _lead(self, conn: Connection) -> None:
         try:
             while not self.stop.is_set():
-                self._beat(conn)
+                if not self._beat(conn):
+                    break
                 pause = self.turn(conn)
                 self.detail["iterations"] += 1
                 self._rest(conn, pause)
@@ -180,9 +194,18 @@ class Worker(ABC):
         """
         deadline = time.monotonic() + seconds
         while (left := deadline - time.monotonic()) > 0 and not self.stop.wait(min(left, self._heartbeat.due_in())):
-            self._beat(conn)
+            if not self._beat(conn):
+                break
 
-    def _beat(self, conn: Connection) -> None:
+    def _beat(self, conn: Connection) -> bool:
+        """Report, when it is due.
+
+        Returns:
+            False where another worker has the lock, so that this one has to stand by.
+        """
         if self._heartbeat.due_in() == 0:
-            self._foreign_locks.look(conn)
+            is_foreign = self._is_lock_foreign(conn)
+            if not self._has_lock and not self._try_lock(conn) and not is_foreign:
+                return False
         self._heartbeat.beat(conn, "active")
+        return True

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mqpg.dsn import split_password
-from mqpg.embedded.binaries import from_distribution, from_wheel
+from mqpg.embedded.binaries import from_distribution, from_environment, from_wheel
 from mqpg.errors import ConfigurationError
 
 __all__ = ["drive", "find", "literal"]
@@ -33,12 +33,12 @@ def literal(body: bytes) -> str:
 
 
 def find() -> str:
-    """The path of the embedded server's pgbench, or else of the one on PATH.
+    """The path of pgbench among the server's programs, or else of the one on PATH.
 
     Raises:
-        ConfigurationError: There is neither.
+        ConfigurationError: There is neither, or MQPG_POSTGRES_BIN names no folder of a server.
     """
-    for binaries in (from_wheel(), from_distribution()):
+    for binaries in (from_environment(), from_wheel(), from_distribution()):
         if binaries is not None and Path(binaries.program("pgbench")).exists():
             return binaries.program("pgbench")
     found = shutil.which("pgbench")

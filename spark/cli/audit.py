@@ -74,7 +74,8 @@ def audit(
 
     Each database is read at one snapshot.
 
-    Exit status: 0 valid, 1 invalid, 2 unknown or wrong usage, 3 no connection or the wrong schema.
+    Exit status: 0 valid, 1 invalid, 2 unknown or wrong usage, 3 no connection or a schema that is
+    missing, too old or too new.
     """
     try:
         status = _audit(

@@ -51,6 +51,15 @@ select
         when 1836150834 then case h.lock_key when 1 then 'check-back of new half messages' else 'nothing' end
         when 1836150835 then 'keep()'
         when 1836150836 then 'migrations'
+        when 1836150843 then coalesce(
+            case
+                when t.name is null then null
+                when h.mode = 'ExclusiveLock'
+                    then format('delivery of topic %L to consumer group %L', t.name, s.consumer_group)
+                else format(
+                    'seek() and unpin() of consumer group %L on topic %L, and purge_topic()', s.consumer_group,
+                    t.name)
+            end, 'nothing')
         when 1836150837 then case h.lock_key
             when 1 then 'appender' when 2 then 'compensator' when 3 then 'keeper' else 'nothing'
         end
@@ -69,7 +78,8 @@ select
 from held as h
 left join pg_stat_activity as a on h.pid = a.pid
 left join pg_prepared_xacts as p on h.pid is null and h.virtualtransaction = '-1/' || p.transaction::text
-left join mqpg.subscription as s on h.lock_class = 1836150833 and s.subscription_id = h.lock_key / 1024
+left join mqpg.subscription as s
+    on s.subscription_id = case h.lock_class when 1836150833 then h.lock_key / 1024 when 1836150843 then h.lock_key end
 left join mqpg.topic as t on s.topic_id = t.topic_id
 where case
     when h.lock_class in (1836150837, 1836150842, 1836150846)

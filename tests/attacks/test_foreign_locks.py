@@ -17,7 +17,7 @@ from mqpg.workers.worker import Options
 from tests.support.broker import Broker, Session
 from tests.support.waiting import eventually
 
-APPEND, CURSOR, LEADER = (1836150834, 0), 1836150833, 1836150837
+APPEND, CURSOR, LEADER, SUBSCRIPTION = (1836150834, 0), 1836150833, 1836150837, 1836150843
 
 
 @pytest.fixture
@@ -63,6 +63,10 @@ def running(work: Callable[[], None], stop: threading.Event) -> Iterator[None]:
 
 def cursor_key(mq: Session) -> int:
     return int(mq.scalar("select subscription_id * 1024 + 1 from mqpg.subscription where consumer_group = 'g'"))
+
+
+def subscription(mq: Session) -> int:
+    return int(mq.scalar("select subscription_id from mqpg.subscription where consumer_group = 'g'"))
 
 
 def hold(stranger: psycopg.Connection, lock_class: int, key: int) -> None:
@@ -111,6 +115,34 @@ def test_receive_says_why_it_returned_nothing(mq: Session, stranger: psycopg.Con
         f"WARNING process {stranger.info.backend_pid} of role '{stranger.info.user}' holds a lock that stops the "
         "delivery of queue 0 of topic 't' to consumer group 'g'"
     }
+
+
+def test_a_stolen_subscription_lock_is_listed_and_receive_says_so(mq: Session, stranger: psycopg.Connection) -> None:
+    """It stops all queues of the subscription at once."""
+    mq.append()
+    hold(stranger, SUBSCRIPTION, subscription(mq))
+    assert foreign(mq) == [(stranger.info.backend_pid, "delivery of topic 't' to consumer group 'g'")]
+    warned: set[str | None] = set()
+    mq.conn.add_notice_handler(lambda notice: warned.add(notice.message_primary))
+    for _ in range(300):  # one call in ten looks: all of them miss it once in 10^13 runs
+        assert mq.receive("t") == []
+    assert warned == {
+        f"process {stranger.info.backend_pid} of role '{stranger.info.user}' holds a lock that stops the "
+        "delivery of topic 't' to consumer group 'g'"
+    }
+    stranger.execute("select pg_advisory_unlock_all()")
+    assert len(mq.receive("t")) == 1
+
+
+def test_a_shared_subscription_lock_stops_seek_and_not_receive(mq: Session, stranger: psycopg.Connection) -> None:
+    mq.append()
+    stranger.execute("select pg_advisory_lock_shared(%s, %s)", (SUBSCRIPTION, subscription(mq)))
+    mq.execute("update mqpg.settings set value = '10 ms' where name = 'lock_timeout'")
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        mq.call("seek", "g", "t", "earliest")
+    stops = "seek() and unpin() of consumer group 'g' on topic 't', and purge_topic()"
+    assert foreign(mq) == [(stranger.info.backend_pid, stops)]
+    assert len(mq.receive("t")) == 1
 
 
 def test_another_consumer_is_no_stranger(broker: Broker, mq: Session) -> None:
@@ -162,3 +194,22 @@ def test_a_worker_leads_reports_and_logs(
     assert {vars(record)["remedy"] for record in logged} == {
         f"select pg_terminate_backend({stranger.info.backend_pid});"
     }
+
+
+def test_when_the_stranger_leaves_one_worker_leads_and_the_other_stands_by(
+    mq: Session, stranger: psycopg.Connection, dsn: str
+) -> None:
+    """Both lead while a stranger holds the seat, because neither can know of the other."""
+    hold(stranger, LEADER, 1)
+    stop = threading.Event()
+    pair = [Appender(Options(dsn, heartbeat=0.1, standby_poll=0.05), stop) for _ in range(2)]
+    states = "select array_agg(state order by state) from mqpg.worker where role = 'appender'"
+    holders = """
+        select count(*) from pg_locks where locktype = 'advisory' and granted and classid = %s and objid = 1
+            and database = (select oid from pg_database where datname = current_database()) and pid <> %s
+    """
+    with running(pair[0].run, stop), running(pair[1].run, stop):
+        eventually(lambda: mq.scalar(states) == ["active", "active"])
+        stranger.execute("select pg_advisory_unlock_all()")
+        eventually(lambda: mq.scalar(states) == ["active", "standby"])
+        assert mq.scalar(holders, LEADER, stranger.info.backend_pid) == 1

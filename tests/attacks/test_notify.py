@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -27,13 +28,13 @@ def mq(dsn: str) -> Iterator[Session]:
 
 
 class Watched:
-    """A listener with a waiter for topic `t`, and how often it was woken and how often it looked."""
+    """A listener with a waiter for topic `t`, and how often it was woken, looked, and read notifications."""
 
     def __init__(self, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.woken = threading.Event()
-        self.looks = self.opened = 0
+        self.looks = self.opened = self.reads = 0
         self.listener = _listener.TickListener(dsn, Settings())
-        look, connect = _listener.TickListener._look, _listener._open
+        look, connect, notified = _listener.TickListener._look, _listener._open, _listener._notified
 
         def counted(this: _listener.TickListener, conn: psycopg.Connection) -> bool:
             self.looks += 1
@@ -43,7 +44,12 @@ class Watched:
             self.opened += 1
             return connect(*args)  # type: ignore[arg-type]
 
+        def reading(*args: Any) -> list[str]:
+            self.reads += 1
+            return notified(*args)
+
         monkeypatch.setattr(_listener.TickListener, "_look", counted)
+        monkeypatch.setattr(_listener, "_notified", reading)
         monkeypatch.setattr(_listener, "_open", opening)
         self.listener.add("t", self.woken.set)
 
@@ -71,15 +77,34 @@ def test_one_notification_after_the_other_does_not_keep_a_listener_busy(
     mq: Session, watched: Watched, payload: str
 ) -> None:
     """The listener ignores old ticks, and pauses after junk, however slowly the notifications come."""
-    before, began = watched.looks, time.monotonic()
+    before, read_before, began = watched.looks, watched.reads, time.monotonic()
     for _ in range(600):
         mq.execute("select pg_notify('mqpg', %s)", payload)
         mq.execute("select pg_sleep(0.002)")
-    assert watched.looks - before <= 5 + 25 * (time.monotonic() - began)
+    spent = time.monotonic() - began
+    assert watched.looks - before <= 5 + 25 * spent
+    assert watched.reads - read_before <= 20 + 30 * spent
     watched.woken.clear()
     mq.send("t")
     mq.append()
     assert watched.woken.wait(45), "the listener missed a message behind the junk"
+
+
+def test_old_ticks_do_not_delay_the_look_that_is_due(
+    mq: Session, watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who notifies of tick 0 more often than the listener looks by itself would hide a lost notification."""
+    monkeypatch.setattr(_listener, "_SAFETY", 0.3)
+    watched.woken.clear()
+    mq.send("t")
+    mq.append()
+    assert watched.woken.wait(45)
+    eventually(lambda: watched.listener.trusted)
+    before, began = watched.looks, time.monotonic()
+    while time.monotonic() - began < 2:
+        mq.execute("notify mqpg, '0'")
+        mq.execute("select pg_sleep(0.02)")
+    assert watched.looks - before >= 2
 
 
 def test_a_flood_costs_a_bounded_number_of_looks(mq: Session, watched: Watched) -> None:

@@ -283,6 +283,36 @@ class TestGranting:
             value(company.boss, "select count(*) from mqpg.topic t, unnest(t.senders) g where g.name = %s", name) == 0
         )
 
+    @pytest.mark.parametrize(
+        "holding",
+        ["select mqpg.grant_send('mine', current_user)", "select mqpg.alter_topic('theirs', retention => '2 d')"],
+    )
+    def test_the_keeper_waits_for_no_open_transaction_to_forget_a_role(self, company: Company, holding: str) -> None:
+        """A grant that is left open locks the list of rights, and a change of a topic its row."""
+        name = company.role()
+        company.boss.execute("select mqpg.grant_send('theirs', %s)", (name,))
+        company.boss.execute(f"drop owned by {name}; drop role {name}")
+        left = "select count(*) from mqpg.topic t, unnest(t.senders) g where g.name = %s"
+        company.boss.execute("update mqpg.settings set value = '10 ms' where name = 'lock_timeout'")
+        try:
+            with psycopg.connect(company.dsn) as other, company.boss.transaction():
+                company.boss.execute("set local lock_timeout = '3 s'")
+                other.execute(holding.encode())
+                company.boss.execute("select mqpg._forget_workers()")
+                assert value(company.boss, left, name) == 1
+                other.rollback()
+            company.boss.execute("select mqpg._forget_workers()")
+            assert value(company.boss, left, name) == 0
+        finally:
+            company.boss.execute("update mqpg.settings set value = '5 s' where name = 'lock_timeout'")
+
+    def test_a_consumer_takes_no_name_of_a_worker(self, company: Company, app: Connection) -> None:
+        report = "select mqpg._heartbeat(%s, 'consumer', 'host', 1, 'active', %s)"
+        detail = '{"consumer_group": "mine", "topic": "mine"}'
+        for taken in ("compensator-0123456789ab", "appender-1", "", "Consumer-1", None):
+            assert refusal(app, report, taken, detail).sqlstate == "MQ025"
+        value(app, report, f"consumer-{uuid.uuid4().hex[:12]}", detail)
+
     def test_a_right_follows_a_renamed_role(self, company: Company) -> None:
         old, new = company.role(), f"renamed_{uuid.uuid4().hex[:8]}"
         company.boss.execute("select mqpg.grant_send('mine', %s)", (old,))

@@ -22,7 +22,6 @@ from psycopg.conninfo import make_conninfo
 
 import mqpg
 from mqpg import migrate
-from mqpg.embedded.binaries import from_distribution, from_wheel
 from mqpg.embedded.server import EmbeddedServer
 from tests.fuzz.client import ClientFuzzer
 from tests.fuzz.command import CommandFuzzer
@@ -103,7 +102,7 @@ def _firsts(faults: dict[str, list[str]]) -> dict[str, list[Any]]:
 def _database(stack: ExitStack, name: str) -> str:
     given = os.environ.get("MQPG_TEST_DSN")
     if given is None:
-        server = stack.enter_context(EmbeddedServer(binaries=from_wheel() or from_distribution()))
+        server = stack.enter_context(EmbeddedServer())
         dsn = server.create_database(name)
     else:
         with psycopg.connect(given, autocommit=True) as conn:

@@ -32,7 +32,7 @@ _RIGHT: dict[str, list[str]] = {
     "payload": ["1", '{"a": 1}', "[]", '"x"'],
     "headers": ["{}", '{"x": 1}'],
     "dedup_id": ["d1", "d2", "d3"],
-    "role": ["fuzz_role"],
+    "role": ["pg_monitor"],
     "reason": ["why"],
 }
 _TYPES: dict[str, list[str]] = {

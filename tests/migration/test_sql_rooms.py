@@ -19,7 +19,7 @@ ALLOWED = {
     "reconcile": {"access", "half", "lookup", "validate"},
     "transact": {"access", "half", "lookup", "store", "validate"},
     "client": {"access", "consume"},
-    "worker": {"access", "rights", "watch"},
+    "worker": {"access", "lookup", "rights", "watch"},
     "watch": {"access", "check", "cursor", "half", "lookup"},
     "check": {"access", "half", "lookup", "store", "validate"},
     "consume": {"access", "cursor", "find", "lookup", "validate"},

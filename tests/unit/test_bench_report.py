@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
+from mqpg.bench import pgbench
 from mqpg.bench.cells import CELLS, Kind, choose, quick
 from mqpg.bench.page import Outcome
 from mqpg.bench.payload import documents
@@ -109,3 +111,10 @@ def test_page_and_object_hold_figures_verdicts_and_problems() -> None:
     assert data["cells"][0]["ratios"] == {"mqpg/pgmq": 1.3}
     assert data["targets"][0]["verdict"] == "reached"
     assert data["problems"] == ["send-1, pgmq, round 1: 3 sent, 2 stored"]
+
+
+def test_pgbench_is_that_of_the_named_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for program in ("postgres", "pgbench"):
+        (tmp_path / program).touch()
+    monkeypatch.setenv("MQPG_POSTGRES_BIN", str(tmp_path))
+    assert pgbench.find() == str(tmp_path / "pgbench")

@@ -5,8 +5,8 @@
 -- where many consumers share a queue, it waits up to 20 ms for one when all others are empty. It
 -- also waits for keep() where that copies cursors, which takes milliseconds. Messages that the
 -- subscription's filter does not choose are skipped and count as consumed. Where it returns nothing
--- because a session that does nothing in mqpg holds a queue's lock, it raises a warning within
--- seconds of polling.
+-- because a session that does nothing in mqpg holds a lock of the queue or of the subscription, it
+-- raises a warning within seconds of polling.
 -- In one transaction with ack() the claim belongs to the transaction (C1), and a rollback returns
 -- it at once.
 -- Modes: exclusive: a queue with an open claim gives nothing to any consumer. shared: up to 64
@@ -45,6 +45,7 @@ declare
     v_waiting record;
     v_locked int;           -- the first queue that another call had locked
     v_only int;             -- shared: the queue that this call waits for
+    v_shut boolean := false;    -- the lock of all queues was not free
     v_waits int := 0;
     v_from_tick bigint;     -- the ends of queues are in these ticks, or noted
     v_to_tick bigint := 9223372036854775807;
@@ -107,7 +108,8 @@ begin
                 exit when not mqpg._try_lock_cursor(v_subscription.subscription_id, v_waiting.queue_id);
             end if;
             -- A purge or a seek of all queues has or waits for this one exclusively.
-            exit when not pg_try_advisory_xact_lock_shared(1836150843, v_subscription.subscription_id);
+            v_shut := not pg_try_advisory_xact_lock_shared(1836150843, v_subscription.subscription_id);
+            exit when v_shut;
             -- A new statement, so that it sees the cursor as the last holder of the lock left it.
             v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);
             if v_topic.message_ttl is not null and v_waiting.lane = 0 then
@@ -170,8 +172,9 @@ begin
         raise exception using errcode = '40001',
             message = 'a segment was dropped while the ends of queues were read: try the transaction again';
     end if;
-    if v_locked is not null then
-        perform mqpg._report_foreign_lock(v_subscription.subscription_id, v_locked);
+    if v_shut or v_locked is not null then
+        perform mqpg._report_foreign_lock(
+            v_subscription.subscription_id, case when not v_shut then v_locked end);
     end if;
 end
 $$;

@@ -1,4 +1,5 @@
--- Writes the heartbeat of a worker process.
+-- Writes the heartbeat of a worker process. A caller without the right worker reports for consumers
+-- only, whose names begin with `consumer-`, so that it takes no name of another worker.
 -- Locks: the row of that process. Cost: one row written.
 create function mqpg._heartbeat(
     worker_id text, role text, host text, pid int, state text, detail jsonb
@@ -6,7 +7,7 @@ create function mqpg._heartbeat(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if not mqpg._has_privilege('worker') then
-        if _heartbeat.role is distinct from 'consumer' then
+        if (_heartbeat.role = 'consumer' and _heartbeat.worker_id like 'consumer-%') is not true then
             perform mqpg._require_privilege('worker');
         end if;
         perform mqpg._require_subscription(_heartbeat.detail ->> 'consumer_group', _heartbeat.detail ->> 'topic');

@@ -16,43 +16,43 @@ Connection = psycopg.Connection[Any]
 PATHS = ["pg_temp, planted, public, mqpg, pg_catalog", '"$user", public, planted']
 
 CALLS = [
-    "select mqpg.create_topic('walls', queues => 2)",
+    "select mqpg.create_topic('orders', queues => 2)",
     "select mqpg.create_topic('relayed', kind => 'relay')",
     "select mqpg.create_producer_group('shop', check_after => interval '10 ms')",
-    "select mqpg.subscribe('g', 'walls', retry_delay => '0 s', max_attempts => 2)",
-    "select mqpg.subscribe('chosen', 'walls', 'shared', filter => '$.id > 1')",
-    "select mqpg.subscribe('all', 'walls', 'broadcast')",
-    "select mqpg.send('walls', '{\"id\": 1}'::text, key => 'k', tag => 't', headers => '{\"h\": 1}')",
-    "select mqpg.send('walls', '{\"id\": 2}'::jsonb, dedup_id => 'one')",
-    "select mqpg.send('walls', '3'::json, delay => interval '1 ms')",
-    "select mqpg.recall(mqpg.send('walls', '4'::json, delay => interval '1 hour'))",
-    "select mqpg.send_batch('walls', array['1', '2', '3'], keys => array['k', null, 'l'])",
+    "select mqpg.subscribe('g', 'orders', retry_delay => '0 s', max_attempts => 2)",
+    "select mqpg.subscribe('chosen', 'orders', 'shared', filter => '$.id > 1')",
+    "select mqpg.subscribe('all', 'orders', 'broadcast')",
+    "select mqpg.send('orders', '{\"id\": 1}'::text, key => 'k', tag => 't', headers => '{\"h\": 1}')",
+    "select mqpg.send('orders', '{\"id\": 2}'::jsonb, dedup_id => 'one')",
+    "select mqpg.send('orders', '3'::json, delay => interval '1 ms')",
+    "select mqpg.recall(mqpg.send('orders', '4'::json, delay => interval '1 hour'))",
+    "select mqpg.send_batch('orders', array['1', '2', '3'], keys => array['k', null, 'l'])",
     "select mqpg.append()",
-    "select * from mqpg.receive('all', 'walls', consumer => 'me')",
-    "select * from mqpg.receive('chosen', 'walls')",
-    "select mqpg.nack(r.receipt, pg_catalog.array_agg(r.message_id), 'no') from mqpg.receive('g', 'walls') r group by r.receipt",
+    "select * from mqpg.receive('all', 'orders', consumer => 'me')",
+    "select * from mqpg.receive('chosen', 'orders')",
+    "select mqpg.nack(r.receipt, pg_catalog.array_agg(r.message_id), 'no') from mqpg.receive('g', 'orders') r group by r.receipt",
     "select mqpg.append()",
-    "select mqpg.ack(r.receipt) from mqpg.receive('g', 'walls', 1) r group by r.receipt",
-    "select mqpg.extend(r.receipt, '1 min') from mqpg.receive('g', 'walls', 1) r group by r.receipt",
-    "select mqpg.commit(mqpg.prepare('walls', '5'::text, 'shop'))",
+    "select mqpg.ack(r.receipt) from mqpg.receive('g', 'orders', 1) r group by r.receipt",
+    "select mqpg.extend(r.receipt, '1 min') from mqpg.receive('g', 'orders', 1) r group by r.receipt",
+    "select mqpg.commit(mqpg.prepare('orders', '5'::text, 'shop'))",
     "select mqpg.commit(mqpg.prepare('relayed', '5'::jsonb, 'shop'), '6'::jsonb)",
-    "select mqpg.rollback(mqpg.prepare('walls', '5'::json, 'shop', key => 'k', dedup_id => 'two'))",
-    "select * from mqpg.commit_batch(array(select mqpg.prepare_batch('walls', array['7', '8'], 'shop')))",
-    "select * from mqpg.rollback_batch(array(select mqpg.prepare_batch('walls', array['7', '8'], 'shop')))",
-    "select mqpg.local_begin(mqpg.prepare('walls', '9'::text, 'shop'))",
-    "select mqpg.prepare('walls', '9'::text, 'shop', check_after => '10 ms')",
+    "select mqpg.rollback(mqpg.prepare('orders', '5'::json, 'shop', key => 'k', dedup_id => 'two'))",
+    "select * from mqpg.commit_batch(array(select mqpg.prepare_batch('orders', array['7', '8'], 'shop')))",
+    "select * from mqpg.rollback_batch(array(select mqpg.prepare_batch('orders', array['7', '8'], 'shop')))",
+    "select mqpg.local_begin(mqpg.prepare('orders', '9'::text, 'shop'))",
+    "select mqpg.prepare('orders', '9'::text, 'shop', check_after => '10 ms')",
     "select mqpg.append()",
     "select mqpg.compensate()",
     "select * from mqpg.due_checks('shop')",
     "select * from mqpg.half_states(array['nothing'])",
-    "select * from mqpg.dead_letters('g', 'walls')",
-    "select mqpg.redrive('g', 'walls')",
-    "select mqpg.discard_dead_letters('g', 'walls')",
-    "select * from mqpg.fetch('walls', 0, 0)",
+    "select * from mqpg.dead_letters('g', 'orders')",
+    "select mqpg.redrive('g', 'orders')",
+    "select mqpg.discard_dead_letters('g', 'orders')",
+    "select * from mqpg.fetch('orders', 0, 0)",
     "select * from mqpg.ready('g')",
-    "select * from mqpg.find_by_key('walls', 'k')",
-    "select mqpg.seek('g', 'walls', 'earliest')",
-    "select mqpg.alter_topic('walls', retention => '1 minute')",
+    "select * from mqpg.find_by_key('orders', 'k')",
+    "select mqpg.seek('g', 'orders', 'earliest')",
+    "select mqpg.alter_topic('orders', retention => '1 minute')",
     "update mqpg.settings set value = '0 s' where name operator(pg_catalog.=) 'segment_age'",
     "update mqpg.settings set value = '2 hours' where name operator(pg_catalog.=) 'dedup_window'",
     "select * from mqpg.keep()",
@@ -74,9 +74,9 @@ CALLS = [
             "worker_status",
         )
     ),
-    "select mqpg.purge_topic('walls')",
-    "select mqpg.unsubscribe('g', 'walls')",
-    "select mqpg.drop_topic('walls', force => true)",
+    "select mqpg.purge_topic('orders')",
+    "select mqpg.unsubscribe('g', 'orders')",
+    "select mqpg.drop_topic('orders', force => true)",
 ]
 
 
@@ -105,24 +105,24 @@ def test_what_a_caller_planted_never_runs(connect: Callable[..., Connection], pa
 def test_the_caller_is_the_role_that_calls(connect: Callable[..., Connection], kind: str) -> None:
     db = connect()
     db.execute("create function public.caller() returns name security definer language sql as 'select mqpg._caller()'")
-    db.execute("create role walls_a; create role walls_b; grant usage on schema mqpg to walls_a, walls_b")
-    db.execute("grant execute on function mqpg._caller() to walls_a, walls_b")
-    db.execute("alter function public.caller() owner to walls_b")
-    asked, expected = "select mqpg._caller()", "walls_a"
+    db.execute("create role path_a; create role path_b; grant usage on schema mqpg to path_a, path_b")
+    db.execute("grant execute on function mqpg._caller(), mqpg._refuse_checker() to path_a, path_b")
+    db.execute("alter function public.caller() owner to path_b")
+    asked, expected = "select mqpg._caller()", "path_a"
     try:
         with db.transaction():
             if kind == "session":
                 expected = db.execute("select session_user").fetchone()[0]  # type: ignore[index]
             elif kind == "session authorization":
-                db.execute("set local session authorization walls_a")
+                db.execute("set local session authorization path_a")
             elif kind == "set role":
-                db.execute("set role walls_a")
+                db.execute("set role path_a")
             else:
-                db.execute("set local role walls_a")
+                db.execute("set local role path_a")
             if kind == "definer":
                 asked = "select public.caller()"
             assert db.execute(asked).fetchone() == (expected,)
             raise psycopg.Rollback
     finally:
         db.execute("reset role")
-        db.execute("drop owned by walls_a, walls_b; drop role walls_a, walls_b")
+        db.execute("drop owned by path_a, path_b; drop role path_a, path_b")

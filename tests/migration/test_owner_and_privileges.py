@@ -1,4 +1,4 @@
-"""The walls as the catalog has them: owners, privileges, SECURITY DEFINER and search_path of every object."""
+"""What the catalog says of every object: owner, privileges, SECURITY DEFINER and search_path of every object."""
 
 from __future__ import annotations
 
