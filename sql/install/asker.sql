@@ -43,7 +43,7 @@ begin
     -- A member could alter the function that the owner of the schema calls.
     select r.rolname into v_member
     from pg_auth_members m inner join pg_roles r on r.oid = m.member
-    where m.roleid = to_regrole('mqpg_asker') and r.rolcanlogin and not r.rolsuper
+    where m.roleid = to_regrole('mqpg_asker') and r.rolcanlogin and not (r.rolsuper or r.rolcreaterole)
         and r.rolname not in (session_user, v_owner)
     limit 1;
     if v_member is not null then

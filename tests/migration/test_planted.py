@@ -165,3 +165,15 @@ def test_an_owner_that_others_can_become_is_named_explicitly(
 
 def test_a_superuser_is_never_the_owner(empty_dsn: str, boss: Connection) -> None:
     refused(empty_dsn, "must not belong to the superuser", owner=boss.info.user)
+
+
+def test_a_stranger_in_the_role_that_calls_checkers_is_refused(empty_dsn: str, boss: Connection) -> None:
+    """It could alter the function that the owner of the schema calls."""
+    stranger = f"stranger_{uuid.uuid4().hex[:8]}"
+    migrate.upgrade(empty_dsn)
+    boss.execute(f"create role {stranger} login; grant mqpg_asker to {stranger}".encode())
+    try:
+        boss.execute("update mqpg.installation set checksum = ''")
+        refused(empty_dsn, f"role {stranger} is a member of mqpg_asker")
+    finally:
+        boss.execute(f"drop role {stranger}".encode())
