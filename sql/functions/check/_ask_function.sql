@@ -24,41 +24,42 @@ create function mqpg._ask_function(
 language plpgsql
 set lock_timeout = '1s' set client_min_messages = 'error' as $$
 declare
+    v_signature regprocedure;
+    v_state text;
     v_function record;
     v_statements text := mqpg._prepared_statements();
     v_answered boolean := false;
     v_limit interval;
 begin
     timed_out := false;
-    select p.oid::regprocedure as signature, p.prosecdef, r.rolname, mqpg._function_state(p.oid) as state,
-        pg_get_userbyid(c.proowner) as called_by
-    into v_function
-    from pg_catalog.pg_proc p
-    left join pg_catalog.pg_roles r on r.oid = p.proowner
-    join pg_catalog.pg_proc c on c.oid = 'mqpg._call_checker(regprocedure, text, text, jsonb, json)'::regprocedure
-    where p.prorettype = 'mqpg.verdict'::regtype and not p.proretset and p.prokind = 'f' and p.oid = coalesce(
-        to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
-        to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
-    problem := case
-        when not found then
-            format('%s(text, text, jsonb, json) returns mqpg.verdict does not exist', _ask_function.target)
-        when v_function.called_by <> 'mqpg_asker' then
-            'no function is asked without the role mqpg_asker; see Roles in the documentation'
-        when not v_function.prosecdef then
-            format('%s is not SECURITY DEFINER: alter function %s security definer', _ask_function.target,
-                v_function.signature)
-        when v_function.rolname is distinct from _ask_function.owner then
-            format('%s belongs to %s, not to %s as when it was named: call alter_producer_group()',
-                _ask_function.target, v_function.rolname, _ask_function.owner)
-    end;
-    if problem is not null then
-        return;
-    end if;
     begin
-        perform set_config('transaction_read_only', 'on', true);
-        verdict := mqpg._call_checker(v_function.signature, _ask_function.handle, _ask_function.key,
-            _ask_function.headers, _ask_function.payload);
-        if verdict is null then
+        v_signature := coalesce(
+            to_regprocedure(_ask_function.target || '(text, text, jsonb, json)'),
+            to_regprocedure(_ask_function.target || '(text, text, jsonb, jsonb)'));
+        v_state := mqpg._function_state(v_signature);
+        select p.prosecdef, r.rolname, pg_get_userbyid(c.proowner) as called_by into v_function
+        from pg_catalog.pg_proc p
+        left join pg_catalog.pg_roles r on r.oid = p.proowner
+        join pg_catalog.pg_proc c on c.oid = 'mqpg._call_checker(regprocedure, text, text, jsonb, json)'::regprocedure
+        where p.oid = v_signature and p.prorettype = 'mqpg.verdict'::regtype and not p.proretset and p.prokind = 'f';
+        problem := case
+            when not found then
+                format('%s(text, text, jsonb, json) returns mqpg.verdict does not exist', _ask_function.target)
+            when v_function.called_by <> 'mqpg_asker' then
+                'no function is asked without the role mqpg_asker; see Roles in the documentation'
+            when not v_function.prosecdef then
+                format('%s is not SECURITY DEFINER: alter function %s security definer', _ask_function.target,
+                    v_signature)
+            when v_function.rolname is distinct from _ask_function.owner then
+                format('%s belongs to %s, not to %s as when it was named: call alter_producer_group()',
+                    _ask_function.target, v_function.rolname, _ask_function.owner)
+        end;
+        if problem is null then
+            perform set_config('transaction_read_only', 'on', true);
+            verdict := mqpg._call_checker(
+                v_signature, _ask_function.handle, _ask_function.key, _ask_function.headers, _ask_function.payload);
+        end if;
+        if verdict is null and problem is null then
             problem := format('%s answered null', _ask_function.target);
         end if;
         v_answered := true;
@@ -84,7 +85,7 @@ begin
             end if;
     end;
     problem := case
-        when mqpg._function_state(v_function.signature) is distinct from v_function.state then
+        when mqpg._function_state(v_signature) is distinct from v_state then
             format('%s failed: it was changed while it ran', _ask_function.target)
         when mqpg._forget_statements(v_statements) then
             format('%s failed: it prepared or deallocated statements', _ask_function.target)
