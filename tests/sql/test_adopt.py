@@ -30,10 +30,12 @@ def server_here() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture(scope="module")
 def server_there() -> Iterator[EmbeddedServer]:
-    """A cluster that has the owner's role already, which a restore needs."""
+    """A cluster that has the roles of mqpg already, which a restore needs."""
     with EmbeddedServer(binaries=find_binaries()) as server:
         with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
-            connection.execute("create role mqpg_owner nologin")
+            connection.execute(
+                "create role mqpg_owner nologin; create role mqpg_asker nologin; grant mqpg_asker to mqpg_owner"
+            )
         yield server
 
 
