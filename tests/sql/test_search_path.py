@@ -106,7 +106,7 @@ def test_the_caller_is_the_role_that_calls(connect: Callable[..., Connection], k
     db = connect()
     db.execute("create function public.caller() returns name security definer language sql as 'select mqpg._caller()'")
     db.execute("create role path_a; create role path_b; grant usage on schema mqpg to path_a, path_b")
-    db.execute("grant execute on function mqpg._caller(), mqpg._refuse_checker() to path_a, path_b")
+    db.execute("grant execute on function mqpg._caller(), mqpg._is_direct(), mqpg._refuse_checker() to path_a, path_b")
     db.execute("alter function public.caller() owner to path_b")
     asked, expected = "select mqpg._caller()", "path_a"
     try:
