@@ -93,7 +93,7 @@ def comparable(dsn: str) -> list[tuple[str, str, str]]:
             continue
         if kind == "column":  # without its position, storage and compression
             words = text.split(" ")
-            text = " ".join(word for word in words[1:] if word not in ("x", "e", "l", "p", "m"))
+            text = " ".join(word for word in words[1:] if word not in ("", "x", "e", "l", "p", "m"))
         found.append((kind, name, text))
     return found
 
