@@ -4,7 +4,7 @@
 create function mqpg._require_privilege(variadic privileges text []) returns boolean
 language plpgsql stable as $$
 begin
-    if not (mqpg._is_owner() or mqpg._has_privilege(variadic _require_privilege.privileges)) then
+    if not mqpg._has_privilege(variadic _require_privilege.privileges) then
         perform mqpg._refuse(
             format('does not have the right %s', array_to_string(_require_privilege.privileges, ' or ')),
             format('grant_%s(role)', _require_privilege.privileges[1]));

@@ -46,7 +46,7 @@ begin
             when not found then
                 format('%s(text, text, jsonb, json) returns mqpg.verdict does not exist', _ask_function.target)
             when v_function.called_by <> 'mqpg_asker' then
-                'no function is asked without the role mqpg_asker; see Roles in the documentation'
+                'no function is asked without the role mqpg_asker: an administrator makes it as docs/operations.md says'
             when not v_function.prosecdef then
                 format('%s is not SECURITY DEFINER: alter function %s security definer', _ask_function.target,
                     v_signature)
