@@ -5,6 +5,8 @@ create table mqpg.broker (
     incarnation int not null default 1,
     system_identifier bigint not null,
     timeline text not null,
+    key_hash_seed bigint not null
+    default ('x' || encode(substr(uuid_send(gen_random_uuid()), 1, 8), 'hex'))::bit(64)::bigint,
     installed_at timestamptz not null default clock_timestamp()
 );
 comment on table mqpg.broker is
@@ -18,6 +20,8 @@ comment on column mqpg.broker.system_identifier is
     'The cluster that the rows were written in; append() refuses to work in another one';
 comment on column mqpg.broker.timeline is
     'The timeline that the rows were written in; append() refuses to work in another one';
+comment on column mqpg.broker.key_hash_seed is
+    'A secret, with which the views of the audit compute hashes of keys';
 insert into mqpg.broker (system_identifier, timeline)
 select
     system_identifier,

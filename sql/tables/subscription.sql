@@ -3,6 +3,9 @@
 -- positions, retry lane and locks, like any subscription, and all rows of the group have the same
 -- settings. The group's own row only holds the positions that a new member starts from. It reads
 -- nothing, so no message is stored for it.
+-- Only the owner of the schema may read receipt_secrets: whoever knows one can make receipts. They
+-- are in this row because receive() and ack() read it anyway. adopt() keeps them, so that an old
+-- receipt is still recognized, and refused as stale.
 create table mqpg.subscription (
     subscription_id int generated always as identity primary key,
     consumer_group text not null,
@@ -20,6 +23,7 @@ create table mqpg.subscription (
     retries_from timestamptz not null default '-infinity',
     created_at timestamptz not null default clock_timestamp(),
     receivers mqpg.grantee [] not null default '{}',
+    receipt_secrets bytea [] not null default array[uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())],
     unique (topic_id, consumer_group, member)
 );
 comment on table mqpg.subscription is
@@ -41,5 +45,7 @@ comment on column mqpg.subscription.retries_from is
     'Retries that were written before this time are purged';
 comment on column mqpg.subscription.receivers is
     'Roles that may receive; a copy of role_right for the hot path';
+comment on column mqpg.subscription.receipt_secrets is
+    'Secrets of 244 random bits that receipts are signed with: the first one signs, every one verifies';
 create index subscription_consumer_group on mqpg.subscription (consumer_group);
 create index subscription_member_of on mqpg.subscription (member_of) where member_of is not null;

@@ -3,7 +3,11 @@
 -- as before.
 -- handle_hashes has one element per half message, so that the audit can compare handles and nobody
 -- can compute one: the SHA-256 of what _handle_nonce() returns.
--- Cost: as the table, and two hashes for each half message where handle_hashes is read.
+-- key_hashes has one element per message, so that the audit can see which messages have the same
+-- key. Nobody can test a guess, because the hash depends on a secret.
+-- sizes says how many payloads, keys, tags and headers there are, which must be n or null.
+-- Cost: as the table. Where handle_hashes is read, two hashes for each half message; where
+-- key_hashes is read, one for each key; where sizes is read, the bodies.
 create view mqpg.audit_commit_log as
 select
     l.batch_id,
@@ -24,8 +28,20 @@ select
             from generate_series(0, l.n - 1) as i (i)
             order by i.i
         )
-    end as handle_hashes
+    end as handle_hashes,
+    case
+        when l.keys is not null then array(
+            select hashtextextended(k.key, (select b.key_hash_seed from mqpg.broker as b))
+            from unnest(l.keys) with ordinality as k (key, place)
+            order by k.place
+        )
+    end as key_hashes,
+    array[cardinality(l.payloads), cardinality(l.keys), cardinality(l.tags), cardinality(l.headers)] as sizes
 from mqpg.commit_log as l;
 comment on view mqpg.audit_commit_log is 'The table commit_log for the audit, without bodies';
 comment on column mqpg.audit_commit_log.handle_hashes is
     'Half messages only: one element per message, the SHA-256 of the nonce in its handle';
+comment on column mqpg.audit_commit_log.key_hashes is
+    'One element per message (null: without key), equal for equal keys; null when no message has a key';
+comment on column mqpg.audit_commit_log.sizes is
+    'Number of payloads, keys, tags and headers; null: there is no such array';

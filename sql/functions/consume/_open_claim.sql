@@ -11,27 +11,23 @@ create function mqpg._open_claim(
 )
 language plpgsql as $$
 declare
+    v_id int;
     v_receipt record;
     v_claim mqpg.claim;
     v_waited boolean;
 begin
-    v_receipt := mqpg._parse_receipt(_open_claim.receipt);
+    -- Nothing that the receipt says is believed before its signature is verified.
+    v_id := substring(_open_claim.receipt from '^([0-9]{1,9})[.]');
+    select s.* into _open_claim.subscription from mqpg.subscription s where s.subscription_id = v_id;
+    v_receipt := mqpg._parse_receipt(_open_claim.receipt, (_open_claim.subscription).receipt_secrets);
     _open_claim.from_offset := v_receipt.from_offset;
     _open_claim.to_offset := v_receipt.to_offset;
-    select s.* into _open_claim.subscription from mqpg.subscription s
-    where s.subscription_id = v_receipt.subscription_id;
-    if not found or not mqpg._may((_open_claim.subscription).receivers) then
-        if not mqpg._holds('receive', v_receipt.subscription_id) then
-            perform mqpg._refuse('may not acknowledge for the consumer group of this receipt',
-                'grant_receive(consumer_group, topic, role)');
-        end if;
+    if not mqpg._may((_open_claim.subscription).receivers) and not mqpg._holds('receive', v_id) then
+        perform mqpg._refuse('may not acknowledge for the consumer group of this receipt',
+            'grant_receive(consumer_group, topic, role)');
     end if;
-    if (_open_claim.subscription).subscription_id is null then
-        raise exception using errcode = 'MQ007', message = format(
-            'receipt %L belongs to no subscription here', _open_claim.receipt);
-    end if;
-    v_waited := mqpg._lock_cursor(v_receipt.subscription_id, v_receipt.queue_id);
-    _open_claim.last_version := mqpg._cursor(v_receipt.subscription_id, v_receipt.queue_id);
+    v_waited := mqpg._lock_cursor(v_id, v_receipt.queue_id);
+    _open_claim.last_version := mqpg._cursor(v_id, v_receipt.queue_id);
     if (_open_claim.last_version).version is null or v_receipt.epoch / 1048576 > (_open_claim.last_version).version then
         raise exception using errcode = 'MQ007', message = format(
             'receipt %L was not issued here', _open_claim.receipt);
@@ -49,11 +45,11 @@ begin
     if ((_open_claim.claim).from_offset = v_receipt.from_offset
         and (_open_claim.claim).to_offset = v_receipt.to_offset) is not true then
         perform mqpg._require_issued_receipt(
-            _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
+            _open_claim.receipt, v_id, v_receipt.queue_id, v_receipt.epoch, v_receipt.from_offset,
             v_receipt.to_offset);
         if (_open_claim.claim).epoch is null then
             perform mqpg._refuse_receipt(
-                _open_claim.receipt, v_receipt.subscription_id, v_receipt.queue_id, v_receipt.epoch);
+                _open_claim.receipt, v_id, v_receipt.queue_id, v_receipt.epoch);
         end if;
     end if;
 end

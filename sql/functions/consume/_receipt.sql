@@ -1,16 +1,16 @@
--- The receipt of a delivery, signed with the newest key.
--- It is plpgsql, not sql, so that its plan is kept.
--- Locks: none. Cost: one row and one hash.
+-- The receipt of a delivery, signed with a secret of its subscription.
+-- It is plpgsql, because the parts are needed twice and a function in sql would not be put in place
+-- of the call.
+-- Locks: none. Cost: one hash.
 create function mqpg._receipt(
-    subscription_id int, queue_id int, epoch bigint, from_offset bigint, to_offset bigint
+    secret bytea, subscription_id int, queue_id int, epoch bigint, from_offset bigint, to_offset bigint
 ) returns text
-language plpgsql stable as $$
+language plpgsql immutable as $$
 declare
     v_parts text := _receipt.subscription_id::text || '.' || _receipt.queue_id::text || '.' || _receipt.epoch::text
         || '.' || _receipt.from_offset::text || '.' || _receipt.to_offset::text;
 begin
-    return v_parts || '.' || (
-        select mqpg._receipt_mac(k.secret, v_parts) from mqpg.receipt_key k order by k.receipt_key_id desc limit 1);
+    return v_parts || '.' || mqpg._receipt_mac(_receipt.secret, v_parts);
 end
 $$;
-comment on function mqpg._receipt(int, int, bigint, bigint, bigint) is 'Internal: the receipt of a delivery';
+comment on function mqpg._receipt(bytea, int, int, bigint, bigint, bigint) is 'Internal: the receipt of a delivery';

@@ -127,8 +127,8 @@ begin
             end if;
             -- A variable, because in the inlined query below an expression would be computed for
             -- each row.
-            v_receipt := mqpg._receipt(v_subscription.subscription_id, v_waiting.queue_id, v_claim.epoch,
-                v_claim.from_offset, v_claim.to_offset);
+            v_receipt := mqpg._receipt(v_subscription.receipt_secrets[1], v_subscription.subscription_id,
+                v_waiting.queue_id, v_claim.epoch, v_claim.from_offset, v_claim.to_offset);
             if exists (
                 select from mqpg.held h
                 where h.message_id >= v_runs.lowest * 1024 and h.message_id < v_runs.highest * 1024 + 1024

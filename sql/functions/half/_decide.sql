@@ -19,7 +19,6 @@ declare
     v_now timestamptz;
     v_inserted int;
     v_standing "char";
-    v_may boolean;
 begin
     if _decide.handle is null then
         raise exception using errcode = 'MQ001', message = 'handle must not be null';
@@ -35,20 +34,22 @@ begin
         perform mqpg._force_sync();
     end if;
     v_id := split_part(_decide.handle, '.', 3)::bigint;
-    select l.topic_id, l.queue_id, l.delay, l.relay, l.producer_group_id,
+    select l.topic_id, l.queue_id, l.delay, l.relay, l.producer_group_id, g.producers,
         l.keys[v_id % 1024 + 1] as key, l.tags[v_id % 1024 + 1] as tag, l.headers[v_id % 1024 + 1] as headers
     into v_half
     from mqpg.commit_log l
     cross join mqpg.broker b
+    left join mqpg.producer_group g on g.producer_group_id = l.producer_group_id
     where l.batch_id = v_id / 1024 and v_id % 1024 < l.n
         and mqpg._handle_nonce(l.nonce, v_id) = decode(right(_decide.handle, 32), 'hex')
         and l.incarnation = split_part(_decide.handle, '.', 2)::int
         and b.broker_id = split_part(_decide.handle, '.', 1);
     if not found then
-        select h.topic_id, h.queue_id, h.delay, h.relay, h.producer_group_id, h.key, h.tag, h.headers
+        select h.topic_id, h.queue_id, h.delay, h.relay, h.producer_group_id, g.producers, h.key, h.tag, h.headers
         into v_half
         from mqpg.held h
         cross join mqpg.broker b
+        left join mqpg.producer_group g on g.producer_group_id = h.producer_group_id
         where h.message_id = v_id and h.kind = 'h'
             and mqpg._handle_nonce(h.nonce, v_id) = decode(right(_decide.handle, 32), 'hex')
             and h.incarnation = split_part(_decide.handle, '.', 2)::int
@@ -60,9 +61,8 @@ begin
             return 'unknown';
         end if;
     end if;
-    if _decide.decided_by = 'producer' then
-        -- An assignment costs less than PERFORM, which runs a query.
-        v_may := mqpg._require_half_of(v_half.producer_group_id);
+    if _decide.decided_by = 'producer' and not mqpg._may(v_half.producers) then
+        perform mqpg._require_half_of(v_half.producer_group_id);
     end if;
     if _decide.payload is not null and _decide.decided_by = 'producer' then
         perform mqpg._require_sender(v_half.topic_id);

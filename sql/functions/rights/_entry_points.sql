@@ -88,7 +88,7 @@ language sql immutable as $$
         ('_claim_ledgers', 'worker'),
         ('_release_ledger', 'worker'),
         ('_has_heir', 'worker'),
-        ('_unmatched_messages', 'auditor'),
+        ('_path_matches', 'auditor'),
         ('grant_send', 'operator'),
         ('grant_produce', 'operator'),
         ('grant_receive', 'operator'),

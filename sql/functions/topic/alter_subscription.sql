@@ -12,7 +12,7 @@
 --       something else in the other modes.
 -- Locks: the subscription's rows, exclusively, so that of two calls the second one starts from the
 -- first one's result.
--- Cost: one update per row.
+-- Cost: one update per row, and one insert where filter or tags change.
 -- Errors: MQ001 (argument), MQ003 (unknown topic), MQ005 (unknown subscription), MQ020 (filter),
 -- MQ024 (relay topic), 55P03, 40001.
 create function mqpg.alter_subscription(
@@ -38,6 +38,10 @@ begin
             'mode may change only between exclusive and shared, not from %s to %s', v_mode, v_new.mode),
             hint = 'Call unsubscribe() and subscribe() to start over in another mode.';
     end if;
+    insert into mqpg.former_filter (subscription_id, filter, tags)
+    select s.subscription_id, s.filter, s.tags from mqpg.subscription s
+    where v_new.subscription_id in (s.subscription_id, s.member_of)
+        and (s.filter::text, s.tags) is distinct from (v_new.filter::text, v_new.tags);
     update mqpg.subscription s set
         max_attempts = v_new.max_attempts,
         retry_delay = v_new.retry_delay,
