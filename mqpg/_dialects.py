@@ -11,6 +11,7 @@ from sqlalchemy import Table, inspect, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, NoSuchTableError
 
+from mqpg._table_upgrades import upgrade_statements
 from mqpg.errors import LedgerError
 
 __all__ = [
@@ -72,14 +73,17 @@ def verify(conn: Connection, table: Table) -> None:
         found = {column["name"]: column["type"] for column in catalog.get_columns(name)}
     except NoSuchTableError:
         raise LedgerError(f"no {where}: create it first") from None
+    remedy = "".join(f"; {one}" for one in upgrade_statements(conn, table))
+    if remedy:
+        remedy = f". Its owner can upgrade it: {remedy.removeprefix('; ')}"
     missing = sorted({column.name for column in table.columns} - set(found))
     if missing:
-        raise LedgerError(f"{where} lacks the columns {', '.join(missing)}")
+        raise LedgerError(f"{where} lacks the columns {', '.join(missing)}{remedy}")
     wanted = {column.name for column in table.primary_key}
     key = set(catalog.get_pk_constraint(name)["constrained_columns"])
     if key != wanted:
         has = f"({', '.join(sorted(key))})" if key else "none"
-        raise LedgerError(f"{where} must have the primary key ({', '.join(sorted(wanted))}), but has {has}")
+        raise LedgerError(f"{where} must have the primary key ({', '.join(sorted(wanted))}), but has {has}{remedy}")
     for column in table.columns:
         length, least = (getattr(kind, "length", None) for kind in (found[column.name], column.type))
         if length is not None and least is not None and length < least:

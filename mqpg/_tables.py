@@ -118,7 +118,8 @@ offsets = Table(
     Column("next_offset", BigInteger, nullable=False),
     # At next_offset - 1. It shows whether the log has lost its end.
     Column("last_message_id", BigInteger),
-    Column("broker", _word(40), nullable=False),
+    # A group may read topics of one name at several brokers.
+    Column("broker", _word(40), primary_key=True),
     Column("incarnation", Integer, nullable=False),
     Column("updated_at", _time),
     **_transactional,
@@ -131,6 +132,7 @@ inbox = Table(
     Column("consumer_group", _name, primary_key=True),
     Column("topic", _name, primary_key=True),
     Column("message_id", BigInteger, primary_key=True, autoincrement=False),
+    Column("broker", _word(40), primary_key=True),
     Column("state", _word(8), nullable=False),  # deferred | applied
     Column("reason", _long),
     Column("updated_at", _time),
@@ -148,6 +150,10 @@ applied = Table(
     Column("queue_offset", BigInteger, nullable=False),
     Column("message_id", BigInteger, nullable=False),
     Column("applied_at", _time, nullable=False),
+    # Null in rows of earlier releases. A group that subscribes again, and each member of a
+    # broadcast group, has a subscription of its own, and may apply every message once.
+    Column("broker", _word(40)),
+    Column("subscription_id", Integer),
     Index("mqpg_applied_message", "consumer_group", "topic", "message_id"),
     **_transactional,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from mqpg.choices import FoundState, HalfStateName, UnsettledState
-from mqpg.errors import InvalidArgument, Undecodable, shown
+from mqpg.errors import InvalidArgument, Undecodable
 
 __all__ = [
     "BrokerInfo",
@@ -34,8 +33,6 @@ __all__ = [
 
 Interval = timedelta | float | str
 """A time span: a timedelta, a number of seconds, or text that PostgreSQL reads, such as "30 s"."""
-
-_LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
 
 RETRY_LANE = -1
 """The queue id of messages that come from the subscription's retry lane."""
@@ -398,33 +395,6 @@ class BrokerInfo:
     schema_version: str | None = field(default=None, compare=False)
 
 
-def encode(payload: Any, name: str = "payload") -> str | None:
-    """The JSON text of the argument called `name`. None stays None, which is an SQL null."""
-    if payload is None:
-        return None
-    if isinstance(payload, Json):
-        return payload.raw
-    try:
-        return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidArgument(f"{name} must be an object that JSON can hold: {error}") from None
-
-
-def encode_all(payloads: Iterable[Any] | None, name: str = "payloads") -> list[str | None] | None:
-    """The JSON texts of the elements of the argument called `name`."""
-    listed_ = listed(payloads, name)
-    return None if listed_ is None else [encode(one, f"{name}[{index}]") for index, one in enumerate(listed_)]
-
-
-def listed(values: Iterable[Any] | None, name: str) -> list[Any] | None:
-    """The argument called `name` as a list. Raises InvalidArgument where it cannot be one."""
-    if values is None:
-        return None
-    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
-        raise InvalidArgument(f"{name} must be a list, not {shown(values)}")
-    return list(values)
-
-
 def decode(text: str | None, name: str) -> Any:
     """The decoded JSON of the attribute called `name`. Raises Undecodable."""
     if text is None:
@@ -433,22 +403,3 @@ def decode(text: str | None, name: str) -> Any:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Undecodable(f"{name} is JSON that Python does not decode: {error}") from None
-
-
-def interval(value: Interval | None) -> timedelta | str | None:
-    """A time span as the server takes it. Numbers are seconds, and text is the server's to read."""
-    if value is None or isinstance(value, (timedelta, str)):
-        return value
-    try:
-        return timedelta(seconds=value)
-    except (OverflowError, TypeError, ValueError):
-        raise InvalidArgument(
-            f"a time span must be a timedelta, a number of seconds, or text such as '30 s', not {shown(value)}"
-        ) from None
-
-
-def seconds(value: object, name: str) -> float:
-    """The argument called `name`, a number of seconds. Raises InvalidArgument."""
-    if isinstance(value, (int, float)) and value >= 0:
-        return float(min(value, _LONGEST_WAIT))
-    raise InvalidArgument(f"{name} must be a number of seconds, 0 or more, not {shown(value)}")

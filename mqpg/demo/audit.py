@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 
+from mqpg.audit.faults import Fault, write_faults
 from mqpg.dsn import to_sqlalchemy
 
 from .fleet import DemoError, environment
@@ -16,8 +20,13 @@ from .servers import Databases
 __all__ = ["run_audit"]
 
 
-def run_audit(databases: Databases) -> Audit:
+def run_audit(databases: Databases, page: Path | None = None, faults: Sequence[Fault] = ()) -> Audit:
     """Audit a drained run and return the verdict.
+
+    Args:
+        databases: The three databases.
+        page: Where the audit's HTML page is written. None means nowhere.
+        faults: The kills, which the page shows.
 
     Raises:
         DemoError: The audit itself failed, for example because Java or the JDBC jar is missing.
@@ -32,9 +41,13 @@ def run_audit(databases: Databases) -> Audit:
         *("--applied", f"{CONSUMER_GROUP}={_public(databases.board)}"),
         *("--drained", "--json"),
     ]
-    done = subprocess.run(
-        command, env=environment(variables), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
+    with tempfile.NamedTemporaryFile(prefix="mqpg-demo-faults-", suffix=".jsonl") as log:
+        if page is not None:
+            write_faults(Path(log.name), faults)
+            command += ["--html", str(page), "--faults", log.name]
+        done = subprocess.run(
+            command, env=environment(variables), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
     try:
         report = json.loads(done.stdout)
     except ValueError:
@@ -45,4 +58,4 @@ def run_audit(databases: Databases) -> Audit:
 
 
 def _public(dsn: str) -> str:
-    return to_sqlalchemy(dsn).set(password=None).render_as_string(hide_password=False)
+    return to_sqlalchemy(dsn)._replace(password=None).render_as_string(hide_password=False)

@@ -9,7 +9,10 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, Protocol
+
+from mqpg.audit.faults import Fault
 
 __all__ = ["ROLES", "Chaos", "Strike", "Target", "Targets", "schedule"]
 
@@ -67,7 +70,7 @@ def schedule(seed: int, flights: int) -> list[Strike]:
 
 
 class Chaos:
-    """Carries out a schedule and counts its strikes."""
+    """Carries out a schedule, and counts and logs its strikes."""
 
     def __init__(self, strikes: list[Strike], targets: Targets) -> None:
         self._waiting = sorted(strikes, key=lambda strike: strike.at)
@@ -75,6 +78,7 @@ class Chaos:
         self.kills: Counter[str] = Counter(dict.fromkeys(ROLES, 0))
         self.restarts = 0
         self.disconnects = 0
+        self.log: list[Fault] = []
 
     @property
     def waiting(self) -> int:
@@ -108,11 +112,16 @@ class Chaos:
         if name is None:
             return None
         self.kills[strike.target] += 1
+        self.log.append(Fault(datetime.now(UTC), "SIGKILL", name))
         return f"SIGKILL {name}"
 
     def _shake(self) -> str:
+        started = datetime.now(UTC)
         if self._targets.shake_postgres() == "restart":
             self.restarts += 1
-            return "PostgreSQL: immediate shutdown, restart"
-        self.disconnects += 1
-        return "PostgreSQL: all connections cut"
+            what = "immediate shutdown, restart"
+        else:
+            self.disconnects += 1
+            what = "all connections cut"
+        self.log.append(Fault(started, what, "PostgreSQL", datetime.now(UTC)))
+        return f"PostgreSQL: {what}"

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -32,6 +33,12 @@ def demo(
     keep: Annotated[
         bool, typer.Option("--keep", help="Keep the databases and logs, and print where they are.")
     ] = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write the audit's report as one HTML page.", show_default=False, dir_okay=False
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the result page.")] = False,
     dsn: Annotated[
         str | None,
@@ -50,7 +57,7 @@ def demo(
     """
     seed = secrets.randbelow(1_000_000) if seed is None else seed
     require_named(dsn, "--dsn")
-    options = Options(ALL if all_flights else flights, seed, chaos=chaos, keep=keep, dsn=dsn)
+    options = Options(ALL if all_flights else flights, seed, chaos=chaos, keep=keep, dsn=dsn, page=html)
     stderr = Console(stderr=True)
     try:
         with _sigterm_as_ctrl_c(), Progress(stderr, quiet=as_json) as progress:

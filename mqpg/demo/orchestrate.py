@@ -48,6 +48,7 @@ class Options:
     producers: int = 2
     consumers: int = 2
     threads: int = 6  # of each producer process
+    page: Path | None = None  # where the audit's HTML page is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def run(options: Options, progress: Progress) -> Result:
         fleet.stop()
         progress.say("Spark audits the three databases")
         audit_started = time.monotonic()
-        audit = run_audit(databases)
+        audit = run_audit(databases, options.page, chaos.log)
         reading, board = gauges.reading(), gauges.board()
         if reading is None:
             raise DemoError("the server went away after the audit")

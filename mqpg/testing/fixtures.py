@@ -47,7 +47,6 @@ class Databases:
         self._execute(sql.SQL("create database {} template {}").format(*pair))
         with psycopg.connect(self._dsn(name)) as connection:
             connection.execute("update mqpg.broker set broker_id = default")
-            connection.execute("update mqpg.receipt_key set secret = default")
         return self._dsn(name)
 
     def drop(self, dsn: str) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import function
+from mqpg.arguments import interval
 from mqpg.choices import Decision
 from mqpg.errors import InvalidArgument, shown
-from mqpg.message import HalfCheck, Interval, Outcome, Verdict, interval
+from mqpg.message import HalfCheck, Interval, Outcome, Verdict
 
 __all__ = ["CheckBack"]
 

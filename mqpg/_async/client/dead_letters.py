@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import function
-from mqpg.message import DeadLetter, listed
+from mqpg.arguments import listed
+from mqpg.message import DeadLetter
 
 __all__ = ["DeadLetters"]
 

@@ -8,7 +8,8 @@ from typing import Any
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import Statement, function
-from mqpg.message import Interval, Outcome, encode, encode_all, interval, listed
+from mqpg.arguments import encode, encode_all, interval, listed
+from mqpg.message import Interval, Outcome
 
 __all__ = ["HalfMessages"]
 

@@ -11,8 +11,9 @@ from mqpg._async.client.delivery import AsyncDelivery
 from mqpg._async.client.execute import Caller
 from mqpg._async.client.wakeup import TopicWaiter
 from mqpg._sql import DELIVERY, function
+from mqpg.arguments import interval, listed, seconds
 from mqpg.errors import InvalidArgument
-from mqpg.message import Interval, Message, interval, listed, seconds
+from mqpg.message import Interval, Message
 
 __all__ = ["Receive"]
 

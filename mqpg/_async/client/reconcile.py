@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller
 from mqpg._sql import function
-from mqpg.message import HalfState, Interval, Outcome, Unsettled, interval, listed
+from mqpg.arguments import interval, listed
+from mqpg.message import HalfState, Interval, Outcome, Unsettled
 
 __all__ = ["Reconcile"]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.execute import Caller, scalar
 from mqpg._sql import function
+from mqpg.arguments import interval
 from mqpg.choices import OnExpired, TopicKind
-from mqpg.message import Interval, interval
+from mqpg.message import Interval
 
 __all__ = ["Topics"]
 

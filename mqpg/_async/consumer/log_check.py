@@ -5,7 +5,7 @@ from __future__ import annotations
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.offsets import Position
-from mqpg.errors import LedgerError, OffsetBeyondLog, OffsetOutOfRange
+from mqpg.errors import OffsetBeyondLog, OffsetOutOfRange
 
 __all__ = ["LogCheck"]
 
@@ -26,7 +26,7 @@ class LogCheck:
     async def verify(self, mq: AsyncClient, queue_id: int, position: Position | None, last: int) -> None:
         """Compare position and log.
 
-        `last` is the end of a delivery. Raises OffsetBeyondLog, LedgerError.
+        `last` is the end of a delivery. Raises OffsetBeyondLog.
         """
         # A broker that lost messages, by a promotion or a restore, has new connections.
         if mq.generation != self._generation:
@@ -42,8 +42,6 @@ class LogCheck:
     async def _compare(self, mq: AsyncClient, queue_id: int, position: Position, last: int) -> None:
         info = await mq.info()
         where = f"queue {queue_id} of topic {self._topic} in {self._database.describe()}"
-        if position.broker != info.broker_id:
-            raise LedgerError(f"the offset of {where} belongs to broker {position.broker}, not to {info.broker_id}")
         if position.incarnation > info.incarnation:
             raise OffsetBeyondLog(
                 f"the offset of {where} is from incarnation {position.incarnation}, "

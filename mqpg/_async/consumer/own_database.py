@@ -22,8 +22,8 @@ subscription says so:
 
 The consumer stops where continuing would lose or repeat a message. It raises OffsetBeyondLog for a
 local offset beyond the log, or for a log with another message at the last applied offset. It raises
-LedgerError for the offsets of another broker, and OffsetOutOfRange for a log that no longer reaches
-back to the local offset.
+OffsetOutOfRange for a log that no longer reaches back to the local offset. Offsets and inbox rows
+name their broker, so a group may read topics of one name at several brokers.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection as SyncConnection
@@ -142,7 +144,7 @@ class OwnDatabase:
         until, start = first if whole else last + 1, 0
         while True:
             async with self._database.engine.connect() as conn:
-                position = await self._offsets.position(conn, queue_id, lock=False)
+                position = await self._offsets.position(conn, await self._broker_id(mq), queue_id, lock=False)
             await self._log_check.verify(mq, queue_id, position, last)
             if position is None or max(start, position.next_offset) >= until:
                 return
@@ -152,14 +154,15 @@ class OwnDatabase:
             if delivered.issuperset(wanted):
                 start = upto
                 continue
-            missing = await self._fetch(mq, queue_id, wanted)
+            missing = await self._fetch(mq, queue_id, wanted, messages[0].receipt)
             await self._apply(mq, missing, claimed=False)
             start = missing[-1].queue_offset + 1
 
-    async def _fetch(self, mq: AsyncClient, queue_id: int, wanted: Sequence[int]) -> list[Message]:
+    async def _fetch(self, mq: AsyncClient, queue_id: int, wanted: Sequence[int], receipt: str | None) -> list[Message]:
+        """Read messages from the log, under the receipt of the delivery that leaves them out."""
         count = min(self._options.max_messages, wanted[-1] - wanted[0] + 1)
         found = await mq.fetch(self._options.topic, queue_id, wanted[0], count)
-        missing = [message for message in found if message.queue_offset in set(wanted)]
+        missing = [replace(message, receipt=receipt) for message in found if message.queue_offset in set(wanted)]
         logger.warning(
             "%s/%s queue %d: applying offsets %d to %d from the log, because the broker counts them as done",
             self._options.group, self._options.topic, queue_id, missing[0].queue_offset, missing[-1].queue_offset,
@@ -173,7 +176,7 @@ class OwnDatabase:
         """
         info = await mq.info()
         async with self._transaction() as conn:
-            position = await self._offsets.position(conn, messages[0].queue_id, lock=True)
+            position = await self._offsets.position(conn, info.broker_id, messages[0].queue_id, lock=True)
             fresh = [m for m in messages if position is None or m.queue_offset >= position.next_offset]
             old: list[Failure] = []
             if len(fresh) < len(messages) or not claimed:
@@ -186,7 +189,7 @@ class OwnDatabase:
             blocker = result.blocker
             for failure in result.failures:
                 if failure.message is not blocker:
-                    await self._offsets.defer(conn, failure.message, failure.reason)
+                    await self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
             behind = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
             if behind and (position is None or behind[-1].queue_offset >= position.next_offset):
                 await self._offsets.move(conn, behind[-1], position, info)
@@ -198,7 +201,8 @@ class OwnDatabase:
         self, mq: AsyncClient, conn: Connection, messages: Sequence[Message], fresh: list[Message], claimed: bool
     ) -> tuple[list[Failure], list[Message]]:
         """Which messages of a redelivery have to be nacked, and which of a gap to be applied."""
-        states = await self._offsets.states(conn, messages)
+        broker_id = await self._broker_id(mq)
+        states = await self._offsets.states(conn, broker_id, messages)
         deferred = {message_id: reason for message_id, (state, reason) in states.items() if state == "deferred"}
         if claimed:
             new = {m.message_id for m in fresh}
@@ -211,17 +215,18 @@ class OwnDatabase:
         dead = await mq.queries.dead_among(self._options.group, self._options.topic, ids)
         for message in left:
             if message.message_id in dead:
-                await self._offsets.defer(conn, message, "dead letter of the broker")
+                await self._offsets.defer(conn, broker_id, message, "dead letter of the broker")
         return [], [m for m in left if m.message_id not in dead]
 
     async def _apply_retries(self, mq: AsyncClient, messages: Sequence[Message]) -> DeliveryResult:
         """Apply a delivery of the retry lane, under its inbox rows."""
+        broker_id = await self._broker_id(mq)
         async with self._transaction() as conn:
-            states = await self._offsets.states(conn, messages)
+            states = await self._offsets.states(conn, broker_id, messages)
             due = [m for m in messages if states.get(m.message_id, ("",))[0] == "deferred"]
             result = await self._run(mq, conn, due)
             failed = {failure.message.message_id for failure in result.failures}
-            await self._offsets.mark_applied(conn, [m for m in due if m.message_id not in failed])
+            await self._offsets.mark_applied(conn, broker_id, [m for m in due if m.message_id not in failed])
             await self._commit(conn, result.applied)
         strange = [m for m in messages if m.message_id not in states]
         result.failures += [Failure(m, RecordedFailure(_NEVER_DEFERRED)) for m in strange]
@@ -233,7 +238,11 @@ class OwnDatabase:
             return await mq.queries.on_failure(self._options.group, self._options.topic)
 
         ask: Callable[[Any], Returns[OnFailure]] = ask_on_failure
-        return await self._runner.run(conn, messages, after=self._after, ask_on_failure=ask)
+        after = partial(self._after, await self._broker_id(mq))
+        return await self._runner.run(conn, messages, after=after, ask_on_failure=ask)
+
+    async def _broker_id(self, mq: AsyncClient) -> str:
+        return (await mq.info()).broker_id
 
     async def _commit(self, conn: Connection, applied: Sequence[Message]) -> None:
         try:
@@ -246,9 +255,11 @@ class OwnDatabase:
             self._runner.blame(applied, error)
             raise
 
-    async def _after(self, conn: Connection, messages: Sequence[Message], replies: Sequence[Reply]) -> None:
+    async def _after(
+        self, broker_id: str, conn: Connection, messages: Sequence[Message], replies: Sequence[Reply]
+    ) -> None:
         if self._options.journal:
-            await self._journal.write(conn, messages)
+            await self._journal.write(conn, messages, broker_id)
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncGenerator[Connection]:

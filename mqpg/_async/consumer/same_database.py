@@ -66,6 +66,7 @@ class SameDatabase:
         self._journal = Journal(options.group, options.topic)
         self._lease = Lease(options.lease)
         self._engine: Engine | None = None
+        self._broker_id = ""
         self._prepared = False
 
     async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
@@ -131,6 +132,7 @@ class SameDatabase:
             async with mq.transaction() as conn:
                 await create_beside_queue(conn, applied)
         self._prepared = True
+        self._broker_id = (await mq.info()).broker_id
 
     @asynccontextmanager
     async def _transaction(self, mq: AsyncClient) -> AsyncGenerator[_Iteration]:
@@ -167,4 +169,4 @@ class SameDatabase:
         for request, payload in replies:
             await mq.reply(request, payload, conn=conn)
         if self._options.journal:
-            await self._journal.write(conn, messages)
+            await self._journal.write(conn, messages, self._broker_id)

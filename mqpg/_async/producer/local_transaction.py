@@ -22,8 +22,9 @@ from mqpg._async.producer.prepare_and_decide import prepare_half, rollback_half,
 from mqpg._async.stores.database import UserDatabase
 from mqpg._dialects import has_failed, in_transaction, is_answer, is_autocommit
 from mqpg._draft import Draft
+from mqpg.arguments import encode
 from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
-from mqpg.message import Interval, Json, Outcome, encode
+from mqpg.message import Interval, Json, Outcome
 
 __all__ = [
     "LocalCaller",

@@ -22,14 +22,13 @@ class Position:
 
     next_offset: int
     last_message_id: int | None
-    broker: str
     incarnation: int
 
 
 class Offsets:
-    """The rows of one consumer group and topic.
+    """The rows of one consumer group and topic, at any broker.
 
-    Every call but `ensure` belongs to the transaction on `conn`.
+    Every call but `ensure` belongs to the transaction on `conn`, and to the topic of one broker.
     """
 
     def __init__(self, database: UserDatabase, group: str, topic: str) -> None:
@@ -43,13 +42,13 @@ class Offsets:
         """
         await self._database.ensure(consumer_metadata)
 
-    async def position(self, conn: Connection, queue_id: int, *, lock: bool) -> Position | None:
+    async def position(self, conn: Connection, broker_id: str, queue_id: int, *, lock: bool) -> Position | None:
         """How far this queue is applied. None: nothing of it was applied yet.
 
         `lock` keeps other processes of the same name out until the transaction ends.
         """
-        query = select(offsets.c.next_offset, offsets.c.last_message_id, offsets.c.broker, offsets.c.incarnation)
-        query = query.where(*self._where(offsets), offsets.c.queue_id == queue_id)
+        query = select(offsets.c.next_offset, offsets.c.last_message_id, offsets.c.incarnation)
+        query = query.where(*self._where(offsets, broker_id), offsets.c.queue_id == queue_id)
         row = (await conn.execute(query.with_for_update() if lock else query)).first()
         return None if row is None else Position(*row)
 
@@ -58,38 +57,42 @@ class Offsets:
         values = {
             "next_offset": last.queue_offset + 1,
             "last_message_id": last.message_id,
-            "broker": info.broker_id,
             "incarnation": info.incarnation,
             "updated_at": clock(),
         }
         if known is None:
             # Where two processes insert at the same time, the primary key lets only one of them
             # continue.
-            await conn.execute(insert(offsets).values(**self._mine, queue_id=last.queue_id, **values))
+            await conn.execute(
+                insert(offsets).values(**self._mine, broker=info.broker_id, queue_id=last.queue_id, **values)
+            )
             return
-        where = (*self._where(offsets), offsets.c.queue_id == last.queue_id)
+        where = (*self._where(offsets, info.broker_id), offsets.c.queue_id == last.queue_id)
         await conn.execute(update(offsets).where(*where).values(**values))
 
-    async def states(self, conn: Connection, messages: Sequence[Message]) -> dict[int, tuple[str, str | None]]:
+    async def states(
+        self, conn: Connection, broker_id: str, messages: Sequence[Message]
+    ) -> dict[int, tuple[str, str | None]]:
         """State and reason of each message that has an inbox row, by message id.
 
         The rows are locked.
         """
         ids = sorted(message.message_id for message in messages)
         query = select(inbox.c.message_id, inbox.c.state, inbox.c.reason)
-        query = query.where(*self._where(inbox), inbox.c.message_id.in_(ids)).order_by(inbox.c.message_id)
+        query = query.where(*self._where(inbox, broker_id), inbox.c.message_id.in_(ids)).order_by(inbox.c.message_id)
         return {row[0]: (row[1], row[2]) for row in await conn.execute(query.with_for_update())}
 
-    async def defer(self, conn: Connection, message: Message, reason: str) -> None:
+    async def defer(self, conn: Connection, broker_id: str, message: Message, reason: str) -> None:
         """Note that the offset skips this message. Only a retry may apply it, under this row."""
         values = {"message_id": message.message_id, "state": "deferred", "reason": reason, "updated_at": clock()}
-        await conn.execute(insert(inbox).values(**self._mine, **values))
+        await conn.execute(insert(inbox).values(**self._mine, broker=broker_id, **values))
 
-    async def mark_applied(self, conn: Connection, messages: Sequence[Message]) -> None:
+    async def mark_applied(self, conn: Connection, broker_id: str, messages: Sequence[Message]) -> None:
         """Note that deferred messages have been applied."""
         ids = [message.message_id for message in messages]
-        where = (*self._where(inbox), inbox.c.message_id.in_(ids))
+        where = (*self._where(inbox, broker_id), inbox.c.message_id.in_(ids))
         await conn.execute(update(inbox).where(*where).values(state="applied", updated_at=clock()))
 
-    def _where(self, table: Any) -> tuple[Any, Any]:
-        return table.c.consumer_group == self._mine["consumer_group"], table.c.topic == self._mine["topic"]
+    def _where(self, table: Any, broker_id: str) -> tuple[Any, ...]:
+        columns = self._mine | {"broker": broker_id}
+        return tuple(table.c[name] == value for name, value in columns.items())

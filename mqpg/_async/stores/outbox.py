@@ -18,8 +18,9 @@ from mqpg._async.stores.ledger import is_transient
 from mqpg._dialects import is_locked
 from mqpg._draft import Draft
 from mqpg._tables import clock, outbox, outbox_metadata
+from mqpg.arguments import encode
 from mqpg.errors import Fenced, InvalidArgument, LedgerError
-from mqpg.message import Interval, Json, encode
+from mqpg.message import Interval, Json
 
 __all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState", "payload_of"]
 

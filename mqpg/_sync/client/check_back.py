@@ -6,9 +6,10 @@ from __future__ import annotations
 from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
+from mqpg.arguments import interval
 from mqpg.choices import Decision
 from mqpg.errors import InvalidArgument, shown
-from mqpg.message import HalfCheck, Interval, Outcome, Verdict, interval
+from mqpg.message import HalfCheck, Interval, Outcome, Verdict
 
 __all__ = ["CheckBack"]
 

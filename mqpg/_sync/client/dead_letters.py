@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.message import DeadLetter, listed
+from mqpg.arguments import listed
+from mqpg.message import DeadLetter
 
 __all__ = ["DeadLetters"]
 

@@ -9,7 +9,8 @@ from typing import Any
 from mqpg._sql import Statement, function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.message import Interval, Outcome, encode, encode_all, interval, listed
+from mqpg.arguments import encode, encode_all, interval, listed
+from mqpg.message import Interval, Outcome
 
 __all__ = ["HalfMessages"]
 

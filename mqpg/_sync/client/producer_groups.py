@@ -6,8 +6,9 @@ from __future__ import annotations
 from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
+from mqpg.arguments import interval
 from mqpg.choices import Checker, OnExhausted
-from mqpg.message import Interval, interval
+from mqpg.message import Interval
 
 __all__ = ["ProducerGroups"]
 

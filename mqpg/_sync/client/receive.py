@@ -12,8 +12,9 @@ from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.delivery import Delivery
 from mqpg._sync.client.execute import Caller
 from mqpg._sync.client.wakeup import TopicWaiter
+from mqpg.arguments import interval, listed, seconds
 from mqpg.errors import InvalidArgument
-from mqpg.message import Interval, Message, interval, listed, seconds
+from mqpg.message import Interval, Message
 
 __all__ = ["Receive"]
 

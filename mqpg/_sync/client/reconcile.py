@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
-from mqpg.message import HalfState, Interval, Outcome, Unsettled, interval, listed
+from mqpg.arguments import interval, listed
+from mqpg.message import HalfState, Interval, Outcome, Unsettled
 
 __all__ = ["Reconcile"]
 

@@ -10,7 +10,8 @@ from typing import Any
 from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.message import Interval, encode, encode_all, interval, listed
+from mqpg.arguments import encode, encode_all, interval, listed
+from mqpg.message import Interval
 
 __all__ = ["Send"]
 

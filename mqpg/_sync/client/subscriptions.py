@@ -9,9 +9,10 @@ from datetime import datetime
 from mqpg._sql import function
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller
+from mqpg.arguments import interval, listed
 from mqpg.choices import Mode, OnFailure
 from mqpg.errors import InvalidArgument, shown
-from mqpg.message import Interval, interval, listed
+from mqpg.message import Interval
 
 __all__ = ["Subscriptions"]
 

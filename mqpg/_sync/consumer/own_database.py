@@ -23,8 +23,8 @@ subscription says so:
 
 The consumer stops where continuing would lose or repeat a message. It raises OffsetBeyondLog for a
 local offset beyond the log, or for a log with another message at the last applied offset. It raises
-LedgerError for the offsets of another broker, and OffsetOutOfRange for a log that no longer reaches
-back to the local offset.
+OffsetOutOfRange for a log that no longer reaches back to the local offset. Offsets and inbox rows
+name their broker, so a group may read topics of one name at several brokers.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection as SyncConnection
@@ -143,7 +145,7 @@ class OwnDatabase:
         until, start = first if whole else last + 1, 0
         while True:
             with self._database.engine.connect() as conn:
-                position = self._offsets.position(conn, queue_id, lock=False)
+                position = self._offsets.position(conn, self._broker_id(mq), queue_id, lock=False)
             self._log_check.verify(mq, queue_id, position, last)
             if position is None or max(start, position.next_offset) >= until:
                 return
@@ -153,14 +155,15 @@ class OwnDatabase:
             if delivered.issuperset(wanted):
                 start = upto
                 continue
-            missing = self._fetch(mq, queue_id, wanted)
+            missing = self._fetch(mq, queue_id, wanted, messages[0].receipt)
             self._apply(mq, missing, claimed=False)
             start = missing[-1].queue_offset + 1
 
-    def _fetch(self, mq: Client, queue_id: int, wanted: Sequence[int]) -> list[Message]:
+    def _fetch(self, mq: Client, queue_id: int, wanted: Sequence[int], receipt: str | None) -> list[Message]:
+        """Read messages from the log, under the receipt of the delivery that leaves them out."""
         count = min(self._options.max_messages, wanted[-1] - wanted[0] + 1)
         found = mq.fetch(self._options.topic, queue_id, wanted[0], count)
-        missing = [message for message in found if message.queue_offset in set(wanted)]
+        missing = [replace(message, receipt=receipt) for message in found if message.queue_offset in set(wanted)]
         logger.warning(
             "%s/%s queue %d: applying offsets %d to %d from the log, because the broker counts them as done",
             self._options.group, self._options.topic, queue_id, missing[0].queue_offset, missing[-1].queue_offset,
@@ -174,7 +177,7 @@ class OwnDatabase:
         """
         info = mq.info()
         with self._transaction() as conn:
-            position = self._offsets.position(conn, messages[0].queue_id, lock=True)
+            position = self._offsets.position(conn, info.broker_id, messages[0].queue_id, lock=True)
             fresh = [m for m in messages if position is None or m.queue_offset >= position.next_offset]
             old: list[Failure] = []
             if len(fresh) < len(messages) or not claimed:
@@ -187,7 +190,7 @@ class OwnDatabase:
             blocker = result.blocker
             for failure in result.failures:
                 if failure.message is not blocker:
-                    self._offsets.defer(conn, failure.message, failure.reason)
+                    self._offsets.defer(conn, info.broker_id, failure.message, failure.reason)
             behind = [m for m in messages if blocker is None or m.queue_offset < blocker.queue_offset]
             if behind and (position is None or behind[-1].queue_offset >= position.next_offset):
                 self._offsets.move(conn, behind[-1], position, info)
@@ -199,7 +202,8 @@ class OwnDatabase:
         self, mq: Client, conn: Connection, messages: Sequence[Message], fresh: list[Message], claimed: bool
     ) -> tuple[list[Failure], list[Message]]:
         """Which messages of a redelivery have to be nacked, and which of a gap to be applied."""
-        states = self._offsets.states(conn, messages)
+        broker_id = self._broker_id(mq)
+        states = self._offsets.states(conn, broker_id, messages)
         deferred = {message_id: reason for message_id, (state, reason) in states.items() if state == "deferred"}
         if claimed:
             new = {m.message_id for m in fresh}
@@ -212,17 +216,18 @@ class OwnDatabase:
         dead = mq.queries.dead_among(self._options.group, self._options.topic, ids)
         for message in left:
             if message.message_id in dead:
-                self._offsets.defer(conn, message, "dead letter of the broker")
+                self._offsets.defer(conn, broker_id, message, "dead letter of the broker")
         return [], [m for m in left if m.message_id not in dead]
 
     def _apply_retries(self, mq: Client, messages: Sequence[Message]) -> DeliveryResult:
         """Apply a delivery of the retry lane, under its inbox rows."""
+        broker_id = self._broker_id(mq)
         with self._transaction() as conn:
-            states = self._offsets.states(conn, messages)
+            states = self._offsets.states(conn, broker_id, messages)
             due = [m for m in messages if states.get(m.message_id, ("",))[0] == "deferred"]
             result = self._run(mq, conn, due)
             failed = {failure.message.message_id for failure in result.failures}
-            self._offsets.mark_applied(conn, [m for m in due if m.message_id not in failed])
+            self._offsets.mark_applied(conn, broker_id, [m for m in due if m.message_id not in failed])
             self._commit(conn, result.applied)
         strange = [m for m in messages if m.message_id not in states]
         result.failures += [Failure(m, RecordedFailure(_NEVER_DEFERRED)) for m in strange]
@@ -234,7 +239,11 @@ class OwnDatabase:
             return mq.queries.on_failure(self._options.group, self._options.topic)
 
         ask: Callable[[Any], Returns[OnFailure]] = ask_on_failure
-        return self._runner.run(conn, messages, after=self._after, ask_on_failure=ask)
+        after = partial(self._after, self._broker_id(mq))
+        return self._runner.run(conn, messages, after=after, ask_on_failure=ask)
+
+    def _broker_id(self, mq: Client) -> str:
+        return (mq.info()).broker_id
 
     def _commit(self, conn: Connection, applied: Sequence[Message]) -> None:
         try:
@@ -247,9 +256,9 @@ class OwnDatabase:
             self._runner.blame(applied, error)
             raise
 
-    def _after(self, conn: Connection, messages: Sequence[Message], replies: Sequence[Reply]) -> None:
+    def _after(self, broker_id: str, conn: Connection, messages: Sequence[Message], replies: Sequence[Reply]) -> None:
         if self._options.journal:
-            self._journal.write(conn, messages)
+            self._journal.write(conn, messages, broker_id)
 
     @contextmanager
     def _transaction(self) -> Generator[Connection]:

@@ -67,6 +67,7 @@ class SameDatabase:
         self._journal = Journal(options.group, options.topic)
         self._lease = Lease(options.lease)
         self._engine: Engine | None = None
+        self._broker_id = ""
         self._prepared = False
 
     def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
@@ -130,6 +131,7 @@ class SameDatabase:
             with mq.transaction() as conn:
                 create_beside_queue(conn, applied)
         self._prepared = True
+        self._broker_id = (mq.info()).broker_id
 
     @contextmanager
     def _transaction(self, mq: Client) -> Generator[_Iteration]:
@@ -166,4 +168,4 @@ class SameDatabase:
         for request, payload in replies:
             mq.reply(request, payload, conn=conn)
         if self._options.journal:
-            self._journal.write(conn, messages)
+            self._journal.write(conn, messages, self._broker_id)

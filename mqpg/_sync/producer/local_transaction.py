@@ -23,8 +23,9 @@ from mqpg._sync._acompat import (
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
 from mqpg._sync.stores.database import UserDatabase
+from mqpg.arguments import encode
 from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
-from mqpg.message import Interval, Json, Outcome, encode
+from mqpg.message import Interval, Json, Outcome
 
 __all__ = [
     "LocalCaller",

@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from mqpg import _dialects
 from mqpg._sync._acompat import Connection, Engine, database_url, make_engine, run_sync, sync_engine
+from mqpg._table_upgrades import upgrade, upgrade_statements
 from mqpg.dsn import describe
 from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError, LedgerError, translate
 
@@ -45,15 +46,20 @@ class UserDatabase:
             self.engine.dispose()
 
     def create(self, metadata: MetaData) -> None:
-        """Create the tables that are missing. Raises ConnectionFailed, DatabaseError.
+        """Create the tables that are missing, and upgrade those of earlier releases.
 
-        The tables are created one by one. Where DDL is not part of a transaction, another process
-        may create each of them first.
+        Raises ConnectionFailed, DatabaseError. The tables are created one by one. Where DDL is not
+        part of a transaction, another process may create each of them first.
         """
         for table in metadata.sorted_tables:
             try:
                 with self.engine.begin() as conn:
                     run_sync(conn, table.create, True)
+                with self.engine.begin() as conn:
+                    if run_sync(conn, upgrade_statements, table):
+                        if self.dialect == "sqlite":
+                            begin_immediate(conn)
+                        run_sync(conn, upgrade, table)
             except SQLAlchemyError as error:
                 if not self._has(table):
                     raise self.failure(error) from error

@@ -14,7 +14,7 @@ from mqpg.message import Message
 
 __all__ = ["Journal"]
 
-_COLUMNS = ("consumer_group", "topic", "queue_id", "queue_offset", "message_id")
+_COLUMNS = ("consumer_group", "topic", "queue_id", "queue_offset", "message_id", "broker", "subscription_id")
 _WRITE = StoreStatement(insert(applied).values({name: bindparam(name) for name in _COLUMNS} | {"applied_at": clock()}))
 
 
@@ -24,8 +24,11 @@ class Journal:
     def __init__(self, group: str, topic: str) -> None:
         self._group, self._topic = group, topic
 
-    def write(self, conn: PgConnection | Connection, messages: Sequence[Message]) -> None:
-        """Write one row for each effect, in its transaction, for the audit to count."""
+    def write(self, conn: PgConnection | Connection, messages: Sequence[Message], broker_id: str) -> None:
+        """Write one row for each effect, in its transaction, for the audit to count.
+
+        The receipts of the messages say which subscription they were delivered to.
+        """
         rows = [
             {
                 "consumer_group": self._group,
@@ -33,6 +36,8 @@ class Journal:
                 "queue_id": message.queue_id,
                 "queue_offset": message.queue_offset,
                 "message_id": message.message_id,
+                "broker": broker_id,
+                "subscription_id": int(str(message.receipt).partition(".")[0]),
             }
             for message in messages
         ]

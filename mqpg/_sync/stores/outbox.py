@@ -19,8 +19,9 @@ from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._sync.stores.ledger import is_transient
 from mqpg._tables import clock, outbox, outbox_metadata
+from mqpg.arguments import encode
 from mqpg.errors import Fenced, InvalidArgument, LedgerError
-from mqpg.message import Interval, Json, encode
+from mqpg.message import Interval, Json
 
 __all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState", "payload_of"]
 

@@ -12,16 +12,19 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+from psycopg.errors import InsufficientPrivilege
 from sqlalchemy import Executable, Table
 from sqlalchemy.dialects.postgresql import psycopg as dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from mqpg._sync._acompat import Connection, DriverConnection, PgConnection
+from mqpg.errors import LedgerError
 
 __all__ = ["StoreStatement", "create_beside_queue"]
 
 _POSTGRESQL = dialect.dialect()  # type: ignore[no-untyped-call]
 # `if not exists` alone lets two processes that start at the same moment collide.
+_COLUMNS = b"select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0 and not attisdropped"
 _LOCK = b"select pg_advisory_xact_lock(hashtext(%s))"
 
 
@@ -64,11 +67,27 @@ class StoreStatement:
 
 
 def create_beside_queue(conn: PgConnection, table: Table) -> None:
-    """Create a table in the broker's database where it is missing, with its indexes."""
+    """Create a table in the broker's database where it is missing, with its indexes.
+
+    A table of an earlier release gets the columns that it lacks. Raises LedgerError where that is
+    not allowed.
+    """
     conn.execute(_LOCK, [table.name])
     conn.execute(_compiled(CreateTable(table, if_not_exists=True)))
     for index in table.indexes:
         conn.execute(_compiled(CreateIndex(index, if_not_exists=True)))
+    found = {row[0] for row in (conn.execute(_COLUMNS, [table.name])).fetchall()}
+    missing = [column for column in table.columns if column.name not in found]
+    if missing:
+        added = ", ".join(f"add column {one.name} {one.type.compile(dialect=_POSTGRESQL)}" for one in missing)
+        statement = f"alter table {table.name} {added}"
+        try:
+            conn.execute(statement.encode())
+        except InsufficientPrivilege as error:
+            names = ", ".join(one.name for one in missing)
+            raise LedgerError(
+                f"table {table.name} lacks the columns {names}, and only its owner can upgrade it: {statement}"
+            ) from error
 
 
 def _compiled(ddl: Any) -> bytes:

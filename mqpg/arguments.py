@@ -1,0 +1,61 @@
+"""What callers give, as the server takes it: bodies as JSON, lists, time spans."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from mqpg.errors import InvalidArgument, shown
+from mqpg.message import Interval, Json
+
+__all__ = ["encode", "encode_all", "interval", "listed", "seconds"]
+
+_LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
+
+
+def encode(payload: Any, name: str = "payload") -> str | None:
+    """The JSON text of the argument called `name`. None stays None, which is an SQL null."""
+    if payload is None:
+        return None
+    if isinstance(payload, Json):
+        return payload.raw
+    try:
+        return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{name} must be an object that JSON can hold: {error}") from None
+
+
+def encode_all(payloads: Iterable[Any] | None, name: str = "payloads") -> list[str | None] | None:
+    """The JSON texts of the elements of the argument called `name`."""
+    listed_ = listed(payloads, name)
+    return None if listed_ is None else [encode(one, f"{name}[{index}]") for index, one in enumerate(listed_)]
+
+
+def listed(values: Iterable[Any] | None, name: str) -> list[Any] | None:
+    """The argument called `name` as a list. Raises InvalidArgument where it cannot be one."""
+    if values is None:
+        return None
+    if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+        raise InvalidArgument(f"{name} must be a list, not {shown(values)}")
+    return list(values)
+
+
+def interval(value: Interval | None) -> timedelta | str | None:
+    """A time span as the server takes it. Numbers are seconds, and text is the server's to read."""
+    if value is None or isinstance(value, (timedelta, str)):
+        return value
+    try:
+        return timedelta(seconds=value)
+    except (OverflowError, TypeError, ValueError):
+        raise InvalidArgument(
+            f"a time span must be a timedelta, a number of seconds, or text such as '30 s', not {shown(value)}"
+        ) from None
+
+
+def seconds(value: object, name: str) -> float:
+    """The argument called `name`, a number of seconds. Raises InvalidArgument."""
+    if isinstance(value, (int, float)) and value >= 0:
+        return float(min(value, _LONGEST_WAIT))
+    raise InvalidArgument(f"{name} must be a number of seconds, 0 or more, not {shown(value)}")

@@ -1,0 +1,47 @@
+-- Messages that another table names although the log has no row for them, from before the
+-- newest tick.
+select
+    w.message_id,
+    string_agg(distinct w.witness, ', ' order by w.witness) as witnesses,
+    max(w.consumer_group) as consumer_group,
+    max(w.topic) as topic
+from (
+    select e.message_id, 'a queue' as witness, null as consumer_group, e.topic
+    from entry as e
+    where e.state = 'missing'
+    union all
+    select d.message_id, 'the op log', null, null
+    from decision as d
+    union all
+    select d.first_id + i.i, 'the delayed messages', null, null
+    from delayed as d
+    cross join lateral generate_series(0, d.n - 1) as i (i)
+    union all
+    -- A send writes its id into two slots. One that loses against another send, at the boundary of
+    -- a slot, has its id in one slot only, and no message.
+    select d.message_id, 'the dedup ids', null, null
+    from dedup as d
+    group by d.topic_id, d.dedup_hash, d.message_id
+    having count(distinct d.slot) > 1
+    union all
+    -- Journals and ledgers may name messages of topics that are not audited.
+    select e.message_id, 'a journal', e.consumer_group, e.topic
+    from effect as e
+    cross join run as u
+    where e.state = 'missing' and u.all_topics
+    union all
+    select m.message_id, 'a ledger', null, m.topic
+    from ledger_match as m
+    cross join run as u
+    where not m.audited and m.entry = 'local' and u.all_topics
+    union all
+    select o.message_id, 'an outbox', null, o.topic
+    from outbox as o
+    cross join run as u
+    where o.state in ('commit', 'rollback') and u.all_topics
+) as w
+cross join horizon as h
+where w.message_id >> 10 <= h.newest_id
+    and not w.message_id <@ h.dropped_ids
+    and not exists (select from message as m where m.message_id = w.message_id)
+group by w.message_id

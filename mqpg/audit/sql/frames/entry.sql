@@ -1,0 +1,44 @@
+-- One row for each offset of the consume queues, with the state of its message. lane is 0 in a
+-- topic's own queues, and the subscription in a retry lane.
+-- Further states: missing (there is no such message), other_topic, expired (retention has dropped
+-- it), topic_dropped. body_id: the message that holds the body.
+with queued as (
+    select
+        q.topic_id,
+        q.subscription_id as lane,
+        q.queue_id,
+        q.tick_id,
+        case when q.attempts is null then 1 else r.attempt end as attempt,
+        q.base_offset + r.first + i.i as queue_offset,
+        r.first_id + i.i as message_id,
+        coalesce(r.deliver_id, r.first_id) + i.i as body_id
+    from queue_row as q
+    cross join lateral unnest(q.first_ids, q.starts, q.starts[2:] || q.n, q.attempts, q.deliver_ids)
+        as r (first_id, first, after_last, attempt, deliver_id)
+    cross join lateral generate_series(0, r.after_last - r.first - 1) as i (i)
+    where r.first_id is not null
+)
+
+select
+    q.topic_id,
+    t.topic,
+    q.lane,
+    q.queue_id,
+    q.tick_id,
+    q.attempt,
+    q.queue_offset,
+    q.message_id,
+    q.body_id,
+    case
+        when m.message_id is null then case when q.message_id <@ h.dropped_ids then 'expired' else 'missing' end
+        when m.topic_id = q.topic_id then m.state
+        else m.state_elsewhere
+    end as state,
+    m.committed_at,
+    m.commit_xid,
+    m.due_at,
+    m.place
+from queued as q
+join topic as t on t.topic_id = q.topic_id
+left join message as m on m.message_id = q.message_id
+cross join horizon as h

@@ -1,0 +1,114 @@
+-- What the broker's tables know about each stored message.
+-- state: committed | undecided (a half without a decision) | rolled_back | recalled | delayed (its
+-- time has not come) | final (the payload that a commit brought; its id is never delivered)
+-- | relayed (a committed half of a relay topic, delivered as the message relayed_as).
+-- state_elsewhere: what a row of another topic sees that names this message.
+-- committed_at, commit_xid: those of the deciding transaction.
+-- expected: the newest tick must have given it an offset. waiting: it is committed, and the
+-- appender has not seen it yet. may_be_dropped: retention may have dropped its offset. place: the
+-- number by which the appender orders the messages of one tick, null for delayed ones. deliver_id:
+-- the message that holds its final payload.
+with known as (
+    select
+        b.first_id + i.i as message_id,
+        b.topic_id,
+        b.kind,
+        b.producer_group_id,
+        b.queue_id,
+        b.handle_hashes[i.i + 1] as handle_hash,
+        b.key_hashes[i.i + 1] as key_hash,
+        b.check_at,
+        b.born_at,
+        b.xid,
+        b.covered,
+        b.may_be_dropped,
+        b.decision_gone,
+        b.kind = 'h' as half
+    from body as b
+    cross join lateral generate_series(0, b.n - 1) as i (i)
+),
+
+-- A message has several rows where an open recall postponed it. The last of them counts.
+release as (
+    select
+        d.first_id + i.i as message_id,
+        max(d.visible_at) as visible_at,
+        bool_and(d.due) as due,
+        bool_and(d.may_be_dropped) as may_be_dropped
+    from delayed as d
+    cross join lateral generate_series(0, d.n - 1) as i (i)
+    where d.subscription_id = 0
+    group by 1
+),
+
+judged as (
+    select
+        k.message_id,
+        k.topic_id,
+        k.kind,
+        k.producer_group_id,
+        k.queue_id,
+        k.handle_hash,
+        k.key_hash,
+        k.check_at,
+        k.born_at,
+        k.xid,
+        o.at as decided_at,
+        o.decided_by,
+        late.late,
+        case
+            when k.kind = 'f' then 'final'
+            when k.half and o.op is null and not k.decision_gone then 'undecided'
+            when k.half and o.op = 'b' then 'rolled_back'
+            when k.half and o.relayed_as is not null then 'relayed'
+            when late.late and s.op = 'r' then 'recalled'
+            -- Without its row in delayed it can never come, so it counts as due, and is found lost.
+            when late.late and s.op is null and not coalesce(r.due, true) then 'delayed'
+            else 'committed'
+        end as state,
+        case when k.half then o.at else k.born_at end as committed_at,
+        case when k.half then o.xid else k.xid end as commit_xid,
+        case when late.late then coalesce(r.visible_at, o.visible_at) end as due_at,
+        case when k.half then o.relayed_as end as relayed_as,
+        case when k.half then o.deliver_id end as deliver_id,
+        o.queue_id as decision_queue_id,
+        case when not late.late then case when k.half then o.order_no else k.message_id >> 10 end end as place,
+        case when k.half then coalesce(o.covered, k.decision_gone) else k.covered end as covered,
+        coalesce(
+            case when k.half then coalesce(o.may_be_dropped, k.decision_gone) else k.may_be_dropped end
+            and (not late.late or coalesce(r.may_be_dropped, true)), false
+        ) as may_be_dropped
+    from known as k
+    left join decision as o on o.message_id = k.message_id and o.stage = 0
+    left join decision as s on s.message_id = k.message_id and s.stage = 1
+    left join release as r on r.message_id = k.message_id
+    cross join lateral (select k.kind = 'd' or (k.half and o.visible_at is not null) as late) as late
+)
+
+select
+    j.message_id,
+    j.topic_id,
+    j.kind,
+    j.state,
+    case when exists (select from topic as t where t.topic_id = j.topic_id) then 'other_topic' else 'topic_dropped' end
+        as state_elsewhere,
+    j.producer_group_id,
+    j.queue_id,
+    j.decision_queue_id,
+    j.handle_hash,
+    j.key_hash,
+    j.check_at,
+    j.born_at,
+    j.xid,
+    j.decided_at,
+    j.decided_by,
+    j.committed_at,
+    j.commit_xid,
+    j.due_at,
+    j.relayed_as,
+    j.deliver_id,
+    j.place,
+    j.may_be_dropped,
+    j.state = 'committed' and j.covered and not j.may_be_dropped as expected,
+    j.state = 'committed' and not j.covered as waiting
+from judged as j

@@ -1,0 +1,45 @@
+-- Where each group is in each queue, where it started, and where the queue ends.
+-- A group that stores its own offset is at that offset, any other group at the broker's cursor. A
+-- start that is no longer recorded is the oldest remaining offset for a group that started at
+-- 'earliest', because it started there or before. For a group that started at 'latest' it is null.
+with stored as (
+    select o.consumer_group, t.topic_id, o.queue_id, o.next_offset
+    from stored_offset as o
+    join topic as t on t.topic = o.topic
+    join run as r on r.broker_id = o.broker
+),
+
+reach as (
+    select
+        q.topic_id,
+        q.subscription_id as lane,
+        q.queue_id,
+        min(q.base_offset) as oldest,
+        max(q.base_offset + q.n) as tail
+    from queue_row as q
+    group by 1, 2, 3
+)
+
+select
+    s.consumer_group,
+    t.topic,
+    s.topic_id,
+    s.subscription_id,
+    lane.lane,
+    c.queue_id,
+    coalesce(o.next_offset, c.committed) as next_offset,
+    coalesce(c.start_offset, case when s.start = 'earliest' then coalesce(r.oldest, 0) end) as start_offset,
+    coalesce(r.tail, c.committed) as tail,
+    exists (select from journal_group as j where j.consumer_group = s.consumer_group)
+    and not exists (
+        select from effect as e
+        where e.unattributed and e.consumer_group = s.consumer_group and e.topic_id = s.topic_id
+    ) as journal,
+    s.filtered
+from subscription as s
+join cursor_now as c on c.subscription_id = s.subscription_id
+join topic as t on t.topic_id = s.topic_id
+cross join lateral (select case when c.queue_id < 0 then s.subscription_id else 0 end as lane) as lane
+left join stored as o
+    on o.consumer_group = s.consumer_group and o.topic_id = s.topic_id and o.queue_id = c.queue_id
+left join reach as r on r.topic_id = s.topic_id and r.lane = lane.lane and r.queue_id = c.queue_id

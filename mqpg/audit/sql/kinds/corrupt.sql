@@ -1,0 +1,78 @@
+-- corrupt: a record batch that is incomplete, or a body that is not the message's own.
+with final as (
+    select
+        m.message_id,
+        m.topic_id,
+        m.queue_id,
+        m.deliver_id,
+        b.kind as body_kind,
+        b.xid as body_xid,
+        m.commit_xid,
+        count(*) over (partition by m.deliver_id) as times
+    from message as m
+    join message as b on b.message_id = m.deliver_id
+    where m.kind = 'h'
+        and exists (select from topic as t where t.topic_id = m.topic_id)
+        and exists (select from topic as t where t.topic_id = b.topic_id)
+),
+
+wrong_final as (
+    select f.*
+    from final as f
+    where f.body_kind <> 'f' or f.body_xid <> f.commit_xid or f.times > 1
+),
+
+named as (
+    select e.message_id, e.body_id, 'queue' as place
+    from entry as e
+    where e.state = 'committed'
+    union all
+    select d.first_id, coalesce(d.deliver_id, d.first_id), 'delayed row'
+    from delayed as d
+    union all
+    select l.message_id, l.deliver_id, 'dead letter'
+    from judged_letter as l
+    where l.present
+),
+
+found as (
+    select
+        b.topic_id,
+        b.queue_id,
+        b.first_id as message_id,
+        format(
+            'a record batch of %s messages has %s payloads, keys, tags and headers', b.n, to_json(b.sizes)
+        ) as evidence
+    from body as b
+    where b.sizes is not null
+        and (b.sizes[1] is null or exists (select from unnest(b.sizes) as s (size) where s.size <> b.n))
+    union all
+    select
+        w.topic_id,
+        w.queue_id,
+        w.message_id,
+        format('its decision names the body %s, which is another message''s', w.deliver_id)
+    from wrong_final as w
+    union all
+    -- Where the decision itself names another message's body, that is the fault.
+    select
+        m.topic_id,
+        null,
+        m.message_id,
+        format('its %s names the body %s, which is another message''s', n.place, n.body_id)
+    from named as n
+    join message as m on m.message_id = n.message_id
+    where n.body_id <> coalesce(m.deliver_id, m.message_id)
+        and not exists (select from wrong_final as w where w.message_id = n.message_id)
+)
+
+select distinct on (f.message_id)
+    null as consumer_group,
+    t.topic,
+    f.queue_id,
+    null::bigint as queue_offset,
+    f.message_id,
+    f.evidence
+from found as f
+join topic as t on t.topic_id = f.topic_id
+order by f.message_id, f.evidence collate "C"

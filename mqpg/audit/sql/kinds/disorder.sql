@@ -1,0 +1,140 @@
+-- disorder: offsets, order numbers or effects in another order than the commits.
+with placed as (
+    select e.topic, e.queue_id, e.queue_offset, e.tick_id, e.message_id, e.place, e.commit_xid
+    from entry as e
+    where e.lane = 0 and e.state = 'committed' and e.place is not null
+        and not exists (
+            select from (
+                select d.message_id
+                from entry as d
+                where d.lane = 0 and d.state = 'committed'
+                group by 1
+                having count(*) > 1
+            ) as r
+            where r.message_id = e.message_id
+        )
+),
+
+neighbour as (
+    select
+        p.*,
+        lag(p.place) over within_tick as place_before,
+        lag(p.message_id) over within_tick as message_before
+    from placed as p
+    window within_tick as (partition by p.topic, p.queue_id, p.tick_id order by p.queue_offset)
+),
+
+-- Calls of one transaction follow one another. Those of two transactions may overlap. Transaction
+-- ids up to 2 stand for rows of another cluster.
+call as (
+    select
+        c.topic_id,
+        c.message_id,
+        c.order_no,
+        lag(c.order_no) over (partition by c.xid order by c.at) as order_before
+    from (
+        select
+            d.xid,
+            d.at,
+            min(d.order_no) as order_no,
+            min(d.message_id) as message_id,
+            min(d.topic_id) as topic_id
+        from decision as d
+        where d.stage = 0 and d.xid > '2'
+        group by 1, 2
+    ) as c
+),
+
+-- Several consumers read a queue at once in mode shared, and each member of a broadcast reads it. A
+-- retry comes later than what was behind it. An effect before its commit is early.
+ordered as (
+    select
+        e.consumer_group,
+        e.topic,
+        e.owner_id,
+        e.queue_id,
+        e.queue_offset,
+        e.message_id,
+        e.applied_at,
+        case when r.on_failure <> 'block_queue' then e.key_hash end as key_hash,
+        r.on_failure = 'block_queue' as by_queue
+    from effect as e
+    join reader as r on r.subscription_id = e.owner_id
+    join journal_group as g on g.consumer_group = e.consumer_group
+    where r.mode in ('exclusive', 'pinned')
+        and e.queue_id >= 0
+        and e.state = 'committed'
+        and (r.on_failure = 'block_queue' or e.key_hash is not null)
+        and extract(epoch from greatest(e.committed_at, e.due_at) - e.applied_at) <= g.tolerance
+        and not exists (
+            select from (
+                select f.owner_id, f.message_id
+                from effect as f
+                group by 1, 2
+                having count(*) > 1
+            ) as d
+            where d.owner_id = e.owner_id and d.message_id = e.message_id
+        )
+        and not exists (
+            select from replay as p
+            where p.subscription_id = e.owner_id and p.message_id = e.message_id
+        )
+),
+
+later as (
+    select
+        o.*,
+        max(o.applied_at) over (
+            partition by o.owner_id, o.queue_id, o.key_hash
+            order by o.queue_offset
+            rows between unbounded preceding and 1 preceding
+        ) as newest
+    from ordered as o
+)
+
+select
+    null as consumer_group,
+    n.topic,
+    n.queue_id,
+    n.queue_offset,
+    n.message_id,
+    format(
+        'behind message %s, which was committed later in the order of tick %s', n.message_before, n.tick_id
+    ) as evidence
+from neighbour as n
+where n.place < n.place_before or (n.place = n.place_before and n.message_id < n.message_before)
+union all
+select
+    null,
+    p.topic,
+    p.queue_id,
+    p.queue_offset,
+    p.message_id,
+    format('appended by tick %s, although the tick before had seen its commit', p.tick_id)
+from placed as p
+join tick as k on k.tick_id = p.tick_id - 1
+where pg_visible_in_snapshot(p.commit_xid, k.snapshot) and p.commit_xid > '2'
+union all
+select
+    null,
+    t.topic,
+    null,
+    null,
+    c.message_id,
+    format('decided by order number %s after %s in one transaction', c.order_no, c.order_before)
+from call as c
+join topic as t on t.topic_id = c.topic_id
+where c.order_no < c.order_before
+union all
+select
+    l.consumer_group,
+    l.topic,
+    l.queue_id,
+    l.queue_offset,
+    l.message_id,
+    format(
+        'applied before a message %s with a lower offset',
+        case when l.by_queue then 'of the queue' else 'of its key' end
+    )
+from later as l
+where l.newest > l.applied_at

@@ -1,0 +1,56 @@
+-- duplicated: applied more than once, at two offsets, or two messages at one offset.
+select
+    e.consumer_group,
+    e.topic,
+    e.queue_id,
+    e.queue_offset,
+    e.message_id,
+    format('applied %s times', e.times) as evidence
+from (
+    select
+        f.consumer_group,
+        f.topic,
+        f.subscription_id,
+        f.message_id,
+        count(*) as times,
+        min(f.queue_id) as queue_id,
+        min(f.queue_offset) as queue_offset
+    from effect as f
+    where not f.unattributed
+    group by 1, 2, 3, 4
+    having count(*) > 1
+) as e
+left join replay as r
+    on r.subscription_id = e.subscription_id and r.message_id = e.message_id
+where e.times > 1 + coalesce(r.times, 0)
+union all
+select
+    null,
+    e.topic,
+    null,
+    null,
+    e.message_id,
+    'at queue:offset ' || string_agg(distinct e.queue_id || ':' || e.queue_offset, ', ')
+from entry as e
+join (
+    select d.topic_id, d.message_id
+    from entry as d
+    where d.lane = 0
+    group by 1, 2
+    having count(*) > 1
+) as r
+    on r.topic_id = e.topic_id and r.message_id = e.message_id
+where e.lane = 0
+group by e.topic, e.message_id
+having count(distinct (e.queue_id, e.queue_offset)) > 1
+union all
+select
+    null,
+    e.topic,
+    e.queue_id,
+    e.queue_offset,
+    min(e.message_id),
+    format('offset held %s times, also by %s', count(*), max(e.message_id))
+from entry as e
+group by e.topic, e.lane, e.queue_id, e.queue_offset
+having count(*) > 1

@@ -1,0 +1,79 @@
+-- gap: offsets or runs of a queue that do not follow one another, positions beyond its end, and
+-- batch ids without a row although another table names the message.
+-- Where no part of the queues was ever dropped, each must begin at offset 0.
+with ordered as (
+    select
+        q.topic_id,
+        q.queue_id,
+        q.base_offset,
+        coalesce(
+            max(q.base_offset + q.n) over (
+                partition by q.topic_id, q.subscription_id, q.queue_id
+                order by q.base_offset, q.tick_id
+                rows between unbounded preceding and 1 preceding
+            ),
+            case when h.ticks_dropped then q.base_offset else 0 end
+        ) as expected
+    from queue_row as q
+    cross join horizon as h
+),
+
+checked as (
+    select
+        q.*,
+        coalesce(
+            q.n > 0
+            and cardinality(q.starts) = cardinality(q.first_ids)
+            and cardinality(q.starts) > 0
+            and q.starts[1] = 0
+            -- Each run has a message, and none crosses the end of its record batch.
+            and (
+                select bool_and(coalesce(r.first < r.after_last
+                    and (r.first_id & 1023) + r.after_last - r.first <= 1024, false))
+                from unnest(q.first_ids, q.starts, q.starts[2:] || q.n) as r (first_id, first, after_last)
+            ),
+            false
+        ) as consistent
+    from queue_row as q
+)
+
+select
+    null as consumer_group,
+    t.topic,
+    o.queue_id,
+    o.expected as queue_offset,
+    null::bigint as message_id,
+    format('no row holds the offsets %s to %s', o.expected, o.base_offset - 1) as evidence
+from ordered as o
+join topic as t on t.topic_id = o.topic_id
+where o.base_offset > o.expected
+union all
+select
+    null,
+    t.topic,
+    c.queue_id,
+    c.base_offset,
+    null,
+    format('n = %s does not fit the runs %s at %s', c.n, to_json(c.first_ids), to_json(c.starts))
+from checked as c
+join topic as t on t.topic_id = c.topic_id
+where not c.consistent
+union all
+select
+    p.consumer_group,
+    p.topic,
+    p.queue_id,
+    p.tail,
+    null,
+    format('the group''s position %s is beyond the end of the queue, %s', p.next_offset, p.tail)
+from place as p
+where p.next_offset > p.tail
+union all
+select
+    d.consumer_group,
+    d.topic,
+    null,
+    null,
+    d.message_id,
+    format('batch id %s has no row, but the message is in %s', d.message_id >> 10, d.witnesses)
+from deleted as d

@@ -1,0 +1,57 @@
+-- lost: committed, and skipped by the appender or by a group. Nacked messages and dead letters are
+-- not lost.
+select
+    null as consumer_group,
+    t.topic,
+    m.queue_id,
+    null::bigint as queue_offset,
+    m.message_id,
+    format('committed by transaction %s, which the newest tick has seen, but in no queue', m.commit_xid) as evidence
+from message as m
+join topic as t on t.topic_id = m.topic_id
+where m.expected and not exists (select from queued as q where q.message_id = m.message_id)
+union all
+select
+    d.consumer_group,
+    d.topic,
+    d.queue_id,
+    d.queue_offset,
+    d.message_id,
+    'the group''s position is beyond it, but it was not applied'
+    || case d.state when 'expired' then ', and retention has dropped its body' else '' end
+from delivery as d
+where d.lane = 0 and d.state in ('committed', 'expired') and d.behind_position and d.times_applied = 0
+    and d.retry_attempt is null and not d.dead and not d.unjudged
+union all
+-- The group has acknowledged the last scheduled retry, and there is neither an effect nor a dead
+-- letter.
+select
+    d.consumer_group,
+    d.topic,
+    d.queue_id,
+    d.queue_offset,
+    d.message_id,
+    format('retry %s was acknowledged, but it was not applied', d.attempt)
+from delivery as d
+where d.lane > 0 and d.state = 'committed' and d.behind_position and d.times_applied = 0
+    and d.retry_attempt <= d.attempt and not d.dead
+union all
+select
+    r.consumer_group,
+    r.topic,
+    d.queue_id,
+    null,
+    d.first_id + i.i,
+    format(
+        'attempt %s was due at %s, which the newest tick has passed, but it is in no retry lane',
+        d.attempt, d.visible_at
+    )
+from delayed as d
+join reader as r on r.subscription_id = d.subscription_id
+cross join lateral generate_series(0, d.n - 1) as i (i)
+where d.due and d.covered and not d.may_be_dropped
+    and (d.written_at is null or r.retries_from is null or d.written_at >= r.retries_from)
+    and not exists (
+        select from entry as e
+        where e.lane = d.subscription_id and e.message_id = d.first_id + i.i and e.attempt = d.attempt
+    )

@@ -1,0 +1,99 @@
+-- mismatch: two databases contradict each other about one message, and it is none of the other
+-- kinds.
+select
+    null as consumer_group,
+    m.topic,
+    null::int as queue_id,
+    null::bigint as queue_offset,
+    m.message_id,
+    format(
+        'the ledger %s says %s, the broker says %s (by the %s)',
+        m.ledger, m.entry, translate(m.state, '_', ' '), m.decided_by
+    ) as evidence
+from ledger_match as m
+where m.audited and not m.seen
+    and (
+        (m.entry = 'local' and m.state = 'rolled_back')
+        or (m.entry = 'fence' and m.state = 'committed' and not m.expected)
+    )
+union all
+-- From before the newest tick it is a gap. A row may be younger than the broker's snapshot, unless
+-- nothing is running any more.
+select
+    null,
+    null,
+    null,
+    null,
+    m.message_id,
+    format('the ledger %s says local, the broker has no such half message', m.ledger)
+from ledger_match as m
+join ledger_source as s on s.ledger = m.ledger
+cross join run as u
+cross join horizon as h
+where not m.audited and m.entry = 'local'
+    and (u.drained and m.created_at is not null or m.created_at < u.taken_at - make_interval(secs => s.tolerance))
+    and not m.message_id <@ h.dropped_ids
+    and m.message_id >> 10 > h.newest_id
+union all
+-- Where the check-back is overdue it is undecided.
+select
+    null,
+    m.topic,
+    null,
+    null,
+    m.message_id,
+    format('the ledger %s says that the broker has the decision, and the broker has none', m.ledger)
+from ledger_match as m
+join ledger_source as s on s.ledger = m.ledger
+cross join run as u
+where m.audited and m.entry = 'local' and m.state = 'undecided' and not m.seen
+    and m.done_at < u.taken_at - make_interval(secs => s.tolerance)
+    and not u.drained and not m.check_at < u.overdue_before
+union all
+-- Offsets below the oldest one are no longer in the queues. A journal may reach back further.
+select
+    e.consumer_group,
+    e.topic,
+    e.queue_id,
+    e.queue_offset,
+    e.message_id,
+    'applied at this offset, but the queue has the message at another one'
+from effect as e
+left join (
+    select d.subscription_id, d.queue_id, min(d.queue_offset) as queue_offset
+    from delivery as d
+    group by 1, 2
+) as oldest
+    on oldest.subscription_id = e.subscription_id and oldest.queue_id = e.queue_id
+where e.state = 'committed' and e.expected
+    and (oldest.queue_offset is null or e.queue_offset >= oldest.queue_offset)
+    -- A subscription that has ended had a retry lane of its own, with its own offsets.
+    and exists (select from delivery as d where d.subscription_id = e.subscription_id)
+    and exists (
+        select from delivery as d
+        where d.consumer_group = e.consumer_group and d.topic_id = e.topic_id and d.message_id = e.message_id
+    )
+    -- An effect that is there twice is a duplicate, wherever it says that it was.
+    and not exists (
+        select from (
+            select f.subscription_id, f.message_id
+            from effect as f
+            group by 1, 2
+            having count(*) > 1
+        ) as r
+        where r.subscription_id = e.subscription_id and r.message_id = e.message_id
+    )
+    and not exists (
+        select from judged_letter as l
+        where l.present
+            and l.consumer_group = e.consumer_group
+            and l.topic_id = e.topic_id
+            and l.message_id = e.message_id
+    )
+    and not exists (
+        select from delivery as d
+        where d.subscription_id = e.subscription_id
+            and d.queue_id = e.queue_id
+            and d.queue_offset = e.queue_offset
+            and d.message_id = e.message_id
+    )

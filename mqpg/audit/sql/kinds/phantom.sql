@@ -1,0 +1,65 @@
+-- phantom: delivered or applied, and no committed transaction can ever account for it.
+-- A message from before the newest tick that is missing was there, so it is a gap.
+with reason (state, why) as (
+    values
+    ('missing', 'there is no such message'),
+    ('other_topic', 'the message is one of another topic'),
+    ('final', 'this is the id of a final payload, not of a message'),
+    ('relayed', 'this is the id of a half message that is delivered as other messages'),
+    ('rolled_back', 'the message was rolled back'),
+    ('recalled', 'the message was recalled')
+)
+
+select
+    null as consumer_group,
+    e.topic,
+    e.queue_id,
+    e.queue_offset,
+    e.message_id,
+    'in a queue, but ' || r.why as evidence
+from entry as e
+join reason as r on r.state = e.state
+cross join horizon as h
+where e.state <> 'missing' or e.message_id >> 10 > h.newest_id
+union all
+select
+    e.consumer_group,
+    e.topic,
+    e.queue_id,
+    e.queue_offset,
+    e.message_id,
+    'applied, but ' || r.why
+from effect as e
+join reason as r on r.state = e.state
+cross join horizon as h
+where e.state <> 'missing' or e.message_id >> 10 > h.newest_id
+union all
+select
+    e.consumer_group,
+    e.topic,
+    e.queue_id,
+    e.queue_offset,
+    e.message_id,
+    'applied, but the group never subscribed to the topic'
+from effect as e
+cross join horizon as h
+where e.state in ('committed', 'expired') and not h.had_others
+    and not exists (
+        select from reader as r where r.consumer_group = e.consumer_group and r.topic_id = e.topic_id
+    )
+union all
+-- Where the ledger row may have been purged, its absence proves nothing.
+select
+    null,
+    m.topic,
+    null,
+    null,
+    m.message_id,
+    format(
+        'delivered, committed by the %s, but the ledger %s has %s',
+        m.decided_by, m.ledger, case m.entry when 'fence' then 'a fence' else 'no row' end
+    )
+from ledger_match as m
+cross join run as u
+where m.audited and m.seen and m.state = 'committed'
+    and (coalesce(m.entry = 'fence', false) or (m.entry is null and m.decided_at >= u.purged_before and not coalesce(m.decided_by = 'admin', false)))

@@ -1,0 +1,16 @@
+-- undecided: half messages that were not decided in time. One that is in a queue or applied is
+-- early instead.
+select
+    null as consumer_group,
+    t.topic,
+    m.queue_id,
+    null::bigint as queue_offset,
+    m.message_id,
+    format('no decision, prepared %s, check-back due %s', m.born_at, m.check_at) as evidence
+from message as m
+join topic as t on t.topic_id = m.topic_id
+cross join run as u
+where m.kind = 'h' and m.state = 'undecided'
+    and (u.overdue_before is null or m.check_at < u.overdue_before)
+    and not exists (select from seen as s where s.message_id = m.message_id)
+    and not exists (select from outbox as o where o.message_id = m.message_id)

@@ -1,0 +1,167 @@
+"""A PostgreSQL database of users, read by COPY in one transaction."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import sql
+
+from mqpg.dsn import describe, to_libpq
+from mqpg.errors import ConnectionFailed, DatabaseError
+
+from .user_tables import COLUMNS, HANDLE, OF_ONE_BROKER
+from .workspace import Workspace, connect, one_line
+
+__all__ = ["PostgresqlSource"]
+
+_SQL_HANDLE = HANDLE.pattern.replace(r"\d", "[0-9]")
+
+
+@dataclass
+class PostgresqlSource:
+    """A PostgreSQL database, read by COPY in a transaction of REPEATABLE READ."""
+
+    connection: psycopg.Connection[dict[str, Any]]
+    name: str
+    snapshot: str
+    taken_at: datetime
+    system_identifier: int | None
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, url: str) -> Iterator[PostgresqlSource]:
+        """Open it until the block ends.
+
+        Args:
+            url: The DSN or SQLAlchemy URL.
+
+        Yields:
+            The database.
+
+        Raises:
+            ConnectionFailed: The database does not answer.
+        """
+        name = describe(url)
+        with connect(to_libpq(url)) as connection:
+            try:
+                clock = connection.execute("select clock_timestamp() as now").fetchone()
+                connection.execute("begin isolation level repeatable read read only")
+                row = connection.execute(
+                    "select pg_current_snapshot()::text as snapshot, "
+                    "(select system_identifier from pg_control_system()) as system_identifier"
+                ).fetchone()
+            except psycopg.Error as error:
+                raise ConnectionFailed(f"no snapshot of {name}: {one_line(error)}") from error
+            assert row is not None
+            assert clock is not None
+            yield cls(connection, name, row["snapshot"], clock["now"], row["system_identifier"])
+
+    def rows(self, query: LiteralString | sql.Composed, *parameters: object) -> list[dict[str, Any]]:
+        """Run a small query in the transaction.
+
+        Args:
+            query: The query.
+            *parameters: The values of its placeholders.
+
+        Returns:
+            The rows.
+
+        Raises:
+            DatabaseError: The query failed.
+        """
+        try:
+            return self.connection.execute(query, parameters).fetchall()
+        except psycopg.Error as error:
+            raise DatabaseError(f"{self.name}: {one_line(error)}") from error
+
+    def find_table(self, name: str) -> sql.Identifier | None:
+        """Find a table as the connection's search_path does.
+
+        Args:
+            name: The table's name, with or without its schema.
+
+        Returns:
+            Its full name. None means that there is no such table.
+        """
+        rows = self.rows(
+            "select n.nspname, c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace "
+            "where c.oid = to_regclass(%s)",
+            name,
+        )
+        return sql.Identifier(rows[0]["nspname"], rows[0]["relname"]) if rows else None
+
+    def copy_consumers(
+        self, work: Workspace, table: str, groups: list[str], topics: list[str] | None, broker_id: str
+    ) -> int | None:
+        """See Source."""
+        theirs, columns = COLUMNS[table]
+        found = self.find_table(theirs)
+        if found is None:
+            return None
+        present = self._columns(theirs)
+        listed = [name if name in present else "null" for name in columns]
+        query = sql.SQL("select {} from {} where consumer_group = any({}::text[])").format(
+            sql.SQL(", ".join(listed)), found, sql.Literal(groups)
+        )
+        query += self._scope(topics, broker_id if table in OF_ONE_BROKER and "broker" in present else None)
+        if table == "deferred":
+            query += sql.SQL(" and state = 'deferred'")
+        return work.insert_copy(table, self.connection, query)
+
+    def journal_rows(self, topics: list[str] | None, broker_id: str) -> dict[str, int]:
+        """See Source."""
+        found = self.find_table("mqpg_applied")
+        if found is None:
+            return {}
+        named = "broker" in self._columns("mqpg_applied")
+        query = sql.SQL("select consumer_group, count(*) as n from {} where true").format(found)
+        query += self._scope(topics, broker_id if named else None) + sql.SQL(" group by 1")
+        return {row["consumer_group"]: row["n"] for row in self.rows(query)}
+
+    def _columns(self, name: str) -> set[str]:
+        rows = self.rows("select attname from pg_attribute where attrelid = to_regclass(%s) and attnum > 0", name)
+        return {row["attname"] for row in rows}
+
+    def _scope(self, topics: list[str] | None, broker_id: str | None) -> sql.Composed:
+        scope = sql.Composed([])
+        if topics is not None:
+            scope += sql.SQL(" and topic = any({}::text[])").format(sql.Literal(topics))
+        if broker_id is not None:
+            scope += sql.SQL(" and coalesce(broker, {0}) = {0}").format(sql.Literal(broker_id))
+        return scope
+
+    def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int | None:
+        """See Source."""
+        found = self.find_table("mqpg_outbox")
+        if found is None:
+            return None
+        query = sql.SQL(
+            "select {}, encode(sha256(convert_to(id, 'UTF8')), 'hex'), state, "
+            "case when handle ~ {} then split_part(handle, '.', 3)::bigint end, topic from {} where broker = {}"
+        ).format(sql.Literal(label), sql.Literal(_SQL_HANDLE), found, sql.Literal(broker_id))
+        return work.insert_copy("outbox_row", self.connection, query)
+
+    def copy_ledger(
+        self, work: Workspace, label: str, broker_id: str, *, also_the_brokers: bool
+    ) -> tuple[int, bool] | None:
+        """See Source. The user's own table comes before the ledger of a broker."""
+        mine = self.find_table("mqpg_ledger")
+        found = mine or (self.find_table("mqpg.audit_ledger") if also_the_brokers else None)
+        if found is None:
+            return None
+        query = sql.SQL(
+            "select {}, split_part(handle, '.', 3)::bigint, split_part(handle, '.', 4), entry, {} from {} "
+            "where case when handle ~ {} then split_part(handle, '.', 1) = {} else false end"
+        ).format(
+            sql.Literal(label),
+            sql.SQL("created_at, done_at" if mine else "at, null"),
+            found,
+            sql.Literal(_SQL_HANDLE),
+            sql.Literal(broker_id),
+        )
+        return work.insert_copy("ledger_row", self.connection, query), mine is None

@@ -1,0 +1,13 @@
+-- The cursors with all their versions.
+select
+    c.subscription_id,
+    c.queue_id::int as queue_id,
+    c.slot,
+    c.version,
+    c.committed,
+    c.claimed,
+    c.at,
+    c.epoch,
+    c.action::text as action,
+    c.claims
+from mqpg.audit_cursor as c

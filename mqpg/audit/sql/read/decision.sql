@@ -1,0 +1,21 @@
+-- Decisions about half messages (stage 0) and delayed messages (stage 1).
+-- relayed_as: the message that delivers the commit of a half message of a relay topic.
+-- deliver_id: the message that holds the final payload.
+select
+    o.message_id,
+    o.topic_id,
+    o.order_no,
+    o.stage::int as stage,
+    o.op::text as op,
+    o.xid,
+    o.at,
+    nullif(o.visible_at, 'infinity') as visible_at,
+    o.decided_by,
+    case when o.visible_at = 'infinity' then o.deliver_id end as relayed_as,
+    case when o.op = 'c' and o.visible_at is distinct from 'infinity' then o.deliver_id end as deliver_id,
+    o.queue_id::int as queue_id,
+    coalesce(pg_visible_in_snapshot(o.xid, h.newest_snapshot), false) as covered,
+    h.ticks_dropped and coalesce(pg_visible_in_snapshot(o.xid, h.oldest_snapshot), true) as may_be_dropped
+from mqpg.audit_op_log as o
+cross join horizon as h
+where not exists (select from other_topic as t where t.topic_id = o.topic_id)

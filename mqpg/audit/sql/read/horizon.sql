@@ -1,0 +1,61 @@
+-- How far the appender is, and what retention has dropped: a single row.
+-- Segments are dropped whole, or their messages of some topics were left out when segments merged.
+-- The oldest tick is the first one whose rows in consume_queue all survive. An earlier tick, whose
+-- rows are dropped, may have appended what this tick's snapshot sees.
+-- Retention drops decisions later than bodies, and none while a half message is undecided.
+-- floor_id: the newest tick has seen all batch ids up to this one. newest_id: the newest
+-- batch id at the time of the newest tick. had_others: there may have been
+-- subscriptions that are gone, because ids of subscriptions ascend without end.
+-- jumps_purged_before: position jumps from before this time may have been deleted.
+select
+    newest.snapshot as newest_snapshot,
+    newest.due_until as newest_due,
+    coalesce(newest.floor_id, 0) as floor_id,
+    coalesce(newest.batch_seq, 0) as newest_id,
+    oldest.snapshot as oldest_snapshot,
+    oldest.due_until as oldest_due,
+    gone.ticks_dropped,
+    gone.dropped_ids,
+    gone.dropped_decisions,
+    gone.dropped_slots,
+    known.others or exists (
+        select from mqpg.audit_cursor as c where c.subscription_id > known.newest
+    ) as had_others,
+    now() - (
+        select t.value::interval from mqpg.audit_settings as t where t.name = 'position_jump_keep'
+    ) as jumps_purged_before,
+    (select t.value::interval from mqpg.audit_settings as t where t.name = 'dedup_window') as dedup_window
+from (
+    select
+        coalesce(bool_or(s.family = 'tick' and s.dropped), false) as ticks_dropped,
+        coalesce(max(case when s.family = 'tick' and s.dropped then s.upper_bound::bigint end), 0) as first_tick,
+        coalesce(range_agg(s.ids) filter (where s.dropped), '{}') as dropped_ids,
+        coalesce(range_agg(s.ids) filter (where s.decisions_dropped), '{}') as dropped_decisions,
+        coalesce(array_agg(s.segment_no) filter (where s.family = 'cursor' and s.body_dropped), '{}') as dropped_slots
+    from (
+        select
+            g.family,
+            g.segment_no,
+            g.upper_bound,
+            g.body_dropped_at is not null as body_dropped,
+            g.body_dropped_at is not null or g.left_out <> '{}' as dropped,
+            g.dropped_at is not null or coalesce(g.leaving in ('op_log', 'check_log'), false) as decisions_dropped,
+            case g.family
+                when 'log' then int8range(g.lower_bound::bigint * 1024, g.upper_bound::bigint * 1024)
+            end as ids
+        from mqpg.audit_segment as g
+        where g.family in ('log', 'tick', 'cursor')
+    ) as s
+) as gone
+cross join (
+    select count(*) < coalesce(max(n.subscription_id), 0) as others, coalesce(max(n.subscription_id), 0) as newest
+    from mqpg.audit_subscription as n
+) as known
+left join lateral (
+    select t.snapshot, t.due_until, t.floor_id, t.batch_seq from mqpg.audit_tick as t order by t.tick_id desc limit 1
+) as newest on true
+left join lateral (
+    select t.snapshot, t.due_until from mqpg.audit_tick as t
+    where t.tick_id >= gone.first_tick
+    order by t.tick_id limit 1
+) as oldest on true

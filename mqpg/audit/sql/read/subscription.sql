@@ -1,0 +1,14 @@
+-- The subscriptions of the audited topics and groups. Nothing is delivered through a broadcast
+-- group's own row, because its members have positions.
+-- filtered: it has, or had, a filter or tags.
+select
+    s.subscription_id,
+    s.consumer_group,
+    s.topic_id,
+    s.start,
+    s.filter is not null or s.tags is not null
+    or exists (select from mqpg.audit_former_filter as f where f.subscription_id = s.subscription_id) as filtered
+from mqpg.audit_subscription as s
+where (s.mode <> 'broadcast' or s.member <> '')
+    and not exists (select from other_topic as o where o.topic_id = s.topic_id)
+    and not exists (select from other_group as g where g.consumer_group = s.consumer_group)

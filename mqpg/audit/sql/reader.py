@@ -1,0 +1,266 @@
+"""Reading everything that one audit needs: which databases, and in which order.
+
+The databases have no common clock. The order of their snapshots makes them comparable:
+
+1. Positions: the broker's cursors. A message is applied before the cursor moves beyond it, so a
+   journal that is read later must contain it.
+2. Consumers: journals and offsets. The message of an effect was committed before the effect, so a
+   broker that is read later must contain that commit.
+3. The broker's log. A half message is committed after its local transaction, so a ledger that is
+   read later must contain its row.
+4. Ledgers. Their rows may be younger than the broker's snapshot. So a row without a half message is
+   an anomaly only if it was written before that snapshot, or if nothing is running any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, LiteralString
+
+from psycopg import sql
+
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged, SnapshotRecord
+from mqpg.dsn import describe, to_sqlalchemy
+from mqpg.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
+
+from .postgresql_source import PostgresqlSource
+from .sources import Source, open_source
+from .workspace import Workspace
+
+__all__ = ["Inputs", "connect_once", "read_inputs"]
+
+_OTHER_SERVER_TOLERANCE = 5.0
+_SUBSCRIBED: LiteralString = """
+select s.consumer_group, bool_or(%s::text[] is null or t.name = any(%s::text[])) as in_scope
+from mqpg.audit_subscription as s join mqpg.audit_topic as t on t.topic_id = s.topic_id group by 1
+"""
+# The producer groups with half messages in the audited topics.
+_PRODUCING: LiteralString = """
+select distinct p.name
+from mqpg.audit_producer_group as p
+join (
+    select l.producer_group_id, l.topic_id from mqpg.audit_commit_log as l where l.kind = 'h' group by 1, 2
+    union select h.producer_group_id, h.topic_id from mqpg.audit_held as h where h.kind = 'h'
+) as m on m.producer_group_id = p.producer_group_id
+join mqpg.audit_topic as t on t.topic_id = m.topic_id
+where %s::text[] is null or t.name = any(%s::text[])
+order by 1
+"""
+# The newest cursor of each queue. start_offset is null where the first version is gone.
+_CURSORS = sql.SQL("""
+select distinct on (c.subscription_id, c.queue_id) c.subscription_id, c.queue_id::int, c.committed,
+    (select s.committed from mqpg.audit_cursor s where s.subscription_id = c.subscription_id
+        and s.queue_id = c.queue_id and s.version = 1 and s.action = 's' limit 1)
+from mqpg.audit_cursor c order by c.subscription_id, c.queue_id, c.version desc
+""")
+
+
+@dataclass
+class Inputs:
+    """What was read, besides the temporary tables.
+
+    Attributes:
+        snapshots: The snapshots, in order.
+        rows: How many rows each read returned.
+        doubts: Reasons why these snapshots cannot support a verdict.
+        broker: What the report says about the broker.
+        not_judged: What cannot be judged, as far as is known before the frames are derived.
+    """
+
+    snapshots: list[SnapshotRecord] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
+    doubts: list[str] = field(default_factory=list)
+    broker: dict[str, Any] = field(default_factory=dict)
+    not_judged: list[NotJudged] = field(default_factory=list)
+
+
+def connect_once(dsn: str, options: AuditOptions) -> None:
+    """Connect to every database once, so that a wrong URL is reported at once.
+
+    Args:
+        dsn: The broker's DSN in libpq notation.
+        options: Which other databases.
+
+    Raises:
+        ConnectionFailed: A database does not answer.
+        ConfigurationError: A URL is wrong.
+    """
+    for url in {dsn, *options.ledgers.values(), *options.applied.values()}:
+        with open_source(url):
+            pass
+
+
+def read_inputs(work: Workspace, dsn: str, options: AuditOptions) -> Inputs:
+    """Read everything into the temporary tables, in the order of the snapshots.
+
+    Args:
+        work: The session with the tables.
+        dsn: The broker's DSN in libpq notation.
+        options: What is read.
+
+    Returns:
+        What was read besides.
+
+    Raises:
+        ConnectionFailed: A database does not answer.
+        NotFound: The broker has no such topic, consumer group or producer group.
+        LedgerError: A database has no journal or ledger, or it cannot be read.
+        DatabaseError: The server refused a statement.
+    """
+    return _Reader(work, dsn, options).run()
+
+
+@dataclass
+class _Reader:
+    work: Workspace
+    dsn: str
+    options: AuditOptions
+    inputs: Inputs = field(default_factory=Inputs)
+    journal_rows: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.topics = list(self.options.topics) or None
+
+    def run(self) -> Inputs:
+        with PostgresqlSource.open(self.dsn) as positions:
+            self._record("positions", positions)
+            self._identify(positions)
+            journals, ledgers = self._journals(positions), self._ledgers(positions)
+            self.inputs.rows["cursor"] = self.work.insert_copy("cursor_now", positions.connection, _CURSORS)
+        for url, groups in journals.items():
+            self._read_journal(url, groups)
+        self._note_strange_journals()
+        self._read_broker()
+        for url, groups in ledgers.items():
+            self._read_ledger(url, groups)
+        return self.inputs
+
+    def _record(self, role: str, source: Source) -> None:
+        self.inputs.snapshots.append(SnapshotRecord(role, source.name, source.snapshot, source.taken_at))
+
+    def _identify(self, broker: PostgresqlSource) -> None:
+        row = broker.rows("select broker_id, incarnation, system_identifier from mqpg.audit_broker")[0]
+        self.system_identifier = broker.system_identifier
+        self.inputs.broker = {
+            "database": broker.name,
+            "broker_id": row["broker_id"],
+            "incarnation": row["incarnation"],
+            "system_identifier": str(row["system_identifier"]),
+            "server_version": broker.connection.info.parameter_status("server_version"),
+        }
+        if row["system_identifier"] != broker.system_identifier:
+            self.inputs.doubts.append(
+                "the broker was restored into another cluster: its transaction ids mean nothing here"
+            )
+        topics = {row["name"]: row["topic_id"] for row in broker.rows("select name, topic_id from mqpg.audit_topic")}
+        for topic in self.options.topics:
+            if topic not in topics:
+                raise UnknownTopic(f"no topic {topic!r} in {broker.name}")
+        if self.options.topics:
+            others = [(topic_id,) for name, topic_id in topics.items() if name not in self.options.topics]
+            self.work.insert("other_topic", others)
+
+    def _journals(self, broker: PostgresqlSource) -> dict[str, list[str]]:
+        """Consumer groups by URL. A journal in the broker's own database is always included."""
+        scopes = {row["consumer_group"]: row["in_scope"] for row in broker.rows(_SUBSCRIBED, self.topics, self.topics)}
+        subscribed = self.subscribed = set(scopes)
+        wanted, asked = dict(self.options.applied), self.options.groups
+        for group in (*wanted, *asked):
+            if group not in subscribed:
+                raise NotFound(f"no subscription of a consumer group {group!r} in {broker.name}")
+        if asked:
+            self.work.insert("other_group", [(group,) for group in sorted(subscribed - set(asked))])
+        own = self._count_journal(broker)
+        wanted = dict.fromkeys(sorted(subscribed & set(own)), self.dsn) | wanted
+        wanted = {group: url for group, url in wanted.items() if not asked or group in asked}
+        chosen = asked or sorted(group for group, in_scope in scopes.items() if in_scope)
+        self.inputs.not_judged += [NotJudged(NO_JOURNAL, group) for group in chosen if group not in wanted]
+        return _by_value(wanted)
+
+    def _count_journal(self, source: Source) -> dict[str, int]:
+        found = source.journal_rows(self.topics, self.inputs.broker["broker_id"])
+        for group, rows in found.items():
+            self.journal_rows[group] = self.journal_rows.get(group, 0) + rows
+        return found
+
+    def _note_strange_journals(self) -> None:
+        """Note the journals of groups that are not subscribed, unless some groups are chosen."""
+        if not self.options.groups:
+            self.inputs.not_judged += [
+                NotJudged(NO_SUBSCRIPTION, group, rows)
+                for group, rows in sorted(self.journal_rows.items())
+                if group not in self.subscribed
+            ]
+
+    def _ledgers(self, broker: PostgresqlSource) -> dict[str, list[str]]:
+        """Producer groups by URL. Groups that the broker's ledger checks are always included."""
+        rows = broker.rows("select producer_group_id, name, checker from mqpg.audit_producer_group")
+        self.producer_groups = {row["name"]: row["producer_group_id"] for row in rows}
+        for group in self.options.ledgers:
+            if group not in self.producer_groups:
+                raise UnknownProducerGroup(f"no producer group {group!r} in {broker.name}")
+        own = dict.fromkeys((row["name"] for row in rows if row["checker"] == "ledger"), self.dsn)
+        wanted = own | dict(self.options.ledgers)
+        producing = [row["name"] for row in broker.rows(_PRODUCING, self.topics, self.topics)]
+        self.inputs.not_judged += [NotJudged(NO_LEDGER, name) for name in producing if name not in wanted]
+        return _by_value(wanted)
+
+    def _read_journal(self, url: str, groups: list[str]) -> None:
+        with open_source(url) as source:
+            self._record("consumer", source)
+            if url != self.dsn:  # The journal in the broker's own database is counted already.
+                self._count_journal(source)
+            self.work.insert("journal_group", [(group, self._tolerance(source)) for group in groups])
+            for table in ("applied", "stored_offset", "deferred"):
+                rows = source.copy_consumers(self.work, table, groups, self.topics, self.inputs.broker["broker_id"])
+                if rows is not None:
+                    self.inputs.rows[f"{table} {','.join(groups)}"] = rows
+                elif table == "applied":
+                    raise LedgerError(
+                        f"{describe(to_sqlalchemy(url))} has no table mqpg_applied (consumer group "
+                        f"{', '.join(groups)}): the audit needs consumers that keep a journal"
+                    )
+
+    def _read_broker(self) -> None:
+        read = self.work.read_broker()
+        self.inputs.snapshots.append(SnapshotRecord("broker", self.work.name, read.snapshot, read.taken_at))
+        self.inputs.rows |= read.rows
+        options, broker = self.options, self.inputs.broker
+        overdue = None if options.drained else read.taken_at - options.slack
+        purged = read.taken_at - options.ledger_keep
+        everything = not options.topics
+        row = (broker["broker_id"], broker["incarnation"], read.taken_at, everything, options.drained, overdue, purged)
+        self.work.insert("run", [row])
+
+    def _read_ledger(self, url: str, groups: list[str]) -> None:
+        label = ",".join(groups)
+        with open_source(url) as source:
+            self._record("ledger", source)
+            broker_id = self.inputs.broker["broker_id"]
+            outbox = source.copy_outbox(self.work, label, broker_id)
+            ledger = source.copy_ledger(self.work, label, broker_id, also_the_brokers=outbox is None)
+            if outbox is not None:
+                self.inputs.rows[f"outbox {label}"] = outbox
+            elif ledger is None:
+                raise LedgerError(
+                    f"{describe(to_sqlalchemy(url))} has no table mqpg_ledger or mqpg_outbox (producer group {label})"
+                )
+            if ledger is not None:
+                self.inputs.rows[f"ledger {label}"] = ledger[0]
+            self.work.insert("ledger_source", [(label, self._tolerance(source))])
+            table, in_broker = ("outbox_group", False) if ledger is None else ("ledger_group", ledger[1])
+            self.work.insert(table, [(self.producer_groups[name], label, in_broker) for name in groups])
+
+    def _tolerance(self, source: Source) -> float:
+        if self.options.clock_tolerance is not None:
+            return self.options.clock_tolerance
+        return 0.0 if source.system_identifier == self.system_identifier else _OTHER_SERVER_TOLERANCE
+
+
+def _by_value(urls: Mapping[str, str]) -> dict[str, list[str]]:
+    grouped: dict[str, list[str]] = {}
+    for name, url in sorted(urls.items()):
+        grouped.setdefault(url, []).append(name)
+    return grouped

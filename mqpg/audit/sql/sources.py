@@ -1,0 +1,107 @@
+"""The databases of consumers and producers, each read in one transaction and in small parts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Protocol
+
+from mqpg.dsn import to_sqlalchemy
+
+from .postgresql_source import PostgresqlSource
+from .sqlalchemy_source import SqlalchemySource
+from .workspace import Workspace
+
+__all__ = ["Source", "open_source"]
+
+
+class Source(Protocol):
+    """One transaction of a database of users.
+
+    Attributes:
+        name: The database, without a password.
+        snapshot: Its snapshot, as the report names it.
+        taken_at: The clock just before or after the snapshot.
+        system_identifier: The server cluster. None for a database other than PostgreSQL.
+    """
+
+    name: str
+    snapshot: str
+    taken_at: datetime
+    system_identifier: int | None
+
+    def copy_consumers(
+        self, work: Workspace, table: str, groups: list[str], topics: list[str] | None, broker_id: str
+    ) -> int | None:
+        """Copy rows of some consumer groups into a temporary table.
+
+        Args:
+            work: The session with that table.
+            table: applied, stored_offset or deferred.
+            groups: The consumer groups.
+            topics: Only these topics. None means all.
+            broker_id: The broker's id. Journals and inboxes of other brokers are left out. A row
+                that names no broker was written by an earlier release, and belongs to this one.
+
+        Returns:
+            How many rows there were. None means that the database has no such table.
+        """
+
+    def journal_rows(self, topics: list[str] | None, broker_id: str) -> dict[str, int]:
+        """Count the journal rows of every consumer group.
+
+        Args:
+            topics: Only these topics. None means all.
+            broker_id: The broker's id. Rows of other brokers do not count.
+
+        Returns:
+            The number of rows by group. Empty where the database has no journal.
+        """
+
+    def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int | None:
+        """Copy the rows of an outbox that belong to one broker into the table outbox_row.
+
+        Args:
+            work: The session with that table.
+            label: The value of the column `ledger`.
+            broker_id: The broker's id.
+
+        Returns:
+            How many rows there were. None means that the database has no outbox.
+        """
+
+    def copy_ledger(
+        self, work: Workspace, label: str, broker_id: str, *, also_the_brokers: bool
+    ) -> tuple[int, bool] | None:
+        """Copy the rows of a ledger that belong to one broker into the table ledger_row.
+
+        Args:
+            work: The session with that table.
+            label: The value of the column `ledger`.
+            broker_id: The broker's id.
+            also_the_brokers: Whether the ledger that every broker has counts too.
+
+        Returns:
+            How many rows there were, and whether it is the broker's own ledger. None means that the
+            database has no ledger.
+        """
+
+
+@contextlib.contextmanager
+def open_source(url: str) -> Iterator[Source]:
+    """Open a database of users at one snapshot, until the block ends.
+
+    Args:
+        url: The DSN or SQLAlchemy URL.
+
+    Yields:
+        The database.
+
+    Raises:
+        ConnectionFailed: The database does not answer.
+        ConfigurationError: The URL cannot be read.
+    """
+    opened = PostgresqlSource.open if to_sqlalchemy(url).get_backend_name() == "postgresql" else SqlalchemySource.open
+    with opened(url) as source:
+        yield source

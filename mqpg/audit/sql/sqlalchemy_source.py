@@ -1,0 +1,157 @@
+"""A database of users other than PostgreSQL, read in one transaction and in small parts."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, bindparam, create_engine, inspect, select, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from mqpg._tables import clock
+from mqpg.dsn import describe, to_sqlalchemy
+from mqpg.errors import ConnectionFailed, LedgerError
+
+from .user_tables import COLUMNS, HANDLE, OF_ONE_BROKER
+from .workspace import Workspace, one_line
+
+__all__ = ["SqlalchemySource"]
+
+_PART = 5000
+
+
+@dataclass
+class SqlalchemySource:
+    """Another database. SQLite's transaction is a snapshot, the others run at REPEATABLE READ."""
+
+    connection: Connection
+    name: str
+    taken_at: datetime
+    snapshot: str = "one transaction"
+    system_identifier: int | None = None
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, url: str) -> Iterator[SqlalchemySource]:
+        """Open it until the block ends.
+
+        Args:
+            url: The SQLAlchemy URL.
+
+        Yields:
+            The database.
+
+        Raises:
+            ConnectionFailed: The database does not answer, or the SQLite file does not exist.
+        """
+        address = to_sqlalchemy(url)
+        name, sqlite = describe(address), address.get_backend_name() == "sqlite"
+        file = address.database if sqlite else None
+        # SQLite would create the file.
+        if file and not file.startswith("file:") and not Path(file).is_file():
+            raise ConnectionFailed(f"no connection to {name}: there is no such file")
+        engine = create_engine(address, **({} if sqlite else {"isolation_level": "REPEATABLE READ"}))
+        try:
+            with engine.connect() as connection:
+                if sqlite:  # The driver does not begin a transaction before a SELECT.
+                    connection.exec_driver_sql("BEGIN")
+                # A deferred transaction takes its snapshot when it first reads a table.
+                inspect(connection).get_table_names()
+                taken_at = _utc(connection.execute(select(clock())).scalar_one())
+                assert taken_at is not None
+                yield cls(connection, name, taken_at)
+        except SQLAlchemyError as error:
+            raise ConnectionFailed(f"no connection to {name}: {one_line(error)}") from error
+        finally:
+            engine.dispose()
+
+    def copy_consumers(
+        self, work: Workspace, table: str, groups: list[str], topics: list[str] | None, broker_id: str
+    ) -> int | None:
+        """See Source."""
+        theirs, columns = COLUMNS[table]
+        if not inspect(self.connection).has_table(theirs):
+            return None
+        present = self._columns(theirs)
+        listed = ", ".join(name if name in present else "null" for name in columns)
+        query = f"select {listed} from {theirs} where consumer_group in :groups"
+        query += " and topic in :topics" if topics is not None else ""
+        query += " and state = 'deferred'" if table == "deferred" else ""
+        broker = broker_id if table in OF_ONE_BROKER and "broker" in present else None
+        query += " and coalesce(broker, :broker) = :broker" if broker is not None else ""
+        rows = self._stream(query, {"broker": broker}, groups=groups, topics=topics)
+        times = columns.index("applied_at") if "applied_at" in columns else None
+        return work.insert(table, (row if times is None else _with_time(row, times) for row in rows))
+
+    def journal_rows(self, topics: list[str] | None, broker_id: str) -> dict[str, int]:
+        """See Source."""
+        if not inspect(self.connection).has_table("mqpg_applied"):
+            return {}
+        broker = broker_id if "broker" in self._columns("mqpg_applied") else None
+        query = "select consumer_group, count(*) from mqpg_applied where 1 = 1"
+        query += " and topic in :topics" if topics is not None else ""
+        query += " and coalesce(broker, :broker) = :broker" if broker is not None else ""
+        rows = self._stream(f"{query} group by consumer_group", {"broker": broker}, topics=topics)
+        return dict(rows)
+
+    def _columns(self, name: str) -> set[str]:
+        return {column["name"] for column in inspect(self.connection).get_columns(name)}
+
+    def copy_outbox(self, work: Workspace, label: str, broker_id: str) -> int | None:
+        """See Source."""
+        if not inspect(self.connection).has_table("mqpg_outbox"):
+            return None
+        rows = self._stream("select id, state, handle, topic, broker from mqpg_outbox")
+        found = (
+            (label, hashlib.sha256(row_id.encode()).hexdigest(), state, _message_id(handle), topic)
+            for row_id, state, handle, topic, broker in rows
+            if broker == broker_id
+        )
+        return work.insert("outbox_row", found)
+
+    def copy_ledger(
+        self, work: Workspace, label: str, broker_id: str, *, also_the_brokers: bool
+    ) -> tuple[int, bool] | None:
+        """See Source."""
+        if not inspect(self.connection).has_table("mqpg_ledger"):
+            return None
+        rows = self._stream("select handle, entry, created_at, done_at from mqpg_ledger")
+        found = (
+            (label, int(match[2]), match[3], entry, _utc(created), _utc(done))
+            for handle, entry, created, done in rows
+            if (match := HANDLE.match(handle)) and match[1] == broker_id
+        )
+        return work.insert("ledger_row", found), False
+
+    def _stream(
+        self, query: str, single: dict[str, str | None] | None = None, **lists: list[str] | None
+    ) -> Iterator[tuple[Any, ...]]:
+        expanded = {name: value for name, value in lists.items() if value is not None}
+        given = {name: value for name, value in (single or {}).items() if value is not None}
+        bound = text(query).bindparams(*(bindparam(name, expanding=True) for name in expanded))
+        try:
+            result = self.connection.execution_options(yield_per=_PART).execute(bound, expanded | given)
+            yield from (tuple(row) for row in result)
+        except SQLAlchemyError as error:
+            raise LedgerError(f"{self.name}: {one_line(error)}") from error
+
+
+def _with_time(row: tuple[Any, ...], place: int) -> tuple[Any, ...]:
+    return (*row[:place], _utc(row[place]), *row[place + 1 :])
+
+
+def _message_id(handle: str | None) -> int | None:
+    match = HANDLE.match(handle or "")
+    return int(match[2]) if match else None
+
+
+def _utc(value: datetime | str | None) -> datetime | None:
+    """Return a time in UTC. Times without a zone are UTC, and SQLite's are text."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value

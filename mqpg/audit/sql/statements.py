@@ -1,0 +1,104 @@
+"""The SQL files of the engine."""
+
+from __future__ import annotations
+
+import importlib.resources
+from functools import cache
+from typing import Literal
+
+__all__ = ["FRAMES", "KINDS", "READS", "TABLES", "Folder", "statement"]
+
+Folder = Literal["tables", "read", "frames", "kinds", "totals"]
+
+# In the order in which they are made. A file reads tables that stand before it.
+TABLES = (
+    "run",
+    "other_topic",
+    "other_group",
+    "journal_group",
+    "ledger_source",
+    "ledger_group",
+    "outbox_group",
+    "cursor_now",
+    "applied",
+    "stored_offset",
+    "deferred",
+    "ledger_row",
+    "outbox_row",
+    "anomaly",
+)
+READS = (
+    "horizon",
+    "log_segment",
+    "remaining",
+    "topic",
+    "subscription",
+    "reader",
+    "tick",
+    "body",
+    "decision",
+    "delayed",
+    "queue_row",
+    "cursor_version",
+    "jump",
+    "letter",
+    "other_half",
+    "unmatched",
+    "dedup",
+)
+FRAMES = (
+    "message",
+    "entry",
+    "effect",
+    "place",
+    "queued",
+    "seen",
+    "outbox",
+    "jumped",
+    "excuse",
+    "replay",
+    "retry",
+    "retry_time",
+    "delivery",
+    "ledger_match",
+    "deleted",
+    "transition",
+    "cursor_fault",
+    "known_since",
+    "failure",
+    "judged_letter",
+)
+KINDS = (
+    "lost",
+    "duplicated",
+    "phantom",
+    "early",
+    "undecided",
+    "gap",
+    "mismatch",
+    "misplaced",
+    "disorder",
+    "skipped",
+    "reverted",
+    "stale_epoch",
+    "lease",
+    "duplicate_send",
+    "corrupt",
+    "dead_letter",
+    "unexplained",
+    "unconfirmed",
+)
+
+
+@cache
+def statement(folder: Folder, name: str) -> str:
+    """Return the text of one file.
+
+    Args:
+        folder: The folder.
+        name: The file's name without its extension.
+
+    Returns:
+        The statement with its header.
+    """
+    return (importlib.resources.files(__package__) / folder / f"{name}.sql").read_text(encoding="utf-8")

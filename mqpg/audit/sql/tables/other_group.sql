@@ -1,0 +1,2 @@
+-- Consumer groups that are not audited.
+create temp table other_group (consumer_group text not null);

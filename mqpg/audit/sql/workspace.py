@@ -1,0 +1,282 @@
+"""The session at the broker with its temporary tables, in which the engine derives and judges."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from mqpg.dsn import describe
+from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError, NotGranted
+
+from .statements import FRAMES, KINDS, READS, TABLES, Folder, statement
+
+__all__ = ["BrokerSnapshot", "Workspace", "connect", "one_line", "open_workspace"]
+
+# search_path: no table or operator of a user stands before the built-in ones and the temporary
+# tables. The memory is for one session, and the temporary tables are large.
+_SETTINGS = """
+set search_path = pg_catalog, pg_temp;
+set work_mem = '64MB';
+set temp_buffers = '64MB';
+set jit = off;
+set default_transaction_isolation = 'read committed';
+"""
+# What both ends of a COPY must agree on, and what would end a long audit.
+_COMMON = """
+set datestyle = 'ISO';
+set timezone = 'UTC';
+set intervalstyle = 'postgres';
+set client_encoding = 'UTF8';
+set statement_timeout = 0;
+set idle_in_transaction_session_timeout = 0;
+"""
+_BEGIN = "begin isolation level repeatable read read only"
+# The views of the tables with partitions. LOCK TABLE locks what a view reads, its partitions too.
+_LOCK = """
+lock table mqpg.audit_commit_log, mqpg.audit_op_log, mqpg.audit_consume_queue, mqpg.audit_tick,
+    mqpg.audit_delayed, mqpg.audit_cursor, mqpg.audit_dedup in access share mode
+"""
+_INDEXES = {"entry": "create index on entry (topic_id, queue_id, lane, queue_offset)"}
+
+
+@dataclass(frozen=True)
+class BrokerSnapshot:
+    """The snapshot at which the broker was read.
+
+    Attributes:
+        taken_at: The broker's clock just before it.
+        snapshot: Its content, as PostgreSQL writes it.
+        rows: How many rows each table got.
+    """
+
+    taken_at: datetime
+    snapshot: str
+    rows: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """The session of one audit. It is in autocommit mode but for `read_broker`.
+
+    Attributes:
+        connection: The session.
+        dsn: The broker's DSN in libpq notation.
+        name: The broker's database, without a password.
+    """
+
+    connection: psycopg.Connection[dict[str, Any]]
+    dsn: str = field(repr=False)
+    name: str
+
+    def rows(self, folder: Folder, name: str, parameters: Sequence[object] | None = None) -> list[dict[str, Any]]:
+        """Run one of the engine's queries.
+
+        Args:
+            folder: The folder of its file.
+            name: The file's name.
+            parameters: The values of its placeholders. None means that it has none.
+
+        Returns:
+            The rows.
+
+        Raises:
+            DatabaseError: The query failed.
+        """
+        with self._errors(name):
+            return self.connection.execute(statement(folder, name).encode(), parameters).fetchall()
+
+    def insert(self, table: str, rows: Iterable[Sequence[object]]) -> int:
+        """Copy rows into a temporary table, as they come.
+
+        Args:
+            table: The table.
+            rows: The rows with all columns of the table.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            DatabaseError: The copy failed.
+        """
+        into = sql.SQL("copy {} from stdin").format(sql.Identifier(table))
+        with self._errors(table), self.connection.cursor() as cursor:
+            with cursor.copy(into) as copy:
+                for row in rows:
+                    copy.write_row(row)
+            return cursor.rowcount
+
+    def insert_copy(self, table: str, source: psycopg.Connection[Any], query: sql.Composable) -> int:
+        """Copy the rows of a query in another database into a temporary table, in small parts.
+
+        Args:
+            table: The table.
+            source: The connection to the other database.
+            query: The query. Its columns are those of the table.
+
+        Returns:
+            How many rows there were.
+
+        Raises:
+            DatabaseError: The copy failed.
+        """
+        into = sql.SQL("copy {} from stdin").format(sql.Identifier(table))
+        out_of = sql.SQL("copy ({}) to stdout").format(query)
+        with self._errors(table), self.connection.cursor() as cursor:
+            with source.cursor().copy(out_of) as read, cursor.copy(into) as write:
+                for part in read:
+                    write.write(part)
+            return cursor.rowcount
+
+    def read_broker(self) -> BrokerSnapshot:
+        """Read the broker into temporary tables, at one snapshot.
+
+        The locks keep partitions from being dropped between the snapshot and the read. They come
+        first, because LOCK TABLE takes no snapshot. Snapshot and locks end with the read.
+
+        Returns:
+            The snapshot and the number of rows.
+
+        Raises:
+            DatabaseError: A read failed.
+        """
+        for name in READS:  # A read-only transaction may fill temporary tables but not create them.
+            self._execute(name, f"create temp table {name} as {statement('read', name)} with no data")
+        taken_at = self.now()
+        self._execute("the snapshot", _BEGIN)
+        try:
+            self._execute("the locks", _LOCK)
+            snapshot = self._value("select pg_current_snapshot()::text")
+            rows = {}
+            for name in READS:
+                rows[name] = self._execute(name, f"insert into {name} {statement('read', name)}")
+                self._execute(name, f"analyze {name}")
+        finally:
+            self.connection.execute("commit")
+        return BrokerSnapshot(taken_at, snapshot, rows)
+
+    def derive(self) -> None:
+        """Make the frames from what was read.
+
+        Raises:
+            DatabaseError: A statement failed.
+        """
+        for name in TABLES:
+            self._execute(name, f"analyze {name}")
+        for name in FRAMES:
+            self._execute(name, f"create temp table {name} as {statement('frames', name)}")
+            if name in _INDEXES:
+                self._execute(name, _INDEXES[name])
+            self._execute(name, f"analyze {name}")
+
+    def judge(self) -> dict[str, int]:
+        """Look for the anomalies of each kind in the frames.
+
+        Returns:
+            How many of each kind there are.
+
+        Raises:
+            DatabaseError: A statement failed.
+        """
+        into = "insert into anomaly select '{0}', q.* from ({1}) as q"
+        return {kind: self._execute(kind, into.format(kind, statement("kinds", kind))) for kind in KINDS}
+
+    def now(self) -> datetime:
+        """Return the time of the broker's clock.
+
+        Raises:
+            DatabaseError: The server did not answer.
+        """
+        found: datetime = self._value("select clock_timestamp()")
+        return found
+
+    def _value(self, query: str) -> Any:
+        with self._errors("the broker"):
+            row = self.connection.execute(query.encode()).fetchone()
+        assert row is not None
+        return next(iter(row.values()))
+
+    def _execute(self, what: str, query: str) -> int:
+        with self._errors(what):
+            return self.connection.execute(query.encode()).rowcount
+
+    @contextlib.contextmanager
+    def _errors(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise DatabaseError(f"{what} of {self.name}: {one_line(error)}") from error
+
+
+def connect(dsn: str) -> psycopg.Connection[dict[str, Any]]:
+    """Connect to a database for reading.
+
+    Args:
+        dsn: The DSN in libpq notation.
+
+    Returns:
+        The connection in autocommit mode.
+
+    Raises:
+        ConnectionFailed: The database does not answer.
+    """
+    try:
+        connection = psycopg.connect(dsn, autocommit=True, row_factory=dict_row, application_name="mqpg audit")
+        connection.execute(_COMMON.encode())
+    except psycopg.Error as error:
+        raise ConnectionFailed(f"no connection to {describe(dsn)}: {one_line(error)}") from error
+    return connection
+
+
+@contextlib.contextmanager
+def open_workspace(dsn: str) -> Iterator[Workspace]:
+    """Open the session at the broker, with empty temporary tables, until the block ends.
+
+    Args:
+        dsn: The broker's DSN in libpq notation.
+
+    Yields:
+        The session.
+
+    Raises:
+        ConnectionFailed: The broker does not answer.
+        NotGranted: The role may not create temporary tables.
+        ConfigurationError: The server is a standby.
+    """
+    with connect(dsn) as connection:
+        name = describe(dsn)
+        workspace = Workspace(connection, dsn, name)
+        connection.execute(_SETTINGS.encode())
+        try:
+            for table in TABLES:
+                connection.execute(statement("tables", table).encode())
+        except psycopg.errors.InsufficientPrivilege as error:
+            database, role = connection.info.dbname, connection.info.user
+            raise NotGranted(
+                f"{name}: the SQL engine needs temporary tables, and {one_line(error)}: "
+                f'grant temporary on database "{database}" to "{role}"'
+            ) from error
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            raise ConfigurationError(
+                f"{name}: the SQL engine needs temporary tables, which a read-only server has not: "
+                "audit the primary, or use --engine spark"
+            ) from error
+        yield workspace
+
+
+def one_line(error: BaseException) -> str:
+    """Return an error's text on one line.
+
+    Args:
+        error: The error.
+
+    Returns:
+        The text.
+    """
+    return " ".join(str(error).split())
