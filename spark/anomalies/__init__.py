@@ -14,14 +14,60 @@ kinds exclude one another, so that one fault is reported under one name:
 
 from __future__ import annotations
 
+from .corrupt import corrupt
+from .cursors import cursor_faults
+from .dead_letter import dead_letter
+from .disorder import disorder
+from .duplicate_send import duplicate_send
 from .duplicated import duplicated
 from .early import early
 from .gap import gap
 from .lost import lost
 from .mismatch import mismatch
+from .misplaced import misplaced
+from .override import override
 from .phantom import phantom
+from .unconfirmed import unconfirmed
 from .undecided import undecided
+from .unexplained import unexplained
 
-__all__ = ["KINDS", "duplicated", "early", "gap", "lost", "mismatch", "phantom", "undecided"]
+__all__ = [
+    "KINDS",
+    "corrupt",
+    "cursor_faults",
+    "dead_letter",
+    "disorder",
+    "duplicate_send",
+    "duplicated",
+    "early",
+    "gap",
+    "lost",
+    "mismatch",
+    "misplaced",
+    "override",
+    "phantom",
+    "unconfirmed",
+    "undecided",
+    "unexplained",
+]
 
-KINDS = ("lost", "duplicated", "phantom", "early", "undecided", "gap", "mismatch")
+KINDS = (
+    "lost",
+    "duplicated",
+    "phantom",
+    "early",
+    "undecided",
+    "gap",
+    "mismatch",
+    "misplaced",
+    "disorder",
+    "skipped",
+    "reverted",
+    "stale_epoch",
+    "lease",
+    "duplicate_send",
+    "corrupt",
+    "dead_letter",
+    "unexplained",
+    "unconfirmed",
+)

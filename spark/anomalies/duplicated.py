@@ -16,6 +16,8 @@ def duplicated(entries: DataFrame, effects: DataFrame, replays: DataFrame) -> Da
     Args:
         entries: Queue entries with the states of their messages.
         effects: Journal rows with the states of their messages.
+            Each life of a subscription, and each member of a broadcast group, may apply a message
+            once.
         replays: How often a seek back delivered a message again. It may be applied as many times
             more.
 
@@ -28,14 +30,15 @@ def duplicated(entries: DataFrame, effects: DataFrame, replays: DataFrame) -> Da
 def _applied_twice(effects: DataFrame, replays: DataFrame) -> DataFrame:
     allowed = replays.withColumnRenamed("times", "replayed")
     repeated = (
-        effects.groupBy("consumer_group", "topic", "message_id")
+        effects.where("not unattributed")
+        .groupBy("consumer_group", "topic", "subscription_id", "message_id")
         .agg(
             F.count(F.lit(1)).alias("times"),
             F.min("queue_id").alias("queue_id"),
             F.min("queue_offset").alias("queue_offset"),
         )
         .where("times > 1")
-        .join(allowed, ["consumer_group", "topic", "message_id"], "left")
+        .join(allowed, ["subscription_id", "message_id"], "left")
         .where("times > 1 + coalesce(replayed, 0)")
     )
     return anomaly_rows("duplicated", repeated, F.format_string("applied %s times", F.col("times")))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from .override import was_overridden
 from .rows import anomaly_rows, union_rows
+from .rows import seconds_for as _seconds
 
 __all__ = ["early"]
 
@@ -15,6 +17,8 @@ def early(
     effects: DataFrame,
     ledger_matches: DataFrame,
     ticks: DataFrame,
+    deliveries: DataFrame,
+    retry_times: DataFrame,
     *,
     tolerances: dict[str, float],
     ledger_tolerances: dict[str, float],
@@ -27,6 +31,9 @@ def early(
         effects: Journal rows with the states of their messages.
         ledger_matches: Half messages matched with ledger rows.
         ticks: The ticks of the appender.
+        deliveries: Deliveries of the groups with a journal.
+        retry_times: When each retry becomes visible: rows (subscription_id, message_id, attempt,
+            visible_at).
         tolerances: Seconds by which the clock of each consumer group's database may differ.
         ledger_tolerances: The same for each ledger.
         purged_before: Ledger rows of decisions before this time may have been deleted.
@@ -39,16 +46,12 @@ def early(
         _open(effects, "applied"),
         _before_its_tick(entries, ticks),
         _before_the_queue(entries, effects),
+        _retry_before_its_time(
+            entries, effects, deliveries, retry_times, ticks, _seconds("consumer_group", tolerances)
+        ),
         _before_the_commit(effects, _seconds("consumer_group", tolerances)),
         _before_the_ledger(ledger_matches, _seconds("ledger", ledger_tolerances), purged_before),
     )
-
-
-def _seconds(column: str, tolerances: dict[str, float]) -> Column:
-    chosen = F.lit(0.0)
-    for name, seconds in tolerances.items():
-        chosen = F.when(F.col(column) == name, F.lit(float(seconds))).otherwise(chosen)
-    return chosen
 
 
 def _epoch(column: str) -> Column:
@@ -83,6 +86,35 @@ def _before_the_queue(entries: DataFrame, effects: DataFrame) -> DataFrame:
     return anomaly_rows("early", unqueued, F.lit("applied, but no tick of the appender has seen its commit"))
 
 
+def _retry_before_its_time(
+    entries: DataFrame,
+    effects: DataFrame,
+    deliveries: DataFrame,
+    retry_times: DataFrame,
+    ticks: DataFrame,
+    tolerance: Column,
+) -> DataFrame:
+    retry = ["subscription_id", "message_id", "attempt"]
+    appended = entries.where("subscription_id > 0").join(retry_times, retry).join(ticks, "tick_id")
+    place = ["subscription_id", "queue_id", "queue_offset", "message_id"]
+    scheduled = deliveries.where("lane > 0 and state = 'committed'").select(*place, "attempt")
+    applied = effects.join(scheduled, place).join(retry_times, retry)
+    lead = _epoch("visible_at") - _epoch("applied_at")
+    before_its_commit = _epoch("committed_at") - _epoch("applied_at") > tolerance
+    return union_rows(
+        anomaly_rows(
+            "early",
+            appended.where("visible_at > due_until"),
+            F.format_string("retry %s was appended by tick %s, before its time", "attempt", "tick_id"),
+        ),
+        anomaly_rows(
+            "early",
+            applied.where((lead > tolerance) & ~before_its_commit),
+            F.format_string("retry %s was applied %.3f s before its time", F.col("attempt"), lead),
+        ),
+    )
+
+
 def _before_the_commit(effects: DataFrame, tolerance: Column) -> DataFrame:
     committed = effects.where("state = 'committed'").withColumn("_from", F.greatest("committed_at", "due_at"))
     lead = _epoch("_from") - _epoch("applied_at")
@@ -94,7 +126,7 @@ def _before_the_commit(effects: DataFrame, tolerance: Column) -> DataFrame:
 def _before_the_ledger(ledger_matches: DataFrame, tolerance: Column, purged_before: str) -> DataFrame:
     committed = ledger_matches.where("audited and state = 'committed'")
     purged = F.col("decided_at") < F.lit(purged_before).cast("timestamp")
-    missing = committed.where("entry is null and not seen").where(~purged)
+    missing = committed.where("entry is null and not seen and not expected").where(~purged & ~was_overridden())
     lead = _epoch("created_at") - _epoch("decided_at")
     late_rows = committed.where("entry = 'local'").where(lead > tolerance)
     return union_rows(

@@ -8,24 +8,39 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ..derive.messages import expand_batches
 from .rows import anomaly_rows, union_rows
 
 __all__ = ["lost"]
 
 
-def lost(messages: DataFrame, entries: DataFrame, deliveries: DataFrame, topics: DataFrame) -> DataFrame:
+def lost(
+    messages: DataFrame,
+    entries: DataFrame,
+    deliveries: DataFrame,
+    delayed: DataFrame,
+    readers: DataFrame,
+    topics: DataFrame,
+) -> DataFrame:
     """Find messages that are missing in the queues, and messages that a group did not apply.
 
     Args:
         messages: All messages with their states.
         entries: Queue entries with the states of their messages.
         deliveries: Deliveries of the groups with a journal.
+        delayed: Rows with the columns of `schemas.DELAYED`.
+        readers: Rows with the columns of `schemas.READERS`.
         topics: The topics.
 
     Returns:
         The anomalies.
     """
-    return union_rows(_not_appended(messages, entries, topics), _skipped(deliveries), _dropped_in_retry(deliveries))
+    return union_rows(
+        _not_appended(messages, entries, topics),
+        _skipped(deliveries),
+        _dropped_in_retry(deliveries),
+        _retry_not_appended(delayed, entries, readers),
+    )
 
 
 def _not_appended(messages: DataFrame, entries: DataFrame, topics: DataFrame) -> DataFrame:
@@ -42,10 +57,13 @@ def _not_appended(messages: DataFrame, entries: DataFrame, topics: DataFrame) ->
 
 def _skipped(deliveries: DataFrame) -> DataFrame:
     skipped = deliveries.where(
-        "lane = 0 and state = 'committed' and behind_position and times_applied = 0 "
-        "and retry_attempt is null and not dead"
+        "lane = 0 and state in ('committed', 'expired') and behind_position and times_applied = 0 "
+        "and retry_attempt is null and not dead and not unjudged"
     )
-    return anomaly_rows("lost", skipped, F.lit("the group's position is beyond it, but it was not applied"))
+    dropped = F.when(F.col("state") == "expired", ", and retention has dropped its body").otherwise("")
+    return anomaly_rows(
+        "lost", skipped, F.concat(F.lit("the group's position is beyond it, but it was not applied"), dropped)
+    )
 
 
 def _dropped_in_retry(deliveries: DataFrame) -> DataFrame:
@@ -57,4 +75,22 @@ def _dropped_in_retry(deliveries: DataFrame) -> DataFrame:
     )
     return anomaly_rows(
         "lost", unapplied, F.format_string("retry %s was acknowledged, but it was not applied", F.col("attempt"))
+    )
+
+
+def _retry_not_appended(delayed: DataFrame, entries: DataFrame, readers: DataFrame) -> DataFrame:
+    retries = delayed.where("subscription_id > 0 and due and covered and not may_be_dropped")
+    present = retries.join(readers.drop("topic_id"), "subscription_id").where(
+        "written_at is null or retries_from is null or written_at >= retries_from"
+    )
+    keys = ["subscription_id", "message_id", "attempt"]
+    appended = entries.where("subscription_id > 0").select(*keys)
+    return anomaly_rows(
+        "lost",
+        expand_batches(present).join(appended, keys, "left_anti"),
+        F.format_string(
+            "attempt %s was due at %s, which the newest tick has passed, but it is in no retry lane",
+            F.col("attempt"),
+            F.col("visible_at").cast("string"),
+        ),
     )

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from ..read.schemas import ANOMALY
 
-__all__ = ["anomaly_rows", "union_rows"]
+__all__ = ["anomaly_rows", "seconds_for", "union_rows"]
 
 
 def anomaly_rows(kind: str, frame: DataFrame, evidence: Column) -> DataFrame:
@@ -47,3 +47,19 @@ def union_rows(*frames: DataFrame) -> DataFrame:
         One frame.
     """
     return functools.reduce(DataFrame.unionByName, frames)
+
+
+def seconds_for(column: str, tolerances: dict[str, float]) -> Column:
+    """Choose a tolerance by the value of a column.
+
+    Args:
+        column: The column with a name.
+        tolerances: Seconds by name.
+
+    Returns:
+        The seconds of the row's name, 0 where it has none.
+    """
+    chosen = F.lit(0.0)
+    for name, seconds in tolerances.items():
+        chosen = F.when(F.col(column) == name, F.lit(float(seconds))).otherwise(chosen)
+    return chosen

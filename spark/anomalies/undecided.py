@@ -10,12 +10,15 @@ from .rows import anomaly_rows
 __all__ = ["undecided"]
 
 
-def undecided(messages: DataFrame, seen_ids: DataFrame, topics: DataFrame, *, overdue_before: str | None) -> DataFrame:
+def undecided(
+    messages: DataFrame, seen_ids: DataFrame, outbox: DataFrame, topics: DataFrame, *, overdue_before: str | None
+) -> DataFrame:
     """Find half messages without a decision.
 
     Args:
         messages: All messages with their states.
         seen_ids: The ids of messages that are in a queue or applied. They are early, not undecided.
+        outbox: What `derive_outbox` returns. Its half messages are unconfirmed, not undecided.
         topics: The topics.
         overdue_before: Only half messages whose check-back was due before this time. None means
             all.
@@ -27,6 +30,7 @@ def undecided(messages: DataFrame, seen_ids: DataFrame, topics: DataFrame, *, ov
     if overdue_before is not None:
         halves = halves.where(F.col("check_at") < F.lit(overdue_before).cast("timestamp"))
     unseen = halves.join(topics, "topic_id").join(seen_ids, "message_id", "left_anti")
+    unseen = unseen.join(outbox.select("message_id"), "message_id", "left_anti")
     return anomaly_rows(
         "undecided",
         unseen,

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from mqpg.cli.options import Dsn, Json
 from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.plugins import missing_extra
 from mqpg.errors import ConfigurationError, ConnectionFailed, Error, SchemaError
+
+from .capture import captured_stderr
+
+if TYPE_CHECKING:
+    from mqpg.audit.faults import Fault
+    from mqpg.audit.options import AuditOptions
+    from mqpg.audit.report import Report
 
 __all__ = ["audit"]
 
+_log = logging.getLogger(__name__)
+
 _UNKNOWN, _UNREACHABLE = 2, 3
+_OR_SQL = "or use --engine sql, which needs neither Spark nor Java"
+# What the JVM and Spark say when the heap is too small.
+_NO_MEMORY = ("OutOfMemoryError", "Could not allocate memory", "must be at least", "Too small initial heap")
 
 
 def audit(
@@ -60,6 +79,13 @@ def audit(
     ledger_keep: Annotated[
         float, typer.Option(help="Hours after which the rows of a ledger may have been deleted.", min=0)
     ] = 24,
+    engine: Annotated[
+        Literal["spark", "sql"],
+        typer.Option(
+            help="What computes the audit: spark (needs Java, for large brokers), or sql (plain SQL in a session at "
+            "the broker, which may create temporary tables). Both give the same verdict."
+        ),
+    ] = "spark",
     local_threads: Annotated[
         int | None,
         typer.Option(
@@ -68,17 +94,51 @@ def audit(
             show_default=False,
         ),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="The JVM's heap, such as 4g. Default: a quarter of the machine's memory, 1 GiB to 3 GiB; "
+            "1 GiB for a small audit.",
+            show_default=False,
+        ),
+    ] = None,
+    staging: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI",
+            help="A folder that Spark's driver and executors share. Default: a temporary folder, or the executors' "
+            "own disks on a cluster.",
+            show_default=False,
+        ),
+    ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write the report as one HTML page.", show_default=False, dir_okay=False
+        ),
+    ] = None,
+    faults: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Faults that were injected meanwhile, for the HTML page: one JSON object in each line, with at, what, "
+            "target and perhaps recovered_at.",
+            show_default=False,
+            dir_okay=False,
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Prove from the tables of all databases what happened to every message (Spark).
+    """Prove from the tables of all databases what happened to every message (Spark or SQL).
 
     Each database is read at one snapshot.
 
-    Exit status: 0 valid, 1 invalid, 2 unknown or wrong usage, 3 no connection or a schema that is
-    missing, too old or too new.
+    Exit status: 0 valid, 1 invalid, 2 unknown, wrong usage or an audit that could not be finished,
+    3 no connection or a schema that is missing, too old or too new.
     """
-    try:
-        status = _audit(
+    status = _guarded(
+        lambda: _audit(
             dsn,
             _pairs("--ledger", ledger),
             _pairs("--applied", applied),
@@ -88,15 +148,60 @@ def audit(
             slack,
             clock_tolerance,
             ledger_keep,
+            engine,
             local_threads,
-            json,
+            memory,
+            staging,
+            _Output(json, html, faults),
         )
-    except (ConnectionFailed, SchemaError) as error:
-        status = _fail(error, _UNREACHABLE)
-    except Error as error:
-        # Status 1 always means a proven fault.
-        status = _fail(error, _UNKNOWN)
+    )
     raise typer.Exit(status)
+
+
+def _guarded(run: Callable[[], int]) -> int:
+    """Run an audit and return its exit status. Status 1 always means a proven fault."""
+    with captured_stderr() as captured:
+        try:
+            return run()
+        except (ConnectionFailed, SchemaError) as error:
+            return _fail(str(error), _UNREACHABLE)
+        except BrokenPipeError:
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            captured.seek(0)
+            written = captured.read().decode(errors="replace")
+            for line in written.splitlines():
+                _log.info("%s", line)
+            _log.debug("the audit failed", exc_info=error)
+            return _fail(_explained(error, written), _UNKNOWN)
+
+
+def _explained(error: BaseException, written: str) -> str:
+    """Say in one line why an audit was not finished. `written` is what the JVM wrote to stderr."""
+    if isinstance(error, Error):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and (explanation := missing_extra(error)):
+        return explanation
+    if isinstance(error, KeyboardInterrupt):
+        return "the audit was interrupted, so there is no verdict"
+    if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+        _forget_output()
+    if isinstance(error, MemoryError) or any(sign in f"{error} {written}" for sign in _NO_MEMORY):
+        return "the audit ran out of memory, so there is no verdict"
+    return f"the audit was not finished, so there is no verdict ({_cause(error)})"
+
+
+def _cause(error: BaseException) -> str:
+    """Return what went wrong first, without stack traces, also where that was inside of the JVM."""
+    lines = str(error).strip().splitlines() or [""]
+    causes = [line for line in lines if line.startswith((": ", "Caused by: "))]
+    text = causes[-1].removeprefix("Caused by").removeprefix(": ") if causes else f"{type(error).__name__}: {lines[0]}"
+    return text[:300].rstrip(": ")
+
+
+def _forget_output() -> None:
+    """Keep Python from complaining at its exit about output that could not be written."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _audit(
@@ -109,21 +214,18 @@ def _audit(
     slack: float,
     clock_tolerance: float | None,
     ledger_keep: float,
+    engine: Literal["spark", "sql"],
     threads: int | None,
-    as_json: bool,
+    memory: str | None,
+    staging: str | None,
+    output: _Output,
 ) -> int:
     # Imported here, because `mqpg --help` must not wait for Spark.
     from datetime import timedelta
 
-    from rich.console import Console
+    from mqpg.audit.options import AuditOptions
+    from mqpg.audit.verdict import EXIT_STATUS
 
-    from ..jobs.audit import AuditOptions, run_audit
-    from ..jobs.report import as_json as to_json
-    from ..jobs.verdict import EXIT_STATUS
-    from ..read.session import default_threads
-    from .page import print_page
-
-    threads = threads or default_threads()
     options = AuditOptions(
         dsn=dsn,
         ledgers=ledgers,
@@ -134,14 +236,71 @@ def _audit(
         slack=timedelta(seconds=slack),
         clock_tolerance=clock_tolerance,
         ledger_keep=timedelta(hours=ledger_keep),
-        partitions=threads,
+        staging=staging,
     )
-    report = run_audit(options, threads=threads)
-    if as_json:
-        typer.echo(to_json(report))
-    else:
-        print_page(report, Console())
+    output.prepare()
+    report = _run_sql(options) if engine == "sql" else _run_spark(options, threads, memory)
+    output.show(report)
+    sys.stdout.flush()
     return EXIT_STATUS[report.verdict]
+
+
+class _Output:
+    """Where the report goes."""
+
+    def __init__(self, as_json: bool, html: Path | None, faults: Path | None) -> None:
+        self._as_json, self._html, self._faults_file = as_json, html, faults
+        self._faults: list[Fault] = []
+
+    def prepare(self) -> None:
+        """Refuse files that cannot be used, before the audit begins."""
+        from mqpg.audit.faults import read_faults
+
+        if self._faults_file is not None:
+            if self._html is None:
+                raise ConfigurationError("--faults is shown on the page of --html FILE: give both")
+            self._faults = read_faults(self._faults_file)
+        if self._html is not None:
+            try:
+                self._html.touch()
+            except OSError as error:
+                raise ConfigurationError(f"--html: {self._html} cannot be written: {error}") from error
+
+    def show(self, report: Report) -> None:
+        """Print the report, and write the HTML page."""
+        from rich.console import Console
+
+        from mqpg.audit.html import as_html
+        from mqpg.audit.page import print_page
+        from mqpg.audit.report import as_json
+
+        if self._html is not None:
+            self._html.write_text(as_html(report, self._faults), encoding="utf-8")
+        if self._as_json:
+            typer.echo(as_json(report))
+        else:
+            print_page(report, Console())
+
+
+def _run_sql(options: AuditOptions) -> Report:
+    from mqpg.audit.sql.engine import run_audit
+
+    return run_audit(options)
+
+
+def _run_spark(options: AuditOptions, threads: int | None, memory: str | None) -> Report:
+    try:
+        from ..jobs.audit import run_audit
+        from ..read.session import JavaMissing, default_threads
+    except ModuleNotFoundError as error:
+        if (explanation := missing_extra(error)) is None:
+            raise
+        raise ConfigurationError(f"{explanation}, {_OR_SQL}") from error
+    threads = threads or default_threads()
+    try:
+        return run_audit(replace(options, partitions=threads), threads=threads, memory=memory)
+    except JavaMissing as error:
+        raise ConfigurationError(f"{error}, {_OR_SQL}") from error
 
 
 def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
@@ -156,6 +315,6 @@ def _pairs(option: str, given: list[str] | None) -> dict[str, str]:
     return pairs
 
 
-def _fail(error: Error, status: int) -> int:
-    typer.echo(f"mqpg: {' '.join(str(error).split())}", err=True)
+def _fail(why: str, status: int) -> int:
+    typer.echo(f"mqpg: {' '.join(why.split())}", err=True)
     return status

@@ -5,9 +5,20 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-__all__ = ["group_totals", "lag", "latencies", "ledger_totals", "redelivery", "topic_totals"]
+__all__ = [
+    "group_totals",
+    "lag",
+    "latencies",
+    "ledger_totals",
+    "redelivery",
+    "topic_totals",
+    "unattributed_rows",
+    "without_ledger_row",
+]
 
-_QUANTILES = (0.5, 0.95, 0.99, 1.0)
+_QUANTILES = (0.5, 0.95, 0.99)
+# An approximate quantile is off by one in so many ranks.
+_ACCURACY = 10_000
 
 
 def _n(condition: Column | str) -> Column:
@@ -59,8 +70,9 @@ def group_totals(deliveries: DataFrame, effects: DataFrame, queued_ids: DataFram
     """Count for each group and topic the offsets, and what the group did with them.
 
     The equation is offsets = applied + retrying + dead + ahead. `applied` is counted in the
-    journal. Journal rows from before the group's start, and of messages that retention has dropped
-    since, are left out on both sides.
+    journal. Journal rows from before the group's start, and of messages whose offset retention has
+    dropped since, are left out on both sides. So are messages whose body is dropped and that a
+    filter may have left out, because nobody can say any more whether it did.
 
     Args:
         deliveries: Deliveries of the groups with a journal.
@@ -70,21 +82,24 @@ def group_totals(deliveries: DataFrame, effects: DataFrame, queued_ids: DataFram
     Returns:
         One row for each group and topic.
     """
-    own = deliveries.where("lane = 0")
+    own = deliveries.where("lane = 0 and not unjudged")
     sides = own.groupBy("consumer_group", "topic").agg(
         F.count(F.lit(1)).alias("offsets"),
         _n("times_applied = 0 and dead").alias("dead"),
         _n("times_applied = 0 and not dead and retry_attempt is not null").alias("retrying"),
         _n("times_applied = 0 and not dead and retry_attempt is null and not behind_position").alias("ahead"),
     )
-    owed = own.select("consumer_group", "topic_id", "message_id", F.lit(True).alias("owed")).distinct()
+    owed = own.select(F.col("subscription_id").alias("owner_id"), "message_id", F.lit(True).alias("owed")).distinct()
     journal = (
-        effects.where("state not in ('expired', 'topic_dropped')")
-        .join(owed, ["consumer_group", "topic_id", "message_id"], "left")
+        effects.where("state <> 'topic_dropped'")
+        .join(owed, ["owner_id", "message_id"], "left")
         .join(queued_ids.select("message_id", F.lit(True).alias("queued")), "message_id", "left")
-        .where("owed or (queued is null and not coalesce(may_be_dropped, false))")
+        .where("owed or (queued is null and state <> 'expired' and not coalesce(may_be_dropped, false))")
         .groupBy("consumer_group", "topic")
-        .agg(F.count_distinct("message_id").alias("applied"), F.count(F.lit(1)).alias("journal_rows"))
+        .agg(
+            F.count_distinct(F.struct("owner_id", "message_id")).alias("applied"),
+            F.count(F.lit(1)).alias("journal_rows"),
+        )
     )
     return sides.join(journal, ["consumer_group", "topic"], "full").fillna(0)
 
@@ -111,6 +126,7 @@ def ledger_totals(
     * missing: confirmed and not applied for none of these reasons.
     * extra: consumed without a local row.
     * purged: the same, but the ledger row may have been deleted since.
+    * overridden: the same, but an operator decided so by hand.
 
     Args:
         ledger_matches: Half messages matched with ledger rows.
@@ -122,7 +138,7 @@ def ledger_totals(
     Returns:
         One row for each ledger, topic and consumer group with a journal.
     """
-    readers = deliveries.select("consumer_group", "topic_id").distinct()
+    readers = F.broadcast(deliveries.select("consumer_group", "topic_id").distinct())
     done = F.col("done_at").isNotNull() | (F.col("in_broker") & (F.col("state") != "undecided"))
     halves = (
         ledger_matches.where("audited")
@@ -135,6 +151,7 @@ def ledger_totals(
             "state",
             "may_be_dropped",
             F.coalesce(F.col("entry") == "local", F.lit(False)).alias("local"),
+            (F.col("entry").isNull() & F.coalesce(F.col("decided_by") == "admin", F.lit(False))).alias("by_hand"),
             done.alias("done"),
             F.coalesce(F.col("decided_at") < F.lit(purged_before).cast("timestamp"), F.lit(False)).alias("old"),
         )
@@ -173,9 +190,37 @@ def ledger_totals(
         _n(ahead).alias("ahead"),
         _n(excused).alias("excused"),
         _n(unapplied & ~ahead & ~excused).alias("missing"),
-        _n(unconfirmed & ~F.col("old")).alias("extra"),
-        _n(unconfirmed & F.col("old")).alias("purged"),
+        _n(unconfirmed & ~F.col("old") & ~F.col("by_hand")).alias("extra"),
+        _n(unconfirmed & F.col("old") & ~F.col("by_hand")).alias("purged"),
+        _n(unconfirmed & F.col("by_hand")).alias("overridden"),
     )
+
+
+def without_ledger_row(ledger_matches: DataFrame, *, purged_before: str) -> DataFrame:
+    """Count the commits that nobody can judge, because their ledger rows may have been deleted.
+
+    Args:
+        ledger_matches: Half messages matched with ledger rows.
+        purged_before: Ledger rows of decisions before this time may have been deleted.
+
+    Returns:
+        One row (ledger, messages) for each ledger with such commits.
+    """
+    absent = ledger_matches.where("audited and state = 'committed' and entry is null and decided_by <> 'admin'")
+    old = absent.where(F.col("decided_at") < F.lit(purged_before).cast("timestamp"))
+    return old.groupBy("ledger").agg(F.count(F.lit(1)).alias("messages"))
+
+
+def unattributed_rows(effects: DataFrame) -> DataFrame:
+    """Count the journal rows that may belong to any of several subscriptions.
+
+    Args:
+        effects: Journal rows with the states of their messages.
+
+    Returns:
+        One row (consumer_group, messages) for each group with such rows.
+    """
+    return effects.where("unattributed").groupBy("consumer_group").agg(F.count(F.lit(1)).alias("messages"))
 
 
 def lag(positions: DataFrame) -> DataFrame:
@@ -215,9 +260,15 @@ def redelivery(deliveries: DataFrame) -> DataFrame:
 
 
 def latencies(
-    messages: DataFrame, entries: DataFrame, deliveries: DataFrame, ticks: DataFrame, topics: DataFrame
+    messages: DataFrame,
+    entries: DataFrame,
+    deliveries: DataFrame,
+    ticks: DataFrame,
+    topics: DataFrame,
+    *,
+    exact: bool,
 ) -> DataFrame:
-    """Measure how long each step took, as the quantiles 0.5, 0.95, 0.99 and 1.
+    """Measure how long each step took, as the quantiles 0.5, 0.95 and 0.99 and the maximum.
 
     Args:
         messages: All messages with their states.
@@ -225,13 +276,15 @@ def latencies(
         deliveries: Deliveries of the groups with a journal.
         ticks: The ticks of the appender.
         topics: The topics.
+        exact: Whether the quantiles are exact, which keeps all durations in memory. The maximum is
+            exact always.
 
     Returns:
-        Rows (step, topic, consumer_group, seconds, messages). consumer_group is null for steps
+        Rows (step, topic, consumer_group, seconds, max, messages). consumer_group is null for steps
         without a group.
     """
     halves = messages.where("kind = 'h' and state in ('committed', 'relayed')").join(topics, "topic_id")
-    appended = F.broadcast(ticks.select("tick_id", F.col("at").alias("appended_at")))
+    appended = ticks.select("tick_id", F.col("at").alias("appended_at"))
     queued = entries.where("subscription_id = 0 and state = 'committed'").join(appended, "tick_id")
     applied = deliveries.where("lane = 0 and state = 'committed' and applied_at is not null").join(appended, "tick_id")
     committed_at = F.greatest("committed_at", "due_at")
@@ -241,7 +294,7 @@ def latencies(
         (applied, "queue to effect", _seconds(F.col("appended_at"), F.col("applied_at"))),
         (applied, "commit to effect", _seconds(committed_at, F.col("applied_at"))),
     ]
-    frames = [_quantiles(frame, step, value) for frame, step, value in steps]
+    frames = [_quantiles(frame, step, value, exact=exact) for frame, step, value in steps]
     result = frames[0]
     for frame in frames[1:]:
         result = result.unionByName(frame)
@@ -252,13 +305,16 @@ def _seconds(start: Column, end: Column) -> Column:
     return (F.unix_micros(end) - F.unix_micros(start)) / 1e6
 
 
-def _quantiles(frame: DataFrame, step: str, value: Column) -> DataFrame:
+def _quantiles(frame: DataFrame, step: str, value: Column, *, exact: bool) -> DataFrame:
+    wanted = F.array(*map(F.lit, _QUANTILES))
+    seconds = F.percentile("value", wanted) if exact else F.percentile_approx("value", wanted, _ACCURACY)
     group = F.col("consumer_group") if "consumer_group" in frame.columns else F.lit(None).cast("string")
     rows = frame.select(group.alias("consumer_group"), "topic", value.alias("value"))
     return (
         rows.groupBy("consumer_group", "topic")
         .agg(
-            F.percentile("value", F.array(*map(F.lit, _QUANTILES))).alias("seconds"),
+            seconds.alias("seconds"),
+            F.max("value").alias("max"),
             F.count(F.lit(1)).alias("messages"),
         )
         .withColumn("step", F.lit(step))

@@ -7,7 +7,43 @@ from pyspark.sql import functions as F
 
 from .messages import expand_batches
 
-__all__ = ["derive_deliveries", "derive_positions", "derive_retries"]
+__all__ = ["add_lives", "derive_deliveries", "derive_positions", "derive_retries", "derive_retry_times"]
+
+
+def add_lives(journal: DataFrame, subscriptions: DataFrame, offsets: DataFrame, topics: DataFrame) -> DataFrame:
+    """Say for each journal row which life of which subscription applied the message.
+
+    A name that is subscribed again is a new subscription, and so is each member of a broadcast
+    group. Each may apply every message once. A row of an earlier release names no subscription. It
+    belongs to the present one where there is only one.
+
+    A group with offsets in its own database continues there when it is subscribed again, so all of
+    its rows say what it has applied.
+
+    Args:
+        journal: Rows with the columns of `schemas.APPLIED`, and topic_id.
+        subscriptions: Rows with the columns of `schemas.SUBSCRIPTIONS`.
+        offsets: Rows with the columns of `schemas.OFFSETS`.
+        topics: Rows with the columns of `schemas.TOPICS`.
+
+    Returns:
+        The rows. `owner_id` is the subscription whose deliveries they answer, null where there is
+        none. `unattributed` means that the row may belong to any of several subscriptions.
+    """
+    names = ["consumer_group", "topic_id"]
+    present = subscriptions.groupBy(*names).agg(
+        F.min("subscription_id").alias("present_id"), F.count(F.lit(1)).alias("present_count")
+    )
+    continuing = offsets.join(topics, "topic").select(*names, F.lit(True).alias("continues")).distinct()
+    rows = journal.join(present, names, "left").join(continuing, names, "left")
+    only = F.when(F.col("present_count") == 1, F.col("present_id"))
+    named = F.coalesce("subscription_id", only)
+    return (
+        rows.withColumn("owner_id", F.coalesce(F.when(F.col("continues"), only), named))
+        .withColumn("unattributed", named.isNull() & F.col("present_id").isNotNull())
+        .withColumn("subscription_id", named)
+        .drop("present_id", "present_count", "continues")
+    )
 
 
 def derive_retries(
@@ -34,6 +70,20 @@ def derive_retries(
     in_inbox = in_inbox.select("subscription_id", "message_id", F.lit(1).alias("attempt"))
     rows = scheduled.unionByName(appended).unionByName(in_inbox)
     return rows.groupBy("subscription_id", "message_id").agg(F.max("attempt").cast("int").alias("attempt"))
+
+
+def derive_retry_times(delayed: DataFrame) -> DataFrame:
+    """Say when each retry becomes visible.
+
+    Args:
+        delayed: Rows with the columns of `schemas.DELAYED`.
+
+    Returns:
+        Rows (subscription_id, message_id, attempt, visible_at). A redriven message may come several
+        times by the same attempt. Then the earliest time counts.
+    """
+    retries = expand_batches(delayed.where("subscription_id > 0"))
+    return retries.groupBy("subscription_id", "message_id", "attempt").agg(F.min("visible_at").alias("visible_at"))
 
 
 def derive_positions(
@@ -82,6 +132,7 @@ def derive_positions(
         F.coalesce("next_offset", "committed").alias("next_offset"),
         start.alias("start_offset"),
         F.coalesce("tail", "committed").alias("tail"),
+        F.coalesce("filtered", F.lit(False)).alias("filtered"),
     )
 
 
@@ -100,11 +151,12 @@ def derive_deliveries(
     Returns:
         One row for each group and offset. `times_applied` says how often the journal has the
         message, `behind_position` whether the group's position is beyond the offset, and `dead`
-        whether the group does not have to apply it.
+        whether the group does not have to apply it. `unjudged` means that a filter may have left it
+        out and that its body is dropped, so nobody can say any more whether it did.
     """
     journal = (
-        effects.where("topic_id is not null")
-        .groupBy("consumer_group", "topic_id", "message_id")
+        effects.where("owner_id is not null")
+        .groupBy(F.col("owner_id").alias("subscription_id"), "message_id")
         .agg(
             F.count(F.lit(1)).alias("times_applied"),
             F.min("applied_at").alias("applied_at"),
@@ -112,18 +164,20 @@ def derive_deliveries(
         )
     )
     first_applied = (
-        effects.where("queue_id >= 0")
-        .groupBy("consumer_group", "topic_id", "queue_id")
+        effects.where("queue_id >= 0 and owner_id is not null")
+        .groupBy(F.col("owner_id").alias("subscription_id"), "queue_id")
         .agg(F.min("queue_offset").alias("first_applied"))
     )
     starts = (
-        positions.join(first_applied, ["consumer_group", "topic_id", "queue_id"], "left")
+        positions.join(first_applied, ["subscription_id", "queue_id"], "left")
         .withColumn("start_offset", F.coalesce("start_offset", "first_applied", "next_offset"))
         .drop("first_applied", "topic")
     )
+    # One row for each group and queue.
+    starts = F.broadcast(starts)
     rows = entries.withColumnRenamed("subscription_id", "lane").join(starts, ["topic_id", "lane", "queue_id"])
     rows = rows.where("queue_offset >= start_offset")
-    rows = rows.join(journal, ["consumer_group", "topic_id", "message_id"], "left")
+    rows = rows.join(journal, ["subscription_id", "message_id"], "left")
     rows = rows.join(
         retries.withColumnRenamed("attempt", "retry_attempt"), ["subscription_id", "message_id"], "left"
     ).join(
@@ -131,6 +185,8 @@ def derive_deliveries(
         ["subscription_id", "message_id"],
         "left",
     )
+    behind = F.col("queue_offset") < F.col("next_offset")
+    untouched = F.col("times_applied").isNull() & F.col("retry_attempt").isNull() & F.col("is_dead").isNull()
     return rows.select(
         "consumer_group",
         "topic",
@@ -149,5 +205,6 @@ def derive_deliveries(
         "retry_attempt",
         F.coalesce("times_applied", F.lit(0)).alias("times_applied"),
         F.col("is_dead").isNotNull().alias("dead"),
-        (F.col("queue_offset") < F.col("next_offset")).alias("behind_position"),
+        behind.alias("behind_position"),
+        (F.col("filtered") & (F.col("state") == "expired") & behind & untouched).alias("unjudged"),
     )

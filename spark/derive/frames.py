@@ -1,6 +1,7 @@
 """The frames in which anomalies are looked for.
 
-Each frame is computed once and written to Parquet, which cuts its lineage.
+Each frame is computed once and kept, which cuts its lineage. Those with one row for each message
+are kept in partitions by message id, so that the joins and groups by message need no shuffle.
 """
 
 from __future__ import annotations
@@ -12,18 +13,26 @@ from pyspark.sql import functions as F
 
 from ..read.inputs import AuditInputs
 from ..read.session import run_concurrently
-from .deliveries import derive_deliveries, derive_positions, derive_retries
+from ..read.stores import FrameStore
+from .batch_ids import derive_deleted, derive_first_sends
+from .cursor_history import derive_failures, derive_known_since, derive_letters, derive_transitions
+from .deliveries import add_lives, derive_deliveries, derive_positions, derive_retries, derive_retry_times
 from .messages import (
     IdRanges,
     add_message_state,
     add_topic_id,
     derive_entries,
     derive_messages,
+    expand_batches,
     match_ledger,
 )
-from .parquet import ParquetStore
+from .outbox import derive_outbox, match_outbox
 
 __all__ = ["Frames", "derive_frames"]
+
+_ID = "message_id"
+# Frames that have few rows as a rule, and that a row of each message is joined with.
+_LOOKED_UP = ("topic", "subscription", "cursors", "offsets", "ledger_groups", "tick", "replay", "dead_letter")
 
 
 @dataclass(frozen=True)
@@ -43,6 +52,20 @@ class Frames:
         ledger_matches: One row for each half message of a producer group with a ledger, matched
             with its ledger row. `seen` says whether it is in a queue or applied.
         seen_ids: The ids of messages that are in any queue or applied.
+        transitions: One row for each version of a cursor, with the version before it.
+        readers: Every row of a subscription.
+        decisions: The decisions as stored.
+        delayed: The delayed messages and retries as stored.
+        bodies: The record batches as stored, with the surviving messages.
+        retry_times: When each retry becomes visible.
+        outbox: The rows of outboxes, with the states of their messages.
+        dedup: The dedup ids of recent sends, as hashes.
+        deleted: Messages without a row that another table names.
+        known_since: Since when the history of each queue's cursor is known.
+        failures: The messages whose delivery failed.
+        letters: The dead letters of present subscriptions, redriven and discarded ones too.
+        remains: Segments that are marked as dropped although their rows are there.
+        jumps: The ranges of offsets that groups were moved over on purpose.
         replays: How often a seek back delivered a message again.
         dropped_ranges: The ids of messages that retention has dropped.
     """
@@ -58,46 +81,80 @@ class Frames:
     deliveries: DataFrame
     ledger_matches: DataFrame
     seen_ids: DataFrame
+    transitions: DataFrame
+    readers: DataFrame
+    decisions: DataFrame
+    delayed: DataFrame
+    bodies: DataFrame
+    retry_times: DataFrame
+    outbox: DataFrame
+    dedup: DataFrame
+    deleted: DataFrame
+    known_since: DataFrame
+    failures: DataFrame
+    letters: DataFrame
+    remains: DataFrame
+    jumps: DataFrame
     replays: DataFrame
     dropped_ranges: IdRanges
 
 
-def derive_frames(inputs: AuditInputs, store: ParquetStore) -> Frames:
+def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
     """Derive all frames.
 
     Args:
         inputs: What was read.
-        store: Where the frames are written.
+        store: Where the frames are kept.
 
     Returns:
         The frames.
     """
     raw = {name: store.narrow(frame) for name, frame in inputs.frames.items()}
+    raw |= {name: F.broadcast(raw[name]) for name in _LOOKED_UP if store.tuning.broadcasts(inputs.rows_of(name))}
     topics, queue_rows, dropped_ranges = raw["topic"], raw["consume_queue"], inputs.dropped_ranges
     bodies = store.narrow(raw["commit_log"].unionByName(raw["survivor"]))
-    messages = store.materialize("messages", derive_messages(bodies, raw["op_log"], raw["delayed"]))
+    messages = store.materialize("messages", derive_messages(bodies, raw["op_log"], raw["delayed"]), key=_ID)
     offsets = derive_entries(queue_rows).join(topics, "topic_id")
-    journal = add_topic_id(raw["applied"], topics)
+    journal = add_lives(add_topic_id(raw["applied"], topics), raw["subscription"], raw["offsets"], topics)
     cursors = derive_positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows)
-    entries, effects, positions = run_concurrently(
-        lambda: store.materialize("entries", add_message_state(offsets, messages, topics, dropped_ranges)),
-        lambda: store.materialize("effects", add_message_state(journal, messages, topics, dropped_ranges)),
+    entries, effects, positions, transitions = run_concurrently(
+        lambda: store.materialize("entries", add_message_state(offsets, messages, topics, dropped_ranges), key=_ID),
+        lambda: store.materialize("effects", add_message_state(journal, messages, topics, dropped_ranges), key=_ID),
         lambda: store.materialize("positions", cursors),
+        lambda: store.materialize("transitions", derive_transitions(raw["cursor_history"], raw["reader"])),
     )
+    known_since = derive_known_since(transitions)
     queued_ids = entries.where("subscription_id = 0").select("message_id").distinct()
     seen_ids = store.narrow(entries.select("message_id").unionByName(effects.select("message_id"))).distinct()
     retry_entries = entries.where("subscription_id > 0")
     retries = store.narrow(derive_retries(raw["delayed"], retry_entries, raw["deferred"], raw["subscription"], topics))
+    unattributed = effects.where("unattributed").select("consumer_group", "topic_id").distinct()
     with_journal = positions.where(F.col("consumer_group").isin(inputs.groups_with_journal))
-    matches = match_ledger(messages, raw["ledger"], raw["ledger_groups"])
+    with_journal = with_journal.join(unattributed, ["consumer_group", "topic_id"], "left_anti")
+    other_halves = expand_batches(raw["other_half"]).select("message_id")
+    ledger = raw["ledger"].join(other_halves, "message_id", "left_anti")
+    matches = match_ledger(messages, ledger, raw["ledger_groups"])
+    outbox = derive_outbox(raw["outbox"], raw["dedup"], messages, topics)
+    matches = matches.unionByName(match_outbox(messages, outbox, raw["outbox_groups"]), allowMissingColumns=True)
     matches = matches.join(seen_ids.withColumn("is_seen", F.lit(True)), "message_id", "left")
     matches = matches.withColumn("seen", F.col("is_seen").isNotNull()).drop("is_seen")
-    deliveries, ledger_matches = run_concurrently(
+    deliveries, ledger_matches, failures = run_concurrently(
         lambda: store.materialize(
-            "deliveries", derive_deliveries(entries, with_journal, effects, retries, raw["dead_letter"])
+            "deliveries", derive_deliveries(entries, with_journal, effects, retries, raw["dead_letter"]), key=_ID
         ),
-        lambda: store.materialize("ledger_matches", matches.join(topics, "topic_id", "left")),
+        lambda: store.materialize("ledger_matches", matches.join(topics, "topic_id", "left"), key=_ID),
+        lambda: store.materialize("failures", derive_failures(transitions, entries)),
     )
+    witnesses = {
+        "a queue": entries.where("state = 'missing'"),
+        "the op log": raw["op_log"],
+        "the delayed messages": raw["delayed"],
+        "the dedup ids": derive_first_sends(raw["dedup"]),
+    }
+    if inputs.all_topics:
+        witnesses["a journal"] = effects.where("state = 'missing'")
+        witnesses["an outbox"] = outbox.where("state in ('commit', 'rollback') and message_id is not null")
+        witnesses["a ledger"] = ledger_matches.where("not audited and entry = 'local'")
     return Frames(
         topics=topics,
         ticks=raw["tick"],
@@ -110,6 +167,20 @@ def derive_frames(inputs: AuditInputs, store: ParquetStore) -> Frames:
         deliveries=deliveries,
         ledger_matches=ledger_matches,
         seen_ids=seen_ids,
+        transitions=transitions,
+        readers=raw["reader"],
+        decisions=raw["op_log"],
+        delayed=raw["delayed"],
+        bodies=bodies,
+        retry_times=derive_retry_times(raw["delayed"]),
+        outbox=outbox,
+        dedup=raw["dedup"],
+        deleted=derive_deleted(messages, witnesses, dropped_ranges, newest_id=inputs.newest_id),
+        known_since=known_since,
+        failures=failures,
+        letters=derive_letters(raw["letter"], known_since, raw["reader"]),
+        remains=raw["remains"],
+        jumps=raw["jump"],
         replays=raw["replay"],
         dropped_ranges=dropped_ranges,
     )

@@ -31,12 +31,13 @@ def expand_batches(batches: DataFrame) -> DataFrame:
 
     Returns:
         n rows (message_id, …) with ascending ids for each of them. A column `handle_hashes` becomes
-        `handle_hash`, the message's own.
+        `handle_hash`, the message's own, and `key_hashes` becomes `key_hash`.
     """
     ids = F.posexplode(F.expr("sequence(first_id, first_id + n - 1)")).alias("position", "message_id")
     messages = batches.where("n > 0").select(ids, *(c for c in batches.columns if c not in ("first_id", "n")))
-    if "handle_hashes" in batches.columns:
-        messages = messages.withColumn("handle_hash", F.get("handle_hashes", "position")).drop("handle_hashes")
+    for name in ("handle_hash", "key_hash"):
+        if f"{name}es" in batches.columns:
+            messages = messages.withColumn(name, F.get(f"{name}es", "position")).drop(f"{name}es")
     return messages.drop("position")
 
 
@@ -66,9 +67,11 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
     * relayed: a committed half message of a relay topic. The message `relayed_as` is delivered in
       its place, as its PREPARE was before.
 
-    `committed_at` and `commit_xid` are those of the deciding transaction. `expected` means that the
-    newest tick must have given the message an offset. `waiting` means that it is committed and the
-    appender has not seen it yet. `may_be_dropped` means that retention may have dropped its offset.
+    `committed_at` and `commit_xid` are those of the deciding transaction. `place` is the number by
+    which the appender orders the messages of one tick, null for delayed ones. `expected` means that
+    the newest tick must have given the message an offset. `waiting` means that it is committed and
+    the appender has not seen it yet. `may_be_dropped` means that retention may have dropped its
+    offset.
 
     Args:
         bodies: Rows with the columns of `schemas.BODIES`.
@@ -86,6 +89,9 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
         F.col("xid").alias("op_xid"),
         F.col("visible_at").alias("op_visible_at"),
         "relayed_as",
+        "order_no",
+        "deliver_id",
+        F.col("queue_id").alias("op_queue_id"),
         F.col("covered").alias("op_covered"),
         F.col("may_be_dropped").alias("op_may_be_dropped"),
     )
@@ -101,7 +107,7 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
         )
     )
     joined = (
-        expand_batches(bodies)
+        expand_batches(bodies.drop("sizes"))
         .join(first, "message_id", "left")
         .join(second, "message_id", "left")
         .join(times, "message_id", "left")
@@ -130,6 +136,12 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
         F.when(half, F.col("op_xid")).otherwise(F.col("xid")).alias("commit_xid"),
         F.when(F.col("late"), F.coalesce("visible_at", "op_visible_at")).alias("due_at"),
         F.when(half, F.col("relayed_as")).alias("relayed_as"),
+        F.when(~F.col("late"), F.when(half, F.col("order_no")).otherwise(F.expr("message_id >> 10"))).alias("place"),
+        F.when(half, F.col("deliver_id")).alias("deliver_id"),
+        "xid",
+        "queue_id",
+        "op_queue_id",
+        "key_hash",
         may_be_dropped.alias("may_be_dropped"),
         (committed & covered & ~may_be_dropped).alias("expected"),
         (committed & ~covered).alias("waiting"),
@@ -157,8 +169,8 @@ def derive_entries(queue_rows: DataFrame) -> DataFrame:
         queue_rows: Rows with the columns of `schemas.QUEUE_ROWS`.
 
     Returns:
-        One row for each offset. Its subscription_id is 0 in a topic's own queues, and the
-        subscription in a retry lane.
+        One row for each offset. `body_id` is the message that holds the body. Its subscription_id
+        is 0 in a topic's own queues, and the subscription in a retry lane.
     """
     ends = F.expr("concat(slice(starts, 2, greatest(size(starts) - 1, 0)), array(n))")
     runs = queue_rows.select(
@@ -173,6 +185,7 @@ def derive_entries(queue_rows: DataFrame) -> DataFrame:
                 "starts",
                 ends.alias("ends"),
                 F.expr("coalesce(attempts, transform(first_ids, x -> 1))").alias("attempts"),
+                F.expr("coalesce(deliver_ids, transform(first_ids, x -> null))").alias("deliver_ids"),
             )
         ).alias("run"),
     )
@@ -188,6 +201,7 @@ def derive_entries(queue_rows: DataFrame) -> DataFrame:
             F.col("base_offset"),
             F.col("run.starts").alias("start"),
             F.col("run.first_ids").alias("first_id"),
+            F.col("run.deliver_ids").alias("deliver_id"),
             steps.alias("step"),
         )
         .select(
@@ -198,6 +212,7 @@ def derive_entries(queue_rows: DataFrame) -> DataFrame:
             "attempt",
             (F.col("base_offset") + F.col("start") + F.col("step")).alias("queue_offset"),
             (F.col("first_id") + F.col("step")).alias("message_id"),
+            (F.coalesce("deliver_id", "first_id") + F.col("step")).alias("body_id"),
         )
     )
 
@@ -247,6 +262,9 @@ def add_message_state(rows: DataFrame, messages: DataFrame, topics: DataFrame, d
         "expected",
         "waiting",
         "may_be_dropped",
+        "place",
+        "key_hash",
+        F.col("queue_id").alias("stored_queue_id"),
     )
     existing = topics.select(F.col("topic_id").alias("own_topic_id"), F.lit(True).alias("own_topic_exists"))
     joined = rows.join(facts, "message_id", "left").join(existing, "own_topic_id", "left")
@@ -297,6 +315,8 @@ def match_ledger(messages: DataFrame, ledger: DataFrame, ledger_groups: DataFram
         "decided_at",
         "decided_by",
         "committed_at",
+        "check_at",
+        "expected",
         "may_be_dropped",
     )
     rows = hash_nonces(ledger.select("ledger", "message_id", "nonce", "entry", "created_at", "done_at"))

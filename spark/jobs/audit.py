@@ -6,34 +6,45 @@ import time
 import uuid
 from collections import defaultdict
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pyspark
-from pyspark.sql import DataFrame, SparkSession, Window
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
+
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import PURGED, UNATTRIBUTED, NotJudged, Report
+from mqpg.audit.verdict import Equation, Relation, rule
 
 from .. import anomalies
 from ..derive import conservation
+from ..derive.batch_ids import count_holes
 from ..derive.frames import Frames, derive_frames
-from ..derive.parquet import open_parquet_store
+from ..derive.timeline import late_commits
 from ..read.audit_reader import connect_once, read_inputs
 from ..read.inputs import AuditInputs
 from ..read.jar import JdbcJar, find_jdbc_jar
-from ..read.options import AuditOptions
-from ..read.session import open_session, run_concurrently, without_codegen
-from .report import Report
-from .verdict import Equation, Relation, rule
+from ..read.session import open_session, run_concurrently
+from ..read.stores import open_store
+from ..read.tuning import Tuning
+from .over_time import over_time
+from .search import count_anomalies, find_anomalies
 
 __all__ = ["AuditOptions", "run_audit", "run_audit_in"]
 
 
-def run_audit(options: AuditOptions, *, threads: int | None = None) -> Report:
+# A transaction that rolled back leaves such a hole too, so it is no anomaly.
+_HOLES = "batch ids without a row (rolled back, or deleted)"
+
+
+def run_audit(options: AuditOptions, *, threads: int | None = None, memory: str | None = None) -> Report:
     """Run one audit in a Spark session of its own.
 
     Args:
         options: What is audited.
         threads: Threads of a local session. None means one for each core, two to four.
+        memory: The heap of the JVM, in Spark's notation. None means 1 GiB for a small audit, and a
+            quarter of the machine's memory, 1 GiB to 3 GiB, for a large one.
 
     Returns:
         The report.
@@ -47,13 +58,18 @@ def run_audit(options: AuditOptions, *, threads: int | None = None) -> Report:
         ConfigurationError: There is no Java, no usable JDBC driver, or a URL is wrong.
     """
     started, jar = time.monotonic(), find_jdbc_jar()
-    connect_once(options)
-    with open_session(threads, jar=jar) as spark:
-        return run_audit_in(spark, options, jar=jar, started=started)
+    messages = connect_once(options)
+    with open_session(threads, jar=jar, memory=memory, tuning=Tuning(messages)) as spark:
+        return run_audit_in(spark, options, jar=jar, started=started, messages=messages)
 
 
 def run_audit_in(
-    spark: SparkSession, options: AuditOptions, *, jar: JdbcJar | None = None, started: float | None = None
+    spark: SparkSession,
+    options: AuditOptions,
+    *,
+    jar: JdbcJar | None = None,
+    started: float | None = None,
+    messages: int | None = None,
 ) -> Report:
     """Run one audit in a given session.
 
@@ -62,6 +78,7 @@ def run_audit_in(
         options: What is audited.
         jar: The session's JDBC driver, for the report. None means that it is not known.
         started: The monotonic time from which the report counts its seconds. None means now.
+        messages: About how many messages there are. None asks the databases.
 
     Returns:
         The report.
@@ -74,68 +91,17 @@ def run_audit_in(
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
     """
     read_from = time.monotonic()
-    with without_codegen(spark):
-        inputs = read_inputs(spark, options)
-    read_until = time.monotonic()
+    messages = connect_once(options) if messages is None else messages
+    tuning = Tuning(messages, spark.sparkContext.defaultParallelism)
     try:
-        with open_parquet_store(spark, sum(inputs.rows.values())) as store:
+        with open_store(spark, tuning, options.staging) as store:
+            inputs = read_inputs(spark, options, store)
+            read_until = time.monotonic()
             run = _run_row(inputs, options, jar, started or read_from, read_from, read_until)
-            return _report(derive_frames(inputs, store), inputs, options, run)
+            run["master"] = spark.sparkContext.master
+            return _report(derive_frames(inputs, store), inputs, options, run, tuning)
     finally:
         spark.catalog.clearCache()
-
-
-def _anomalies(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> DataFrame:
-    now = inputs.taken_at
-    purged_before = (now - options.ledger_keep).isoformat()
-    unmatched_before = {
-        ledger: None if options.drained else (now - timedelta(seconds=seconds)).isoformat()
-        for ledger, seconds in inputs.ledger_tolerance.items()
-    }
-    found = [
-        anomalies.lost(frames.messages, frames.entries, frames.deliveries, frames.topics),
-        anomalies.duplicated(frames.entries, frames.effects, frames.replays),
-        anomalies.phantom(frames.entries, frames.effects, frames.ledger_matches, purged_before=purged_before),
-        anomalies.early(
-            frames.entries,
-            frames.effects,
-            frames.ledger_matches,
-            frames.ticks,
-            tolerances=inputs.group_tolerance,
-            ledger_tolerances=inputs.ledger_tolerance,
-            purged_before=purged_before,
-        ),
-        anomalies.undecided(
-            frames.messages,
-            frames.seen_ids,
-            frames.topics,
-            overdue_before=None if options.drained else (now - options.slack).isoformat(),
-        ),
-        anomalies.gap(frames.queue_rows, frames.positions, frames.topics, complete=inputs.complete),
-        anomalies.mismatch(
-            frames.ledger_matches,
-            frames.effects,
-            frames.deliveries,
-            frames.dropped_ranges,
-            unmatched_before=unmatched_before,
-        ),
-    ]
-    everything = found[0]
-    for frame in found[1:]:
-        everything = everything.unionByName(frame)
-    return everything
-
-
-def _counted(found: DataFrame, examples: int) -> tuple[dict[str, int], list[dict[str, Any]]]:
-    """Return the full count of each kind, and the first rows of each."""
-    kind = Window.partitionBy("kind")
-    ranked = found.withColumn("total", F.count(F.lit(1)).over(kind)).withColumn(
-        "rank", F.row_number().over(kind.orderBy("topic", "consumer_group", "queue_id", "queue_offset", "message_id"))
-    )
-    rows = [row.asDict() for row in ranked.where(F.col("rank") <= max(1, examples)).orderBy("kind", "rank").collect()]
-    counts = dict.fromkeys(anomalies.KINDS, 0) | {row["kind"]: row["total"] for row in rows}
-    shown = [{name: value for name, value in row.items() if name not in ("total", "rank")} for row in rows]
-    return counts, shown[:0] if examples == 0 else shown
 
 
 def _equations(topics: list[dict[str, Any]], groups: list[dict[str, Any]]) -> list[Equation]:
@@ -181,12 +147,14 @@ def _doubts(
     topics: list[dict[str, Any]],
     groups: list[dict[str, Any]],
     lag: list[dict[str, Any]],
+    not_judged: list[NotJudged],
 ) -> list[str]:
     doubts = list(inputs.doubts)
     if not any(row[name] for row in topics for name in ("sent", "prepared", "queued")):
         doubts.append("nothing was read: there is no message to audit")
     if not options.drained:
         return doubts
+    doubts += [f"not judged: {one}" for one in not_judged]
     for row in topics:
         for name, what in (("waiting", "wait for the appender"), ("delayed", "wait for their time")):
             if row[name]:
@@ -204,12 +172,28 @@ def _doubts(
     return doubts
 
 
-def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dict[str, Any]) -> Report:
+def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dict[str, Any], tuning: Tuning) -> Report:
     purged_before = (inputs.taken_at - options.ledger_keep).isoformat()
     names = {row["topic_id"]: row["topic"] for row in frames.topics.collect()}
-    found = _anomalies(frames, inputs, options)
-    (counts, examples), topics, groups, ledgers, lag, latency, redelivery = run_concurrently(
-        lambda: _counted(found, options.examples),
+    found = find_anomalies(frames, inputs, options)
+    (
+        (counts, examples),
+        (_, notes),
+        holes,
+        topics,
+        groups,
+        ledgers,
+        lag,
+        latency,
+        redelivery,
+        timeline,
+        late,
+        absent,
+        rows,
+    ) = run_concurrently(
+        lambda: count_anomalies(found, options.examples),
+        lambda: count_anomalies(anomalies.override(frames.ledger_matches), options.examples),
+        lambda: _rows(count_holes(frames.bodies, frames.decisions, inputs.segments, floor_id=inputs.floor_id)),
         lambda: _rows(conservation.topic_totals(frames.messages, frames.entries, frames.queued_ids, frames.topics)),
         lambda: _rows(conservation.group_totals(frames.deliveries, frames.effects, frames.queued_ids)),
         lambda: _rows(
@@ -219,13 +203,34 @@ def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dic
         ),
         lambda: _rows(conservation.lag(frames.positions)),
         lambda: _rows(
-            conservation.latencies(frames.messages, frames.entries, frames.deliveries, frames.ticks, frames.topics)
+            conservation.latencies(
+                frames.messages,
+                frames.entries,
+                frames.deliveries,
+                frames.ticks,
+                frames.topics,
+                exact=tuning.small,
+            )
         ),
         lambda: _rows(conservation.redelivery(frames.deliveries)),
+        lambda: over_time(frames),
+        lambda: _rows(late_commits(frames.entries)),
+        lambda: _rows(conservation.without_ledger_row(frames.ledger_matches, purged_before=purged_before)),
+        lambda: _rows(conservation.unattributed_rows(frames.effects)),
     )
+    not_judged = [
+        *inputs.not_judged,
+        *(NotJudged(PURGED, row["ledger"], row["messages"]) for row in absent),
+        *(NotJudged(UNATTRIBUTED, row["consumer_group"], row["messages"]) for row in rows),
+    ]
+    # Other topics' batches are not read where only some are audited.
+    if inputs.all_topics and holes[0]["holes"]:
+        inputs.broker["left_out"].append(
+            {"topic": None, "consumer_group": None, "why": _HOLES, "back": False, "offsets": holes[0]["holes"]}
+        )
     relations = [Relation(topic=names[row.pop("topic_id")], **row) for row in ledgers]
     equations = _equations(topics, groups)
-    ruling = rule(counts, equations, relations, _doubts(inputs, options, topics, groups, lag))
+    ruling = rule(counts, equations, relations, _doubts(inputs, options, topics, groups, lag, not_judged))
     run["seconds"] = round(time.monotonic() - run.pop("_started"), 3)
     return Report(
         run,
@@ -235,11 +240,15 @@ def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dic
         examples,
         equations,
         relations,
+        not_judged,
+        notes,
         topics,
         groups,
         lag,
         _histograms(redelivery),
         _percentiles(latency),
+        timeline,
+        late,
     )
 
 
@@ -251,8 +260,8 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 def _percentiles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     named = []
     for row in rows:
-        p50, p95, p99, most = row.pop("seconds")
-        named.append(row | {"p50": p50, "p95": p95, "p99": p99, "max": most})
+        p50, p95, p99 = row.pop("seconds")
+        named.append(row | {"p50": p50, "p95": p95, "p99": p99, "max": row.pop("max")})
     return named
 
 
@@ -273,6 +282,7 @@ def _run_row(
     return {
         "run_id": str(uuid.uuid4()),
         "at": datetime.now(UTC),
+        "engine": "spark",
         "broker": inputs.broker,
         "snapshots": [asdict(one) for one in inputs.snapshots],
         "rows": total,

@@ -11,6 +11,9 @@ The databases have no common clock. The order of their snapshots makes them comp
    read later must contain its row.
 4. Ledgers. Their rows may be younger than the broker's snapshot. So a row without a half message is
    an anomaly only if it was written before that snapshot, or if nothing is running any more.
+
+In a large audit a snapshot is released as soon as its database has been read, because it holds back
+vacuum there. A small audit reads everything in one job of Spark, and then releases all of them.
 """
 
 from __future__ import annotations
@@ -19,10 +22,11 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from psycopg.sql import SQL, Identifier
 from pyspark.sql import SparkSession
 
 from mqpg import migrate
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged
 from mqpg.dsn import resolve
 from mqpg.errors import NotFound, UnknownProducerGroup, UnknownTopic
 
@@ -30,14 +34,27 @@ from . import queries
 from .database import is_postgresql, parse_database
 from .inputs import AuditInputs
 from .jdbc import JdbcReader
-from .options import AuditOptions
+from .size import count_rows, estimate_messages
 from .snapshot import Snapshot, pinned_snapshot
 from .sqlalchemy_reader import SqlalchemySnapshot
-from .user_databases import UserDatabaseReader, pin_and_record
+from .stores import FrameStore
+from .user_databases import UserDatabaseReader, find_user_table, pin_and_record, released_when_read
+from .user_queries import journal_groups_query
 
 __all__ = ["connect_once", "read_inputs"]
 
-_GROUPS_OF = SQL("select distinct consumer_group from {}")
+_SUBSCRIBED = """
+select s.consumer_group, bool_or(%s::text[] is null or t.name = any(%s::text[])) as in_scope
+from mqpg.audit_subscription s join mqpg.audit_topic t on t.topic_id = s.topic_id group by 1
+"""
+# The producer groups with half messages, in the audited topics.
+_PRODUCING = """
+select distinct p.name from mqpg.audit_producer_group p join (
+    select l.producer_group_id, l.topic_id from mqpg.audit_commit_log l where l.kind = 'h' group by 1, 2
+    union select h.producer_group_id, h.topic_id from mqpg.audit_held h where h.kind = 'h'
+) m on m.producer_group_id = p.producer_group_id join mqpg.audit_topic t on t.topic_id = m.topic_id
+where %s::text[] is null or t.name = any(%s::text[]) order by 1
+"""
 # Offsets that groups skipped, and offsets that a seek back delivers again. The report shows them,
 # and neither makes the verdict invalid.
 _LEFT_OUT = """
@@ -46,13 +63,16 @@ from mqpg.audit_position_jump j group by 1, 2, 3, 4 order by 1, 2, 3, 4
 """
 
 
-def connect_once(options: AuditOptions) -> None:
-    """Connect to every database once, before a JVM is started.
+def connect_once(options: AuditOptions) -> int:
+    """Connect to every database once, before a JVM is started, and ask how large it is.
 
-    A wrong URL is reported at once for that reason.
+    A wrong URL is reported at once for that reason, and the JVM can be started to match.
 
     Args:
         options: Which databases.
+
+    Returns:
+        About how many messages are audited.
 
     Raises:
         ConnectionFailed: A database does not answer.
@@ -60,20 +80,24 @@ def connect_once(options: AuditOptions) -> None:
         ConfigurationError: A URL is wrong, or JDBC cannot reach the server.
     """
     migrate.check(resolve(options.dsn))
+    messages = 0
     for url in {resolve(options.dsn), *options.ledgers.values(), *options.applied.values()}:
         if is_postgresql(url):
-            with pinned_snapshot(parse_database(url)):
-                pass
+            with pinned_snapshot(parse_database(url)) as snapshot:
+                messages = max(messages, estimate_messages(snapshot))
         else:
-            SqlalchemySnapshot.open(url).close()
+            with contextlib.closing(SqlalchemySnapshot.open(url)) as database:
+                messages = max(messages, count_rows(database))
+    return messages
 
 
-def read_inputs(spark: SparkSession, options: AuditOptions) -> AuditInputs:
+def read_inputs(spark: SparkSession, options: AuditOptions, store: FrameStore | None = None) -> AuditInputs:
     """Take all snapshots in order, read everything at them, and release them.
 
     Args:
         spark: The session.
         options: What is read.
+        store: Where the rows of a large audit are kept. None means a small audit.
 
     Returns:
         What was read.
@@ -85,24 +109,28 @@ def read_inputs(spark: SparkSession, options: AuditOptions) -> AuditInputs:
         LedgerError: A database has no journal or ledger.
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
     """
-    return _AuditReader(spark, options).run()
+    return _AuditReader(spark, options, store).run()
 
 
 @dataclass
 class _AuditReader:
     spark: SparkSession
     options: AuditOptions
+    store: FrameStore | None
     inputs: AuditInputs = field(default_factory=AuditInputs)
 
     def __post_init__(self) -> None:
-        self.reader = JdbcReader(self.spark, self.options.partitions)
+        self.reader = JdbcReader(self.spark, self.options.partitions, self.store)
         self.topics = list(self.options.topics) or None
 
     def run(self) -> AuditInputs:
         with contextlib.ExitStack() as stack:
             self.database = parse_database(resolve(self.options.dsn))
-            before = pin_and_record(stack, self.inputs, "positions", self.database)
-            self._identify(before)
+            with released_when_read(self.reader, stack) as reading:
+                before = pin_and_record(reading, self.inputs, "positions", self.database)
+                self._identify(before)
+                journals, ledgers = self._journals(before), self._ledgers(before)
+                self.inputs.frames["cursors"] = self.reader.read(before, queries.cursor_query())
             user_databases = UserDatabaseReader(
                 self.spark,
                 self.reader,
@@ -112,13 +140,15 @@ class _AuditReader:
                 self.options.clock_tolerance,
                 before.system_identifier,
             )
-            journals, ledgers = self._journals(before), self._ledgers(before)
-            self.inputs.frames["cursors"] = self.reader.read(before, queries.cursor_query())
             user_databases.read_consumers(journals)
-            broker = pin_and_record(stack, self.inputs, "broker", self.database)
-            self.inputs.taken_at = broker.taken_at
-            self._read_broker(broker)
-            user_databases.read_ledgers(ledgers, self.producer_groups)
+            self._note_strange_journals()
+            with released_when_read(self.reader, stack) as reading:
+                broker = pin_and_record(reading, self.inputs, "broker", self.database)
+                self.inputs.taken_at = broker.taken_at
+                # A ledger that is read much later has deleted rows that the broker still has.
+                user_databases.pin_ledgers(ledgers)
+                self._read_broker(broker)
+            user_databases.read_ledgers(self.producer_groups)
             self.inputs.rows |= self.reader.verify()
         return self.inputs
 
@@ -143,21 +173,32 @@ class _AuditReader:
 
     def _journals(self, broker: Snapshot) -> dict[str, list[str]]:
         """Consumer groups by URL. A journal in the broker's own database is always included."""
-        subscribed = {
-            row["consumer_group"] for row in broker.rows("select distinct consumer_group from mqpg.audit_subscription")
-        }
+        scopes = {row["consumer_group"]: row["in_scope"] for row in broker.rows(_SUBSCRIBED, self.topics, self.topics)}
+        subscribed = self.subscribed = set(scopes)
         wanted = dict(self.options.applied)
         for group in [*wanted, *self.options.groups]:
             if group not in subscribed:
                 raise NotFound(f"no subscription of a consumer group {group!r} in {broker.database.name}")
-        if table := broker.find_table("mqpg_applied"):
-            rows = broker.rows(_GROUPS_OF.format(Identifier(*table)))
+        if table := find_user_table(broker, "mqpg_applied"):
+            rows = broker.rows(journal_groups_query(table, self.topics, self.inputs.broker["broker_id"]))
             own = {row["consumer_group"] for row in rows}
+            self.inputs.journal_rows |= {row["consumer_group"]: row["journal_rows"] for row in rows}
             wanted |= {group: broker.database.conninfo for group in sorted(own & subscribed) if group not in wanted}
         if self.options.groups:
             wanted = {group: url for group, url in wanted.items() if group in self.options.groups}
         self.inputs.groups_with_journal = sorted(wanted)
+        chosen = self.options.groups or sorted(group for group, in_scope in scopes.items() if in_scope)
+        self.inputs.not_judged += [NotJudged(NO_JOURNAL, group) for group in chosen if group not in wanted]
         return _by_value(wanted)
+
+    def _note_strange_journals(self) -> None:
+        """Note the journals of groups without a subscription, unless groups were chosen."""
+        if not self.options.groups:
+            self.inputs.not_judged += [
+                NotJudged(NO_SUBSCRIPTION, group, rows)
+                for group, rows in sorted(self.inputs.journal_rows.items())
+                if group not in self.subscribed
+            ]
 
     def _ledgers(self, broker: Snapshot) -> dict[str, list[str]]:
         """Producer groups by URL. Groups that the broker's ledger checks are always included."""
@@ -170,6 +211,8 @@ class _AuditReader:
         for row in rows:
             if row["checker"] == "ledger" and row["name"] not in wanted:
                 wanted[row["name"]] = broker.database.conninfo
+        producing = [row["name"] for row in broker.rows(_PRODUCING, self.topics, self.topics)]
+        self.inputs.not_judged += [NotJudged(NO_LEDGER, name) for name in producing if name not in wanted]
         return _by_value(wanted)
 
     def _read_broker(self, broker: Snapshot) -> None:
@@ -185,9 +228,8 @@ class _AuditReader:
                 frames["topic"].select("topic_id"), "topic_id", "left_semi"
             )
         if self.options.groups:
-            frames["subscription"] = frames["subscription"].where(
-                frames["subscription"].consumer_group.isin(*self.options.groups)
-            )
+            for name in ("subscription", "reader", "jump"):
+                frames[name] = frames[name].where(frames[name].consumer_group.isin(*self.options.groups))
         self.inputs.dropped_ranges = [
             (row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)
         ]
@@ -196,6 +238,24 @@ class _AuditReader:
             "where family = 'tick' and (body_dropped_at is not null or left_out <> '{}')"
         )
         self.inputs.complete = gone[0]["n"] == 0
+        for row in broker.rows("select floor_id, batch_seq from mqpg.audit_tick order by tick_id desc limit 1"):
+            self.inputs.floor_id, self.inputs.newest_id = row["floor_id"], row["batch_seq"]
+        self.inputs.segments = [(row["lower"], row["upper"]) for row in broker.rows(queries.LOG_SEGMENTS)]
+        self.inputs.had_other_subscriptions = broker.rows(queries.OTHER_SUBSCRIPTIONS)[0]["had_others"]
+        slots = broker.rows(
+            "select segment_no::int as slot from mqpg.audit_segment "
+            "where family = 'cursor' and body_dropped_at is not null order by 1"
+        )
+        self.inputs.dropped_slots = [row["slot"] for row in slots]
+        keep = broker.rows(
+            "select now() - value::interval as purged_before from mqpg.audit_settings where name = 'position_jump_keep'"
+        )
+        self.inputs.jumps_purged_before = keep[0]["purged_before"]
+        window = broker.rows(
+            "select extract(epoch from value::interval)::float8 as seconds from mqpg.audit_settings "
+            "where name = 'dedup_window'"
+        )
+        self.inputs.dedup_window = window[0]["seconds"]
         self.inputs.broker["left_out"] = broker.rows(_LEFT_OUT)
 
 

@@ -8,25 +8,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-__all__ = ["AuditInputs", "SnapshotRecord", "foreign_offsets"]
+from mqpg.audit.report import NotJudged, SnapshotRecord
 
-
-@dataclass(frozen=True)
-class SnapshotRecord:
-    """One snapshot that was read, as the report names it.
-
-    Attributes:
-        role: What was read there: positions, consumer, broker, ledger.
-        database: The database's name, without a password.
-        snapshot: The snapshot as PostgreSQL writes it, or "one transaction".
-        taken_at: The database's clock just before the snapshot. For a database other than
-            PostgreSQL it is the clock of this machine.
-    """
-
-    role: str
-    database: str
-    snapshot: str
-    taken_at: datetime
+__all__ = ["AuditInputs", "foreign_offsets"]
 
 
 @dataclass
@@ -42,9 +26,19 @@ class AuditInputs:
         group_tolerance: Seconds by which the clock of each consumer group's database may differ
             from the broker's.
         ledger_tolerance: The same for each ledger.
+        journal_rows: How many journal rows each consumer group has in the databases that were read.
+        not_judged: What the audit cannot judge, as far as the reader knows.
         broker: What the report says about the broker.
         taken_at: The broker's clock just before its snapshot.
         dropped_ranges: The ranges (first id, last id) of messages that retention has dropped.
+        all_topics: Whether all topics were read.
+        floor_id: The batch id up to which the newest tick has seen everything.
+        newest_id: The newest batch id at the time of the newest tick.
+        segments: The bounds of the log's segments that retention has not dropped.
+        had_other_subscriptions: Whether there may have been subscriptions that are gone.
+        dropped_slots: The cursor slots that retention has dropped.
+        jumps_purged_before: Position jumps from before this time may have been deleted.
+        dedup_window: The window within which a dedup id stores one message, in seconds.
         complete: Whether no part of the consume queues was ever dropped.
     """
 
@@ -53,12 +47,33 @@ class AuditInputs:
     rows: dict[str, int] = field(default_factory=dict)
     doubts: list[str] = field(default_factory=list)
     groups_with_journal: list[str] = field(default_factory=list)
+    journal_rows: dict[str, int] = field(default_factory=dict)
+    not_judged: list[NotJudged] = field(default_factory=list)
     group_tolerance: dict[str, float] = field(default_factory=dict)
     ledger_tolerance: dict[str, float] = field(default_factory=dict)
     broker: dict[str, Any] = field(default_factory=dict)
     taken_at: datetime = datetime.min
     dropped_ranges: list[tuple[int, int]] = field(default_factory=list)
+    all_topics: bool = True
+    floor_id: int = 0
+    newest_id: int = 0
+    segments: list[tuple[int, int]] = field(default_factory=list)
+    had_other_subscriptions: bool = True
+    dropped_slots: list[int] = field(default_factory=list)
+    jumps_purged_before: datetime = datetime.min
+    dedup_window: float = 0.0
     complete: bool = True
+
+    def rows_of(self, frame: str) -> int:
+        """Return how many rows a frame has.
+
+        Args:
+            frame: Its name. One frame may be read by several queries, which are named after it.
+
+        Returns:
+            The number of rows.
+        """
+        return sum(rows for query, rows in self.rows.items() if query.split(" ")[0] in (frame, frame.rstrip("s")))
 
 
 def foreign_offsets(rows: list[dict[str, Any]], groups: list[str], broker_id: str, incarnation: int) -> list[str]:

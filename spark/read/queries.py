@@ -14,6 +14,8 @@ from . import schemas
 
 __all__ = [
     "DROPPED_SEGMENTS",
+    "LOG_SEGMENTS",
+    "OTHER_SUBSCRIPTIONS",
     "Query",
     "broker_queries",
     "cursor_query",
@@ -64,9 +66,35 @@ _NOT_TO_APPLY = (
     "union all select f.subscription_id, f.message_id, f.attempts from mqpg.audit_former_dead_letter f "
     "where f.fate = 'discarded' "
     f"union all select j.subscription_id, j.message_id, 0 from {_JUMPED_OVER} j where not j.back "
-    "union all select u.subscription_id, u.message_id, 0 from mqpg._unmatched_messages() u) d group by 1, 2)"
+    "union all select u.subscription_id, u.message_id, 0 from mqpg.audit_unmatched u) d group by 1, 2)"
 )
 
+# Segments whose first table is marked as dropped although its rows are still there. A table that is
+# still to be dropped is named in `leaving`.
+_REMAINS = " union all ".join(
+    f"select s.family, s.segment_no from mqpg.audit_segment s where s.family = '{family}' "
+    f"and s.body_dropped_at is not null and s.leaving is distinct from '{table}' and exists ("
+    f"select from mqpg.audit_{table} r "
+    f"where r.{column} >= s.lower_bound::{kind} and r.{column} < s.upper_bound::{kind})"
+    for family, table, column, kind in (
+        ("log", "commit_log", "batch_id", "bigint"),
+        ("tick", "consume_queue", "tick_id", "bigint"),
+        ("cursor", "cursor", "slot", "int"),
+        ("delayed", "delayed", "written_at", "timestamptz"),
+    )
+)
+
+LOG_SEGMENTS = """
+select lower_bound::bigint as lower, upper_bound::bigint as upper from mqpg.audit_segment
+where family = 'log' and opened_at is not null and body_dropped_at is null and left_out = '{}' order by 1
+"""
+# Ids of subscriptions ascend without end. One that is missing may have been a subscription.
+OTHER_SUBSCRIPTIONS = """
+select count(*) < coalesce(max(s.subscription_id), 0) or exists (
+    select from mqpg.audit_cursor c
+    where c.subscription_id > (select coalesce(max(n.subscription_id), 0) from mqpg.audit_subscription n)) as had_others
+from mqpg.audit_subscription s
+"""
 DROPPED_SEGMENTS = """
 select lower_bound::bigint * 1024 as first_id, upper_bound::bigint * 1024 - 1 as last_id
 from mqpg.audit_segment where family = 'log' and (body_dropped_at is not null or left_out <> '{}')
@@ -82,8 +110,11 @@ class Query:
         columns: The SELECT list.
         origin: The FROM clause and the WHERE clause.
         schema: The columns of the frame.
-        key: An integer expression by which the rows are cut into partitions. None means that they
-            are read as one partition.
+        key: An indexed integer expression by which the rows are cut into partitions. None means
+            that they are not cut by a key.
+        table: Schema and name of the one relation that is read. A table is cut into partitions of
+            pages. None means that the rows are not cut by pages.
+        fetch_rows: How many rows a partition holds in memory at a time.
     """
 
     name: str
@@ -91,6 +122,8 @@ class Query:
     origin: str
     schema: StructType
     key: str | None = None
+    table: tuple[str, str] | None = None
+    fetch_rows: int = 5000
 
 
 def _covered(xid: str) -> str:
@@ -133,20 +166,23 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         )
     body = (
         "x.xid::text::bigint as xid, x.born_at, x.topic_id, x.producer_group_id, x.kind::text as kind, "
+        "x.queue_id::int as queue_id, "
         f"x.check_at, {_covered('x.xid')}, {_may_be_dropped('x.xid')}"
     )
     return [
         Query(
             "commit_log",
-            f"x.batch_id * 1024 as first_id, x.n::int as n, {body}, x.handle_hashes, false as decision_gone",
+            f"x.batch_id * 1024 as first_id, x.n::int as n, {body}, x.handle_hashes, false as decision_gone, "
+            "x.key_hashes, x.sizes",
             f"mqpg.audit_commit_log x where {scope}",
             schemas.BODIES,
             "x.batch_id",
+            fetch_rows=200,  # A row may have 1024 hashes.
         ),
         Query(
             "survivor",
             f"x.message_id as first_id, 1 as n, {body}, array[x.handle_hash] as handle_hashes, "
-            f"{_DECISIONS_GONE} as decision_gone",
+            f"{_DECISIONS_GONE} as decision_gone, array[x.key_hash] as key_hashes, null::int[] as sizes",
             "mqpg.audit_held x "
             "where not exists (select from mqpg.audit_commit_log c where c.batch_id = x.message_id >> 10) "
             f"and {scope}",
@@ -154,10 +190,12 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         ),
         Query(
             "op_log",
-            "x.message_id, x.stage::int as stage, x.op::text as op, x.xid::text::bigint as xid, x.at, "
-            "nullif(x.visible_at, 'infinity') as visible_at, x.decided_by, "
+            "x.message_id, x.topic_id, x.order_no, x.stage::int as stage, x.op::text as op, "
+            "x.xid::text::bigint as xid, x.at, nullif(x.visible_at, 'infinity') as visible_at, x.decided_by, "
             # A message of its own delivers the commit of a half message of a relay topic.
             "case when x.visible_at = 'infinity' then x.deliver_id end as relayed_as, "
+            "case when x.op = 'c' and x.visible_at is distinct from 'infinity' then x.deliver_id end as deliver_id, "
+            "x.queue_id::int as queue_id, "
             f"{_covered('x.xid')}, {_may_be_dropped('x.xid')}",
             f"mqpg.audit_op_log x where {scope}",
             schemas.DECISIONS,
@@ -165,7 +203,8 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         ),
         Query(
             "delayed",
-            "x.first_id, x.n::int as n, x.visible_at, x.xid::text::bigint as xid, x.topic_id, x.subscription_id, "
+            "x.first_id, x.n::int as n, x.deliver_id, x.queue_id::int as queue_id, x.written_at, x.visible_at, "
+            "x.xid::text::bigint as xid, x.topic_id, x.subscription_id, "
             f"x.attempt::int as attempt, coalesce(x.visible_at <= {_NEWEST_TICK_DUE}, false) as due, "
             f"{_covered('x.xid')}, {_may_be_dropped('x.xid', f'x.visible_at <= {_OLDEST_TICK_DUE}')}",
             f"mqpg.audit_delayed x where {scope}",
@@ -175,10 +214,11 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         Query(
             "consume_queue",
             "x.base_offset, x.tick_id, x.topic_id, x.subscription_id, x.n, x.queue_id::int as queue_id, x.first_ids, "
-            "x.starts, x.attempts::int[] as attempts",
+            "x.starts, x.attempts::int[] as attempts, x.deliver_ids",
             f"mqpg.audit_consume_queue x where {scope}",
             schemas.QUEUE_ROWS,
             "x.tick_id",
+            fetch_rows=1000,  # A row may have thousands of runs.
         ),
         Query(
             "tick",
@@ -191,7 +231,8 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         Query("topic", "x.topic_id, x.name as topic", f"mqpg.audit_topic x where {scope}", schemas.TOPICS),
         Query(
             "subscription",
-            "x.subscription_id, x.consumer_group, x.topic_id, x.start",
+            "x.subscription_id, x.consumer_group, x.topic_id, x.start, x.filter is not null or x.tags is not null or "
+            "exists (select from mqpg.audit_former_filter f where f.subscription_id = x.subscription_id) as filtered",
             # Nothing is delivered through a broadcast group's own row. Its members have positions.
             f"mqpg.audit_subscription x where {scope} and (x.mode <> 'broadcast' or x.member <> '')",
             schemas.SUBSCRIPTIONS,
@@ -203,11 +244,59 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
             schemas.DEAD_LETTERS,
         ),
         Query(
+            "cursor_history",
+            "x.subscription_id, x.queue_id::int as queue_id, x.slot, x.version, x.committed, x.claimed, x.at, x.epoch, "
+            "x.action::text as action, case when cardinality(x.claims) > 0 then to_json(x.claims)::text end as claims",
+            "mqpg.audit_cursor x",
+            schemas.CURSOR_HISTORY,
+            "x.version",
+        ),
+        Query(
+            "reader",
+            "x.subscription_id, x.topic_id, x.consumer_group, x.mode, x.on_failure, x.retries_from, "
+            "x.filter is not null or x.tags is not null as filtered, x.mode <> 'broadcast' or x.member <> '' as reads, "
+            "(select t.name from mqpg.audit_topic t where t.topic_id = x.topic_id) as topic",
+            f"mqpg.audit_subscription x where {scope}",
+            schemas.READERS,
+        ),
+        Query(
+            "jump",
+            "x.jump_id, x.at, x.subscription_id, x.consumer_group, x.topic, x.queue_id::int as queue_id, "
+            "x.from_offset, x.to_offset, x.why, x.back",
+            f"mqpg.audit_position_jump x where {scope}",
+            schemas.JUMPS,
+        ),
+        Query(
+            "letter",
+            "x.subscription_id, x.message_id, x.deliver_id, x.attempts, x.died_at, x.present",
+            "(select d.subscription_id, d.message_id, d.deliver_id, d.attempts, d.died_at, true as present "
+            "from mqpg.audit_dead_letter d union all "
+            "select f.subscription_id, f.message_id, null, f.attempts, f.died_at, false "
+            "from mqpg.audit_former_dead_letter f) x",
+            schemas.LETTERS,
+        ),
+        Query(
+            "dedup",
+            "x.message_id, x.slot, x.topic_id, x.dedup_hash",
+            f"mqpg.audit_dedup x where {scope}",
+            schemas.DEDUP,
+            "x.message_id",
+        ),
+        Query("remains", "x.family, x.segment_no", f"({_REMAINS}) x", schemas.REMAINS),
+        Query(
             "replay",
-            "x.consumer_group, x.topic, x.message_id, x.times",
-            "(select j.consumer_group, j.topic, j.message_id, count(*) as times "
-            f"from {_JUMPED_OVER} j where j.back group by 1, 2, 3) x",
+            "x.subscription_id, x.message_id, x.times",
+            "(select j.subscription_id, j.message_id, count(*) as times "
+            f"from {_JUMPED_OVER} j where j.back group by 1, 2) x",
             schemas.REPLAYS,
+        ),
+        Query(
+            "other_half",
+            "x.first_id, x.n",
+            "(select l.batch_id * 1024 as first_id, l.n::int as n, l.topic_id from mqpg.audit_commit_log l "
+            "where l.kind = 'h' union all select h.message_id, 1, h.topic_id from mqpg.audit_held h "
+            f"where h.kind = 'h') x where not {scope}",
+            schemas.OTHER_HALVES,
         ),
     ]
 

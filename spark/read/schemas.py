@@ -24,15 +24,23 @@ __all__ = [
     "APPLIED",
     "BODIES",
     "CURSORS",
+    "CURSOR_HISTORY",
     "DEAD_LETTERS",
     "DECISIONS",
+    "DEDUP",
     "DEFERRED",
     "DELAYED",
+    "JUMPS",
     "LEDGER",
     "LEDGER_GROUPS",
+    "LETTERS",
     "LOCAL_COMMITS",
+    "OTHER_HALVES",
     "OFFSETS",
+    "OUTBOX",
     "QUEUE_ROWS",
+    "READERS",
+    "REMAINS",
     "REPLAYS",
     "SUBSCRIPTIONS",
     "TICKS",
@@ -69,33 +77,64 @@ ANOMALY = _parse(
 # been dropped since.
 # handle_hashes: for each half message the SHA-256 of the nonce in its handle. The handle itself is
 # a secret of its producers.
+# key_hashes: for each message a hash that is equal for equal keys.
+# sizes: the number of payloads, keys, tags and headers.
 # decision_gone: a half message whose decision retention has dropped.
 BODIES = _parse(
     "first_id bigint, n int, xid bigint, born_at timestamp, topic_id int, producer_group_id int, kind string, "
-    "check_at timestamp, covered boolean, may_be_dropped boolean, handle_hashes array<string>, decision_gone boolean"
+    "check_at timestamp, covered boolean, may_be_dropped boolean, handle_hashes array<string>, decision_gone boolean, "
+    "queue_id int, key_hashes array<bigint>, sizes array<int>"
 )
+# deliver_id: the message that holds the final payload.
 # relayed_as: the message that delivers the commit of a half message of a relay topic.
 DECISIONS = _parse(
     "message_id bigint, stage int, op string, xid bigint, at timestamp, visible_at timestamp, decided_by string, "
-    "relayed_as bigint, covered boolean, may_be_dropped boolean"
+    "relayed_as bigint, covered boolean, may_be_dropped boolean, topic_id int, order_no bigint, deliver_id bigint, "
+    "queue_id int"
 )
 # due: the due_until of the newest tick has reached its time.
 DELAYED = _parse(
     "first_id bigint, n int, visible_at timestamp, xid bigint, topic_id int, subscription_id int, attempt int, "
-    "due boolean, covered boolean, may_be_dropped boolean"
+    "due boolean, covered boolean, may_be_dropped boolean, written_at timestamp, deliver_id bigint, queue_id int"
 )
 QUEUE_ROWS = _parse(
     "base_offset bigint, tick_id bigint, topic_id int, subscription_id int, n int, queue_id int, "
-    "first_ids array<bigint>, starts array<int>, attempts array<int>"
+    "first_ids array<bigint>, starts array<int>, attempts array<int>, deliver_ids array<bigint>"
 )
 TICKS = _parse("tick_id bigint, xmax bigint, xip array<bigint>, due_until timestamp, at timestamp")
 TOPICS = _parse("topic_id int, topic string")
-SUBSCRIPTIONS = _parse("subscription_id int, consumer_group string, topic_id int, start string")
+# filtered: it has, or had, a filter or tags.
+SUBSCRIPTIONS = _parse("subscription_id int, consumer_group string, topic_id int, start string, filtered boolean")
 CURSORS = _parse("subscription_id int, queue_id int, committed bigint, start_offset bigint")
 # Messages that a group does not have to apply: its dead letters, and those that it skipped.
 DEAD_LETTERS = _parse("subscription_id int, message_id bigint, attempts int")
+# claims: the claims as JSON, null where there is none.
+CURSOR_HISTORY = _parse(
+    "subscription_id int, queue_id int, slot int, version bigint, committed bigint, claimed bigint, at timestamp, "
+    "epoch bigint, action string, claims string"
+)
+# Every row of a subscription. reads: not a broadcast group's own row, through which nothing is
+# delivered.
+READERS = _parse(
+    "subscription_id int, topic_id int, consumer_group string, mode string, on_failure string, "
+    "retries_from timestamp, filtered boolean, reads boolean, topic string"
+)
+JUMPS = _parse(
+    "jump_id bigint, at timestamp, subscription_id int, consumer_group string, topic string, queue_id int, "
+    "from_offset bigint, to_offset bigint, why string, back boolean"
+)
+# present: still a dead letter, neither redriven nor discarded.
+LETTERS = _parse(
+    "subscription_id int, message_id bigint, deliver_id bigint, attempts int, died_at timestamp, present boolean"
+)
+DEDUP = _parse("message_id bigint, slot bigint, topic_id int, dedup_hash string")
+# dedup_hash: the SHA-256 of the row's id, which is also the message's dedup id.
+OUTBOX = _parse("ledger string, dedup_hash string, state string, handle_id bigint, topic string, created_at timestamp")
+REMAINS = _parse("family string, segment_no bigint")
 # How often a seek back delivered a message again.
-REPLAYS = _parse("consumer_group string, topic string, message_id bigint, times bigint")
+REPLAYS = _parse("subscription_id int, message_id bigint, times bigint")
+# The half messages of topics that are not audited. A ledger may have rows of them.
+OTHER_HALVES = _parse("first_id bigint, n int")
 
 LEDGER = _parse("ledger string, message_id bigint, nonce string, entry string, created_at timestamp, done_at timestamp")
 # Rows of a ledger whose local transaction committed, as reconciliation reads them.
@@ -103,7 +142,8 @@ LOCAL_COMMITS = _parse("ledger string, handle string, message_id bigint, nonce s
 # in_broker: the ledger is mqpg.audit_ledger, in the broker's own database.
 LEDGER_GROUPS = _parse("producer_group_id int, producer_group string, ledger string, in_broker boolean")
 APPLIED = _parse(
-    "consumer_group string, topic string, queue_id int, queue_offset bigint, message_id bigint, applied_at timestamp"
+    "consumer_group string, topic string, queue_id int, queue_offset bigint, message_id bigint, "
+    "applied_at timestamp, subscription_id int"
 )
 # Messages that a group deferred in its own database. Its position is beyond them, and a retry will
 # apply them.

@@ -1,7 +1,8 @@
 """The Spark session of an audit.
 
-It is small, writes few log lines and computes in UTC. It runs locally unless MQPG_SPARK_MASTER
-names a cluster.
+It writes few log lines and computes in UTC. It runs in this process unless MQPG_SPARK_MASTER names
+a cluster. Where spark-submit started this process, its options decide instead: the master, the
+memory and the folders are then the submitter's.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -22,12 +24,20 @@ from pyspark.sql import SparkSession
 from mqpg.errors import ConfigurationError
 
 from .jar import JdbcJar, find_jdbc_jar
+from .tuning import NO_CODEGEN, Tuning, default_memory
 
-__all__ = ["NO_CODEGEN", "default_threads", "open_session", "run_concurrently", "session_settings", "without_codegen"]
+__all__ = [
+    "JavaMissing",
+    "default_threads",
+    "is_local",
+    "open_session",
+    "run_concurrently",
+    "session_settings",
+    "without_codegen",
+]
 
 _log = logging.getLogger(__name__)
 
-NO_CODEGEN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _QUIET = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -39,11 +49,35 @@ appender.stderr.target = SYSTEM_ERR
 appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 """
+_SIZE = re.compile(r"[1-9][0-9]*[kmg]", re.IGNORECASE)
+_SESSION = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.port.maxRetries": "64",
+}
+
+
+class JavaMissing(ConfigurationError):
+    """There is no Java that could run Spark."""
 
 
 def default_threads() -> int:
     """Return how many threads a local session has by default: one for each core, two to four."""
     return max(2, min(4, os.cpu_count() or 2))
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Say whether a session runs in one process, so that all its tasks share the driver's files.
+
+    Args:
+        spark: The session.
+
+    Returns:
+        False for a cluster.
+    """
+    master = str(spark.sparkContext.master)
+    return master == "local" or master.startswith("local[")
 
 
 def run_concurrently(*jobs: Callable[[], Any]) -> list[Any]:
@@ -97,30 +131,49 @@ def session_settings(spark: SparkSession, wanted: dict[str, str]) -> Iterator[No
 
 @contextlib.contextmanager
 def open_session(
-    threads: int | None = None, *, jar: JdbcJar | None = None, memory: str = "1g"
+    threads: int | None = None,
+    *,
+    jar: JdbcJar | None = None,
+    memory: str | None = None,
+    tuning: Tuning | None = None,
 ) -> Iterator[SparkSession]:
     """Open a Spark session with the JDBC driver on its class path, until the block ends.
 
     Args:
         threads: Threads of a local session. None means `default_threads()`.
         jar: The JDBC driver. None means what `find_jdbc_jar()` finds.
-        memory: The driver's heap, in Spark's notation.
+        memory: The driver's heap, in Spark's notation. None means 1 GiB for a small audit, and
+            `default_memory()` for a large one.
+        tuning: The size of the audit, which decides how the JVM runs. None means a small audit.
 
     Yields:
         The session.
 
     Raises:
-        ConfigurationError: There is no Java to run it, or no usable driver.
+        JavaMissing: There is no Java to run it.
+        ConfigurationError: There is no usable driver, or `memory` is malformed.
     """
+    if memory is not None and not _SIZE.fullmatch(memory):
+        raise ConfigurationError(f"the memory must be a number with a unit, such as 4g or 1500m, not {memory!r}")
     _require_java()
     jar = jar or find_jdbc_jar()
-    threads = threads or default_threads()
     _log.info("JDBC driver: %s", jar)
     scratch = Path(tempfile.mkdtemp(prefix="mqpg-audit-"))
+    options = _SESSION | jar.spark_options()
+    if not _submitted():
+        # Workers with another interpreter than the driver's would lack its packages.
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        options |= _jvm_options(threads or default_threads(), memory, tuning or Tuning(), scratch)
     session: SparkSession | None = None
     try:
-        session = _build(threads, jar, memory, scratch)
+        builder = SparkSession.builder.appName("mqpg audit")
+        for name, value in options.items():
+            builder = builder.config(name, value)
+        session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
+        if _submitted() and jar.path is not None:
+            # The JVM runs already, so its class path is fixed. This adds to it.
+            session.sql(f"add jar '{jar.path}'")
         yield session
     finally:
         if session is not None:
@@ -128,44 +181,38 @@ def open_session(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _submitted() -> bool:
+    """Say whether spark-submit has started this process, and a JVM before it."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 def _require_java() -> None:
     home = os.environ.get("JAVA_HOME")
     if (home and Path(home, "bin", "java").is_file()) or shutil.which("java"):
         return
-    raise ConfigurationError(
+    raise JavaMissing(
         "the audit needs Java 17 or newer: install a headless JRE "
         "(Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
     )
 
 
-def _build(threads: int, jar: JdbcJar, memory: str, scratch: Path) -> SparkSession:
-    # Workers with another interpreter than the driver's would lack its packages.
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    # Spark stops where the host name does not resolve. Only this process connects to it anyway.
-    if not os.environ.get("MQPG_SPARK_MASTER"):
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+def _jvm_options(threads: int, memory: str | None, tuning: Tuning, scratch: Path) -> dict[str, str]:
+    """Return the options of a JVM that this process starts, local session or cluster's driver."""
     log_config = scratch / "log4j2.properties"
     log_config.write_text(_QUIET)
-    # Only the first JIT compiler, and the serial collector, because the job ends before the second
-    # compiler would save time.
-    java = f"-Dlog4j2.configurationFile={log_config} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+    heap = memory or ("1g" if tuning.small else f"{default_memory() >> 20}m")
     options = {
-        "spark.driver.extraJavaOptions": java,
-        "spark.driver.memory": memory,
-        "spark.local.dir": str(scratch),
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(2 * threads),
-        "spark.sql.autoBroadcastJoinThreshold": str(32 << 20),
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.port.maxRetries": "64",
-        **jar.spark_options(),
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_config} {tuning.java_options()}",
+        "spark.driver.memory": heap,
+        "spark.sql.warehouse.dir": f"file://{scratch}/warehouse",
     }
-    master = os.environ.get("MQPG_SPARK_MASTER")
-    if not master:
-        options |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-    builder = SparkSession.builder.master(master or f"local[{threads}]").appName("mqpg audit")
-    for name, value in options.items():
-        builder = builder.config(name, value)
-    return builder.getOrCreate()
+    if master := os.environ.get("MQPG_SPARK_MASTER"):
+        return options | {"spark.master": master}
+    # Spark stops where the host name does not resolve. Only this process connects to it anyway.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    return options | {
+        "spark.master": f"local[{threads}]",
+        "spark.local.dir": str(scratch),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+    }

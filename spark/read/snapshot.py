@@ -35,7 +35,7 @@ _PARTITIONED = """
 select c.relname from pg_class c
 where c.relnamespace = to_regnamespace('mqpg') and c.relkind = 'v'
     and c.relname in ('audit_commit_log', 'audit_op_log', 'audit_consume_queue', 'audit_tick', 'audit_delayed',
-        'audit_cursor')
+        'audit_cursor', 'audit_dedup')
     and has_table_privilege(c.oid, 'select')
 """
 
@@ -113,6 +113,23 @@ class Snapshot:
             name,
         )
         return (rows[0]["nspname"], rows[0]["relname"]) if rows else None
+
+    def find_columns(self, table: tuple[str, str]) -> frozenset[str]:
+        """Return the names of a table's columns.
+
+        Args:
+            table: Its schema and its name.
+
+        Returns:
+            The names.
+        """
+        rows = self.rows(
+            "select a.attname from pg_attribute a join pg_class c on c.oid = a.attrelid "
+            "join pg_namespace n on n.oid = c.relnamespace "
+            "where n.nspname = %s and c.relname = %s and a.attnum > 0 and not a.attisdropped",
+            *table,
+        )
+        return frozenset(row["attname"] for row in rows)
 
     def find_ledger(self) -> tuple[str, str] | None:
         """Find the ledger: the user's mqpg_ledger, or else the view of a broker's own ledger.

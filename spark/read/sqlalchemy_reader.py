@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
-from sqlalchemy import Connection, create_engine, inspect, select, text
+from sqlalchemy import URL, Connection, create_engine, func, inspect, select, text
+from sqlalchemy import table as table_named
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._tables import clock
@@ -18,9 +21,12 @@ from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import ConnectionFailed, LedgerError
 
 from . import schemas
+from .chunks import frame_of_rows
+from .stores import FrameStore
 
 __all__ = ["SqlalchemySnapshot"]
 
+_ROWS_FETCHED = 10_000
 _HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})$")
 
 
@@ -35,11 +41,14 @@ class SqlalchemySnapshot:
         url: The SQLAlchemy URL.
         connection: The connection with the open transaction.
         taken_at: The clock of this machine just after the transaction began.
+        store: Where the rows of large tables are kept while they are read. None holds them in
+            memory.
     """
 
     url: str
     connection: Connection
     taken_at: datetime
+    store: FrameStore | None = None
 
     @classmethod
     def open(cls, url: str) -> SqlalchemySnapshot:
@@ -52,13 +61,13 @@ class SqlalchemySnapshot:
             The snapshot.
 
         Raises:
-            ConnectionFailed: The database does not answer.
+            ConnectionFailed: The database does not answer, or there is no such file.
         """
         address = to_sqlalchemy(url)
         try:
             if address.get_backend_name() == "sqlite":
                 # The driver does not begin a transaction before a SELECT.
-                connection = create_engine(address).connect()
+                connection = create_engine(_read_only(address)).connect()
                 connection.exec_driver_sql("BEGIN")
             else:
                 connection = create_engine(address, isolation_level="REPEATABLE READ").connect()
@@ -68,6 +77,19 @@ class SqlalchemySnapshot:
         except SQLAlchemyError as error:
             raise ConnectionFailed(f"no connection to {describe(address)}: {' '.join(str(error).split())}") from error
         return cls(url, connection, datetime.now(UTC))
+
+    def count(self, table: str) -> int:
+        """Count the rows of a table.
+
+        Args:
+            table: The table's name.
+
+        Returns:
+            The number of rows, 0 where there is no such table.
+        """
+        if not self.has_table(table):
+            return 0
+        return int(self.connection.execute(select(func.count()).select_from(table_named(table))).scalar_one())
 
     def has_table(self, name: str) -> bool:
         """Say whether the default schema has a table.
@@ -100,7 +122,36 @@ class SqlalchemySnapshot:
             for handle, entry, created, done in rows
             if (match := _HANDLE.match(handle)) and match[1] == broker_id
         )
-        return _frame(spark, found, schemas.LEDGER)
+        return frame_of_rows(spark, found, schemas.LEDGER, self.store)
+
+    def outbox(self, spark: SparkSession, label: str, broker_id: str) -> DataFrame:
+        """Read the rows of mqpg_outbox that belong to one broker, without their payloads.
+
+        Args:
+            spark: The session.
+            label: The value of the column `ledger`.
+            broker_id: The broker's id. Rows of other brokers are left out.
+
+        Returns:
+            Rows with the columns of `schemas.OUTBOX`.
+
+        Raises:
+            LedgerError: The table cannot be read.
+        """
+        rows = self._rows("select id, state, handle, topic, created_at, broker from mqpg_outbox")
+        found = (
+            (
+                label,
+                hashlib.sha256(row_id.encode()).hexdigest(),
+                state,
+                int(match[2]) if handle and (match := _HANDLE.match(handle)) else None,
+                topic,
+                _utc(created),
+            )
+            for row_id, state, handle, topic, created, broker in rows
+            if broker == broker_id
+        )
+        return frame_of_rows(spark, found, schemas.OUTBOX, self.store)
 
     def local_commits(self, spark: SparkSession, label: str, broker_id: str, older_than: timedelta) -> DataFrame:
         """Read the committed rows of mqpg_ledger that belong to one broker and are old enough.
@@ -127,7 +178,7 @@ class SqlalchemySnapshot:
             and match[1] == broker_id
             and (_utc(created) or before) <= before
         )
-        return _frame(spark, found, schemas.LOCAL_COMMITS)
+        return frame_of_rows(spark, found, schemas.LOCAL_COMMITS, self.store)
 
     def now(self) -> datetime:
         """Return the time of the database's clock."""
@@ -135,13 +186,14 @@ class SqlalchemySnapshot:
         assert found is not None
         return found
 
-    def applied(self, spark: SparkSession, groups: list[str], topics: list[str] | None) -> DataFrame:
+    def applied(self, spark: SparkSession, groups: list[str], topics: list[str] | None, broker_id: str) -> DataFrame:
         """Read the journal rows of some consumer groups.
 
         Args:
             spark: The session.
             groups: The consumer groups.
             topics: Only these topics. None means all.
+            broker_id: The broker's id. Rows of messages of other brokers are left out.
 
         Returns:
             Rows with the columns of `schemas.APPLIED`.
@@ -149,19 +201,51 @@ class SqlalchemySnapshot:
         Raises:
             LedgerError: The table cannot be read.
         """
+        origin = ", ".join(self._or_null("mqpg_applied", name) for name in ("subscription_id", "broker"))
         rows = self._rows(
-            "select consumer_group, topic, queue_id, queue_offset, message_id, applied_at from mqpg_applied"
+            f"select consumer_group, topic, queue_id, queue_offset, message_id, applied_at, {origin} from mqpg_applied"
         )
-        found = ((*row[:5], _utc(row[5])) for row in rows if _selected(row, groups, topics))
-        return _frame(spark, found, schemas.APPLIED)
+        found = (
+            (*row[:5], _utc(row[5]), row[6])
+            for row in rows
+            if _selected(row, groups, topics) and row[7] in (None, broker_id)
+        )
+        return frame_of_rows(spark, found, schemas.APPLIED, self.store)
 
-    def deferred(self, spark: SparkSession, groups: list[str], topics: list[str] | None) -> DataFrame:
+    def journal_groups(self, topics: list[str] | None, broker_id: str) -> list[dict[str, Any]]:
+        """Count the journal rows of every group and topic.
+
+        Args:
+            topics: Only these topics. None means all.
+            broker_id: The broker's id. Rows of messages of other brokers are left out.
+
+        Returns:
+            Rows with the columns consumer_group and journal_rows.
+
+        Raises:
+            LedgerError: The table cannot be read.
+        """
+        broker = self._or_null("mqpg_applied", "broker")
+        rows = self._rows(f"select consumer_group, topic, {broker}, count(*) from mqpg_applied group by 1, 2, 3")
+        return [
+            {"consumer_group": row[0], "journal_rows": row[3]}
+            for row in rows
+            if (topics is None or row[1] in topics) and row[2] in (None, broker_id)
+        ]
+
+    def _or_null(self, table: str, column: str) -> str:
+        """Return a column's name, or null where a table of an earlier release lacks it."""
+        names = {found["name"] for found in inspect(self.connection).get_columns(table)}
+        return column if column in names else "null"
+
+    def deferred(self, spark: SparkSession, groups: list[str], topics: list[str] | None, broker_id: str) -> DataFrame:
         """Read the messages that some consumer groups have deferred in their own database.
 
         Args:
             spark: The session.
             groups: The consumer groups.
             topics: Only these topics. None means all.
+            broker_id: The broker's id. Messages of other brokers are left out.
 
         Returns:
             Rows with the columns of `schemas.DEFERRED`.
@@ -169,8 +253,12 @@ class SqlalchemySnapshot:
         Raises:
             LedgerError: The table cannot be read.
         """
-        rows = self._rows("select consumer_group, topic, message_id from mqpg_inbox where state = 'deferred'")
-        return _frame(spark, (row for row in rows if _selected(row, groups, topics)), schemas.DEFERRED)
+        broker = self._or_null("mqpg_inbox", "broker")
+        rows = self._rows(
+            f"select consumer_group, topic, message_id, {broker} from mqpg_inbox where state = 'deferred'"
+        )
+        found = (row[:3] for row in rows if _selected(row, groups, topics) and row[3] in (None, broker_id))
+        return frame_of_rows(spark, found, schemas.DEFERRED, self.store)
 
     def offsets(self, groups: list[str], topics: list[str] | None) -> list[dict[str, Any]]:
         """Read the rows of mqpg_offsets of some consumer groups, on all brokers.
@@ -196,9 +284,22 @@ class SqlalchemySnapshot:
 
     def _rows(self, query: str) -> Iterator[tuple[Any, ...]]:
         try:
-            yield from (tuple(row) for row in self.connection.execute(text(query)))
+            found = self.connection.execute(text(query), execution_options={"yield_per": _ROWS_FETCHED})
+            yield from (tuple(row) for row in found)
         except SQLAlchemyError as error:
             raise LedgerError(f"{describe(to_sqlalchemy(self.url))}: {' '.join(str(error).split())}") from error
+
+
+def _read_only(address: URL) -> URL:
+    """Name the same file of SQLite to be opened for reading, so that a wrong path makes no file."""
+    path = address.database or ""
+    if path.startswith("file:"):
+        return address.update_query_dict({"mode": "ro", "uri": "true"})
+    if not Path(path).is_file():
+        raise ConnectionFailed(f"no connection to {describe(address)}: there is no such file")
+    return address.set(database=f"file:{quote(str(Path(path).absolute()))}").update_query_dict(
+        {"mode": "ro", "uri": "true"}
+    )
 
 
 def _selected(row: tuple[Any, ...], groups: list[str], topics: list[str] | None) -> bool:
@@ -212,7 +313,3 @@ def _utc(value: datetime | str | None) -> datetime | None:
     if value is None or value.tzinfo is not None:
         return value
     return value.replace(tzinfo=UTC)
-
-
-def _frame(spark: SparkSession, rows: Iterator[tuple[Any, ...]], schema: StructType) -> DataFrame:
-    return spark.createDataFrame(list(rows), schema)

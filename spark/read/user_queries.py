@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
-from psycopg.sql import SQL, Identifier, Literal
+from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from . import schemas
 from .queries import Query, literal_text
 
-__all__ = ["applied_query", "deferred_query", "ledger_query", "local_commits_query", "offsets_query"]
+__all__ = [
+    "UserTable",
+    "applied_query",
+    "deferred_query",
+    "journal_groups_query",
+    "ledger_query",
+    "local_commits_query",
+    "of_broker",
+    "offsets_query",
+    "outbox_query",
+]
 
 _HANDLE = r"^[^.]+\.[0-9]+\.[0-9]{1,18}\.[0-9a-f]{32}$"
+
+
+@dataclass(frozen=True)
+class UserTable:
+    """A table of mqpg in a user's database. One of an earlier release has fewer columns.
+
+    Attributes:
+        name: Its schema and its name.
+        columns: The names of its columns.
+    """
+
+    name: tuple[str, str]
+    columns: frozenset[str]
 
 
 def ledger_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
@@ -40,7 +64,7 @@ def ledger_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
             Identifier(*table), Literal(_HANDLE), Literal(broker_id)
         )
     )
-    return Query(f"ledger {label}", columns, origin, schemas.LEDGER, "(hashtext(x.handle) & 2147483647)")
+    return Query(f"ledger {label}", columns, origin, schemas.LEDGER, table=table)
 
 
 def local_commits_query(label: str, table: tuple[str, str], broker_id: str, before: datetime) -> Query:
@@ -66,39 +90,79 @@ def local_commits_query(label: str, table: tuple[str, str], broker_id: str, befo
         "{} x where case when x.handle ~ {} then split_part(x.handle, '.', 1) = {} else false end "
         "and x.entry = 'local' and {} <= {}"
     ).format(Identifier(*table), Literal(_HANDLE), Literal(broker_id), written, Literal(before))
-    key = "(hashtext(x.handle) & 2147483647)"
-    return Query(f"ledger {label}", columns, literal_text(origin), schemas.LOCAL_COMMITS, key)
+    return Query(f"ledger {label}", columns, literal_text(origin), schemas.LOCAL_COMMITS, table=table)
 
 
-def applied_query(label: str, table: tuple[str, str], groups: list[str], topics: list[str] | None) -> Query:
+def applied_query(label: str, table: UserTable, groups: list[str], topics: list[str] | None, broker_id: str) -> Query:
     """Return the query for the journal rows of some consumer groups.
 
     Args:
         label: What the query's name ends in.
-        table: Schema and name of mqpg_applied.
+        table: The table mqpg_applied.
         groups: The consumer groups.
         topics: Only these topics. None means all.
+        broker_id: The broker's id. Rows of messages of other brokers are left out.
 
     Returns:
         The query.
     """
-    columns = "x.consumer_group, x.topic, x.queue_id, x.queue_offset, x.message_id, x.applied_at"
-    return Query(f"applied {label}", columns, _of_groups(table, groups, topics), schemas.APPLIED, "x.message_id")
+    columns = "x.consumer_group, x.topic, x.queue_id, x.queue_offset, x.message_id, x.applied_at, "
+    columns += "x.subscription_id" if "subscription_id" in table.columns else "null::int as subscription_id"
+    origin = _of_groups(table.name, groups, topics) + of_broker(table, broker_id)
+    return Query(f"applied {label}", columns, origin, schemas.APPLIED, table=table.name)
 
 
-def deferred_query(label: str, table: tuple[str, str], groups: list[str], topics: list[str] | None) -> Query:
+def of_broker(table: UserTable, broker_id: str) -> str:
+    """Return a condition on the rows of a user's table that belong to one broker.
+
+    Args:
+        table: The table. One of an earlier release has no column for the broker.
+        broker_id: The broker's id. A row without a broker was written by an earlier release, and
+            belongs to it.
+
+    Returns:
+        The condition as SQL that begins with "and".
+    """
+    if "broker" not in table.columns:
+        return ""
+    return literal_text(SQL(" and coalesce(x.broker, {0}) = {0}").format(Literal(broker_id)))
+
+
+def journal_groups_query(table: UserTable, topics: list[str] | None, broker_id: str) -> Composed:
+    """Return the query that counts the journal rows of every group.
+
+    Args:
+        table: The table mqpg_applied.
+        topics: Only these topics. None means all.
+        broker_id: The broker's id. Rows of messages of other brokers are left out.
+
+    Returns:
+        The query, with the columns consumer_group and journal_rows.
+    """
+    counted = SQL("select x.consumer_group, count(*) as journal_rows from {} x where true").format(
+        Identifier(*table.name)
+    )
+    if topics is not None:
+        counted += SQL(" and x.topic = any({}::text[])").format(Literal(topics))
+    if "broker" in table.columns:
+        counted += SQL(" and coalesce(x.broker, {0}) = {0}").format(Literal(broker_id))
+    return counted + SQL(" group by 1")
+
+
+def deferred_query(label: str, table: UserTable, groups: list[str], topics: list[str] | None, broker_id: str) -> Query:
     """Return the query for messages that groups deferred and have not applied yet.
 
     Args:
         label: What the query's name ends in.
-        table: Schema and name of mqpg_inbox.
+        table: The table mqpg_inbox.
         groups: The consumer groups.
         topics: Only these topics. None means all.
+        broker_id: The broker's id. Messages of other brokers are left out.
 
     Returns:
         The query.
     """
-    origin = _of_groups(table, groups, topics) + " and x.state = 'deferred'"
+    origin = _of_groups(table.name, groups, topics) + " and x.state = 'deferred'" + of_broker(table, broker_id)
     return Query(f"deferred {label}", "x.consumer_group, x.topic, x.message_id", origin, schemas.DEFERRED)
 
 
@@ -120,6 +184,25 @@ def offsets_query(
     columns = "x.consumer_group, x.topic, x.queue_id, x.next_offset"
     ours = literal_text(SQL(" and x.broker = {}").format(Literal(broker_id)))
     return Query(f"offsets {label}", columns, _of_groups(table, groups, topics) + ours, schemas.OFFSETS)
+
+
+def outbox_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
+    """Return the query for the rows of an outbox that belong to one broker, without their payloads.
+
+    Args:
+        label: The value of the column `ledger`.
+        table: Schema and name of mqpg_outbox.
+        broker_id: The broker's id. Rows of other brokers are left out.
+
+    Returns:
+        The query.
+    """
+    columns = SQL(
+        "{} as ledger, encode(sha256(convert_to(x.id, 'UTF8')), 'hex') as dedup_hash, x.state::text as state, "
+        "case when x.handle ~ {} then split_part(x.handle, '.', 3)::bigint end as handle_id, x.topic, x.created_at"
+    ).format(Literal(label), Literal(_HANDLE))
+    origin = SQL("{} x where x.broker = {}").format(Identifier(*table), Literal(broker_id))
+    return Query(f"outbox {label}", literal_text(columns), literal_text(origin), schemas.OUTBOX)
 
 
 def _of_groups(table: tuple[str, str], groups: list[str], topics: list[str] | None) -> str:

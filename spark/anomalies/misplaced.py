@@ -1,0 +1,76 @@
+"""misplaced: a message in another queue than its key's."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from .rows import anomaly_rows, union_rows
+
+__all__ = ["misplaced"]
+
+
+def misplaced(messages: DataFrame, entries: DataFrame, topics: DataFrame) -> DataFrame:
+    """Find messages in another queue than the others of their key, or than their own record says.
+
+    The number of a topic's queues never changes, so a key has one queue for ever.
+
+    Args:
+        messages: All messages with their states.
+        entries: Queue entries with the states of their messages.
+        topics: The topics.
+
+    Returns:
+        The anomalies, at most one for each message.
+    """
+    named = messages.join(topics, "topic_id")
+    found = union_rows(_by_key(named), _in_another_queue(entries), _final_elsewhere(named))
+    first = Window.partitionBy("message_id").orderBy("evidence")
+    return found.withColumn("nth", F.row_number().over(first)).where("nth = 1").drop("nth")
+
+
+def _by_key(named: DataFrame) -> DataFrame:
+    of_key = ["topic_id", "key_hash"]
+    queues = (
+        named.where("key_hash is not null and kind <> 'f'")
+        .groupBy(*of_key, "queue_id")
+        .agg(F.count(F.lit(1)).alias("messages"), F.min("message_id").alias("oldest"))
+    )
+    ranked = queues.withColumn(
+        "rank",
+        F.row_number().over(Window.partitionBy(*of_key).orderBy(F.desc("messages"), "oldest")),
+    )
+    others = ranked.where("rank > 1").select(*of_key, "queue_id")
+    return anomaly_rows(
+        "misplaced",
+        named.where("kind <> 'f'").join(others, [*of_key, "queue_id"], "left_semi"),
+        F.format_string("its record says queue %s, and other messages of its key are in another", "queue_id"),
+    )
+
+
+def _in_another_queue(entries: DataFrame) -> DataFrame:
+    own = entries.where("subscription_id = 0 and state = 'committed'")
+    # A message at two offsets is a duplicate.
+    once = own.groupBy("message_id").agg(F.count(F.lit(1)).alias("times")).where("times = 1")
+    elsewhere = own.where("queue_id <> stored_queue_id").join(once, "message_id", "left_semi")
+    return anomaly_rows(
+        "misplaced", elsewhere, F.format_string("in this queue, but its record says queue %s", "stored_queue_id")
+    )
+
+
+def _final_elsewhere(named: DataFrame) -> DataFrame:
+    halves = named.where("kind = 'h' and op_queue_id is not null")
+    finals = named.where("kind = 'f'").select(
+        F.col("message_id").alias("deliver_id"), F.col("queue_id").alias("final_queue_id")
+    )
+    found = halves.join(finals, "deliver_id", "left").where("op_queue_id <> queue_id or final_queue_id <> queue_id")
+    return anomaly_rows(
+        "misplaced",
+        found,
+        F.format_string(
+            "its record says queue %s, its decision queue %s, its final payload queue %s",
+            F.col("queue_id"),
+            F.col("op_queue_id"),
+            F.coalesce("final_queue_id", "queue_id"),
+        ),
+    )

@@ -1,0 +1,71 @@
+"""Making frames of rows that Python has, without Python on the executors.
+
+`createDataFrame` of a list would start a Python there. Of an Arrow table it does not.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from .stores import FrameStore
+
+__all__ = ["frame_of_few", "frame_of_rows"]
+
+_ROWS_AT_ONCE = 100_000
+
+
+def frame_of_few(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: StructType) -> DataFrame:
+    """Make a frame of a few rows, which become part of each plan.
+
+    Args:
+        spark: The session.
+        rows: The rows, without times. There must be at least one.
+        schema: Their columns.
+
+    Returns:
+        The frame.
+    """
+    structs = [
+        F.struct(*(F.lit(value).cast(c.dataType).alias(c.name) for value, c in zip(row, schema, strict=True)))
+        for row in rows
+    ]
+    return spark.range(1).select(F.inline(F.array(*structs)))
+
+
+def frame_of_rows(
+    spark: SparkSession, rows: Iterable[tuple[Any, ...]], schema: StructType, store: FrameStore | None = None
+) -> DataFrame:
+    """Make a frame of rows. Those of a large table are kept chunk by chunk.
+
+    Args:
+        spark: The session.
+        rows: The rows.
+        schema: Their columns.
+        store: Where the chunks are kept. None holds them in memory, in the form of Arrow.
+
+    Returns:
+        The frame.
+    """
+    left, frames, full = iter(rows), list[DataFrame](), True
+    while full:
+        chunk = list(itertools.islice(left, _ROWS_AT_ONCE))
+        full = len(chunk) == _ROWS_AT_ONCE
+        frame = spark.createDataFrame(_table(chunk, schema), schema)
+        frames.append(store.materialize("rows", frame) if store and full else frame)
+    return functools.reduce(DataFrame.unionByName, frames)
+
+
+def _table(rows: list[tuple[Any, ...]], schema: StructType) -> pa.Table:
+    types = to_arrow_schema(schema, timezone="UTC")
+    columns = zip(*rows, strict=True) if rows else ([] for _ in schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=types)

@@ -1,0 +1,77 @@
+"""How large an audit is, known before it starts and without a pass over any table."""
+
+from __future__ import annotations
+
+from .snapshot import Snapshot
+from .sqlalchemy_reader import SqlalchemySnapshot
+
+__all__ = ["count_rows", "estimate_messages"]
+
+# Messages in the queues, by the first and last offset of each, and rows of the log, which also has
+# those that wait for the appender.
+_BROKER = """
+select greatest(
+    (select coalesce(sum(e.tail - b.base_offset), 0)
+     from mqpg.audit_topic t cross join lateral generate_series(0, t.queues - 1) as q(queue_id)
+     cross join lateral (
+         select c.base_offset from mqpg.audit_consume_queue c
+         where c.topic_id = t.topic_id and c.queue_id = q.queue_id and c.subscription_id = 0
+         order by c.base_offset limit 1) b
+     cross join lateral (
+         select c.base_offset + c.n as tail from mqpg.audit_consume_queue c
+         where c.topic_id = t.topic_id and c.queue_id = q.queue_id and c.subscription_id = 0
+         order by c.base_offset desc limit 1) e),
+    (select coalesce(sum(c.reltuples), 0)::bigint
+     from pg_inherits i join pg_class c on c.oid = i.inhrelid and c.reltuples > 0
+     where i.inhparent = 'mqpg.commit_log'::regclass))::bigint as messages
+"""
+# A row of a journal or ledger takes 100 to 150 bytes. to_regclass('mqpg.ledger') would be an error
+# for a role that may not use the schema.
+_TABLES = """
+select coalesce(max(coalesce(pg_relation_size(c.oid), 0) + coalesce(p.size, 0)) / 120, 0)::bigint as messages
+from (
+    select to_regclass('mqpg_applied')
+    union all select to_regclass('mqpg_ledger')
+    union all select l.oid from pg_class l where l.relnamespace = to_regnamespace('mqpg') and l.relname = 'ledger'
+) as c(oid)
+cross join lateral (select sum(pg_relation_size(t.relid)) as size from pg_partition_tree(c.oid) t) p
+"""
+_READABLE = """
+select exists (
+    select from pg_class c
+    where c.relnamespace = to_regnamespace('mqpg') and c.relname = 'audit_consume_queue'
+        and has_schema_privilege(c.relnamespace, 'usage') and has_table_privilege(c.oid, 'select')) as readable
+"""
+
+
+def estimate_messages(snapshot: Snapshot) -> int:
+    """Estimate how many messages a database has: a broker, a ledger or a journal, or all of them.
+
+    Args:
+        snapshot: The database.
+
+    Returns:
+        The messages in its queues, or the rows of its largest table where these are more.
+
+    Raises:
+        DatabaseError: A query failed.
+    """
+    found = [int(snapshot.rows(_TABLES)[0]["messages"])]
+    if snapshot.rows(_READABLE)[0]["readable"]:
+        found.append(int(snapshot.rows(_BROKER)[0]["messages"]))
+    return max(found)
+
+
+def count_rows(database: SqlalchemySnapshot) -> int:
+    """Count the rows of a journal or ledger in a database other than PostgreSQL.
+
+    Args:
+        database: The database.
+
+    Returns:
+        The rows of the larger one.
+
+    Raises:
+        LedgerError: A table cannot be read.
+    """
+    return max(database.count(table) for table in ("mqpg_applied", "mqpg_ledger"))

@@ -1,0 +1,159 @@
+"""Places where frames are kept between the stages of an audit.
+
+A frame is computed once and kept, which cuts its lineage: it has a plan of one node afterwards. A
+cached frame would keep its lineage, and planning a union of twenty searches over it took longer
+than the audit itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tempfile
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+
+from .session import is_local, session_settings
+from .tuning import Tuning
+
+__all__ = ["FrameStore", "open_store"]
+
+
+@dataclass(frozen=True)
+class FrameStore(ABC):
+    """Keeps frames.
+
+    Attributes:
+        tuning: How large the audit is.
+    """
+
+    tuning: Tuning
+
+    def narrow(self, frame: DataFrame) -> DataFrame:
+        """Reduce a frame to a single partition where the audit is small.
+
+        Args:
+            frame: The frame.
+
+        Returns:
+            The frame in one partition, or as it was.
+        """
+        return frame.coalesce(1) if self.tuning.small else frame
+
+    def materialize(self, name: str, frame: DataFrame, *, key: str | None = None) -> DataFrame:
+        """Compute a frame and keep it.
+
+        Args:
+            name: What it is.
+            frame: The frame.
+            key: The column by which a large frame is partitioned and sorted, so that joins by this
+                column need no shuffle. None leaves it as it is computed.
+
+        Returns:
+            The same rows without their lineage.
+        """
+        if self.tuning.small:
+            return self.narrow(self._keep(name, self.narrow(frame)))
+        if key is None:
+            return self._keep(name, frame)
+        return self._keep_sorted(name, frame.repartition(self.tuning.partitions, key), key)
+
+    @abstractmethod
+    def _keep(self, name: str, frame: DataFrame) -> DataFrame: ...
+
+    @abstractmethod
+    def _keep_sorted(self, name: str, frame: DataFrame, key: str) -> DataFrame: ...
+
+
+@dataclass(frozen=True)
+class _ParquetStore(FrameStore):
+    """Keeps frames as Parquet files in a folder that the driver and all executors share.
+
+    Attributes:
+        folder: The URI of the folder.
+        tables: The tables that the session's catalog has because of this store.
+    """
+
+    folder: str
+    tables: list[str] = field(default_factory=list)
+
+    def _keep(self, name: str, frame: DataFrame) -> DataFrame:
+        path = self._path(name)
+        frame.write.parquet(path)
+        return frame.sparkSession.read.schema(frame.schema).parquet(path)
+
+    def _keep_sorted(self, name: str, frame: DataFrame, key: str) -> DataFrame:
+        # Only a table of the session's catalog remembers how its files are partitioned.
+        table = f"mqpg_{uuid.uuid4().hex}"
+        writer = frame.write.format("parquet").option("path", self._path(name))
+        writer.bucketBy(self.tuning.partitions, key).sortBy(key).saveAsTable(table)
+        self.tables.append(table)
+        return frame.sparkSession.table(table)
+
+    def _path(self, name: str) -> str:
+        # The names of queries have those of groups and topics in them.
+        return f"{self.folder}/{re.sub('[^A-Za-z0-9_]+', '-', name)}-{uuid.uuid4().hex}"
+
+
+@dataclass(frozen=True)
+class _ExecutorStore(FrameStore):
+    """Keeps frames on the executors' own disks, for clusters that share no folder.
+
+    Where an executor is lost, its part is lost too, and Spark fails the audit.
+    """
+
+    def _keep(self, name: str, frame: DataFrame) -> DataFrame:
+        del name
+        return frame.localCheckpoint(storageLevel=StorageLevel.DISK_ONLY)
+
+    def _keep_sorted(self, name: str, frame: DataFrame, key: str) -> DataFrame:
+        return self._keep(name, frame.sortWithinPartitions(key))
+
+
+@contextlib.contextmanager
+def open_store(spark: SparkSession, tuning: Tuning, staging: str | None = None) -> Iterator[FrameStore]:
+    """Make a store, with Spark's settings to match, until the block ends.
+
+    Args:
+        spark: The session.
+        tuning: How large the audit is.
+        staging: The URI of a folder that the driver and all executors share. None means a temporary
+            folder where Spark runs in this process only, and the executors' disks on a cluster.
+
+    Yields:
+        The store.
+    """
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(session_settings(spark, tuning.settings()))
+        if staging is None and not is_local(spark):
+            yield _ExecutorStore(tuning)
+            return
+        if staging is None:
+            # Hadoop takes the path as it is. It would not understand the %20 of a proper URI.
+            folder = f"file://{stack.enter_context(tempfile.TemporaryDirectory(prefix='mqpg-audit-'))}"
+        else:
+            folder = stack.enter_context(_staging_folder(spark, staging))
+        store = _ParquetStore(tuning, folder)
+        try:
+            yield store
+        finally:
+            for table in store.tables:
+                spark.sql(f"drop table {table}")
+
+
+@contextlib.contextmanager
+def _staging_folder(spark: SparkSession, staging: str) -> Iterator[str]:
+    """Name a new folder there, and remove it when the block ends."""
+    folder = f"{staging.rstrip('/')}/mqpg-audit-{uuid.uuid4().hex}"
+    try:
+        yield folder
+    finally:
+        jvm, context = spark.sparkContext._jvm, spark.sparkContext._jsc
+        assert jvm is not None
+        path = jvm.org.apache.hadoop.fs.Path(folder)
+        path.getFileSystem(context.hadoopConfiguration()).delete(path, True)
