@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long fuzz soak years test-mariadb test-node test-pgbouncer test-lowest test-postgres pgspot dist lint format prove sql bench chaos idle clean
+.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-pgbouncer test-browser test-lowest test-postgres pgspot dist lint format prove sql bench chaos idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ soak: setup java ## Run all modes for MINUTES (30) while processes and servers a
 years: setup ## A year in an hour (MINUTES=60): nothing may grow (ARGS="--record" writes docs/years.svg)
 	@$(BIN)/python -m tests.years $(ARGS)
 
+audit-scale: setup java ## Audit histories of SIZES=100000,1000000 messages: seconds, memory, files (ARGS="--record")
+	@$(BIN)/python tools/audit_scale.py --sizes "$${SIZES:-100000,1000000}" $(ARGS)
+
 test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
 	@tools/mariadb.sh
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile -m mariadb $(ARGS)
@@ -49,6 +52,10 @@ test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server 
 test-pgbouncer: setup ## Test behind PgBouncer in transaction mode; installs it where possible
 	@tools/pgbouncer.sh
 	@$(BIN)/python -m pytest -p randomly -m pgbouncer tests/pooler $(ARGS)
+
+test-browser: setup ## Test the HTML pages in headless Chromium; installs it where possible
+	@tools/chromium.sh
+	@$(BIN)/python -m pytest -p randomly -m browser $(ARGS)
 
 test-lowest: setup ## Test the library with the lowest versions of its dependencies (PYTHON=…)
 	@tools/lowest.sh .lowest
@@ -98,7 +105,7 @@ bench: setup ## Measure mqpg beside pgmq and a bare INSERT (ARGS="--quick")
 	@$(BIN)/mqpg bench $(ARGS)
 
 chaos: setup ## Run only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not pgbouncer" $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not pgbouncer and not browser" $(ARGS)
 
 idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core (ARGS="--topics 100")
 	@$(BIN)/python -m mqpg.bench.idle $(ARGS)

@@ -9,4 +9,5 @@ pytest_plugins = [
     "tests.fixtures.seeds",
     "tests.fixtures.docker",
     "tests.fixtures.pgbouncer",
+    "tests.fixtures.browser",
 ]

@@ -1,4 +1,4 @@
-"""Generate the tables of docs/benchmarks.md from the JSON files in benchmarks/results.
+"""Generate tables of docs/benchmarks.md and docs/audit.md from the files in benchmarks/results.
 
     python tools/results.py                    write the tables
     python tools/results.py --check            exit 1 if a file is invalid or a table is out of date
@@ -21,13 +21,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["bench_tables", "load", "main", "run_table"]
+__all__ = ["audit_table", "bench_tables", "load", "main", "run_table"]
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
-KINDS = ("bench", "ci", "demo", "fuzz", "histories", "idle", "soak", "tests", "years")
+AUDIT_PAGE = ROOT / "docs" / "audit.md"
+
+KINDS = ("audit-scale", "bench", "ci", "demo", "fuzz", "histories", "idle", "soak", "tests", "years")
 RUN: dict[str, type | tuple[type, ...]] = {
     "kind": str,  # one of KINDS
     "date": str,  # UTC, ISO 8601 to the minute, or only the day
@@ -122,6 +124,33 @@ def bench_tables(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     }
 
 
+def audit_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of the table of how the audit grows: the newest run of each number of messages.
+
+    Args:
+        runs: All runs, newest first.
+    """
+    newest: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    for run in runs:
+        if run["kind"] == "audit-scale":
+            for name, figures in run["figures"].items():
+                newest.setdefault(int(name.split()[0]), (run, figures))
+    columns = ("rows", "seconds", "read_seconds", "judge_seconds", "cpu_seconds")
+    yield from _table(
+        ("messages", "verdict", "rows", "seconds", "of these reading", "judging", "CPU seconds", "JVM MiB",
+         "Python MiB", "temporary MiB", "load", "when"),
+        (
+            (
+                f"{messages:,}",
+                one["verdict"],
+                *(f"{one[column]:,}" for column in (*columns, "jvm_mib", "python_mib", "temporary_mib", "load")),
+                f"[{run['date'].partition('T')[0]}](../benchmarks/results/{run['file']})",
+            )
+            for messages, (run, one) in sorted(newest.items())
+        ),
+    )  # fmt: skip
+
+
 def main(arguments: list[str]) -> int:
     """Write the tables, check them, or add a run.
 
@@ -146,17 +175,20 @@ def main(arguments: list[str]) -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 1
-    before = PAGE.read_text(encoding="utf-8")
-    after = before
-    for name, lines in ({"runs": list(run_table(runs))} | bench_tables(runs)).items():
-        after = _replace(after, name, "\n".join(lines))
-    if options.check:
-        if after != before:
-            print(f"{PAGE.relative_to(ROOT)} is out of date: run python tools/results.py", file=sys.stderr)
-        return int(after != before)
-    if after != before:
-        PAGE.write_text(after, encoding="utf-8")
-    return 0
+    stale = 0
+    tables = {"runs": list(run_table(runs))} | bench_tables(runs)
+    for page, found in ((PAGE, tables), (AUDIT_PAGE, {"audit-scale": list(audit_table(runs))})):
+        before = after = page.read_text(encoding="utf-8")
+        for name, lines in found.items():
+            after = _replace(after, page, name, "\n".join(lines))
+        if after == before:
+            continue
+        if options.check:
+            stale = 1
+            print(f"{page.relative_to(ROOT)} is out of date: run python tools/results.py", file=sys.stderr)
+        else:
+            page.write_text(after, encoding="utf-8")
+    return stale
 
 
 def _problem(run: Any) -> str | None:
@@ -248,11 +280,11 @@ def _table(head: Sequence[str], lines: Any) -> Iterator[str]:
         yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |"
 
 
-def _replace(text: str, name: str, content: str) -> str:
+def _replace(text: str, page: Path, name: str, content: str) -> str:
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     head, marker, rest = text.partition(begin)
     if not marker or end not in rest:
-        raise SystemExit(f"{PAGE}: markers {begin.strip()} and {end} are missing")
+        raise SystemExit(f"{page}: markers {begin.strip()} and {end} are missing")
     return f"{head}{begin}{content}\n{end}{rest.partition(end)[2]}"
 
 

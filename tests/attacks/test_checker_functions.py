@@ -268,7 +268,7 @@ def test_a_dedup_id_gives_no_handle_of_another_group(mq: Session) -> None:
 
 TELL_IF_OWNER = """
     if pg_has_role(current_user, 'mqpg_owner', 'usage') then
-        raise exception 'loot: %', (select max(length(k.secret)) from mqpg.receipt_key k);
+        raise exception 'loot: %', (select max(length(s.receipt_secrets[1])) from mqpg.subscription s);
     end if;
     return 'wait';
 """

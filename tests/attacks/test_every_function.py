@@ -15,7 +15,8 @@ import pytest
 from tests.support.company import Company, Connection, refusal, value
 
 # They tell the library nothing about topics or groups, or only what the caller may receive.
-OPEN = {"_broker", "schema_version", "_newest", "_touched", "_ledgers_served"}
+# `_path_matches` reads nothing but its arguments.
+OPEN = {"_broker", "schema_version", "_newest", "_touched", "_ledgers_served", "_path_matches"}
 # It answers with the caller's own half messages only.
 OWN = {"reconcile"}
 # An argument of the call by its name, or else by its type.

@@ -90,19 +90,19 @@ def test_the_refusal_of_an_edited_receipt_tells_nothing(mq: Session, state: str)
     assert len(words) == 1
 
 
-def test_a_receipt_needs_the_key_of_its_broker(mq: Session) -> None:
-    """A copy of the database that makes its own key accepts no receipt of the original."""
+def test_a_receipt_needs_the_secret_of_its_subscription(mq: Session) -> None:
+    """A copy of the database that makes secrets of its own accepts no receipt of the original."""
     receipt = mq.receive("t", group="victim")[0].receipt
-    mq.execute("update mqpg.receipt_key set secret = default")
+    mq.execute("update mqpg.subscription set receipt_secrets = default")
     assert refusal(mq, "ack", receipt)
 
 
-def test_a_new_key_leaves_open_receipts_valid(mq: Session) -> None:
+def test_a_new_secret_leaves_open_receipts_valid(mq: Session) -> None:
     old = mq.receive("t", group="victim", max_messages=2)[0].receipt
-    mq.execute("insert into mqpg.receipt_key default values")
+    mq.execute("update mqpg.subscription set receipt_secrets = sha256('new') || receipt_secrets")
     mq.ack(old)
     new = mq.receive("t", group="victim", max_messages=2)[0].receipt
-    mq.execute("delete from mqpg.receipt_key where receipt_key_id = 1")
+    mq.execute("update mqpg.subscription set receipt_secrets = receipt_secrets[:1]")
     mq.ack(new)
     with refused("MQ007"):
         mq.ack(old)

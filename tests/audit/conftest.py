@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
-from mqpg.spark.jobs.report import Report
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import Report
+from mqpg.audit.sql.engine import run_audit as run_sql_audit
+from mqpg.spark.jobs.audit import run_audit_in
 from mqpg.spark.read.session import open_session
 from tests.audit.story import Story, Trio, write_history
 from tests.fixtures.databases import Databases
@@ -53,13 +55,22 @@ def story(trio: Trio) -> Iterator[Story]:
         yield opened
 
 
+@pytest.fixture(params=[pytest.param("spark", marks=pytest.mark.spark), "sql"])
+def run_audit(request: pytest.FixtureRequest) -> Callable[[AuditOptions], Report]:
+    """A function that runs one audit, with each of the engines in turn."""
+    if request.param == "sql":
+        return run_sql_audit
+    spark: SparkSession = request.getfixturevalue("spark")
+    return lambda options: run_audit_in(spark, options)
+
+
 @pytest.fixture
-def audit(spark: SparkSession, trio: Trio) -> Callable[..., Report]:
+def audit(run_audit: Callable[[AuditOptions], Report], trio: Trio) -> Callable[..., Report]:
     """A function that audits `trio`. Its keyword arguments are those of AuditOptions."""
 
     def run(**options: Any) -> Report:
         chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}} | options
-        return run_audit_in(spark, AuditOptions(**chosen))
+        return run_audit(AuditOptions(**chosen))
 
     return run
 

@@ -31,10 +31,10 @@ JOURNAL_DDL = """
 create table mqpg_offsets (
     consumer_group varchar(127), topic varchar(127), queue_id int, next_offset bigint not null,
     broker varchar(40) not null, incarnation int not null, updated_at timestamptz,
-    primary key (consumer_group, topic, queue_id));
+    primary key (consumer_group, topic, queue_id, broker));
 create table mqpg_applied (
     consumer_group varchar(127), topic varchar(127), queue_id int, queue_offset bigint, message_id bigint,
-    applied_at timestamptz);
+    applied_at timestamptz, broker varchar(40), subscription_id int);
 create index on mqpg_applied (consumer_group, topic, message_id);
 """
 
@@ -141,16 +141,35 @@ class Story:
         broker = self.broker.execute("select broker_id, incarnation from mqpg.broker").fetchone()
         assert broker is not None
         with self.consumer.transaction():
-            for row in taken:
-                self.consumer.execute(
-                    "insert into mqpg_applied values (%s, %s, %s, %s, %s, clock_timestamp())",
-                    (group, row["topic"], row["queue_id"], row["queue_offset"], row["message_id"]),
-                )
+            self.journal(group, taken, str(broker["broker_id"]))
             self.consumer.execute(
                 "insert into mqpg_offsets values (%s, 'orders', %s, %s, %s, %s, clock_timestamp()) "
-                "on conflict (consumer_group, topic, queue_id) do update set next_offset = excluded.next_offset",
+                "on conflict (consumer_group, topic, queue_id, broker) do update set next_offset = excluded.next_offset",
                 (group, rows[0]["queue_id"], rows[-1]["queue_offset"] + 1, broker["broker_id"], broker["incarnation"]),
             )
+
+    def journal(self, group: str, messages: list[Row], broker_id: str) -> None:
+        """Write the journal rows of a delivery of this broker or of another one."""
+        for row in messages:
+            subscription_id = int(row["receipt"].split(".")[0])
+            self.consumer.execute(
+                "insert into mqpg_applied values (%s, %s, %s, %s, %s, clock_timestamp(), %s, %s)",
+                (group, row["topic"], row["queue_id"], row["queue_offset"], row["message_id"], broker_id,
+                 subscription_id),
+            )  # fmt: skip
+
+    def apply_all(self, group: str, topic: str = "orders", consumer: str = "c1") -> int:
+        """Receive, apply and acknowledge until no message is left, without offsets of its own.
+
+        Returns how many messages were applied.
+        """
+        count = 0
+        query = "select * from mqpg.receive(%s, %s, 1000, consumer => %s)"
+        while rows := self.broker.execute(query, (group, topic, consumer)).fetchall():
+            self.journal(group, rows, str(self.one("select broker_id from mqpg.broker")))
+            self.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
+            count += len(rows)
+        return count
 
     def drain(self, group: str = "board", **options: Any) -> None:
         """Append and consume until no message is left."""

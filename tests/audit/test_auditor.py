@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import psycopg
@@ -12,16 +12,17 @@ from psycopg import sql
 from pyspark.sql import SparkSession
 
 import mqpg
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import Report
+from mqpg.audit.sql.engine import run_audit as run_sql_audit
+from mqpg.audit.verdict import Verdict
 from mqpg.dsn import to_sqlalchemy
 from mqpg.errors import NotGranted
-from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
 from mqpg.spark.jobs.reconcile import ReconcileOptions, reconcile_in
-from mqpg.spark.jobs.verdict import Verdict
 from tests.audit.story import LEDGER_DDL, Story, Trio
 from tests.fixtures.server import Server
 
-pytestmark = pytest.mark.spark
-
+JVM = pytest.mark.spark
 AT_ONCE = timedelta(0)
 
 
@@ -44,7 +45,9 @@ def may_read(db: psycopg.Connection[dict[str, object]], role: str) -> None:
     db.execute(sql.SQL("grant select on all tables in schema public to {}").format(sql.Identifier(role)))
 
 
-def test_the_audit_runs_with_the_right_of_an_auditor(spark: SparkSession, role: str, trio: Trio, story: Story) -> None:
+def test_the_audit_runs_with_the_right_of_an_auditor(
+    role: str, run_audit: Callable[[AuditOptions], Report], trio: Trio, story: Story
+) -> None:
     story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
     may_read(story.ledger, role)
     may_read(story.consumer, role)
@@ -53,12 +56,35 @@ def test_the_audit_runs_with_the_right_of_an_auditor(spark: SparkSession, role: 
         ledgers={"shop": as_role(trio.ledger, role)},
         applied={"board": as_role(trio.consumer, role)},
     )
-    report = run_audit_in(spark, options)
+    report = run_audit(options)
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
     assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
     assert (report.groups[0]["offsets"], report.groups[0]["applied"]) == (66, 65)
 
 
+def test_the_sql_engine_needs_temporary_tables(role: str, trio: Trio, story: Story) -> None:
+    database = sql.Identifier(story.broker.info.dbname)
+    story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
+    story.broker.execute(sql.SQL("revoke temporary on database {} from public").format(database))
+    with pytest.raises(NotGranted, match=f'grant temporary on database ".*" to "{role}"'):
+        run_sql_audit(AuditOptions(dsn=as_role(trio.broker, role)))
+    story.broker.execute(sql.SQL("grant temporary on database {} to {}").format(database, sql.Identifier(role)))
+    assert run_sql_audit(AuditOptions(dsn=as_role(trio.broker, role))).verdict is Verdict.VALID
+
+
+def test_an_auditor_reads_what_a_filter_leaves_out(role: str, trio: Trio, story: Story) -> None:
+    story.broker.execute("select mqpg.alter_subscription('board', 'orders', tags => array['none'])")
+    story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
+    may_read(story.consumer, role)
+    story.business()
+    story.drain()
+    story.consumer.execute("delete from mqpg_offsets")
+    applied = {"board": as_role(trio.consumer, role)}
+    report = run_sql_audit(AuditOptions(dsn=as_role(trio.broker, role), applied=applied))
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ())
+
+
+@JVM
 def test_an_auditor_lists_the_lost_commits_of_the_brokers_ledger_and_commits_none(
     spark: SparkSession, role: str, dsn: str
 ) -> None:
@@ -77,6 +103,7 @@ def test_an_auditor_lists_the_lost_commits_of_the_brokers_ledger_and_commits_non
         assert mq.half_states([handle])[0].state == "undecided"
 
 
+@JVM
 def test_a_ledger_at_the_broker_is_read_by_a_role_that_is_no_auditor(
     spark: SparkSession, role: str, trio: Trio, story: Story
 ) -> None:

@@ -6,17 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from mqpg.spark.derive import parquet
-from mqpg.spark.jobs.report import Report
-from mqpg.spark.jobs.verdict import Verdict
+from mqpg.audit.report import Report
+from mqpg.audit.verdict import Verdict
+from mqpg.spark.read import stores, tuning
 from tests.audit.story import Story
-
-pytestmark = pytest.mark.spark
 
 
 def test_clean_history_is_valid_and_adds_up(audit: Callable[..., Report], story: Story) -> None:
     story.drain("mail", journal=False)
-    report = audit(drained=True)
+    report = audit(drained=True, groups=("board",))
     assert (report.verdict, report.reasons) == (Verdict.VALID, ())
     assert not any(report.anomalies.values())
     (topic,) = report.topics
@@ -62,10 +60,12 @@ def test_a_half_that_expired_is_a_rollback(audit: Callable[..., Report], story: 
     assert [(topic["rolled_back"], topic["undecided"]) for topic in report.topics] == [(3, 0)]
 
 
+@pytest.mark.parametrize("local", [True, False], ids=["parquet", "executors"])
 def test_large_audits_give_the_same_report_with_shuffles(
-    audit: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch
+    audit: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch, local: bool
 ) -> None:
-    monkeypatch.setattr(parquet, "_SMALL", 0)
+    monkeypatch.setattr(tuning, "_SMALL", 0)
+    monkeypatch.setattr(stores, "is_local", lambda _: local)
     story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
     report = audit()
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}

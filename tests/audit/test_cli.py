@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -33,15 +34,24 @@ def run(*arguments: str) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-@JVM
-def test_valid_unknown_and_invalid(trio: Trio, story: Story) -> None:
-    both = ("--dsn", trio.broker, "--ledger", f"shop={trio.ledger}", "--applied", f"board={trio.consumer}")
+@pytest.mark.parametrize("engine", [pytest.param("spark", marks=JVM), "sql"])
+def test_valid_unknown_and_invalid(engine: str, trio: Trio, story: Story) -> None:
+    both = (
+        "--dsn",
+        trio.broker,
+        "--ledger",
+        f"shop={trio.ledger}",
+        "--applied",
+        f"board={trio.consumer}",
+        "--engine",
+        engine,
+    )
     # Group mail has read no message.
     valid, unknown = start(*both, "--json"), start(*both, "--drained")
     out, err = valid.communicate(timeout=500)
     assert valid.returncode == 0, err
     report = json.loads(out)
-    assert report["verdict"] == "valid"
+    assert (report["verdict"], report["run"]["engine"]) == ("valid", engine)
     assert report["anomalies"]["total"] == 0
     assert set(report["anomalies"]["by_kind"]) >= {"lost", "duplicated", "phantom", "early", "undecided", "gap"}
     assert [read["role"] for read in report["run"]["snapshots"]] == ["positions", "consumer", "broker", "ledger"]
@@ -57,8 +67,20 @@ def test_valid_unknown_and_invalid(trio: Trio, story: Story) -> None:
     assert "1 lost" in out
 
 
-def test_server_that_does_not_answer() -> None:
-    status, out, err = run("--dsn", "postgresql://nobody:secret@127.0.0.1:1/none")
+def test_without_java_one_line_names_the_other_engine(trio: Trio, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    status, out, err = run("--dsn", trio.broker)
+    assert (status, out) == (2, "")
+    line = err.splitlines()[-1]
+    assert "needs Java" in line
+    assert "--engine sql" in line
+    assert run("--dsn", trio.broker, "--engine", "sql")[0] == 0
+
+
+@pytest.mark.parametrize("engine", ["spark", "sql"])
+def test_server_that_does_not_answer(engine: str) -> None:
+    status, out, err = run("--dsn", "postgresql://nobody:secret@127.0.0.1:1/none", "--engine", engine)
     assert (status, out) == (3, "")
     warning, error = err.splitlines()
     assert "PGPASSFILE" in warning
@@ -66,14 +88,26 @@ def test_server_that_does_not_answer() -> None:
     assert "secret" not in err
 
 
-def test_ledger_that_does_not_answer(trio: Trio) -> None:
-    status, _, err = run("--dsn", trio.broker, "--ledger", "shop=postgresql://nobody@127.0.0.1:1/none")
+@pytest.mark.parametrize("engine", ["spark", "sql"])
+def test_ledger_that_does_not_answer(engine: str, trio: Trio) -> None:
+    absent = "shop=postgresql://nobody@127.0.0.1:1/none"
+    status, _, err = run("--dsn", trio.broker, "--ledger", absent, "--engine", engine)
     assert status == 3
     assert err.startswith("mqpg: ")
 
 
-def test_database_without_mqpg(empty_dsn: str) -> None:
-    status, _, err = run("--dsn", empty_dsn)
+@pytest.mark.parametrize("engine", ["spark", "sql"])
+@pytest.mark.parametrize("option", ["--ledger=shop", "--applied=board"])
+def test_sqlite_file_that_does_not_exist(engine: str, trio: Trio, tmp_path: Path, option: str) -> None:
+    status, out, err = run("--dsn", trio.broker, f"{option}=sqlite:///{tmp_path}/none.db", "--engine", engine)
+    assert (status, out) == (3, "")
+    assert err.splitlines()[-1].endswith("there is no such file")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("engine", ["spark", "sql"])
+def test_database_without_mqpg(engine: str, empty_dsn: str) -> None:
+    status, _, err = run("--dsn", empty_dsn, "--engine", engine)
     assert status == 3
     assert "mqpg migrate" in err
 

@@ -10,14 +10,15 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg.rows import dict_row
-from pyspark.sql import SparkSession
+from sqlalchemy.exc import OperationalError
 
-from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
-from mqpg.spark.jobs.report import Report
-from mqpg.spark.jobs.verdict import Verdict
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import Report
+from mqpg.audit.verdict import Verdict
+from mqpg.spark.read.sqlalchemy_reader import SqlalchemySnapshot
 from tests.audit.story import LEDGER_DDL, Story, Trio
 
-pytestmark = pytest.mark.spark
+RunAudit = Callable[[AuditOptions], Report]
 
 
 @pytest.fixture
@@ -38,20 +39,28 @@ def sqlite(tmp_path: Path, story: Story) -> Path:
     return path
 
 
-def test_ledger_and_journal_in_sqlite(spark: SparkSession, trio: Trio, sqlite: Path) -> None:
+def test_sqlite_is_opened_for_reading(sqlite: Path) -> None:
+    sqlite.chmod(0o444)
+    snapshot = SqlalchemySnapshot.open(f"sqlite:///{sqlite}")
+    with pytest.raises(OperationalError, match="readonly"):
+        snapshot.connection.exec_driver_sql("delete from mqpg_applied")
+    snapshot.close()
+
+
+def test_ledger_and_journal_in_sqlite(run_audit: RunAudit, trio: Trio, sqlite: Path) -> None:
     url = f"sqlite:///{sqlite}"
     options = AuditOptions(dsn=trio.broker, ledgers={"shop": url}, applied={"board": url})
     with sqlite3.connect(sqlite) as changed:
         changed.execute("delete from mqpg_applied where rowid = 1")
         changed.execute("create table mqpg_inbox (consumer_group, topic, message_id, state)")
     changed.close()
-    report = run_audit_in(spark, options)
+    report = run_audit(options)
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}
     # The lost message was a plain send, so the ledger is not concerned.
     assert (report.relations[0].confirmed, report.relations[0].ids_equal) == (15, True)
 
 
-def test_journal_and_ledger_in_the_brokers_own_database(spark: SparkSession, dsn: str) -> None:
+def test_journal_and_ledger_in_the_brokers_own_database(run_audit: RunAudit, dsn: str) -> None:
     with psycopg.connect(dsn, autocommit=True, row_factory=dict_row) as db:
         db.execute("select mqpg.create_topic('orders', 1)")
         db.execute("select mqpg.create_producer_group('shop', checker => 'ledger')")
@@ -75,7 +84,7 @@ def test_journal_and_ledger_in_the_brokers_own_database(spark: SparkSession, dsn
                     (row["queue_id"], row["queue_offset"], row["message_id"]),
                 )
             db.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
-        report = run_audit_in(spark, AuditOptions(dsn=dsn, drained=True))
+        report = run_audit(AuditOptions(dsn=dsn, drained=True))
         assert (report.verdict, report.reasons) == (Verdict.VALID, ())
         (relation,) = report.relations
         assert (relation.ledger, relation.confirmed, relation.consumed, relation.ids_equal) == ("shop", 2, 2, True)

@@ -6,20 +6,25 @@ from collections.abc import Callable
 
 import pytest
 
+from mqpg.audit.report import Report
+from mqpg.audit.verdict import Verdict
 from mqpg.spark.anomalies import KINDS
-from mqpg.spark.jobs.report import Report
-from mqpg.spark.jobs.verdict import Verdict
-from tests.audit.faults import FAULTS, Fault
+from tests.audit import content_faults as _contents  # noqa: F401  (they register their faults)
+from tests.audit import cursor_faults as _cursors  # noqa: F401
+from tests.audit import excuse_faults as _excuses  # noqa: F401
+from tests.audit import faults as _faults  # noqa: F401
+from tests.audit import outbox_faults as _outboxes  # noqa: F401
+from tests.audit import witness_faults as _witnesses  # noqa: F401
+from tests.audit.planting import FAULTS, Fault
 from tests.audit.story import Story
-
-pytestmark = pytest.mark.spark
 
 
 def _batches() -> dict[str, list[Fault]]:
     """Group the faults that fit into one copy: those of one kind with the same options."""
     batches: dict[str, list[Fault]] = {}
     for fault in FAULTS:
-        batches.setdefault("-".join([fault.kind, *sorted(fault.options)]), []).append(fault)
+        alone = [fault.name] if fault.alone else []
+        batches.setdefault("-".join([fault.kind, *sorted(fault.options), *alone]), []).append(fault)
     return batches
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -15,8 +16,11 @@ from mqpg.spark.read.database import jdbc_options, parse_database
 from mqpg.spark.read.jdbc import JdbcReader, UnpinnedRead, require_pinned
 from mqpg.spark.read.queries import Query
 from mqpg.spark.read.snapshot import Snapshot, pinned_snapshot
+from mqpg.spark.read.stores import FrameStore, open_store
+from mqpg.spark.read.tuning import Tuning
 
 NUMBERS = Query("numbers", "x.id, x.n", "numbers x", StructType([StructField("n", IntegerType())]), "x.id")
+PAGES = dataclasses.replace(NUMBERS, columns="x.n", key=None, table=("public", "numbers"))
 
 
 class Unpinned(Snapshot):
@@ -61,6 +65,45 @@ def test_unpinned_read_is_refused(spark: SparkSession, numbers: str) -> None:
         churn(numbers)
         with pytest.raises(UnpinnedRead, match="instead of"):
             reader.verify()
+
+
+@pytest.fixture
+def large(spark: SparkSession) -> Iterator[FrameStore]:
+    with open_store(spark, Tuning(messages=1_000_000)) as store:
+        yield store
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("query", [NUMBERS, PAGES], ids=["key", "pages"])
+def test_large_read_is_proved_at_once(spark: SparkSession, numbers: str, large: FrameStore, query: Query) -> None:
+    with pinned_snapshot(parse_database(numbers)) as snapshot:
+        churn(numbers)
+        reader = JdbcReader(spark, 2, large)
+        frame = reader.read(snapshot, query)
+    # The snapshot is released, and the rows are kept.
+    assert reader.verify() == {"numbers": 60000}
+    assert frame.agg({"n": "sum"}).collect()[0][0] == 60000
+    assert len(frame.inputFiles()) > 2
+
+
+@pytest.mark.spark
+def test_large_read_of_a_view_has_no_pages(spark: SparkSession, numbers: str, large: FrameStore) -> None:
+    with psycopg.connect(numbers, autocommit=True) as connection:
+        connection.execute("create view seen as select n from numbers where id <= 50000")
+    view = dataclasses.replace(PAGES, origin="seen x", table=("public", "seen"))
+    with pinned_snapshot(parse_database(numbers)) as snapshot:
+        reader = JdbcReader(spark, 2, large)
+        reader.read(snapshot, view)
+    assert reader.verify() == {"numbers": 50000}
+
+
+@pytest.mark.spark
+def test_unpinned_large_read_is_refused(spark: SparkSession, numbers: str, large: FrameStore) -> None:
+    with pinned_snapshot(parse_database(numbers)) as snapshot:
+        fields = {field.name: getattr(snapshot, field.name) for field in dataclasses.fields(snapshot)}
+        churn(numbers)
+        with pytest.raises(UnpinnedRead, match="instead of"):
+            JdbcReader(spark, 2, large).read(Unpinned(**fields), NUMBERS)
 
 
 @pytest.mark.spark

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from pyspark.sql import SparkSession
 from sqlalchemy import create_engine, text
 
 import mqpg
-from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
-from mqpg.spark.jobs.verdict import Verdict
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import Report
+from mqpg.audit.verdict import Verdict
 
-pytestmark = pytest.mark.spark
+RunAudit = Callable[[AuditOptions], Report]
 
 
 @pytest.fixture
@@ -56,17 +56,17 @@ def stage(dsn: str, tmp_path: Path) -> Iterator[tuple[mqpg.Client, mqpg.Transact
     inbox.dispose()
 
 
-def audit(spark: SparkSession, dsn: str, ledger: str, tmp_path: Path) -> Any:
+def audit(run_audit: RunAudit, dsn: str, ledger: str, tmp_path: Path) -> Any:
     inbox = f"sqlite:///{tmp_path / 'inbox.db'}"
     options = AuditOptions(dsn=dsn, ledgers={"shop": ledger}, applied={"board": inbox}, drained=True)
-    return run_audit_in(spark, options)
+    return run_audit(options)
 
 
-def test_a_clean_relay_topic_is_valid(spark: SparkSession, dsn: str, stage: Any, tmp_path: Path) -> None:
+def test_a_clean_relay_topic_is_valid(run_audit: RunAudit, dsn: str, stage: Any, tmp_path: Path) -> None:
     with psycopg.connect(dsn) as conn:
         phases = conn.execute("select count(*) from mqpg.commit_log where headers[1] ? 'mqpg-phase'").fetchone()
     assert phases == (30,)
-    report = audit(spark, dsn, stage[3], tmp_path)
+    report = audit(run_audit, dsn, stage[3], tmp_path)
     assert (report.verdict, report.reasons) == (Verdict.VALID, ()), json.dumps(report.anomalies)
     (topic,) = report.topics
     assert (topic["prepared"], topic["decided_commit"], topic["rolled_back"]) == (15, 12, 3)
@@ -77,7 +77,7 @@ def test_a_clean_relay_topic_is_valid(spark: SparkSession, dsn: str, stage: Any,
 
 
 def test_a_commit_without_effect_and_one_for_nothing_are_found(
-    spark: SparkSession, dsn: str, stage: Any, tmp_path: Path
+    run_audit: RunAudit, dsn: str, stage: Any, tmp_path: Path
 ) -> None:
     """The journal lacks one COMMIT, and the ledger lacks the row of another."""
     with psycopg.connect(dsn) as conn:
@@ -92,6 +92,6 @@ def test_a_commit_without_effect_and_one_for_nothing_are_found(
     with engine.begin() as local:
         local.execute(text("delete from mqpg_ledger where handle like :id"), {"id": f"%.{found[1][0]}.%"})
     engine.dispose()
-    report = audit(spark, dsn, stage[3], tmp_path)
+    report = audit(run_audit, dsn, stage[3], tmp_path)
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1, "phantom": 1}
     assert {example["message_id"] for example in report.examples} == {found[0][1], found[1][1]}

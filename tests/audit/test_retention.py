@@ -5,13 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import pytest
-
-from mqpg.spark.jobs.report import Report
-from mqpg.spark.jobs.verdict import Verdict
+from mqpg.audit.report import Report
+from mqpg.audit.verdict import Verdict
 from tests.audit.story import Story
-
-pytestmark = pytest.mark.spark
 
 
 def dropped(story: Story) -> set[str]:

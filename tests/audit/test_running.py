@@ -5,14 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-import pytest
-
-from mqpg.spark.jobs.report import Report
-from mqpg.spark.jobs.verdict import Verdict
+from mqpg.audit.report import Report
+from mqpg.audit.verdict import Verdict
 from tests.audit.story import Story, Trio
 from tests.support.waiting import eventually
-
-pytestmark = pytest.mark.spark
 
 
 def _loop(trio: Trio, stop: threading.Event, errors: list[BaseException], work: Callable[[Story], object]) -> None:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from pyspark.sql import SparkSession
 
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import Report
+from mqpg.audit.verdict import Verdict
 from mqpg.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
-from mqpg.spark.jobs.audit import AuditOptions, run_audit_in
-from mqpg.spark.jobs.report import Report
-from mqpg.spark.jobs.verdict import Verdict
 from mqpg.spark.read.inputs import foreign_offsets
 from tests.audit.story import Story, Trio
 
-pytestmark = pytest.mark.spark
+RunAudit = Callable[[AuditOptions], Report]
 
 
-def test_nothing_read(spark: SparkSession, dsn: str) -> None:
-    report = run_audit_in(spark, AuditOptions(dsn=dsn))
+def test_nothing_read(run_audit: RunAudit, dsn: str) -> None:
+    report = run_audit(AuditOptions(dsn=dsn))
     assert (report.verdict, report.reasons) == (Verdict.UNKNOWN, ("nothing was read: there is no message to audit",))
 
 
@@ -61,7 +60,7 @@ def test_foreign_offsets(rows: list[tuple[str, str, int]], reasons: int) -> None
     assert len(foreign_offsets(named, ["board"], "b1", 2)) == reasons
 
 
-def test_unknown_names_are_errors(spark: SparkSession, trio: Trio) -> None:
+def test_unknown_names_are_errors(run_audit: RunAudit, trio: Trio) -> None:
     for options, error in (
         ({"topics": ("absent",)}, UnknownTopic),
         ({"groups": ("absent",)}, NotFound),
@@ -71,4 +70,4 @@ def test_unknown_names_are_errors(spark: SparkSession, trio: Trio) -> None:
         ({"applied": {"board": trio.ledger}}, LedgerError),
     ):
         with pytest.raises(error):
-            run_audit_in(spark, AuditOptions(dsn=trio.broker, **options))  # type: ignore[arg-type]
+            run_audit(AuditOptions(dsn=trio.broker, **options))  # type: ignore[arg-type]

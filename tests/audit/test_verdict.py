@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mqpg.spark.jobs.verdict import EXIT_STATUS, Equation, Relation, Verdict, rule
+from mqpg.audit.verdict import EXIT_STATUS, Equation, Relation, Verdict, rule
 
 SOUND = {"confirmed": 9, "open": 0, "consumed": 9, "ahead": 0, "excused": 0, "missing": 0, "extra": 0, "purged": 0}
 

@@ -13,6 +13,8 @@ from sqlalchemy import Engine, create_engine, event, text
 
 import mqpg
 from mqpg import errors
+from tests.fixtures.databases import Databases
+from tests.fixtures.server import Server
 from tests.support.business import INSERT
 from tests.support.crash import crash_at
 
@@ -67,6 +69,9 @@ def test_c1_applies_in_order_and_once(mq: mqpg.Client, topic: str, here: psycopg
     send(mq, range(7))
     assert [handle.step(mq) for _ in range(4)] == [3, 3, 1, 0]
     assert [row[0] for row in here.execute("select id from business")] == list(range(7))
+    (subscription_id,) = here.execute("select subscription_id from mqpg.subscription").fetchone() or (None,)
+    origin = here.execute("select distinct broker, subscription_id from mqpg_applied").fetchall()
+    assert origin == [(mq.info().broker_id, subscription_id)]
     assert here.execute("select array_agg(queue_offset order by queue_offset) from mqpg_applied").fetchone() == (
         list(range(7)),
     )
@@ -203,19 +208,36 @@ def test_c2_stops_where_its_offset_is_beyond_the_log(mq: mqpg.Client, topic: str
     assert ids(engine) == list(range(5))
 
 
-def test_c2_refuses_another_brokers_offsets(mq: mqpg.Client, topic: str, engine: Engine) -> None:
-    @mqpg.consumer(topic, group="g", database=engine, consumer="one")
+def test_c2_keeps_the_offsets_of_several_brokers_apart(
+    mq: mqpg.Client, topic: str, engine: Engine, databases: Databases, template: str, server: Server
+) -> None:
+    """A group of one name reads a topic of one name at two brokers, whose message ids are equal."""
+    name = databases.create(template)
+    with psycopg.connect(server.dsn(name), autocommit=True) as conn:
+        conn.execute("update mqpg.broker set broker_id = default")
+
+    @mqpg.consumer(topic, group="g", database=engine, consumer="one", retry_delay="10 ms", journal=True)
     def handle(message: mqpg.Message, conn: Any) -> None:
         conn.execute(INSERT, {"id": message.payload["id"]})
+        if message.payload["id"] % 10 == 1 and message.attempt == 1:
+            raise ValueError("later")
 
-    send(mq, [1])
-    handle.step(mq)
-    with engine.begin() as conn:
-        conn.execute(text("update mqpg_offsets set broker = 'other'"))
-    again = mqpg.consumer(topic, group="g", database=engine, consumer="one")(handle.handler)
-    send(mq, [2])
-    with pytest.raises(errors.LedgerError, match="belongs to broker other"):
-        again.step(mq)
+    with mqpg.connect(server.dsn(name)) as other:
+        other.create_topic(topic, queues=1)
+        send(mq, [1, 2])
+        send(other, [11, 12, 13])
+        for broker in (mq, other):
+            drain(mqpg.consumer(topic, group="g", database=engine, consumer="one", retry_delay="10 ms",
+                                journal=True)(handle.handler), broker)  # fmt: skip
+        brokers = sorted((one.info().broker_id, offset) for one, offset in ((mq, 2), (other, 3)))
+    assert ids(engine) == [2, 1, 12, 13, 11]
+    with engine.connect() as conn:
+        offsets = conn.execute(text("select broker, next_offset from mqpg_offsets order by broker")).all()
+        assert [tuple(row) for row in offsets] == brokers
+        journal = conn.execute(text("select broker, count(*), count(distinct subscription_id) from mqpg_applied"
+                                    " group by broker order by broker")).all()  # fmt: skip
+        assert [tuple(row) for row in journal] == [(broker, count, 1) for broker, count in brokers]
+    databases.drop(name)
 
 
 def test_c2_does_not_guess_about_a_retry_that_it_never_deferred(mq: mqpg.Client, topic: str, engine: Engine) -> None:

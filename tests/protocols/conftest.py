@@ -24,7 +24,6 @@ def broker(server: Server, databases: Databases, template: str) -> Iterator[str]
     name = databases.create(template)
     with psycopg.connect(server.dsn(name)) as connection:
         connection.execute("update mqpg.broker set broker_id = default")
-        connection.execute("update mqpg.receipt_key set secret = default")
     yield server.dsn(name)
     databases.drop(name)
 

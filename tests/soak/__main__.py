@@ -178,6 +178,9 @@ def _wrong_group(
 def _audit(broker: str, shop: str) -> tuple[int, dict[str, object]]:
     command = [sys.executable, "-m", "mqpg", "audit", "--dsn", broker, "--ledger", f"shop={shop}"]
     command += ["--applied", f"pinned={shop}", "--drained", "--json"]
+    # A drained audit judges every group in its scope, and `outside` keeps no journal.
+    for group, settings in GROUPS.items():
+        command += ["--group", group] if settings.get("journal") else []
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     try:
         return done.returncode, json.loads(done.stdout)

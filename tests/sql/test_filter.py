@@ -494,16 +494,48 @@ def test_what_is_not_chosen_does_not_expire_into_the_dead_letters(mq: Session) -
 
 
 def test_the_audit_can_tell_what_was_not_chosen(mq: Session) -> None:
-    """`_unmatched_messages` names exactly the messages that a filter skipped."""
+    """The view audit_unmatched names exactly the messages that a filter skipped."""
     ids = mq.send_batch("one", [str(i) for i in range(6)], tags=["a", "b"] * 3)
     mq.append()
     mq.call("subscribe", "f", "one", tags=["a"], filter="$ > 0")
     seen = {m.message_id for m in mq.drain("one", group="f")}
     with mq.transaction():
         mq.execute("set transaction isolation level repeatable read, read only")
-        left = {r.message_id for r in mq.call("_unmatched_messages")}
+        left = {r.message_id for r in mq.rows("select * from mqpg.audit_unmatched")}
     assert seen == {ids[2], ids[4]}
     assert left == set(ids) - seen
+
+
+def test_the_audit_judges_each_message_by_the_filter_of_its_time(mq: Session) -> None:
+    mq.call("subscribe", "f", "one", tags=["a"])
+
+    def age() -> None:
+        """Let the hour pass in which a replaced filter may still be in use."""
+        mq.execute("update mqpg.cursor set at = at - interval '2 hours'")
+        mq.execute("update mqpg.former_filter set replaced_at = replaced_at - interval '2 hours'")
+
+    def pass_all() -> tuple[list[int], set[int]]:
+        ids = mq.send_batch("one", ["1", "2", '{"big": 1e999999}', '{"text": "\\u0000"}'], tags=["a", "b", "a", "b"])
+        mq.append()
+        return ids, {m.message_id for m in mq.drain("one", group="f")}
+
+    seen, everything = set[int](), set[int]()
+    for change in (
+        {"tags": []},
+        {"filter": "$ > 1"},
+        {"tags": ["b"]},
+        {"filter": "true", "tags": []},
+        {"max_attempts": 3},
+    ):
+        ids, found = pass_all()
+        seen, everything = seen | found, everything | set(ids)
+        age()
+        mq.call("alter_subscription", "f", "one", **change)
+        age()
+    assert mq.scalar("select count(*) from mqpg.former_filter") == 4
+    left = {r.message_id for r in mq.rows("select * from mqpg.audit_unmatched")}
+    assert left == everything - seen
+    assert len(left) == 2 + 0 + 3 + 3
 
 
 class TestMutants:

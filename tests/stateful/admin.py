@@ -72,6 +72,15 @@ class Admin(Settling, Invariants):
             self.model.gone.add(one.subscription_id)
             self.model.waiting = [item for item in self.model.waiting if item.sub is not one]
 
+    def _joining(self, sub: Sub) -> bool:
+        """Return whether an open transaction has made a member of the broadcast group."""
+        return any(
+            lock[:2] == ("member", sub.subscription_id)
+            for tx in self.model.open
+            for lock in tx.locks
+            if isinstance(lock, tuple)
+        )
+
     def _busy(self, sub: Sub) -> bool:
         """Return whether an open transaction has a row that refers to it."""
         everybody = [sub, *sub.members.values()]
@@ -155,6 +164,9 @@ class Admin(Settling, Invariants):
         pause = not pause
         sub = one_of(self.model.subs, which)
         named = {} if topic else {"consumer_group": sub.group}
+        if not topic and self._joining(sub):
+            self.refused("main", {LOCKED}, "pause" if pause else "resume", self.topic, **named)
+            return
         self.parties["main"].call("pause" if pause else "resume", self.topic, **named)
         if topic:
             self.paused = pause

@@ -60,13 +60,17 @@ class Invariants(Appender):
         if not lane.cells:  # the position moves over what a filter leaves out little by little
             lane.claimed = max(lane.claimed, row.committed)
 
-    def the_end(self) -> None:
-        """End all transactions, and require that everything that was committed comes out once."""
+    def finish(self) -> None:
+        """End all transactions, decide all half messages, and append everything."""
         for name in self.in_transaction():
             self.end(name, commit=False)
         for handle in [h for h, half in self.model.halves.items() if half.decision is None]:
             self.decide_alone(handle)
         self._append_all()
+
+    def the_end(self) -> None:
+        """Require that everything that was committed comes out once."""
+        self.finish()
         queues = appended(self.mq, self.topic)
         oldest = {row.queue_id: row.oldest_offset for row in self.depth()}
         for queue_id, queue in enumerate(self.model.queues):
@@ -103,7 +107,7 @@ class Invariants(Appender):
     def _drain(self, sub: Sub) -> None:
         """Assert that each message that is not done comes, and that none that is done comes again."""
         for lane in sub.lanes.values():
-            self._free(sub, lane)
+            self.free(sub, lane)
         named = {"consumer": sub.name or "z"} if sub.mode in ("pinned", "broadcast") else {}
         expected, got = self._left(sub), Counter[int]()
         deadline = time.monotonic() + 10
@@ -124,7 +128,7 @@ class Invariants(Appender):
         sub.dead |= dead
         return new
 
-    def _free(self, sub: Sub, lane: Lane) -> None:
+    def free(self, sub: Sub, lane: Lane) -> None:
         for claim in lane.claims:
             if claim.state == "open" and claim.offsets:
                 with tolerating("MQ008", "MQ009") if claim.doubtful else nullcontext():

@@ -18,11 +18,11 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.fixtures.databases import Databases, OwnServer
 from tests.fixtures.server import Server
 from tests.stateful.admin import Admin
-from tests.stateful.checks import MAX_CHECKS, Checks
+from tests.stateful.checks import Checks
 from tests.stateful.crashes import Crashes, ServerCrashes
 from tests.stateful.invariants import rewritten
 from tests.stateful.machine import Base
-from tests.support.broker import Broker, seconds
+from tests.stateful.prepared import prepared
 
 EXAMPLES = int(os.environ.get("MQPG_STATEFUL_EXAMPLES", "80"))
 STEPS = int(os.environ.get("MQPG_STATEFUL_STEPS", "50"))
@@ -35,20 +35,6 @@ class QueueMachine(Checks, Admin, Crashes):
 
 class CrashingMachine(ServerCrashes, QueueMachine):
     """Everything at once, and the server dies now and then."""
-
-
-def prepared(dsn: str) -> Broker:
-    """A broker with the producer groups that the rules use, and short waits."""
-    broker = Base.broker = Broker(dsn)
-    session = broker.session()
-    session.call("create_producer_group", "pg", check_after=seconds(3600))
-    session.call("create_producer_group", "ledger", check_after=seconds(0.01), checker="ledger")
-    session.call("create_producer_group", "polled", check_after=seconds(0.01), max_checks=MAX_CHECKS)
-    named = {"check_after": seconds(0.01), "max_checks": MAX_CHECKS, "on_exhausted": "rollback"}
-    session.call("create_producer_group", "polled_rollback", **named)
-    session.execute("update mqpg.settings set value = '40 ms' where name = 'lock_timeout'")
-    session.conn.close()
-    return broker
 
 
 @pytest.fixture

@@ -44,8 +44,8 @@ GROUPS: dict[str, dict[str, Any]] = {
     "mortal": {"journal": True, "max_attempts": 2, "retry_delay": 0.05},
     "by-key": {"journal": True, "on_failure": "block_key"},
     "by-queue": {"journal": True, "on_failure": "block_queue"},
-    "filtered": {"filter": "$.n % 3 != 0"},
-    "everybody": {"mode": "broadcast"},
+    "filtered": {"filter": "$.n % 3 != 0", "journal": True},
+    "everybody": {"mode": "broadcast", "journal": True},
     "pinned": {"journal": True},
     "outside": {"effect": "external", "mode": "shared", "lease": 2.0},
 }

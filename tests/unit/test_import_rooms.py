@@ -29,9 +29,11 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg._draft",
             "mqpg._listener",
             "mqpg._sql",
+            "mqpg._table_upgrades",
             "mqpg._stop_signals",
             "mqpg._time_limit",
             "mqpg._tables",
+            "mqpg.arguments",
             "mqpg.choices",
             "mqpg.dsn",
             "mqpg.errors",
@@ -55,10 +57,12 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("mqpg", "mqpg.decorator", "mqpg.protocols"),
         ("floor", "client", "stores", "consumer", "producer", "handlers"),
     ),
+    "audit/sql": (("mqpg.audit.sql.*",), ("floor", "audit")),
+    "audit": (("mqpg.audit.*",), ("floor",)),
     # what uses the library
     "testing": (("mqpg.testing.*",), ("floor", "public", "embedded")),
     "cli": (("mqpg.__main__", "mqpg.cli.*"), ("floor", "public", "embedded")),
-    "demo": (("mqpg.demo.*",), ("floor", "public", "embedded", "cli")),
+    "demo": (("mqpg.demo.*",), ("floor", "public", "embedded", "cli", "audit")),
     "bench": (("mqpg.bench.*",), ("floor", "public", "embedded", "cli")),
     "workers": (
         (
@@ -84,14 +88,14 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     ),
     "workers/cli": (("mqpg.workers.cli",), ("floor", "workers", "cli")),
     "spark": (("mqpg.spark",), ()),
-    "spark/read": (("mqpg.spark.read.*",), ("floor",)),
+    "spark/read": (("mqpg.spark.read.*",), ("floor", "audit")),
     "spark/derive": (("mqpg.spark.derive.*",), ("spark/read",)),
     "spark/anomalies": (("mqpg.spark.anomalies.*",), ("spark/read", "spark/derive")),
     "spark/jobs": (
         ("mqpg.spark.jobs.*",),
-        ("floor", "public", "spark/read", "spark/derive", "spark/anomalies"),
+        ("floor", "public", "audit", "spark/read", "spark/derive", "spark/anomalies"),
     ),
-    "spark/cli": (("mqpg.spark.cli.*",), ("floor", "cli", "spark/read", "spark/jobs")),
+    "spark/cli": (("mqpg.spark.cli.*",), ("floor", "cli", "audit", "audit/sql", "spark/read", "spark/jobs")),
 }
 
 # Imports inside a function that point upward, each with its reason.

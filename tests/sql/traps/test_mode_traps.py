@@ -152,7 +152,7 @@ def test_trap_a_changed_receipt_is_refused(k: Session, end: int) -> None:
 
 @pytest.mark.parametrize("end", [1, 3])
 def test_trap_a_changed_receipt_is_refused_mutant(k: Session, end: int) -> None:
-    mutate(k, "_parse_receipt", "if not exists (", "if false and not exists (")
+    mutate(k, "_parse_receipt", "is not true", "is not true and false")
     mutate(k, "_require_issued_receipt", "if exists (", "if false and exists (")
     if end == 1:
         mutate(k, "_open_claim", "and v_claim.to_offset <= v_receipt.to_offset", "")

@@ -1,0 +1,98 @@
+"""Planted excuses: dead letters, position jumps and dropped segments that hide a loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.audit.planting import Story, apply_at, fault
+
+_JUMP = (
+    "insert into mqpg.position_jump (subscription_id, topic_id, consumer_group, member, topic, queue_id, from_offset, "
+    "to_offset, why, back) select subscription_id, topic_id, 'board', '', 'orders', %s, %s, %s, %s, %s "
+    "from mqpg.subscription where consumer_group = 'board'"
+)
+
+
+def _effect(story: Story, condition: str) -> dict[str, Any]:
+    row = story.consumer.execute(
+        f"select * from mqpg_applied where {condition} order by queue_id, queue_offset limit 1"  # type: ignore[arg-type]
+    ).fetchone()
+    assert row is not None
+    return row
+
+
+def _forget(story: Story, effect: dict[str, Any]) -> None:
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (effect["message_id"],))
+
+
+def _bury(story: Story, message: int, attempts: int = 1) -> None:
+    story.broker.execute(
+        "insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts) "
+        "select subscription_id, %s, %s, 0, %s from mqpg.subscription where consumer_group = 'board'",
+        (message, message, attempts),
+    )
+
+
+def _jump(story: Story, effect: dict[str, Any], why: str = "seek", *, back: bool = False) -> None:
+    offset = effect["queue_offset"]
+    story.broker.execute(_JUMP, (effect["queue_id"], offset, offset + 1, why, back))
+
+
+@fault("dead_letter", "a dead letter of 1 attempts, but no delivery of it failed")
+def loss_hidden_by_a_dead_letter(story: Story) -> None:
+    effect = _effect(story, "queue_id = 0")
+    _forget(story, effect)
+    _bury(story, effect["message_id"])
+
+
+@fault("dead_letter", "a dead letter of 2 attempts, but no delivery of it failed")
+def loss_hidden_by_a_discarded_dead_letter(story: Story) -> None:
+    effect = _effect(story, "queue_id = 1")
+    _forget(story, effect)
+    _bury(story, effect["message_id"], 2)
+    story.broker.execute(
+        "select mqpg.discard_dead_letters('board', 'orders', array[%s::bigint])", (effect["message_id"],)
+    )
+
+
+@fault("dead_letter", "a dead letter, but the group applied the message")
+def dead_letter_applied(story: Story) -> None:
+    apply_at(story, int(story.one("select message_id from mqpg.dead_letter order by attempts desc limit 1")))
+
+
+@fault("unexplained", "a position jump over the offsets")
+def loss_hidden_by_a_seek(story: Story) -> None:
+    effect = _effect(story, "queue_id = 0")
+    _forget(story, effect)
+    _jump(story, effect)
+
+
+@fault("unexplained", "(expired), but no version of the cursor made it")
+def loss_hidden_by_an_expiry(story: Story) -> None:
+    effect = _effect(story, "queue_id = 1")
+    _forget(story, effect)
+    _jump(story, effect, "expired")
+
+
+@fault("unexplained", "(age), but no version of the cursor made it")
+def loss_in_the_retry_lane_hidden_by_a_policy(story: Story) -> None:
+    effect = _effect(story, "queue_id = -1")
+    _forget(story, effect)
+    _jump(story, effect, "age")
+
+
+@fault("unexplained", "a position jump back over the offsets")
+def repeated_effect_hidden_by_a_seek_back(story: Story) -> None:
+    effect = _effect(story, "queue_id = 1 and queue_offset > 0")
+    story.consumer.execute(
+        "insert into mqpg_applied select * from mqpg_applied where message_id = %s", (effect["message_id"],)
+    )
+    _jump(story, effect, back=True)
+
+
+@fault("unexplained", "segment 1 of log is marked as dropped, but its rows are there", alone=True)
+def segment_marked_as_dropped(story: Story) -> None:
+    story.broker.execute(
+        "update mqpg.segment set body_dropped_at = clock_timestamp() where family = 'log' "
+        "and segment_no = (select min(segment_no) from mqpg.segment where family = 'log')"
+    )

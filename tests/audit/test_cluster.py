@@ -1,0 +1,67 @@
+"""The audit on a cluster whose executors share no folder with the driver."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqpg.spark.cli import submit
+from mqpg.spark.read.jar import find_jdbc_jar
+from tests.audit.cluster import SPARK, Cluster, running_cluster
+from tests.audit.story import Story, Trio
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster") / "root") as running:
+        yield running
+
+
+def audit(cluster: Cluster, trio: Trio, *command: str, options: tuple[str, ...] = (), **variables: str) -> Any:
+    databases = ("--dsn", trio.broker, "--ledger", f"shop={trio.ledger}", "--applied", f"board={trio.consumer}")
+    done = subprocess.run(
+        [*command, "audit", *databases, *options, "--json"],
+        capture_output=True,
+        text=True,
+        timeout=550,
+        env=cluster.environment() | variables,
+        check=False,
+    )
+    assert done.returncode in (0, 1), done.stderr
+    # spark-submit writes what goes to stderr, such as a warning, to stdout.
+    return json.loads(done.stdout[done.stdout.index("{\n") :])
+
+
+def test_executors_keep_the_frames(cluster: Cluster, trio: Trio, story: Story) -> None:
+    story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
+    report = audit(cluster, trio, sys.executable, "-m", "mqpg", MQPG_SPARK_MASTER=cluster.master)
+    assert report["run"]["master"] == cluster.master
+    assert report["verdict"] == "invalid"
+    assert {kind: count for kind, count in report["anomalies"]["by_kind"].items() if count} == {"lost": 1}
+    assert [(topic["committed"], topic["queued"]) for topic in report["topics"]] == [(66, 66)]
+    assert list(cluster.driver_files.rglob("*.parquet")) == []
+
+
+def test_spark_submit_decides_and_frames_are_staged(cluster: Cluster, trio: Trio, tmp_path: Path) -> None:
+    staging = tmp_path / "shared folder"
+    report = audit(
+        cluster,
+        trio,
+        *("bash", str(SPARK / "bin" / "spark-submit"), "--master", cluster.master),
+        *("--conf", "spark.log.level=ERROR", "--jars", str(find_jdbc_jar().path), str(submit.__file__)),
+        options=("--staging", f"file://{staging}"),
+        MQPG_SPARK_MASTER="local[1]",  # spark-submit wins.
+        PYSPARK_PYTHON=sys.executable,
+    )
+    assert report["run"]["master"] == cluster.master
+    assert (report["verdict"], report["reasons"]) == ("valid", [])
+    assert [(topic["committed"], topic["queued"]) for topic in report["topics"]] == [(66, 66)]
+    assert list(staging.iterdir()) == []

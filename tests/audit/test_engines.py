@@ -1,0 +1,71 @@
+"""The two engines share definitions and no code. They must give the same report on any history."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import Report
+from mqpg.audit.sql.engine import run_audit as run_sql_audit
+from mqpg.spark.jobs.audit import run_audit_in
+from tests.audit.random_history import damage, work
+from tests.audit.story import Story, Trio
+
+pytestmark = pytest.mark.spark
+
+_RANGE = ("kind", "consumer_group", "topic", "queue_id", "queue_offset", "message_id")
+
+
+def facts(report: Report) -> dict[str, Any]:
+    """What both engines must agree on: everything but times and the wording of evidence."""
+    found = {
+        name: getattr(report, name)
+        for name in (
+            "verdict",
+            "reasons",
+            "anomalies",
+            "equations",
+            "relations",
+            "topics",
+            "groups",
+            "lag",
+            "redelivery",
+        )
+    }
+    found["examples"] = sorted(str([row[name] for name in _RANGE]) for row in report.examples)
+    found["steps"] = [(row["step"], row["topic"], row["consumer_group"], row["messages"]) for row in report.latency]
+    found["steps"].sort(key=str)
+    found["left_out"] = report.run["broker"]["left_out"]
+    return found
+
+
+@pytest.fixture
+def compare(spark: SparkSession, trio: Trio) -> Callable[..., Report]:
+    """A function that audits `trio` with both engines, requires equal facts and returns one report."""
+
+    def run(context: object = None, **options: Any) -> Report:
+        chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}}
+        asked = AuditOptions(**(chosen | {"examples": 10_000} | options))
+        reports = [run_audit_in(spark, asked), run_sql_audit(asked)]
+        by_spark, by_sql = map(facts, reports)
+        for name, expected in by_spark.items():
+            assert by_sql[name] == expected, (name, context, reports[0].examples, reports[1].examples)
+        for one, other in zip(*(sorted(r.latency, key=lambda row: str(row["step"])) for r in reports), strict=True):
+            for quantile in ("p50", "p95", "p99", "max"):
+                assert one[quantile] == pytest.approx(other[quantile], abs=1e-6)
+        return reports[1]
+
+    return run
+
+
+@pytest.mark.parametrize("times", [0, 1, 2, 4, 8])
+def test_random_histories(times: int, rng: random.Random, story: Story, compare: Callable[..., Report]) -> None:
+    """Legal work, then `times` random changes of rows."""
+    work(story, rng, rng.randint(5, 50))
+    done = damage(story, rng, times)
+    compare(done, drained=rng.random() < 0.5)

@@ -1,0 +1,288 @@
+"""Histories in which nothing is wrong are valid, and the audit says what it did not judge."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from psycopg.rows import dict_row
+
+from mqpg.audit.report import Report
+from mqpg.audit.verdict import Verdict
+from tests.audit.story import Story, Trio
+from tests.fixtures.databases import Databases
+from tests.fixtures.server import Server
+
+pytestmark = pytest.mark.spark
+
+Audit = Callable[..., Report]
+
+
+def require_valid(report: Report) -> None:
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    assert not any(report.anomalies.values())
+    assert all(equation.holds for equation in report.equations)
+
+
+def found(report: Report) -> dict[str, int]:
+    return {kind: count for kind, count in report.anomalies.items() if count}
+
+
+def dropped(story: Story) -> set[str]:
+    """Return the families with a segment whose rows are dropped."""
+    rows = story.broker.execute("select distinct family from mqpg.segment where body_dropped_at is not null").fetchall()
+    return {row["family"] for row in rows}
+
+
+def drop_bodies(story: Story) -> None:
+    """Let keep() drop bodies while an unread message of another topic pins the queues."""
+    story.broker.execute("select mqpg.create_topic('slow', 1)")
+    story.broker.execute("select mqpg.subscribe('lazy', 'slow')")
+    story.broker.execute("select mqpg.send('slow', '{}'::text)")
+    story.drain()
+    story.drain("mail", journal=False)
+    deadline = time.monotonic() + 60
+    while "log" not in dropped(story) and time.monotonic() < deadline:
+        for age in ("0 s", "6 hours"):
+            story.broker.execute(
+                "update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", (age,)
+            )
+            story.broker.execute("update mqpg.topic set retention = '0 s'")
+            for _ in range(1 if age == "0 s" else 20):
+                story.broker.execute("select * from mqpg.keep()")
+            story.broker.execute("update mqpg.topic set retention = '1 day'")
+            story.business()
+            story.drain()
+            story.drain("mail", journal=False)
+    assert "log" in dropped(story)
+    assert "tick" not in dropped(story)
+
+
+def test_retention_while_a_reader_of_another_topic_is_behind(audit: Audit, story: Story) -> None:
+    """The bodies are dropped, and the offsets that lead to them are not."""
+    drop_bodies(story)
+    report = audit()
+    require_valid(report)
+    message = story.consumer.execute(
+        "delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied) returning message_id"
+    ).fetchone()
+    assert message is not None
+    report = audit()
+    assert found(report) == {"lost": 1}
+    assert [row["message_id"] for row in report.examples] == [message["message_id"]]
+    assert "retention has dropped its body" in report.examples[0]["evidence"]
+
+
+def test_a_filter_that_left_out_what_retention_has_dropped(audit: Audit, story: Story) -> None:
+    story.broker.execute("select mqpg.alter_subscription('board', 'orders', filter => '$ == \"nothing\"')")
+    for _ in range(3):
+        story.business()
+    story.drain()
+    drop_bodies(story)
+    story.consumer.execute("delete from mqpg_offsets")
+    require_valid(audit())
+
+
+def test_one_topic_of_a_ledger_that_serves_two(audit: Audit, story: Story) -> None:
+    story.broker.execute("select mqpg.create_topic('other', 1)")
+    for _ in range(3):
+        handle = str(story.one("select mqpg.prepare('other', '{}'::text, 'shop')"))
+        story.local(handle)
+        story.commit(handle)
+    story.ledger.execute("update mqpg_ledger set created_at = created_at - interval '10 s'")
+    report = audit(topics=("orders",), groups=("board",), clock_tolerance=60.0, drained=True)
+    require_valid(report)
+    assert report.not_judged == []
+
+
+def test_a_group_that_subscribes_again(audit: Audit, story: Story, trio: Trio) -> None:
+    """It starts as a new one, and may apply every message again."""
+    first_id = 0
+    for _ in range(2):
+        story.broker.execute("select mqpg.subscribe('again', 'orders', retry_delay => '1 microsecond')")
+        rows = story.broker.execute("select * from mqpg.receive('again', 'orders', 1)").fetchall()
+        story.broker.execute(
+            "select mqpg.nack(%s, %s, delay => interval '1 microsecond')",
+            (rows[0]["receipt"], [row["message_id"] for row in rows]),
+        )
+        time.sleep(0.01)
+        story.append()
+        assert story.apply_all("again") == 66
+        first_id = first_id or int(rows[0]["message_id"])
+        last = rows
+        story.broker.execute("select mqpg.unsubscribe('again', 'orders')")
+    story.broker.execute("select mqpg.subscribe('again', 'orders')")
+    assert story.apply_all("again") == 66
+    groups = {"board": trio.consumer, "again": trio.consumer}
+    require_valid(audit(applied=groups))
+    story.journal("again", last, str(story.one("select broker_id from mqpg.broker")))
+    assert found(audit(applied=groups)) == {"duplicated": 1}
+    story.consumer.execute("delete from mqpg_applied where consumer_group = 'again' and message_id = %s and ctid in ("
+                           "select max(ctid) from mqpg_applied where message_id = %s)", (first_id, first_id))  # fmt: skip
+    story.consumer.execute(
+        "delete from mqpg_applied where consumer_group = 'again' and message_id = %s and subscription_id = "
+        "(select max(subscription_id) from mqpg_applied)",
+        (first_id,),
+    )
+    assert found(audit(applied=groups)) == {"lost": 1}  # What the group applied in a former life does not count.
+
+
+def test_a_group_with_offsets_of_its_own_continues_where_it_was(audit: Audit, story: Story) -> None:
+    story.broker.execute("select mqpg.redrive('board', 'orders')")
+    story.drain()
+    story.broker.execute("select mqpg.unsubscribe('board', 'orders')")
+    story.broker.execute("select mqpg.subscribe('board', 'orders', mode => 'pinned')")
+    story.consumer.execute("delete from mqpg_offsets where queue_id < 0")  # The retry lane has no offset there.
+    story.business()
+    story.append()
+    while rows := story.broker.execute(
+        "select * from mqpg.receive('board', 'orders', 10, consumer => 'c1')"
+    ).fetchall():
+        broker = str(story.one("select broker_id from mqpg.broker"))
+        known = story.consumer.execute(
+            "select next_offset from mqpg_offsets where queue_id = %s", (rows[0]["queue_id"],)
+        ).fetchone()
+        assert known is not None
+        story.journal("board", [row for row in rows if row["queue_offset"] >= known["next_offset"]], broker)
+        story.consumer.execute(
+            "update mqpg_offsets set next_offset = greatest(next_offset, %s) where queue_id = %s",
+            (rows[-1]["queue_offset"] + 1, rows[0]["queue_id"]),
+        )
+        story.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
+    require_valid(audit())
+    story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
+    assert found(audit()) == {"lost": 1}
+
+
+def test_a_filter_that_is_widened(audit: Audit, story: Story, trio: Trio) -> None:
+    story.broker.execute("select mqpg.subscribe('few', 'orders', tags => array['x'])")
+    for tag in "xyxy":
+        story.broker.execute("select mqpg.send('orders', '{}'::text, tag => %s)", (tag,))
+    story.append()
+    assert story.apply_all("few") == 2
+    story.broker.execute("select mqpg.receive('few', 'orders')")
+    # The hour in which a replaced filter may still have been used is over.
+    story.broker.execute("update mqpg.cursor set at = at - interval '2 hours'")
+    story.broker.execute("select mqpg.alter_subscription('few', 'orders', tags => '{}')")
+    story.broker.execute("update mqpg.former_filter set replaced_at = replaced_at - interval '90 minutes'")
+    groups = {"board": trio.consumer, "few": trio.consumer}
+    require_valid(audit(applied=groups))
+    for tag in "xy":
+        story.broker.execute("select mqpg.send('orders', '{}'::text, tag => %s)", (tag,))
+    story.append()
+    assert story.apply_all("few") == 2
+    story.drain()
+    require_valid(audit(applied=groups))
+    story.consumer.execute(
+        "delete from mqpg_applied where consumer_group = 'few' and message_id = (select max(message_id) from mqpg_applied)"
+    )
+    assert found(audit(applied=groups)) == {"lost": 1}
+
+
+def test_two_brokers_with_one_journal(
+    audit: Audit, story: Story, trio: Trio, databases: Databases, template: str, server: Server
+) -> None:
+    name = databases.create(template)
+    with psycopg.connect(server.dsn(name), autocommit=True, row_factory=dict_row) as other:
+        other.execute("update mqpg.broker set broker_id = default")
+        other.execute("select mqpg.create_topic('orders', 2)")
+        other.execute("select mqpg.subscribe('twin', 'orders')")
+        other.execute("select * from mqpg.send_batch('orders', array_fill('{}'::text, array[200]))")
+        other.execute("select mqpg.append()")
+        row = other.execute("select broker_id from mqpg.broker").fetchone()
+        assert row is not None
+        while rows := other.execute("select * from mqpg.receive('twin', 'orders', 1000)").fetchall():
+            story.journal("twin", rows, row["broker_id"])
+            story.consumer.execute(
+                "insert into mqpg_offsets values ('twin', 'orders', %s, %s, %s, 1, clock_timestamp())",
+                (rows[0]["queue_id"], rows[-1]["queue_offset"] + 1, row["broker_id"]),
+            )
+            other.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
+        options = {"applied": {"board": trio.consumer, "twin": trio.consumer}}
+        story.broker.execute("select mqpg.subscribe('twin', 'orders')")
+        require_valid(audit(**options))  # It has read nothing here yet.
+        assert story.apply_all("twin") == 66
+        broker_id = str(story.one("select broker_id from mqpg.broker"))
+        for position in story.broker.execute(
+            "select c.queue_id, max(c.committed) as next_offset from mqpg.cursor c join mqpg.subscription s "
+            "using (subscription_id) where s.consumer_group = 'twin' and c.queue_id >= 0 group by 1"
+        ).fetchall():
+            story.consumer.execute(
+                "insert into mqpg_offsets values ('twin', 'orders', %s, %s, %s, 1, clock_timestamp())",
+                (position["queue_id"], position["next_offset"], broker_id),
+            )
+        require_valid(audit(**options))
+        twin = {"applied": {"twin": trio.consumer}, "ledgers": {}, "groups": ("twin",), "drained": True}
+        require_valid(audit(dsn=server.dsn(name), **twin))
+    databases.drop(name)
+
+
+def test_a_broadcast_group_with_one_journal(audit: Audit, story: Story, trio: Trio) -> None:
+    story.broker.execute("select mqpg.subscribe('all', 'orders', mode => 'broadcast')")
+    members = ("m1", "m2")
+    for _ in range(2):
+        for member in members:
+            story.apply_all("all", consumer=member)
+    story.business()
+    story.drain()
+    for member in members:
+        story.apply_all("all", consumer=member)
+    groups = {"board": trio.consumer, "all": trio.consumer}
+    require_valid(audit(applied=groups))
+    last = story.consumer.execute(
+        "delete from mqpg_applied where consumer_group = 'all' and message_id = (select max(message_id) from mqpg_applied)"
+        " and subscription_id = (select max(subscription_id) from mqpg_applied) returning message_id"
+    ).fetchone()
+    assert last is not None
+    assert found(audit(applied=groups)) == {"lost": 1}
+    # Rows of an earlier release name no member.
+    story.consumer.execute("update mqpg_applied set subscription_id = null")
+    report = audit(applied=groups)
+    require_valid(report)
+    assert [(one.name, one.rows) for one in report.not_judged if one.rows] == [("all", 133)]
+
+
+def test_a_half_message_that_an_operator_commits(audit: Audit, story: Story) -> None:
+    handle = story.prepare(check_after="50 milliseconds")
+    story.broker.execute("select mqpg.settle(%s, 'commit', 'by hand')", (handle,))
+    assert story.append() > 0
+    require_valid(audit())
+    story.drain()
+    report = audit(groups=("board",), drained=True)
+    require_valid(report)
+    assert [(note["kind"], note["message_id"]) for note in report.notes] == [("override", int(handle.split(".")[2]))]
+    assert report.relations[0].overridden == 1
+
+
+def test_an_older_journal_is_read(audit: Audit, story: Story) -> None:
+    story.consumer.execute("alter table mqpg_applied drop column broker, drop column subscription_id")
+    require_valid(audit())
+
+
+def test_what_was_not_judged_is_listed(audit: Audit, story: Story) -> None:
+    story.drain("mail", journal=False)
+    story.broker.execute("select mqpg.create_producer_group('bare', checker => 'url', checker_target => 'x')")
+    handle = str(story.one("select mqpg.prepare('orders', '{}'::text, 'bare')"))
+    story.broker.execute("select mqpg.commit(%s)", (handle,))
+    story.drain()
+    story.drain("mail", journal=False)
+    story.consumer.execute("insert into mqpg_applied values ('ghost', 'orders', 0, 0, 1024, clock_timestamp())")
+    story.broker.execute("update mqpg.op_log set at = at - interval '2 days' where message_id = "
+                         "(select min(message_id) from mqpg.op_log where op = 'c')")  # fmt: skip
+    story.ledger.execute("delete from mqpg_ledger where split_part(handle, '.', 3)::bigint = "
+                         "(select min(split_part(handle, '.', 3)::bigint) from mqpg_ledger)")  # fmt: skip
+    report = audit()
+    require_valid(report)
+    assert [(one.what, one.name, one.rows) for one in report.not_judged] == [
+        ("consumer group without a journal", "mail", None),
+        ("producer group without a ledger", "bare", None),
+        ("journal of a group without a subscription", "ghost", 1),
+        ("decision that is older than the ledger is kept, without a row in the ledger", "shop", 1),
+    ]
+    report = audit(drained=True)
+    assert report.verdict is Verdict.UNKNOWN
+    assert not any(report.anomalies.values())
+    assert "not judged: consumer group without a journal: mail" in report.reasons
+    assert len(report.reasons) == 4

@@ -1,0 +1,104 @@
+"""Tables that an earlier release made in its users' databases are upgraded, with their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import Engine, create_engine, inspect, text
+
+import mqpg
+from mqpg import _dialects, errors
+from mqpg._tables import applied, inbox, offsets
+from tests.support.business import INSERT
+
+# As the first checkouts of mqpg made them.
+OLD = (
+    "create table mqpg_offsets (consumer_group varchar(127) not null, topic varchar(127) not null, queue_id integer"
+    " not null, next_offset bigint not null, last_message_id bigint, broker varchar(40) not null,"
+    " incarnation integer not null, updated_at timestamp, primary key (consumer_group, topic, queue_id))",
+    "create table mqpg_inbox (consumer_group varchar(127) not null, topic varchar(127) not null,"
+    " message_id bigint not null, state varchar(8) not null, reason text, updated_at timestamp,"
+    " primary key (consumer_group, topic, message_id))",
+    "create table mqpg_applied (consumer_group varchar(127) not null, topic varchar(127) not null,"
+    " queue_id integer not null, queue_offset bigint not null, message_id bigint not null,"
+    " applied_at timestamp not null)",
+)
+
+
+@pytest.fixture
+def engine(local_url: str) -> Iterator[Engine]:
+    engine = create_engine(local_url)
+    with engine.begin() as conn:
+        conn.execute(text("create table business (id int)"))
+        for statement in OLD:
+            conn.execute(text(statement.replace(" timestamp", " datetime(6)") if "mysql" in local_url else statement))
+    yield engine
+    engine.dispose()
+
+
+def test_rows_and_keys_of_old_tables_are_kept(mq: mqpg.Client, engine: Engine) -> None:
+    mq.create_topic("orders", queues=1)
+    mq.subscribe("g", "orders", "pinned")
+    mq.send_batch("orders", [{"id": number} for number in range(3)])
+    mq.append()
+    first, second, _ = (message.message_id for message in mq.fetch("orders", 0, 0))
+    broker = mq.info().broker_id
+    with engine.begin() as conn:
+        conn.execute(text(f"insert into mqpg_offsets values ('g', 'orders', 0, 2, {second}, '{broker}', 1, null)"))
+        conn.execute(text(f"insert into mqpg_inbox values ('g', 'orders', {first}, 'deferred', 'later', null)"))
+        conn.execute(text(f"insert into mqpg_applied values ('g', 'orders', 0, 1, {second}, '2026-01-01 00:00:00')"))
+
+    @mqpg.consumer("orders", group="g", database=engine, consumer="one", journal=True)
+    def handle(message: mqpg.Message, conn: Any) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    assert handle.step(mq) == 3
+    with engine.connect() as conn:
+        # The first one was deferred, and the second one was applied.
+        assert conn.execute(text("select id from business")).scalars().all() == [2]
+        assert conn.execute(text("select broker from mqpg_inbox")).scalars().all() == [broker]
+        assert conn.execute(text("select next_offset, broker from mqpg_offsets")).all() == [(3, broker)]
+        journal = conn.execute(text("select queue_offset, broker from mqpg_applied order by queue_offset")).all()
+        assert journal == [(1, None), (2, broker)]
+    for table in (offsets, inbox, applied):
+        with engine.connect() as conn:
+            _dialects.verify(conn, table)
+    assert {"mqpg_inbox_before", "mqpg_offsets_before"}.isdisjoint(inspect(engine).get_table_names())
+
+
+def test_the_refusal_names_the_statements(engine: Engine) -> None:
+    with engine.connect() as conn:
+        with pytest.raises(
+            errors.LedgerError, match=r"lacks the columns broker, subscription_id.*alter table mqpg_app"
+        ):
+            _dialects.verify(conn, applied)
+        with pytest.raises(errors.LedgerError, match=r"lacks the columns broker.*mqpg_inbox"):
+            _dialects.verify(conn, inbox)
+        with pytest.raises(errors.LedgerError, match=r"must have the primary key.*mqpg_offsets"):
+            _dialects.verify(conn, offsets)
+
+
+def test_another_key_is_not_changed(local_url: str) -> None:
+    engine = create_engine(local_url)
+    with engine.begin() as conn:
+        conn.execute(text(OLD[0].replace(", primary key (consumer_group, topic, queue_id)", "")))
+        with pytest.raises(errors.LedgerError, match=r"primary key \(.*\), but has none$"):
+            _dialects.verify(conn, offsets)
+    engine.dispose()
+
+
+def test_a_journal_beside_the_queue(mq: mqpg.Client, db: psycopg.Connection[Any]) -> None:
+    mq.create_topic("orders", queues=1)
+    mq.send("orders", {"id": 1})
+    mq.append()
+    db.execute(OLD[2].encode())
+
+    @mqpg.consumer("orders", group="g", journal=True)
+    def handle(message: mqpg.Message, conn: psycopg.Connection[Any]) -> None:
+        pass
+
+    assert handle.step(mq) == 1
+    assert db.execute("select broker from mqpg_applied").fetchall() == [(mq.info().broker_id,)]
