@@ -15,7 +15,9 @@ def disorder(
     ticks: DataFrame,
     decisions: DataFrame,
     effects: DataFrame,
-    transitions: DataFrame,
+    readers: DataFrame,
+    known_since: DataFrame,
+    released: DataFrame,
     replays: DataFrame,
     topics: DataFrame,
     *,
@@ -28,7 +30,9 @@ def disorder(
         ticks: The ticks of the appender.
         decisions: Rows with the columns of `schemas.DECISIONS`.
         effects: Journal rows with the states of their messages.
-        transitions: What `derive_transitions` returns.
+        readers: The subscriptions that have cursors.
+        known_since: Since when the history of each queue's cursor is known.
+        released: The offsets that each version of a cursor released.
         replays: How often a seek back delivered a message again.
         topics: The topics.
         tolerances: Seconds by which the clock of each consumer group's database may differ.
@@ -39,11 +43,13 @@ def disorder(
     own = entries.where("subscription_id = 0 and state = 'committed'")
     once = own.groupBy("message_id").agg(F.count(F.lit(1)).alias("times")).where("times = 1")
     placed = own.where("place is not null").join(once, "message_id", "left_semi")
+    in_order = readers.where("mode in ('exclusive', 'pinned')").select("subscription_id", "on_failure")
+    queues = known_since.join(in_order, "subscription_id")
     return union_rows(
         _within_a_tick(placed),
         _too_late(placed, ticks),
         _calls_out_of_order(decisions, topics),
-        _effects_out_of_order(effects, transitions, replays, seconds_for("consumer_group", tolerances)),
+        _effects_out_of_order(effects, queues, released, replays, seconds_for("consumer_group", tolerances)),
     )
 
 
@@ -94,29 +100,13 @@ def _calls_out_of_order(decisions: DataFrame, topics: DataFrame) -> DataFrame:
     )
 
 
-def _ordered_queues(transitions: DataFrame) -> DataFrame:
-    """List the queues that were read in order, and since when that is known.
-
-    A group may have been in mode shared before. Then several claims were open at once.
-    """
-    open_claims = F.expr("size(filter(claims, c -> c.epoch > 0))")
-    return (
-        transitions.where("mode in ('exclusive', 'pinned')")
-        .groupBy("subscription_id", "queue_id", "on_failure")
-        .agg(
-            F.max(open_claims).alias("open_claims"),
-            F.max(F.when((F.col("step") == "first") & (F.col("version") > 1), F.col("at"))).alias("known_since"),
-        )
-        .where("open_claims < 2")
-        .drop("open_claims")
-    )
-
-
 def _effects_out_of_order(
-    effects: DataFrame, transitions: DataFrame, replays: DataFrame, tolerance: Column
+    effects: DataFrame, queues: DataFrame, released: DataFrame, replays: DataFrame, tolerance: Column
 ) -> DataFrame:
-    # A retry comes later than what was behind it.
+    # A retry comes later than what was behind it. So does a message that a consumer left pending
+    # while it acknowledged those behind it.
     message = ["subscription_id", "message_id"]
+    offset = ["subscription_id", "queue_id", "queue_offset"]
     owned = (
         effects.where("owner_id is not null").drop("subscription_id").withColumnRenamed("owner_id", "subscription_id")
     )
@@ -125,10 +115,11 @@ def _effects_out_of_order(
     own = (
         owned.where("queue_id >= 0 and state = 'committed'")
         .where(lead <= tolerance)
-        .join(_ordered_queues(transitions), ["subscription_id", "queue_id"])
+        .join(queues, ["subscription_id", "queue_id"])
         .where("known_since is null or applied_at > known_since")
         .join(repeated, message, "left_anti")
         .join(replays, message, "left_anti")
+        .join(released.where("action = 'a' and ahead"), offset, "left_anti")
     )
     by_key = own.where("key_hash is not null and on_failure <> 'block_queue'")
     by_queue = own.where("on_failure = 'block_queue'")

@@ -23,18 +23,13 @@ def anomaly_rows(kind: str, frame: DataFrame, evidence: Column) -> DataFrame:
     Returns:
         Rows with the columns of `schemas.ANOMALY`.
     """
-    columns = []
-    for column in ANOMALY:
-        if column.name == "kind":
-            value = F.lit(kind)
-        elif column.name == "evidence":
-            value = evidence
-        elif column.name in frame.columns:
-            value = F.col(column.name)
-        else:
-            value = F.lit(None)
-        columns.append(value.cast(column.dataType).alias(column.name))
-    return frame.select(*columns)
+    present = frame.withColumns({"kind": F.lit(kind), "evidence": evidence})
+    names = {*frame.columns, "kind", "evidence"}
+    # One text for each column. The functions of PySpark ask the JVM a dozen times for each.
+    values = ((column, column.name if column.name in names else "null") for column in ANOMALY)
+    return present.selectExpr(
+        *(f"cast({value} as {column.dataType.simpleString()}) as {column.name}" for column, value in values)
+    )
 
 
 def union_rows(*frames: DataFrame) -> DataFrame:

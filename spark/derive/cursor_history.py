@@ -9,7 +9,14 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-__all__ = ["derive_failures", "derive_known_since", "derive_letters", "derive_transitions", "overlap"]
+__all__ = [
+    "derive_failures",
+    "derive_known_since",
+    "derive_letters",
+    "derive_released",
+    "derive_transitions",
+    "overlap",
+]
 
 _CLAIMS = (
     "array<struct<epoch:bigint,from_offset:bigint,to_offset:bigint,lease_until:string,"
@@ -77,29 +84,55 @@ def derive_known_since(transitions: DataFrame) -> DataFrame:
     return first.select(*_QUEUE, F.when(F.col("version") > 1, F.col("at")).alias("known_since"))
 
 
-def derive_failures(transitions: DataFrame, offsets: DataFrame) -> DataFrame:
-    """List the messages whose delivery failed, by a nack, the end of a lease, or expiry.
+def derive_released(transitions: DataFrame) -> DataFrame:
+    """List the offsets that each version of a cursor released.
+
+    They were pending before, and are pending no longer. Acknowledgments are listed only where
+    something is still pending, and only of queues that are read in order.
 
     Args:
         transitions: What `derive_transitions` returns.
+
+    Returns:
+        Rows (subscription_id, topic_id, queue_id, lane, action, queue_offset, ahead). `ahead` says
+        whether an offset below it is still pending.
+    """
+    failed = "action in ('n', 'd', 't', 'x')"
+    acknowledged = "action = 'a' and committed < claimed and mode in ('exclusive', 'pinned')"
+    fresh = "if(claimed > previous_claimed, sequence(previous_claimed, claimed - 1), array())"
+    gone = f"array_except(concat({_offsets('previous_claims')}, {fresh}), {_offsets('claims')})"
+    versions = transitions.where(f"step = 'next' and done > 0 and ({failed} or {acknowledged})")
+    return versions.select(
+        *_QUEUE,
+        "topic_id",
+        "action",
+        F.when(F.col("queue_id") < 0, F.col("subscription_id")).otherwise(0).alias("lane"),
+        F.array_min(F.expr(_offsets("claims"))).alias("first_pending"),
+        F.explode(F.expr(gone)).alias("queue_offset"),
+    ).select(
+        *_QUEUE,
+        "topic_id",
+        "action",
+        "lane",
+        "queue_offset",
+        F.coalesce(F.col("queue_offset") > F.col("first_pending"), F.lit(False)).alias("ahead"),
+    )
+
+
+def derive_failures(released: DataFrame, offsets: DataFrame) -> DataFrame:
+    """List the messages whose delivery failed, by a nack, the end of a lease, or expiry.
+
+    Args:
+        released: What `derive_released` returns.
         offsets: The offsets of the queues, with `subscription_id` 0 in a topic's own queues.
 
     Returns:
         Rows (subscription_id, message_id, action). A message may have several.
     """
-    released = transitions.where("step = 'next' and action in ('n', 'd', 't', 'x') and done > 0")
-    fresh = "if(claimed > previous_claimed, sequence(previous_claimed, claimed - 1), array())"
-    gone = f"array_except(concat({_offsets('previous_claims')}, {fresh}), {_offsets('claims')})"
-    failed = released.select(
-        *_QUEUE,
-        "topic_id",
-        "action",
-        F.when(F.col("queue_id") < 0, F.col("subscription_id")).otherwise(0).alias("lane"),
-        F.explode(F.expr(gone)).alias("queue_offset"),
-    )
     messages = offsets.select(
         "topic_id", "queue_id", "queue_offset", "message_id", F.col("subscription_id").alias("lane")
     )
+    failed = released.where("action <> 'a'").drop("ahead")
     return failed.join(messages, ["topic_id", "lane", "queue_id", "queue_offset"]).select(
         "subscription_id", "message_id", "action"
     )

@@ -15,7 +15,13 @@ from ..read.inputs import AuditInputs
 from ..read.session import run_concurrently
 from ..read.stores import FrameStore
 from .batch_ids import derive_deleted, derive_first_sends
-from .cursor_history import derive_failures, derive_known_since, derive_letters, derive_transitions
+from .cursor_history import (
+    derive_failures,
+    derive_known_since,
+    derive_letters,
+    derive_released,
+    derive_transitions,
+)
 from .deliveries import add_lives, derive_deliveries, derive_positions, derive_retries, derive_retry_times
 from .messages import (
     IdRanges,
@@ -62,6 +68,7 @@ class Frames:
         dedup: The dedup ids of recent sends, as hashes.
         deleted: Messages without a row that another table names.
         known_since: Since when the history of each queue's cursor is known.
+        released: The offsets that each version of a cursor released.
         failures: The messages whose delivery failed.
         letters: The dead letters of present subscriptions, redriven and discarded ones too.
         remains: Segments that are marked as dropped although their rows are there.
@@ -91,6 +98,7 @@ class Frames:
     dedup: DataFrame
     deleted: DataFrame
     known_since: DataFrame
+    released: DataFrame
     failures: DataFrame
     letters: DataFrame
     remains: DataFrame
@@ -124,6 +132,7 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
         lambda: store.materialize("transitions", derive_transitions(raw["cursor_history"], raw["reader"])),
     )
     known_since = derive_known_since(transitions)
+    released = derive_released(transitions)
     queued_ids = entries.where("subscription_id = 0").select("message_id").distinct()
     seen_ids = store.narrow(entries.select("message_id").unionByName(effects.select("message_id"))).distinct()
     retry_entries = entries.where("subscription_id > 0")
@@ -143,7 +152,7 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
             "deliveries", derive_deliveries(entries, with_journal, effects, retries, raw["dead_letter"]), key=_ID
         ),
         lambda: store.materialize("ledger_matches", matches.join(topics, "topic_id", "left"), key=_ID),
-        lambda: store.materialize("failures", derive_failures(transitions, entries)),
+        lambda: store.materialize("failures", derive_failures(released, entries)),
     )
     witnesses = {
         "a queue": entries.where("state = 'missing'"),
@@ -177,6 +186,7 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
         dedup=raw["dedup"],
         deleted=derive_deleted(messages, witnesses, dropped_ranges, newest_id=inputs.newest_id),
         known_since=known_since,
+        released=released,
         failures=failures,
         letters=derive_letters(raw["letter"], known_since, raw["reader"]),
         remains=raw["remains"],

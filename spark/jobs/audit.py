@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import time
 import uuid
 from collections import defaultdict
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyspark
@@ -28,7 +30,7 @@ from ..read.session import open_session, run_concurrently
 from ..read.stores import open_store
 from ..read.tuning import Tuning
 from .over_time import over_time
-from .search import count_anomalies, find_anomalies
+from .search import Search, add_findings, count_anomalies, searches
 
 __all__ = ["AuditOptions", "run_audit", "run_audit_in"]
 
@@ -102,6 +104,9 @@ def run_audit_in(
             return _report(derive_frames(inputs, store), inputs, options, run, tuning)
     finally:
         spark.catalog.clearCache()
+        # py4j's objects refer to themselves, so their plans stay in the JVM until Python's collector
+        # runs. The JVM of a session with many audits would fill up before.
+        gc.collect()
 
 
 def _equations(topics: list[dict[str, Any]], groups: list[dict[str, Any]]) -> list[Equation]:
@@ -175,9 +180,15 @@ def _doubts(
 def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dict[str, Any], tuning: Tuning) -> Report:
     purged_before = (inputs.taken_at - options.ledger_keep).isoformat()
     names = {row["topic_id"]: row["topic"] for row in frames.topics.collect()}
-    found = find_anomalies(frames, inputs, options)
+
+    def look(search: Search) -> tuple[dict[str, int], list[dict[str, Any]]]:
+        # Each task is sent the plan of the whole search. With one for each part of it, that takes
+        # longer than a small search.
+        found = search()
+        return count_anomalies(found.coalesce(1) if tuning.small else found, options.examples)
+
     (
-        (counts, examples),
+        *findings,
         (_, notes),
         holes,
         topics,
@@ -191,7 +202,7 @@ def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dic
         absent,
         rows,
     ) = run_concurrently(
-        lambda: count_anomalies(found, options.examples),
+        *(partial(look, search) for search in searches(frames, inputs, options)),
         lambda: count_anomalies(anomalies.override(frames.ledger_matches), options.examples),
         lambda: _rows(count_holes(frames.bodies, frames.decisions, inputs.segments, floor_id=inputs.floor_id)),
         lambda: _rows(conservation.topic_totals(frames.messages, frames.entries, frames.queued_ids, frames.topics)),
@@ -218,6 +229,7 @@ def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dic
         lambda: _rows(conservation.without_ledger_row(frames.ledger_matches, purged_before=purged_before)),
         lambda: _rows(conservation.unattributed_rows(frames.effects)),
     )
+    counts, examples = add_findings(*findings)
     not_judged = [
         *inputs.not_judged,
         *(NotJudged(PURGED, row["ledger"], row["messages"]) for row in absent),

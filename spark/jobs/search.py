@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, Window
@@ -11,14 +13,21 @@ from pyspark.sql import functions as F
 from mqpg.audit.options import AuditOptions
 
 from .. import anomalies
+from ..anomalies.rows import union_rows
 from ..derive.frames import Frames
 from ..read.inputs import AuditInputs
 
-__all__ = ["count_anomalies", "find_anomalies"]
+__all__ = ["add_findings", "count_anomalies", "searches"]
 
 
-def find_anomalies(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> DataFrame:
-    """Look for the anomalies of every kind.
+Search = Callable[[], DataFrame]
+
+
+def searches(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> list[Search]:
+    """Name the searches for the anomalies of every kind, in parts that take about the same time.
+
+    Planning takes longer than running them where the audit is small, so callers plan one part while
+    another one runs.
 
     Args:
         frames: The derived frames.
@@ -26,16 +35,15 @@ def find_anomalies(frames: Frames, inputs: AuditInputs, options: AuditOptions) -
         options: What is audited.
 
     Returns:
-        Rows with the columns of `schemas.ANOMALY`.
+        Functions that return rows with the columns of `schemas.ANOMALY`. Each kind is in one part.
     """
-    now = inputs.taken_at
-    purged_before = (now - options.ledger_keep).isoformat()
-    unmatched_before = {
-        ledger: None if options.drained else (now - timedelta(seconds=seconds)).isoformat()
-        for ledger, seconds in inputs.ledger_tolerance.items()
-    }
-    overdue_before = None if options.drained else (now - options.slack).isoformat()
-    found = [
+    return [partial(_of_messages, frames, inputs, options), partial(_of_witnesses, frames, inputs, options)]
+
+
+def _of_messages(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> DataFrame:
+    """Look for messages that are lost, in excess, too early or in a wrong place."""
+    purged_before = _purged_before(inputs, options)
+    return union_rows(
         anomalies.lost(
             frames.messages, frames.entries, frames.deliveries, frames.delayed, frames.readers, frames.topics
         ),
@@ -65,10 +73,33 @@ def find_anomalies(frames: Frames, inputs: AuditInputs, options: AuditOptions) -
             frames.seen_ids,
             frames.outbox,
             frames.topics,
-            overdue_before=overdue_before,
+            overdue_before=_overdue_before(inputs, options),
         ),
         anomalies.gap(
             frames.queue_rows, frames.positions, frames.topics, complete=inputs.complete, deleted=frames.deleted
+        ),
+        anomalies.misplaced(frames.messages, frames.entries, frames.topics),
+    )
+
+
+def _of_witnesses(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> DataFrame:
+    """Look for orders, ledgers, bodies, cursors and records that contradict each other."""
+    unmatched_before = {
+        ledger: None if options.drained else (inputs.taken_at - timedelta(seconds=seconds)).isoformat()
+        for ledger, seconds in inputs.ledger_tolerance.items()
+    }
+    return union_rows(
+        anomalies.disorder(
+            frames.entries,
+            frames.ticks,
+            frames.decisions,
+            frames.effects,
+            frames.readers,
+            frames.known_since,
+            frames.released,
+            frames.replays,
+            frames.topics,
+            tolerances=inputs.group_tolerance,
         ),
         anomalies.mismatch(
             frames.ledger_matches,
@@ -77,19 +108,8 @@ def find_anomalies(frames: Frames, inputs: AuditInputs, options: AuditOptions) -
             frames.letters,
             frames.dropped_ranges,
             unmatched_before=unmatched_before,
-            overdue_before=overdue_before,
+            overdue_before=_overdue_before(inputs, options),
             newest_id=inputs.newest_id,
-        ),
-        anomalies.misplaced(frames.messages, frames.entries, frames.topics),
-        anomalies.disorder(
-            frames.entries,
-            frames.ticks,
-            frames.decisions,
-            frames.effects,
-            frames.transitions,
-            frames.replays,
-            frames.topics,
-            tolerances=inputs.group_tolerance,
         ),
         anomalies.corrupt(
             frames.bodies, frames.messages, frames.entries, frames.delayed, frames.letters, frames.topics
@@ -104,18 +124,22 @@ def find_anomalies(frames: Frames, inputs: AuditInputs, options: AuditOptions) -
         anomalies.dead_letter(frames.letters, frames.failures, frames.entries, frames.effects, frames.replays),
         anomalies.unconfirmed(frames.outbox, drained=options.drained),
         anomalies.unexplained(frames.jumps, frames.transitions, frames.known_since, frames.remains),
-    ]
-    everything = found[0]
-    for frame in found[1:]:
-        everything = everything.unionByName(frame)
-    return everything
+    )
+
+
+def _purged_before(inputs: AuditInputs, options: AuditOptions) -> str:
+    return (inputs.taken_at - options.ledger_keep).isoformat()
+
+
+def _overdue_before(inputs: AuditInputs, options: AuditOptions) -> str | None:
+    return None if options.drained else (inputs.taken_at - options.slack).isoformat()
 
 
 def count_anomalies(found: DataFrame, examples: int) -> tuple[dict[str, int], list[dict[str, Any]]]:
     """Count the anomalies of each kind, and choose examples.
 
     Args:
-        found: What `find_anomalies` returns.
+        found: Rows with the columns of `schemas.ANOMALY`.
         examples: The most examples of each kind.
 
     Returns:
@@ -129,3 +153,16 @@ def count_anomalies(found: DataFrame, examples: int) -> tuple[dict[str, int], li
     counts = dict.fromkeys(anomalies.KINDS, 0) | {row["kind"]: row["total"] for row in rows}
     shown = [{name: value for name, value in row.items() if name not in ("total", "rank")} for row in rows]
     return counts, shown[:0] if examples == 0 else shown
+
+
+def add_findings(*parts: tuple[dict[str, int], list[dict[str, Any]]]) -> tuple[dict[str, int], list[dict[str, Any]]]:
+    """Add up what `count_anomalies` found in several parts.
+
+    Args:
+        *parts: Counts and examples. Each kind is in one part.
+
+    Returns:
+        The counts of all kinds, and the examples by kind.
+    """
+    counts = {kind: sum(found[kind] for found, _ in parts) for kind in anomalies.KINDS}
+    return counts, sorted((row for _, shown in parts for row in shown), key=lambda row: str(row["kind"]))

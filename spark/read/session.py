@@ -55,6 +55,12 @@ _SESSION = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.port.maxRetries": "64",
+    # Spark keeps the plans of its last 1000 queries and the tasks of its last 1000 jobs for a page
+    # that nobody opens. They fill the heap of a session with many audits.
+    "spark.sql.ui.retainedExecutions": "1",
+    "spark.ui.retainedJobs": "1",
+    "spark.ui.retainedStages": "1",
+    "spark.ui.retainedTasks": "100",
 }
 
 

@@ -16,6 +16,7 @@ from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import run_audit as run_sql_audit
 from mqpg.spark.jobs.audit import run_audit_in
 from mqpg.spark.read.session import open_session
+from mqpg.spark.read.tuning import Tuning
 from tests.audit.story import Story, Trio, write_history
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
@@ -24,7 +25,8 @@ from tests.fixtures.server import Server
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """The session that all audit tests share."""
-    with open_session(2) as session:
+    # The JVM of a single small audit compiles less, because it ends sooner than that would pay.
+    with open_session(2, memory="1g", tuning=Tuning(messages=10_000_000)) as session:
         yield session
 
 

@@ -156,6 +156,36 @@ def test_a_group_with_offsets_of_its_own_continues_where_it_was(audit: Audit, st
     assert found(audit()) == {"lost": 1}
 
 
+def test_a_consumer_that_acknowledges_in_another_order(audit: Audit, story: Story, trio: Trio) -> None:
+    """It leaves a message pending, and applies those of its key that are behind it."""
+    story.broker.execute("select mqpg.subscribe('alone', 'orders', mode => 'exclusive')")
+    story.broker.execute("select mqpg.seek('alone', 'orders', 'latest')")
+    for _ in range(3):
+        story.broker.execute("select mqpg.send('orders', '{}'::text, key => 'k')")
+    story.append()
+    broker = str(story.one("select broker_id from mqpg.broker"))
+    receive = "select * from mqpg.receive('alone', 'orders', 10)"
+    first, *others = story.broker.execute(receive).fetchall()
+    story.journal("alone", others, broker)
+    story.broker.execute(
+        "select mqpg.ack(%s, offsets => %s)", (first["receipt"], [row["queue_offset"] for row in others])
+    )
+    story.broker.execute("select mqpg.release(%s)", (first["receipt"],))
+    again = story.broker.execute(receive).fetchall()
+    assert [row["message_id"] for row in again] == [first["message_id"]]
+    story.journal("alone", again, broker)
+    story.broker.execute("select mqpg.ack(%s)", (again[0]["receipt"],))
+    story.drain()
+    groups = {"board": trio.consumer, "alone": trio.consumer}
+    require_valid(audit(applied=groups))
+    story.consumer.execute(
+        "update mqpg_applied set applied_at = applied_at + interval '1 minute' "
+        "where consumer_group = 'board' and message_id = %s",
+        (first["message_id"],),
+    )
+    assert found(audit(applied=groups)) == {"disorder": 2}  # This group acknowledged all at once.
+
+
 def test_a_filter_that_is_widened(audit: Audit, story: Story, trio: Trio) -> None:
     story.broker.execute("select mqpg.subscribe('few', 'orders', tags => array['x'])")
     for tag in "xyxy":

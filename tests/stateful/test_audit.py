@@ -15,8 +15,9 @@ import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
 from mqpg.audit.options import AuditOptions
+from mqpg.audit.sql.engine import run_audit as run_sql_audit
 from mqpg.audit.verdict import Verdict
-from mqpg.spark.jobs.audit import run_audit
+from mqpg.spark.jobs.audit import run_audit as run_spark_audit
 from tests.fixtures.databases import Databases
 from tests.fixtures.server import Server
 from tests.stateful.admin import Admin
@@ -26,7 +27,8 @@ from tests.stateful.machine import Base
 from tests.stateful.model import Claim, Tx
 from tests.stateful.prepared import prepared
 
-_SEED = 1001
+# With this seed, a consumer acknowledged messages before one of their key that it had left pending.
+_SEED = 2002
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -107,8 +109,9 @@ def test_random_histories_are_valid(dsn: str) -> None:
     run_state_machine_as_test(hypothesis.seed(seed)(JournallingMachine), settings=settings)
     # The histories commit half messages of this group without a row in its ledger.
     Base.broker.session().execute("update mqpg.producer_group set checker = 'due_checks' where checker = 'ledger'")
-    report = run_audit(AuditOptions(dsn=dsn))
-    judged = sum(group["applied"] for group in report.groups)
-    print(f"seed {seed}: {len(report.topics)} topics, {report.run['rows']} rows, {judged} effects", flush=True)
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
-    assert judged > 0
+    for run_audit in (run_sql_audit, run_spark_audit):
+        report = run_audit(AuditOptions(dsn=dsn))
+        judged = sum(group["applied"] for group in report.groups)
+        print(f"seed {seed}: {len(report.topics)} topics, {report.run['rows']} rows, {judged} effects", flush=True)
+        assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+        assert judged > 0

@@ -65,6 +65,7 @@ FRAMES = (
     "transition",
     "cursor_fault",
     "known_since",
+    "released",
     "failure",
     "judged_letter",
 )

@@ -46,7 +46,8 @@ call as (
 ),
 
 -- Several consumers read a queue at once in mode shared, and each member of a broadcast reads it. A
--- retry comes later than what was behind it. An effect before its commit is early.
+-- retry comes later than what was behind it. So does a message that a consumer left pending while it
+-- acknowledged those behind it. An effect before its commit is early.
 ordered as (
     select
         e.consumer_group,
@@ -61,10 +62,12 @@ ordered as (
     from effect as e
     join reader as r on r.subscription_id = e.owner_id
     join journal_group as g on g.consumer_group = e.consumer_group
+    join known_since as k on k.subscription_id = e.owner_id and k.queue_id = e.queue_id
     where r.mode in ('exclusive', 'pinned')
         and e.queue_id >= 0
         and e.state = 'committed'
         and (r.on_failure = 'block_queue' or e.key_hash is not null)
+        and (k.known_since is null or e.applied_at > k.known_since)
         and extract(epoch from greatest(e.committed_at, e.due_at) - e.applied_at) <= g.tolerance
         and not exists (
             select from (
@@ -78,6 +81,14 @@ ordered as (
         and not exists (
             select from replay as p
             where p.subscription_id = e.owner_id and p.message_id = e.message_id
+        )
+        and not exists (
+            select from released as a
+            where a.action = 'a'
+                and a.ahead
+                and a.subscription_id = e.owner_id
+                and a.queue_id = e.queue_id
+                and a.queue_offset = e.queue_offset
         )
 ),
 

@@ -1,0 +1,73 @@
+-- The offsets that a version of a cursor released: they were pending before, and are pending no
+-- longer. ahead: an offset below it is still pending. Acknowledgments are listed only where
+-- something is still pending, and only of queues that are read in order.
+with released as (
+    select
+        t.subscription_id,
+        t.topic_id,
+        t.queue_id,
+        case when t.queue_id < 0 then t.subscription_id else 0 end as lane,
+        t.version,
+        t.action,
+        t.previous_claims,
+        t.claims,
+        t.previous_claimed,
+        t.claimed
+    from transition as t
+    where t.step = 'next'
+        and t.done > 0
+        and (
+            t.action in ('n', 'd', 't', 'x')
+            or (t.action = 'a' and t.committed < t.claimed and t.mode in ('exclusive', 'pinned'))
+        )
+),
+
+pending as (
+    select r.subscription_id, r.queue_id, r.version, true as before, o.o as queue_offset
+    from released as r
+    cross join lateral generate_series(r.previous_claimed, r.claimed - 1) as o (o)
+    union all
+    select r.subscription_id, r.queue_id, r.version, true, o.o
+    from released as r
+    cross join lateral unnest(r.previous_claims) as c
+    cross join lateral (
+        select p.o from unnest(c.picked) as p (o)
+        union all
+        select s.o from generate_series(c.from_offset, c.to_offset - 1) as s (o)
+        where c.picked is null and s.o <> all(coalesce(c.settled, '{}'))
+    ) as o
+    union all
+    select r.subscription_id, r.queue_id, r.version, false, o.o
+    from released as r
+    cross join lateral unnest(r.claims) as c
+    cross join lateral (
+        select p.o from unnest(c.picked) as p (o)
+        union all
+        select s.o from generate_series(c.from_offset, c.to_offset - 1) as s (o)
+        where c.picked is null and s.o <> all(coalesce(c.settled, '{}'))
+    ) as o
+)
+
+select
+    r.subscription_id,
+    r.topic_id,
+    r.queue_id,
+    r.lane,
+    r.action,
+    f.queue_offset,
+    coalesce(f.queue_offset > f.first_pending, false) as ahead
+from (
+    select
+        p.subscription_id,
+        p.queue_id,
+        p.version,
+        p.queue_offset,
+        bool_and(p.before) as gone,
+        min(min(case when not p.before then p.queue_offset end)) over (
+            partition by p.subscription_id, p.queue_id, p.version
+        ) as first_pending
+    from pending as p
+    group by 1, 2, 3, 4
+) as f
+join released as r on r.subscription_id = f.subscription_id and r.queue_id = f.queue_id and r.version = f.version
+where f.gone
