@@ -32,7 +32,6 @@ from .undecided import undecided
 from .unexplained import unexplained
 
 __all__ = [
-    "KINDS",
     "corrupt",
     "cursor_faults",
     "dead_letter",
@@ -50,24 +49,3 @@ __all__ = [
     "undecided",
     "unexplained",
 ]
-
-KINDS = (
-    "lost",
-    "duplicated",
-    "phantom",
-    "early",
-    "undecided",
-    "gap",
-    "mismatch",
-    "misplaced",
-    "disorder",
-    "skipped",
-    "reverted",
-    "stale_epoch",
-    "lease",
-    "duplicate_send",
-    "corrupt",
-    "dead_letter",
-    "unexplained",
-    "unconfirmed",
-)

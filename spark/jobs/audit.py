@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import time
 import uuid
-from collections import defaultdict
 from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
@@ -14,9 +13,10 @@ from typing import Any
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 
+from mqpg.audit.conclusions import equations, histograms, holes, unfinished, without_messages
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import PURGED, UNATTRIBUTED, NotJudged, Report
-from mqpg.audit.verdict import Equation, Relation, rule
+from mqpg.audit.verdict import Relation, rule
 
 from .. import anomalies
 from ..derive import conservation
@@ -33,10 +33,6 @@ from .over_time import over_time
 from .search import Search, add_findings, count_anomalies, searches
 
 __all__ = ["AuditOptions", "run_audit", "run_audit_in"]
-
-
-# A transaction that rolled back leaves such a hole too, so it is no anomaly.
-_HOLES = "batch ids without a row (rolled back, or deleted)"
 
 
 def run_audit(options: AuditOptions, *, threads: int | None = None, memory: str | None = None) -> Report:
@@ -109,74 +105,6 @@ def run_audit_in(
         gc.collect()
 
 
-def _equations(topics: list[dict[str, Any]], groups: list[dict[str, Any]]) -> list[Equation]:
-    result = []
-    for row in topics:
-        scope = f"topic {row['topic']}"
-        result.append(
-            Equation(
-                "prepared",
-                scope,
-                row["prepared"],
-                {"committed": row["decided_commit"], "rolled back": row["rolled_back"], "undecided": row["undecided"]},
-            )
-        )
-        result.append(
-            Equation(
-                "committed",
-                scope,
-                row["committed"],
-                {"in queues": row["queued"], "waiting for the appender": row["waiting"], "dropped": row["dropped"]},
-            )
-        )
-    for row in groups:
-        result.append(
-            Equation(
-                "offsets",
-                f"group {row['consumer_group']}, topic {row['topic']}",
-                row["offsets"],
-                {
-                    "applied": row["applied"],
-                    "in retry": row["retrying"],
-                    "dead or skipped": row["dead"],
-                    "not reached yet": row["ahead"],
-                },
-            )
-        )
-    return result
-
-
-def _doubts(
-    inputs: AuditInputs,
-    options: AuditOptions,
-    topics: list[dict[str, Any]],
-    groups: list[dict[str, Any]],
-    lag: list[dict[str, Any]],
-    not_judged: list[NotJudged],
-) -> list[str]:
-    doubts = list(inputs.doubts)
-    if not any(row[name] for row in topics for name in ("sent", "prepared", "queued")):
-        doubts.append("nothing was read: there is no message to audit")
-    if not options.drained:
-        return doubts
-    doubts += [f"not judged: {one}" for one in not_judged]
-    for row in topics:
-        for name, what in (("waiting", "wait for the appender"), ("delayed", "wait for their time")):
-            if row[name]:
-                doubts.append(f"not drained: {row[name]} messages of topic {row['topic']} {what}")
-    for row in lag:
-        doubts.append(
-            f"not drained: group {row['consumer_group']} is {row['lag']} messages behind on topic {row['topic']}"
-        )
-    for row in groups:
-        if row["retrying"]:
-            doubts.append(
-                f"not drained: {row['retrying']} messages of topic {row['topic']} are in retry "
-                f"for group {row['consumer_group']}"
-            )
-    return doubts
-
-
 def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dict[str, Any], tuning: Tuning) -> Report:
     purged_before = (inputs.taken_at - options.ledger_keep).isoformat()
     names = {row["topic_id"]: row["topic"] for row in frames.topics.collect()}
@@ -190,7 +118,7 @@ def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dic
     (
         *findings,
         (_, notes),
-        holes,
+        missing,
         topics,
         groups,
         ledgers,
@@ -235,14 +163,14 @@ def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dic
         *(NotJudged(PURGED, row["ledger"], row["messages"]) for row in absent),
         *(NotJudged(UNATTRIBUTED, row["consumer_group"], row["messages"]) for row in rows),
     ]
-    # Other topics' batches are not read where only some are audited.
-    if inputs.all_topics and holes[0]["holes"]:
-        inputs.broker["left_out"].append(
-            {"topic": None, "consumer_group": None, "why": _HOLES, "back": False, "offsets": holes[0]["holes"]}
-        )
+    if inputs.all_topics:  # Batches of other topics are not read.
+        inputs.broker["left_out"] += holes(missing[0]["holes"])
     relations = [Relation(topic=names[row.pop("topic_id")], **row) for row in ledgers]
-    equations = _equations(topics, groups)
-    ruling = rule(counts, equations, relations, _doubts(inputs, options, topics, groups, lag, not_judged))
+    balance = equations(topics, groups)
+    doubts = inputs.doubts + without_messages(topics)
+    if options.drained:
+        doubts += unfinished(topics, groups, lag, not_judged)
+    ruling = rule(counts, balance, relations, doubts)
     run["seconds"] = round(time.monotonic() - run.pop("_started"), 3)
     return Report(
         run,
@@ -250,14 +178,14 @@ def _report(frames: Frames, inputs: AuditInputs, options: AuditOptions, run: dic
         ruling.reasons,
         counts,
         examples,
-        equations,
+        balance,
         relations,
         not_judged,
         notes,
         topics,
         groups,
         lag,
-        _histograms(redelivery),
+        histograms(redelivery),
         _percentiles(latency),
         timeline,
         late,
@@ -275,16 +203,6 @@ def _percentiles(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         p50, p95, p99 = row.pop("seconds")
         named.append(row | {"p50": p50, "p95": p95, "p99": p99, "max": row.pop("max")})
     return named
-
-
-def _histograms(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    grouped: dict[tuple[str, str, str], dict[int, int]] = defaultdict(dict)
-    for row in rows:
-        grouped[row["what"], row["consumer_group"], row["topic"]][row["value"]] = row["messages"]
-    return [
-        {"what": what, "consumer_group": group, "topic": topic, "histogram": dict(sorted(histogram.items()))}
-        for (what, group, topic), histogram in sorted(grouped.items())
-    ]
 
 
 def _run_row(

@@ -10,6 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from mqpg.audit.kinds import KINDS
 from mqpg.audit.options import AuditOptions
 
 from .. import anomalies
@@ -150,7 +151,7 @@ def count_anomalies(found: DataFrame, examples: int) -> tuple[dict[str, int], li
         "rank", F.row_number().over(kind.orderBy("topic", "consumer_group", "queue_id", "queue_offset", "message_id"))
     )
     rows = [row.asDict() for row in ranked.where(F.col("rank") <= max(1, examples)).orderBy("kind", "rank").collect()]
-    counts = dict.fromkeys(anomalies.KINDS, 0) | {row["kind"]: row["total"] for row in rows}
+    counts = dict.fromkeys(KINDS, 0) | {row["kind"]: row["total"] for row in rows}
     shown = [{name: value for name, value in row.items() if name not in ("total", "rank")} for row in rows]
     return counts, shown[:0] if examples == 0 else shown
 
@@ -164,5 +165,5 @@ def add_findings(*parts: tuple[dict[str, int], list[dict[str, Any]]]) -> tuple[d
     Returns:
         The counts of all kinds, and the examples by kind.
     """
-    counts = {kind: sum(found[kind] for found, _ in parts) for kind in anomalies.KINDS}
+    counts = {kind: sum(found[kind] for found, _ in parts) for kind in KINDS}
     return counts, sorted((row for _, shown in parts for row in shown), key=lambda row: str(row["kind"]))

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from mqpg.audit.kinds import KINDS
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
-from mqpg.spark.anomalies import KINDS
 from tests.audit import content_faults as _contents  # noqa: F401  (they register their faults)
 from tests.audit import cursor_faults as _cursors  # noqa: F401
 from tests.audit import excuse_faults as _excuses  # noqa: F401

@@ -8,19 +8,17 @@ from dataclasses import asdict
 from typing import Any
 
 from mqpg import migrate
+from mqpg.audit.conclusions import equations, holes, unfinished, without_messages
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import rule
 from mqpg.dsn import resolve
 
 from .reader import Inputs, connect_once, read_inputs
-from .totals import Totals, doubts, equations
+from .totals import Totals, doubts
 from .workspace import Workspace, open_workspace
 
 __all__ = ["run_audit"]
-
-# A transaction that rolled back leaves such a hole too, so it is no anomaly.
-_HOLES = "batch ids without a row (rolled back, or deleted)"
 
 
 def run_audit(options: AuditOptions) -> Report:
@@ -58,13 +56,13 @@ def _report(
 ) -> Report:
     totals = Totals(work)
     inputs.broker["left_out"] = totals.left_out
-    if totals.holes and not options.topics:  # Batches of other topics are not read.
-        row = {"topic": None, "consumer_group": None, "why": _HOLES, "back": False, "offsets": totals.holes}
-        inputs.broker["left_out"].append(row)
-    incarnation = inputs.broker["incarnation"]
+    if not options.topics:  # Batches of other topics are not read.
+        inputs.broker["left_out"] += holes(totals.holes)
     not_judged = inputs.not_judged + totals.not_judged
-    unsure = inputs.doubts + doubts(totals, incarnation, not_judged, drained=options.drained)
-    balance = equations(totals)
+    unsure = inputs.doubts + doubts(totals, inputs.broker["incarnation"]) + without_messages(totals.topics)
+    if options.drained:
+        unsure += unfinished(totals.topics, totals.groups, totals.lag, not_judged)
+    balance = equations(totals.topics, totals.groups)
     ruling = rule(counts, balance, totals.relations, unsure)
     return Report(
         run={"at": work.now()} | _run(inputs, options, started, read_seconds),

@@ -6,7 +6,7 @@ import importlib.resources
 from functools import cache
 from typing import Literal
 
-__all__ = ["FRAMES", "KINDS", "READS", "TABLES", "Folder", "statement"]
+__all__ = ["FRAMES", "READS", "TABLES", "Folder", "statement"]
 
 Folder = Literal["tables", "read", "frames", "kinds", "totals"]
 
@@ -68,26 +68,6 @@ FRAMES = (
     "released",
     "failure",
     "judged_letter",
-)
-KINDS = (
-    "lost",
-    "duplicated",
-    "phantom",
-    "early",
-    "undecided",
-    "gap",
-    "mismatch",
-    "misplaced",
-    "disorder",
-    "skipped",
-    "reverted",
-    "stale_epoch",
-    "lease",
-    "duplicate_send",
-    "corrupt",
-    "dead_letter",
-    "unexplained",
-    "unconfirmed",
 )
 
 

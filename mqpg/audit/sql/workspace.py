@@ -12,10 +12,11 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from mqpg.audit.kinds import KINDS
 from mqpg.dsn import describe
 from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError, NotGranted
 
-from .statements import FRAMES, KINDS, READS, TABLES, Folder, statement
+from .statements import FRAMES, READS, TABLES, Folder, statement
 
 __all__ = ["BrokerSnapshot", "Workspace", "connect", "one_line", "open_workspace"]
 
