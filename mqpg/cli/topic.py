@@ -67,6 +67,9 @@ def alter(
         int | None,
         typer.Option(help="The size of unread messages, in bytes, beyond which keep drops them; 0: never."),
     ] = None,
+    checksums: Annotated[
+        bool | None, typer.Option(help="Whether new messages get a checksum, which the audit compares.")
+    ] = None,
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a topic."""
@@ -79,6 +82,7 @@ def alter(
             on_expired=on_expired,
             lose_after=lose_after,
             lose_over=lose_over,
+            checksums=checksums,
         )
 
 

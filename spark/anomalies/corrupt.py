@@ -1,4 +1,4 @@
-"""corrupt: a record batch that is incomplete, or a body that is not the message's own."""
+"""corrupt: a record batch that is incomplete or changed, or a body of another message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def corrupt(
     letters: DataFrame,
     topics: DataFrame,
 ) -> DataFrame:
-    """Find record batches whose arrays have not n elements, and names of other messages' bodies.
+    """Find record batches that are incomplete or changed, and names of other messages' bodies.
 
     Args:
         bodies: Rows with the columns of `schemas.BODIES`.
@@ -32,7 +32,12 @@ def corrupt(
         The anomalies, at most one for each message.
     """
     named = messages.join(topics, "topic_id")
-    found = union_rows(_incomplete(bodies, topics), _wrong_final(named), _wrong_body(named, entries, delayed, letters))
+    found = union_rows(
+        _incomplete(bodies, topics),
+        _changed(bodies, topics),
+        _wrong_final(named),
+        _wrong_body(named, entries, delayed, letters),
+    )
     first = Window.partitionBy("message_id").orderBy("evidence")
     return found.withColumn("nth", F.row_number().over(first)).where("nth = 1").drop("nth")
 
@@ -45,6 +50,15 @@ def _incomplete(bodies: DataFrame, topics: DataFrame) -> DataFrame:
         F.format_string(
             "a record batch of %s messages has %s payloads, keys, tags and headers", "n", F.to_json("sizes")
         ),
+    )
+
+
+def _changed(bodies: DataFrame, topics: DataFrame) -> DataFrame:
+    wrong = bodies.where("not intact and sizes[0] = n").join(topics, "topic_id")
+    return anomaly_rows(
+        "corrupt",
+        wrong.withColumn("message_id", F.col("first_id")),
+        F.format_string("the bodies of a record batch of %s messages do not match their checksum", "n"),
     )
 
 

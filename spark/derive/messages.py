@@ -107,7 +107,7 @@ def derive_messages(bodies: DataFrame, decisions: DataFrame, delayed: DataFrame)
         )
     )
     joined = (
-        expand_batches(bodies.drop("sizes"))
+        expand_batches(bodies.drop("sizes", "intact"))
         .join(first, "message_id", "left")
         .join(second, "message_id", "left")
         .join(times, "message_id", "left")

@@ -173,7 +173,7 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         Query(
             "commit_log",
             f"x.batch_id * 1024 as first_id, x.n::int as n, {body}, x.handle_hashes, false as decision_gone, "
-            "x.key_hashes, x.sizes",
+            "x.key_hashes, x.sizes, x.intact",
             f"mqpg.audit_commit_log x where {scope}",
             schemas.BODIES,
             "x.batch_id",
@@ -182,7 +182,8 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
         Query(
             "survivor",
             f"x.message_id as first_id, 1 as n, {body}, array[x.handle_hash] as handle_hashes, "
-            f"{_DECISIONS_GONE} as decision_gone, array[x.key_hash] as key_hashes, null::int[] as sizes",
+            f"{_DECISIONS_GONE} as decision_gone, array[x.key_hash] as key_hashes, "
+            "null::int[] as sizes, null::boolean as intact",
             "mqpg.audit_held x "
             "where not exists (select from mqpg.audit_commit_log c where c.batch_id = x.message_id >> 10) "
             f"and {scope}",

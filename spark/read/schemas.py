@@ -78,11 +78,12 @@ ANOMALY = _parse(
 # a secret of its producers.
 # key_hashes: for each message a hash that is equal for equal keys.
 # sizes: the number of payloads, keys, tags and headers.
+# intact: whether the bodies match their checksum. Null where there is none.
 # decision_gone: a half message whose decision retention has dropped.
 BODIES = _parse(
     "first_id bigint, n int, xid bigint, born_at timestamp, topic_id int, producer_group_id int, kind string, "
     "check_at timestamp, covered boolean, may_be_dropped boolean, handle_hashes array<string>, decision_gone boolean, "
-    "queue_id int, key_hashes array<bigint>, sizes array<int>"
+    "queue_id int, key_hashes array<bigint>, sizes array<int>, intact boolean"
 )
 # deliver_id: the message that holds the final payload.
 # relayed_as: the message that delivers the commit of a half message of a relay topic.

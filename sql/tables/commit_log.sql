@@ -23,7 +23,8 @@ create table mqpg.commit_log (
     tags text [],
     headers jsonb [],
     payloads json [] not null,
-    relay boolean
+    relay boolean,
+    checksum bigint
 ) partition by range (batch_id);
 comment on table mqpg.commit_log is
     'Commit log: all message bodies in record batches, append-only, partitioned by batch id';
@@ -52,6 +53,8 @@ comment on column mqpg.commit_log.headers is
 comment on column mqpg.commit_log.payloads is 'One element per message, byte for byte as sent';
 comment on column mqpg.commit_log.relay is
     'true: half messages of a relay topic, whose phases also travel as messages; else null';
+comment on column mqpg.commit_log.checksum is
+    'hash_array_extended() of the bodies, with the batch id as seed; null: the topic did not ask for it';
 
 create unique index commit_log_batch on mqpg.commit_log (batch_id);
 create index commit_log_normal_xid on mqpg.commit_log (xid) where kind = 'n';

@@ -5,9 +5,10 @@
 -- can compute one: the SHA-256 of what _handle_nonce() returns.
 -- key_hashes has one element per message, so that the audit can see which messages have the same
 -- key. Nobody can test a guess, because the hash depends on a secret.
+-- intact says whether the bodies match their checksum, where the topic asks for one.
 -- sizes says how many payloads, keys, tags and headers there are, which must be n or null.
 -- Cost: as the table. Where handle_hashes is read, two hashes for each half message; where
--- key_hashes is read, one for each key; where sizes is read, the bodies.
+-- key_hashes is read, one for each key; where sizes or intact is read, the bodies.
 create view mqpg.audit_commit_log as
 select
     l.batch_id,
@@ -36,7 +37,8 @@ select
             order by k.place
         )
     end as key_hashes,
-    array[cardinality(l.payloads), cardinality(l.keys), cardinality(l.tags), cardinality(l.headers)] as sizes
+    array[cardinality(l.payloads), cardinality(l.keys), cardinality(l.tags), cardinality(l.headers)] as sizes,
+    l.checksum = hash_array_extended(l.payloads::text [], l.batch_id) as intact
 from mqpg.commit_log as l;
 comment on view mqpg.audit_commit_log is 'The table commit_log for the audit, without bodies';
 comment on column mqpg.audit_commit_log.handle_hashes is
@@ -45,3 +47,5 @@ comment on column mqpg.audit_commit_log.key_hashes is
     'One element per message (null: without key), equal for equal keys; null when no message has a key';
 comment on column mqpg.audit_commit_log.sizes is
     'Number of payloads, keys, tags and headers; null: there is no such array';
+comment on column mqpg.audit_commit_log.intact is
+    'Whether the bodies match their checksum; null: the batch has none';

@@ -15,6 +15,7 @@ select
     t.on_expired,
     t.lose_after,
     t.lose_over,
+    t.checksums,
     t.created_at
 from mqpg.topic as t;
 comment on view mqpg.audit_topic is 'The table topic for the audit';

@@ -12,6 +12,7 @@ select
     t.on_expired,
     t.lose_after,
     t.lose_over,
+    t.checksums,
     t.created_at
 from mqpg.topic as t;
 comment on view mqpg.topics is 'Topics and their settings';
@@ -26,3 +27,5 @@ comment on column mqpg.topics.lose_after is
     'Unread messages may be dropped this long after their segment was closed; null: never';
 comment on column mqpg.topics.lose_over is
     'Unread messages of a group may be dropped beyond this many bytes; null: never';
+comment on column mqpg.topics.checksums is
+    'true: new record batches have a checksum of their bodies, which the audit compares';

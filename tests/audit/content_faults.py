@@ -212,3 +212,40 @@ def dedup_id_stored_twice(story: Story) -> None:
 @fault("duplicate_send", "it has the dedup id of message")
 def dedup_id_of_a_delayed_message_stored_twice(story: Story) -> None:
     _send_twice(story, "late", delay="1 hour")
+
+
+@fault("corrupt", "do not match their checksum")
+def bodies_of_two_messages_exchanged(story: Story) -> None:
+    ids = [_send(story, str(number)) >> 10 for number in range(2)]
+    story.broker.execute(
+        "update mqpg.commit_log l set payloads = o.payloads, checksum = o.checksum from mqpg.commit_log o "
+        "where l.batch_id = any(%(ids)s) and o.batch_id = any(%(ids)s) and o.batch_id <> l.batch_id",
+        {"ids": ids},
+    )
+
+
+@fault("corrupt", "the bodies of a record batch of 1 messages do not match their checksum")
+def body_of_a_half_changed_after_its_delivery(story: Story) -> None:
+    message = story.business()
+    story.drain()
+    _change(story, message >> 10)
+
+
+@fault("corrupt", "the bodies of a record batch of 30 messages do not match their checksum")
+def body_of_a_large_batch_changed(story: Story) -> None:
+    first = story.one("select min(m) from mqpg.send_batch('orders', array_fill('{}'::text, array[30])) as m")
+    story.drain()
+    _change(story, int(first) >> 10)
+
+
+@fault("corrupt", "do not match their checksum")
+def final_payload_changed(story: Story) -> None:
+    message = _final(story)
+    _change(story, int(story.one("select deliver_id >> 10 from mqpg.op_log where message_id = %s", message)))
+
+
+def _change(story: Story, batch_id: int) -> None:
+    changed = story.broker.execute(
+        "update mqpg.commit_log set payloads[1] = '{\"changed\": true}' where batch_id = %s", (batch_id,)
+    )
+    assert changed.rowcount == 1

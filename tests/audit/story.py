@@ -188,6 +188,7 @@ def write_history(story: Story) -> None:
     story.consumer.execute(JOURNAL_DDL)
     broker = story.broker
     broker.execute("select mqpg.create_topic('orders', 2)")
+    broker.execute("select mqpg.alter_topic('orders', checksums => true)")
     broker.execute("select mqpg.create_producer_group('shop', checker => 'url', checker_target => 'shop')")
     broker.execute("select mqpg.subscribe('board', 'orders', mode => 'pinned', retry_delay => '1 microsecond')")
     broker.execute("select mqpg.subscribe('mail', 'orders')")

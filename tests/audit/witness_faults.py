@@ -106,9 +106,9 @@ def retry_applied_before_its_time(story: Story) -> None:
     message = _nack(story, "200 milliseconds")
     time.sleep(0.3)
     story.drain()
+    due = story.one("select max(visible_at) from mqpg.delayed where first_id = %s", message)
     story.consumer.execute(
-        "update mqpg_applied set applied_at = applied_at - interval '150 milliseconds' where message_id = %s",
-        (message,),
+        "update mqpg_applied set applied_at = %s - interval '50 milliseconds' where message_id = %s", (due, message)
     )
 
 

@@ -15,7 +15,7 @@ _CREATE = function("create_topic", "topic text, queues int, retention interval, 
 _ALTER = function(
     "alter_topic",
     "topic text, retention interval, max_payload int, message_ttl interval, on_expired text, lose_after interval, "
-    "lose_over bigint",
+    "lose_over bigint, checksums boolean",
 )
 _DROP = function("drop_topic", "topic text, force boolean", long=True)
 _PURGE = function("purge_topic", "topic text", long=True)
@@ -68,6 +68,7 @@ class Topics(BaseClient):
         on_expired: OnExpired | None = None,
         lose_after: Interval | None = None,
         lose_over: int | None = None,
+        checksums: bool | None = None,
         conn: Caller | None = None,
     ) -> None:
         """Change a topic's settings. An argument that is None leaves its setting unchanged.
@@ -84,6 +85,8 @@ class Topics(BaseClient):
                 may be dropped. 0 removes the policy.
             lose_over: How many bytes of unread messages a group may keep from being dropped. 0
                 removes the policy.
+            checksums: Whether each new record batch gets a checksum, which the audit compares with
+                its bodies.
             conn: The caller's transaction. None: the call commits at once.
 
         Raises:
@@ -98,6 +101,7 @@ class Topics(BaseClient):
             "on_expired": on_expired,
             "lose_after": interval(lose_after),
             "lose_over": lose_over,
+            "checksums": checksums,
         }
         await self._rows(_ALTER, values, conn, repeat=True)
 

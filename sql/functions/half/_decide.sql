@@ -92,13 +92,17 @@ begin
     if _decide.payload is not null then
         perform mqpg._require_final_payload('payload', v_half.topic_id, _decide.payload);
         insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
         values (
             v_order, v_xid, v_now, v_half.topic_id, v_half.queue_id, 1, 'f',
             case when v_half.key is not null then array[v_half.key] end,
             case when v_half.tag is not null then array[v_half.tag] end,
             case when v_half.headers is not null then array[v_half.headers] end,
-            array[_decide.payload::json]);
+            array[_decide.payload::json],
+            case
+                when (select t.checksums from mqpg.topic t where t.topic_id = v_half.topic_id)
+                    then mqpg._checksum(v_order, array[_decide.payload])
+            end);
     end if;
     if _decide.op = 'c' and v_half.delay is not null then
         insert into mqpg.delayed (visible_at, xid, first_id, deliver_id, n, written_at, topic_id, queue_id)

@@ -30,11 +30,15 @@ begin
     ),
     stored as (
         insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
         select f.batch, _relay_decisions.xid, _relay_decisions.at, f.topic_id, f.queue_id, 1,
             case when _relay_decisions.op = 'c' and f.delay is not null then 'd' else 'n' end,
             case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
-            array[f.headers], array[f.payload]
+            array[f.headers], array[f.payload],
+            case
+                when (select t.checksums from mqpg.topic t where t.topic_id = f.topic_id)
+                    then mqpg._checksum(f.batch, array[f.payload::text])
+            end
         from fate f
     )
     insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)

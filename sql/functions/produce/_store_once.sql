@@ -29,10 +29,11 @@ begin
     ),
     stored as (
         insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
         select m.batch_id, v_xid, v_now, _store_once.topic.topic_id, m.queue_id, 1, _store_once.kind,
             case when m.k is not null then array[m.k] end, case when m.t is not null then array[m.t] end,
-            case when m.h is not null then array[m.h] end, array[m.p::json]
+            case when m.h is not null then array[m.h] end, array[m.p::json],
+            case when _store_once.topic.checksums then mqpg._checksum(m.batch_id, array[m.p]) end
         from message m
     )
     insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)

@@ -59,7 +59,7 @@ begin
     v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
     v_batch := nextval('mqpg.batch_id');
     insert into mqpg.commit_log (
-        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
     values (
         v_batch, v_xid, clock_timestamp(), v_topic.topic_id,
         case
@@ -70,7 +70,8 @@ begin
         case when send.key is not null then array[send.key] end,
         case when send.tag is not null then array[send.tag] end,
         case when send.headers is not null then array[send.headers] end,
-        array[send.payload::json]);
+        array[send.payload::json],
+        case when v_topic.checksums then mqpg._checksum(v_batch, array[send.payload]) end);
     return v_batch * 1024;
 end
 $$;

@@ -56,12 +56,13 @@ begin
         v_xid := pg_current_xact_id();    -- before the batch id: the appender relies on this order
         v_batch := nextval('mqpg.batch_id');
         insert into mqpg.commit_log (
-            batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads)
+            batch_id, xid, born_at, topic_id, queue_id, n, kind, tags, headers, payloads, checksum)
         values (
             v_batch, v_xid, clock_timestamp(), v_topic.topic_id, mqpg._queue_of(v_batch, v_topic.queues), v_n, 'n',
             case when cardinality(array_remove(send_batch.tags, null)) > 0 then send_batch.tags[:] end,
             case when cardinality(array_remove(send_batch.headers, null)) > 0 then send_batch.headers[:] end,
-            send_batch.payloads[:]::json []);
+            send_batch.payloads[:]::json [],
+            case when v_topic.checksums then mqpg._checksum(v_batch, send_batch.payloads) end);
         return query select v_batch * 1024 + i from generate_series(0, v_n - 1) as i;
     end if;
 end

@@ -46,12 +46,13 @@ begin
         end;
         insert into mqpg.commit_log (
             batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at,
-            delay, keys, tags, headers, payloads, relay)
+            delay, keys, tags, headers, payloads, relay, checksum)
         values (
             v_batch, v_xid, v_now, _store.topic.topic_id, _store.producer_group_id, _store.incarnation, v_queue,
             v_piece.n, _store.kind, _store.nonce, _store.check_at, _store.delay,
             v_piece.keys, v_piece.tags, v_piece.headers, v_piece.payloads::json [],
-            case when _store.kind = 'h' and _store.topic.kind = 'relay' then true end);
+            case when _store.kind = 'h' and _store.topic.kind = 'relay' then true end,
+            case when _store.topic.checksums then mqpg._checksum(v_batch, v_piece.payloads) end);
         if _store.kind = 'd' then
             insert into mqpg.delayed (visible_at, xid, first_id, n, written_at, topic_id, queue_id)
             values (_store.visible_at, v_xid, v_batch * 1024, v_piece.n, v_now, _store.topic.topic_id, v_queue);

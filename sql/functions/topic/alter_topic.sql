@@ -11,6 +11,8 @@
 --       closed, once retention is over; 0 means never.
 --   lose_over: drop a group's unread messages beyond this many bytes, once retention is over; 0
 --       means never.
+--   checksums: true writes a checksum with each new record batch, which the audit compares with the
+--       bodies. It costs one pass over the bodies.
 -- keep() applies lose_after and lose_over, and reports each loss (view losses).
 -- Locks: the topic's row.
 -- Cost: one update.
@@ -20,7 +22,8 @@
 --     select mqpg.alter_topic('orders', retention => '30 days', message_ttl => '1 day');
 create function mqpg.alter_topic(
     topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
-    on_expired text default null, lose_after interval default null, lose_over bigint default null
+    on_expired text default null, lose_after interval default null, lose_over bigint default null,
+    checksums boolean default null
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -51,12 +54,13 @@ begin
         message_ttl = nullif(coalesce(alter_topic.message_ttl, t.message_ttl), interval '0'),
         on_expired = coalesce(alter_topic.on_expired, t.on_expired),
         lose_after = nullif(coalesce(alter_topic.lose_after, t.lose_after), interval '0'),
-        lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0)
+        lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0),
+        checksums = coalesce(alter_topic.checksums, t.checksums)
     where t.topic_id = v_topic.topic_id;
     if not found then
         raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', alter_topic.topic);
     end if;
 end
 $$;
-comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint) is
+comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint, boolean) is
     'Change a topic: retention, limits, expiry and policies; null leaves a value unchanged';

@@ -11,10 +11,14 @@ begin
         return;
     end if;
     insert into mqpg.commit_log (
-        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads)
+        batch_id, xid, born_at, topic_id, queue_id, n, kind, keys, tags, headers, payloads, checksum)
     select h.final, _store_finals.xid, _store_finals.at, f.topic_id, f.queue_id, 1, 'f',
         case when f.key is not null then array[f.key] end, case when f.tag is not null then array[f.tag] end,
-        case when f.headers is not null then array[f.headers] end, array[p.payload::json]
+        case when f.headers is not null then array[f.headers] end, array[p.payload::json],
+        case
+            when (select t.checksums from mqpg.topic t where t.topic_id = f.topic_id)
+                then mqpg._checksum(h.final, array[p.payload])
+        end
     from unnest(_store_finals.halves, _store_finals.finals) as h(id, final)
     join lateral mqpg._half_envelope(h.id) as f on true
     join lateral (

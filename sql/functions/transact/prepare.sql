@@ -37,7 +37,7 @@ declare
     v_now timestamptz := clock_timestamp();
     v_first text;
 begin
-    select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, g.producer_group_id, g.check_after, b.broker_id,
+    select t.topic_id, t.kind, t.queues, t.max_payload, t.retention, t.checksums, g.producer_group_id, g.check_after, b.broker_id,
         b.incarnation, t.senders, g.producers
     into v_to
     from mqpg.broker b
@@ -76,7 +76,7 @@ begin
     end if;
     insert into mqpg.commit_log (
         batch_id, xid, born_at, topic_id, producer_group_id, incarnation, queue_id, n, kind, nonce, check_at, delay,
-        keys, tags, headers, payloads, relay)
+        keys, tags, headers, payloads, relay, checksum)
     values (
         v_batch, v_xid, v_now, v_to.topic_id, v_to.producer_group_id, v_to.incarnation,
         case
@@ -88,7 +88,8 @@ begin
         case when prepare.key is not null then array[prepare.key] end,
         case when prepare.tag is not null then array[prepare.tag] end,
         case when prepare.headers is not null then array[prepare.headers] end,
-        array[prepare.payload::json], case when v_to.kind = 'relay' then true end);
+        array[prepare.payload::json], case when v_to.kind = 'relay' then true end,
+        case when v_to.checksums then mqpg._checksum(v_batch, array[prepare.payload]) end);
     if v_to.kind = 'relay' then
         perform mqpg._relay_prepares(array[v_batch]);
     end if;

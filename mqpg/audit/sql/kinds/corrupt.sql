@@ -48,6 +48,14 @@ found as (
         and (b.sizes[1] is null or exists (select from unnest(b.sizes) as s (size) where s.size <> b.n))
     union all
     select
+        b.topic_id,
+        b.queue_id,
+        b.first_id,
+        format('the bodies of a record batch of %s messages do not match their checksum', b.n)
+    from body as b
+    where not b.intact and b.sizes[1] = b.n
+    union all
+    select
         w.topic_id,
         w.queue_id,
         w.message_id,

@@ -4,6 +4,7 @@
 -- may_be_dropped: the oldest tick's snapshot sees its transaction, so its offset may be dropped.
 -- key_hashes: a hash for each message that is equal for equal keys.
 -- sizes: the number of payloads, keys, tags and headers.
+-- intact: whether the bodies match their checksum. Null where there is none.
 -- decision_gone: a half message whose decision retention has dropped.
 select
     b.first_id,
@@ -18,6 +19,7 @@ select
     b.handle_hashes,
     b.key_hashes,
     b.sizes,
+    b.intact,
     coalesce(pg_visible_in_snapshot(b.xid, h.newest_snapshot), false) as covered,
     h.ticks_dropped and coalesce(pg_visible_in_snapshot(b.xid, h.oldest_snapshot), true) as may_be_dropped,
     b.survivor and b.first_id <@ h.dropped_decisions as decision_gone
@@ -35,6 +37,7 @@ from (
         l.handle_hashes,
         l.key_hashes,
         l.sizes,
+        l.intact,
         false as survivor
     from mqpg.audit_commit_log as l
     union all
@@ -51,6 +54,7 @@ from (
         array[e.handle_hash],
         array[e.key_hash],
         null::int [],
+        null::boolean,
         true
     from mqpg.audit_held as e
     where not exists (select from mqpg.audit_commit_log as c where c.batch_id = e.message_id >> 10)
