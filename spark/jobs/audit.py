@@ -100,8 +100,8 @@ def run_audit_in(
             return _report(derive_frames(inputs, store), inputs, options, run, tuning)
     finally:
         spark.catalog.clearCache()
-        # py4j's objects refer to themselves, so their plans stay in the JVM until Python's collector
-        # runs. The JVM of a session with many audits would fill up before.
+        # Objects of py4j refer to themselves, so their plans stay in the JVM until Python's
+        # collector runs. The JVM of a session with many audits would fill up before.
         gc.collect()
 
 
