@@ -70,7 +70,9 @@ def equations(totals: Totals) -> list[Equation]:
     return found
 
 
-def doubts(totals: Totals, incarnation: int, not_judged: list[NotJudged], *, drained: bool) -> list[str]:
+def doubts(
+    totals: Totals, incarnation: int, not_judged: list[NotJudged], *, drained: bool, some_judged: bool = False
+) -> list[str]:
     """List what keeps the audit from a verdict.
 
     Args:
@@ -78,12 +80,13 @@ def doubts(totals: Totals, incarnation: int, not_judged: list[NotJudged], *, dra
         incarnation: The broker's incarnation.
         not_judged: What could not be judged.
         drained: Whether nothing may be left open.
+        some_judged: Whether earlier audits have judged a part, so that this one need not read any.
 
     Returns:
         One sentence for each reason.
     """
     found = [_foreign(row, incarnation) for row in totals.doubtful_offsets]
-    if not any(row["sent"] or row["prepared"] or row["queued"] for row in totals.topics):
+    if not some_judged and not any(row["sent"] or row["prepared"] or row["queued"] for row in totals.topics):
         found.append("nothing was read: there is no message to audit")
     return found + [f"not judged: {one}" for one in not_judged] + _open_work(totals) if drained else found
 
