@@ -57,7 +57,18 @@ def _head(report: Report) -> Panel:
     )
     for read in run["snapshots"]:
         lines.append(Text(f"{read['role']:<10} {read['database']}  at {read['snapshot']}", style="dim"))
+    if found := run.get("incremental"):
+        lines.append(Text(_incremental(found), style="dim"))
     return Panel(Group(*lines), title="mqpg audit", border_style=colour)
+
+
+def _incremental(found: dict[str, Any]) -> str:
+    before, now = (found[name].get("messages", 0) for name in ("judged_before", "judged"))
+    if found["judged_again"]:
+        return f"everything was judged again, because {found['judged_again']}"
+    return (
+        f"{before:,} messages were judged before, and have not changed; {now:,} are judged now, {found['open']:,} open"
+    )
 
 
 def _engine(run: dict[str, Any]) -> str:

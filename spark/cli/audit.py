@@ -86,6 +86,17 @@ def audit(
             "the broker, which may create temporary tables). Both give the same verdict."
         ),
     ] = "spark",
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Audit only what is new since the last valid audit with this file, and compare fingerprints of the "
+            "rest. Everything is audited where the file does not exist yet, or where something has changed. Needs "
+            "--engine sql.",
+            show_default=False,
+            dir_okay=False,
+        ),
+    ] = None,
     local_threads: Annotated[
         int | None,
         typer.Option(
@@ -149,6 +160,7 @@ def audit(
             clock_tolerance,
             ledger_keep,
             engine,
+            state,
             local_threads,
             memory,
             staging,
@@ -215,6 +227,7 @@ def _audit(
     clock_tolerance: float | None,
     ledger_keep: float,
     engine: Literal["spark", "sql"],
+    state: Path | None,
     threads: int | None,
     memory: str | None,
     staging: str | None,
@@ -226,6 +239,8 @@ def _audit(
     from mqpg.audit.options import AuditOptions
     from mqpg.audit.verdict import EXIT_STATUS
 
+    if state is not None and engine != "sql":
+        raise ConfigurationError("--state needs --engine sql, because the Spark engine audits everything each time")
     options = AuditOptions(
         dsn=dsn,
         ledgers=ledgers,
@@ -239,7 +254,7 @@ def _audit(
         staging=staging,
     )
     output.prepare()
-    report = _run_sql(options) if engine == "sql" else _run_spark(options, threads, memory)
+    report = _run_sql(options, state) if engine == "sql" else _run_spark(options, threads, memory)
     output.show(report)
     sys.stdout.flush()
     return EXIT_STATUS[report.verdict]
@@ -282,10 +297,11 @@ class _Output:
             print_page(report, Console())
 
 
-def _run_sql(options: AuditOptions) -> Report:
+def _run_sql(options: AuditOptions, state: Path | None) -> Report:
     from mqpg.audit.sql.engine import run_audit
+    from mqpg.audit.sql.incremental import audit_with_state
 
-    return run_audit(options)
+    return run_audit(options) if state is None else audit_with_state(options, state)
 
 
 def _run_spark(options: AuditOptions, threads: int | None, memory: str | None) -> Report:

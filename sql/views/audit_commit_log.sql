@@ -38,7 +38,9 @@ select
         )
     end as key_hashes,
     array[cardinality(l.payloads), cardinality(l.keys), cardinality(l.tags), cardinality(l.headers)] as sizes,
-    case when l.checksum is not null then l.checksum = hash_array_extended(l.payloads::text [], l.batch_id) end as intact
+    case
+        when l.checksum is not null then l.checksum = hash_array_extended(l.payloads::text [], l.batch_id)
+    end as intact
 from mqpg.commit_log as l;
 comment on view mqpg.audit_commit_log is 'The table commit_log for the audit, without bodies';
 comment on column mqpg.audit_commit_log.handle_hashes is

@@ -10,15 +10,17 @@ from typing import Any
 from mqpg import migrate
 from mqpg.audit.conclusions import equations, holes, unfinished, without_messages
 from mqpg.audit.options import AuditOptions
-from mqpg.audit.report import Report
-from mqpg.audit.verdict import rule
+from mqpg.audit.report import UNATTRIBUTED, Report
+from mqpg.audit.state import Judged
+from mqpg.audit.verdict import Verdict, rule
 from mqpg.dsn import resolve
 
+from .judged import advance, check_frames
 from .reader import Inputs, connect_once, read_inputs
 from .totals import Totals, doubts
 from .workspace import Workspace, open_workspace
 
-__all__ = ["run_audit"]
+__all__ = ["run_audit", "run_tracked"]
 
 
 def run_audit(options: AuditOptions) -> Report:
@@ -39,27 +41,75 @@ def run_audit(options: AuditOptions) -> Report:
         ConfigurationError: A URL is wrong, or the broker's server is a standby.
         DatabaseError: The broker's server refused a statement.
     """
+    return _audit(options, None, None, {})[0]
+
+
+def run_tracked(
+    options: AuditOptions, judged: Judged | None, nothing: Judged, why: str | None
+) -> tuple[Report, Judged | None]:
+    """Run one audit that leaves out what is judged, and extends it if the verdict is valid.
+
+    Args:
+        options: What is audited.
+        judged: What is judged. None means nothing.
+        nothing: A state of this broker in which nothing is judged.
+        why: Why everything is judged again. None means that it is not, or that nothing was judged.
+
+    Returns:
+        The report, and what is judged now. None instead of the latter means that nothing can be
+        added.
+
+    Raises:
+        Rejudge: What was judged must be judged again.
+        Error: As in `run_audit`.
+    """
+    before = judged.totals if judged else {}
+    return _audit(options, judged, nothing, {"judged_before": before, "judged_again": why})
+
+
+def _audit(
+    options: AuditOptions, judged: Judged | None, nothing: Judged | None, incremental: dict[str, Any]
+) -> tuple[Report, Judged | None]:
     started, dsn = time.monotonic(), resolve(options.dsn)
     migrate.check(dsn)
     connect_once(dsn, options)
     with open_workspace(dsn) as work:
         read_from = time.monotonic()
-        inputs = read_inputs(work, dsn, options)
+        inputs = read_inputs(work, dsn, options, judged)
         read_seconds = time.monotonic() - read_from
         work.derive()
+        if judged is not None:
+            check_frames(work)
         counts = work.judge()
-        return _report(work, inputs, options, counts, started, read_seconds)
+        report = _report(work, inputs, options, counts, started, read_seconds, judged)
+        after = None
+        if nothing is not None:
+            if report.verdict is Verdict.VALID and not any(one.what == UNATTRIBUTED for one in report.not_judged):
+                (broker,) = (one for one in inputs.snapshots if one.role == "broker")
+                after = advance(work, judged or nothing, broker.snapshot, broker.taken_at)
+            now = after or judged or nothing
+            report.run["incremental"] = incremental | {"judged": now.totals, "open": len(now.open)}
+            report.run["seconds"] = round(time.monotonic() - started, 3)
+        return report, after
 
 
 def _report(
-    work: Workspace, inputs: Inputs, options: AuditOptions, counts: dict[str, int], started: float, read_seconds: float
+    work: Workspace,
+    inputs: Inputs,
+    options: AuditOptions,
+    counts: dict[str, int],
+    started: float,
+    read_seconds: float,
+    judged: Judged | None,
 ) -> Report:
     totals = Totals(work)
     inputs.broker["left_out"] = totals.left_out
     if not options.topics:  # Batches of other topics are not read.
         inputs.broker["left_out"] += holes(totals.holes)
     not_judged = inputs.not_judged + totals.not_judged
-    unsure = inputs.doubts + doubts(totals, inputs.broker["incarnation"]) + without_messages(totals.topics)
+    unsure = inputs.doubts + doubts(totals, inputs.broker["incarnation"])
+    if judged is None:
+        unsure += without_messages(totals.topics)
     if options.drained:
         unsure += unfinished(totals.topics, totals.groups, totals.lag, not_judged)
     balance = equations(totals.topics, totals.groups)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, LiteralString
 
 import psycopg
 from psycopg import sql
 
+from mqpg.audit.state import Digests, Judged
 from mqpg.dsn import describe, to_libpq
 from mqpg.errors import ConnectionFailed, DatabaseError
 
+from .fingerprint import USERS, grouped
 from .user_tables import COLUMNS, HANDLE, OF_ONE_BROKER
 from .workspace import Workspace, connect, one_line
 
@@ -31,6 +33,7 @@ class PostgresqlSource:
     snapshot: str
     taken_at: datetime
     system_identifier: int | None
+    digests: Digests = field(default_factory=dict)
 
     @classmethod
     @contextlib.contextmanager
@@ -75,7 +78,7 @@ class PostgresqlSource:
             DatabaseError: The query failed.
         """
         try:
-            return self.connection.execute(query, parameters).fetchall()
+            return self.connection.execute(query, parameters or None).fetchall()
         except psycopg.Error as error:
             raise DatabaseError(f"{self.name}: {one_line(error)}") from error
 
@@ -96,7 +99,13 @@ class PostgresqlSource:
         return sql.Identifier(rows[0]["nspname"], rows[0]["relname"]) if rows else None
 
     def copy_consumers(
-        self, work: Workspace, table: str, groups: list[str], topics: list[str] | None, broker_id: str
+        self,
+        work: Workspace,
+        table: str,
+        groups: list[str],
+        topics: list[str] | None,
+        broker_id: str,
+        judged: Judged | None = None,
     ) -> int | None:
         """See Source."""
         theirs, columns = COLUMNS[table]
@@ -104,14 +113,27 @@ class PostgresqlSource:
         if found is None:
             return None
         present = self._columns(theirs)
-        listed = [name if name in present else "null" for name in columns]
+        listed = [name if name in present else f"null as {name}" for name in columns]
         query = sql.SQL("select {} from {} where consumer_group = any({}::text[])").format(
             sql.SQL(", ".join(listed)), found, sql.Literal(groups)
         )
         query += self._scope(topics, broker_id if table in OF_ONE_BROKER and "broker" in present else None)
         if table == "deferred":
             query += sql.SQL(" and state = 'deferred'")
-        return work.insert_copy(table, self.connection, query)
+        return work.insert_copy(table, self.connection, self._open(table, query, judged))
+
+    def _open(self, table: str, query: sql.Composed, judged: Judged | None) -> sql.Composed:
+        """Hash the judged rows of a query, and return the query for the others."""
+        if judged is None or table not in USERS:
+            return query
+        closed = sql.SQL("coalesce(q.message_id < {} and not q.message_id = any({}::bigint[]), false)").format(
+            sql.Literal(judged.until_id), sql.Literal(judged.open)
+        )
+        rows = sql.SQL("({}) as q where {}").format(query, closed)
+        hashed = self.rows(sql.SQL(grouped(USERS[table], "{}", {})).format(rows))
+        found = {row["part"]: [row["n"], int(row["digest"])] for row in hashed}
+        self.digests.setdefault(table, {}).update(found)
+        return sql.SQL("select q.* from ({}) as q where not {}").format(query, closed)
 
     def journal_rows(self, topics: list[str] | None, broker_id: str) -> dict[str, int]:
         """See Source."""
@@ -147,7 +169,13 @@ class PostgresqlSource:
         return work.insert_copy("outbox_row", self.connection, query)
 
     def copy_ledger(
-        self, work: Workspace, label: str, broker_id: str, *, also_the_brokers: bool
+        self,
+        work: Workspace,
+        label: str,
+        broker_id: str,
+        *,
+        also_the_brokers: bool,
+        judged: Judged | None = None,
     ) -> tuple[int, bool] | None:
         """See Source. The user's own table comes before the ledger of a broker."""
         mine = self.find_table("mqpg_ledger")
@@ -155,13 +183,14 @@ class PostgresqlSource:
         if found is None:
             return None
         query = sql.SQL(
-            "select {}, split_part(handle, '.', 3)::bigint, split_part(handle, '.', 4), entry, {} from {} "
+            "select {}::text as ledger, split_part(handle, '.', 3)::bigint as message_id, "
+            "split_part(handle, '.', 4) as nonce, entry, {} from {} "
             "where case when handle ~ {} then split_part(handle, '.', 1) = {} else false end"
         ).format(
             sql.Literal(label),
-            sql.SQL("created_at, done_at" if mine else "at, null"),
+            sql.SQL("created_at, done_at" if mine else "at as created_at, null as done_at"),
             found,
             sql.Literal(_SQL_HANDLE),
             sql.Literal(broker_id),
         )
-        return work.insert_copy("ledger_row", self.connection, query), mine is None
+        return work.insert_copy("ledger_row", self.connection, self._open("ledger_row", query, judged)), mine is None

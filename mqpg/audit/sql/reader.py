@@ -22,9 +22,12 @@ from psycopg import sql
 
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged, SnapshotRecord
+from mqpg.audit.state import Judged
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
 
+from .fingerprint import add
+from .judged import check_broker, check_users, leave_out
 from .postgresql_source import PostgresqlSource
 from .sources import Source, open_source
 from .workspace import Workspace
@@ -92,13 +95,14 @@ def connect_once(dsn: str, options: AuditOptions) -> None:
             pass
 
 
-def read_inputs(work: Workspace, dsn: str, options: AuditOptions) -> Inputs:
+def read_inputs(work: Workspace, dsn: str, options: AuditOptions, judged: Judged | None = None) -> Inputs:
     """Read everything into the temporary tables, in the order of the snapshots.
 
     Args:
         work: The session with the tables.
         dsn: The broker's DSN in libpq notation.
         options: What is read.
+        judged: What is left out and only compared. None means nothing.
 
     Returns:
         What was read besides.
@@ -108,8 +112,9 @@ def read_inputs(work: Workspace, dsn: str, options: AuditOptions) -> Inputs:
         NotFound: The broker has no such topic, consumer group or producer group.
         LedgerError: A database has no journal or ledger, or it cannot be read.
         DatabaseError: The server refused a statement.
+        Rejudge: What was judged must be judged again.
     """
-    return _Reader(work, dsn, options).run()
+    return _Reader(work, dsn, options, judged).run()
 
 
 @dataclass
@@ -117,13 +122,16 @@ class _Reader:
     work: Workspace
     dsn: str
     options: AuditOptions
+    judged: Judged | None
     inputs: Inputs = field(default_factory=Inputs)
     journal_rows: dict[str, int] = field(default_factory=dict)
+    digests: dict[str, dict[str, list[int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.topics = list(self.options.topics) or None
 
     def run(self) -> Inputs:
+        leave_out(self.work, self.judged)
         with PostgresqlSource.open(self.dsn) as positions:
             self._record("positions", positions)
             self._identify(positions)
@@ -131,11 +139,21 @@ class _Reader:
             self.inputs.rows["cursor"] = self.work.insert_copy("cursor_now", positions.connection, _CURSORS)
         for url, groups in journals.items():
             self._read_journal(url, groups)
+        self._compare("applied")
         self._note_strange_journals()
         self._read_broker()
         for url, groups in ledgers.items():
             self._read_ledger(url, groups)
+        self._compare("ledger_row")
         return self.inputs
+
+    def _compare(self, table: str) -> None:
+        if self.judged is not None:
+            check_users(self.work, self.judged, table, self.digests.get(table, {}))
+
+    def _keep_digests(self, source: Source) -> None:
+        for table, found in source.digests.items():
+            add(self.digests.setdefault(table, {}), found)
 
     def _record(self, role: str, source: Source) -> None:
         self.inputs.snapshots.append(SnapshotRecord(role, source.name, source.snapshot, source.taken_at))
@@ -214,7 +232,8 @@ class _Reader:
                 self._count_journal(source)
             self.work.insert("journal_group", [(group, self._tolerance(source)) for group in groups])
             for table in ("applied", "stored_offset", "deferred"):
-                rows = source.copy_consumers(self.work, table, groups, self.topics, self.inputs.broker["broker_id"])
+                broker_id = self.inputs.broker["broker_id"]
+                rows = source.copy_consumers(self.work, table, groups, self.topics, broker_id, self.judged)
                 if rows is not None:
                     self.inputs.rows[f"{table} {','.join(groups)}"] = rows
                 elif table == "applied":
@@ -222,9 +241,11 @@ class _Reader:
                         f"{describe(to_sqlalchemy(url))} has no table mqpg_applied (consumer group "
                         f"{', '.join(groups)}): the audit needs consumers that keep a journal"
                     )
+            self._keep_digests(source)
 
     def _read_broker(self) -> None:
-        read = self.work.read_broker()
+        judged = self.judged
+        read = self.work.read_broker(None if judged is None else lambda: check_broker(self.work, judged))
         self.inputs.snapshots.append(SnapshotRecord("broker", self.work.name, read.snapshot, read.taken_at))
         self.inputs.rows |= read.rows
         options, broker = self.options, self.inputs.broker
@@ -240,7 +261,10 @@ class _Reader:
             self._record("ledger", source)
             broker_id = self.inputs.broker["broker_id"]
             outbox = source.copy_outbox(self.work, label, broker_id)
-            ledger = source.copy_ledger(self.work, label, broker_id, also_the_brokers=outbox is None)
+            ledger = source.copy_ledger(
+                self.work, label, broker_id, also_the_brokers=outbox is None, judged=self.judged
+            )
+            self._keep_digests(source)
             if outbox is not None:
                 self.inputs.rows[f"outbox {label}"] = outbox
             elif ledger is None:

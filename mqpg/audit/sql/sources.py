@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Protocol
 
+from mqpg.audit.state import Digests, Judged
 from mqpg.dsn import to_sqlalchemy
 
 from .postgresql_source import PostgresqlSource
@@ -24,15 +25,23 @@ class Source(Protocol):
         snapshot: Its snapshot, as the report names it.
         taken_at: The clock just before or after the snapshot.
         system_identifier: The server cluster. None for a database other than PostgreSQL.
+        digests: The fingerprints of judged rows that were not copied, by table and part.
     """
 
     name: str
     snapshot: str
     taken_at: datetime
     system_identifier: int | None
+    digests: Digests
 
     def copy_consumers(
-        self, work: Workspace, table: str, groups: list[str], topics: list[str] | None, broker_id: str
+        self,
+        work: Workspace,
+        table: str,
+        groups: list[str],
+        topics: list[str] | None,
+        broker_id: str,
+        judged: Judged | None = None,
     ) -> int | None:
         """Copy rows of some consumer groups into a temporary table.
 
@@ -43,6 +52,8 @@ class Source(Protocol):
             topics: Only these topics. None means all.
             broker_id: The broker's id. Journals and inboxes of other brokers are left out. A row
                 that names no broker was written by an earlier release, and belongs to this one.
+            judged: Judged rows of a journal are hashed where that is possible, and not copied.
+                None means that nothing is judged.
 
         Returns:
             How many rows there were. None means that the database has no such table.
@@ -72,7 +83,13 @@ class Source(Protocol):
         """
 
     def copy_ledger(
-        self, work: Workspace, label: str, broker_id: str, *, also_the_brokers: bool
+        self,
+        work: Workspace,
+        label: str,
+        broker_id: str,
+        *,
+        also_the_brokers: bool,
+        judged: Judged | None = None,
     ) -> tuple[int, bool] | None:
         """Copy the rows of a ledger that belong to one broker into the table ledger_row.
 
@@ -81,6 +98,7 @@ class Source(Protocol):
             label: The value of the column `ledger`.
             broker_id: The broker's id.
             also_the_brokers: Whether the ledger that every broker has counts too.
+            judged: As in copy_consumers.
 
         Returns:
             How many rows there were, and whether it is the broker's own ledger. None means that the

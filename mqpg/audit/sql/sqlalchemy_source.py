@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, create_engine, inspect, select, te
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._tables import clock
+from mqpg.audit.state import Digests, Judged
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import ConnectionFailed, LedgerError
 
@@ -34,6 +35,7 @@ class SqlalchemySource:
     taken_at: datetime
     snapshot: str = "one transaction"
     system_identifier: int | None = None
+    digests: Digests = field(default_factory=dict)
 
     @classmethod
     @contextlib.contextmanager
@@ -71,9 +73,15 @@ class SqlalchemySource:
             engine.dispose()
 
     def copy_consumers(
-        self, work: Workspace, table: str, groups: list[str], topics: list[str] | None, broker_id: str
+        self,
+        work: Workspace,
+        table: str,
+        groups: list[str],
+        topics: list[str] | None,
+        broker_id: str,
+        judged: Judged | None = None,
     ) -> int | None:
-        """See Source."""
+        """See Source. Judged rows are copied too, because not every database can hash them."""
         theirs, columns = COLUMNS[table]
         if not inspect(self.connection).has_table(theirs):
             return None
@@ -115,9 +123,15 @@ class SqlalchemySource:
         return work.insert("outbox_row", found)
 
     def copy_ledger(
-        self, work: Workspace, label: str, broker_id: str, *, also_the_brokers: bool
+        self,
+        work: Workspace,
+        label: str,
+        broker_id: str,
+        *,
+        also_the_brokers: bool,
+        judged: Judged | None = None,
     ) -> tuple[int, bool] | None:
-        """See Source."""
+        """See Source. Judged rows are copied too."""
         if not inspect(self.connection).has_table("mqpg_ledger"):
             return None
         rows = self._stream("select handle, entry, created_at, done_at from mqpg_ledger")

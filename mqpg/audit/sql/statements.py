@@ -8,11 +8,17 @@ from typing import Literal
 
 __all__ = ["FRAMES", "READS", "TABLES", "Folder", "statement"]
 
-Folder = Literal["tables", "read", "frames", "kinds", "totals"]
+Folder = Literal["tables", "read", "frames", "kinds", "totals", "judged"]
 
 # In the order in which they are made. A file reads tables that stand before it.
 TABLES = (
     "run",
+    "judged",
+    "open_message",
+    "judged_tail",
+    "judged_start",
+    "judged_pair",
+    "judged_offset",
     "other_topic",
     "other_group",
     "journal_group",
@@ -45,6 +51,8 @@ READS = (
     "other_half",
     "unmatched",
     "dedup",
+    "segment",
+    "meaning",
 )
 FRAMES = (
     "message",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -76,7 +76,25 @@ class Workspace:
     dsn: str = field(repr=False)
     name: str
 
-    def rows(self, folder: Folder, name: str, parameters: Sequence[object] | None = None) -> list[dict[str, Any]]:
+    def query(self, query: str) -> list[dict[str, Any]]:
+        """Run a query.
+
+        Args:
+            query: The query. Where it returns no columns, the result is empty.
+
+        Returns:
+            The rows.
+
+        Raises:
+            DatabaseError: The query failed.
+        """
+        with self._errors("the broker"):
+            cursor = self.connection.execute(query.encode())
+            return cursor.fetchall() if cursor.description else []
+
+    def rows(
+        self, folder: Folder, name: str, parameters: Sequence[object] | Mapping[str, object] | None = None
+    ) -> list[dict[str, Any]]:
         """Run one of the engine's queries.
 
         Args:
@@ -135,11 +153,14 @@ class Workspace:
                     write.write(part)
             return cursor.rowcount
 
-    def read_broker(self) -> BrokerSnapshot:
+    def read_broker(self, then: Callable[[], None] | None = None) -> BrokerSnapshot:
         """Read the broker into temporary tables, at one snapshot.
 
         The locks keep partitions from being dropped between the snapshot and the read. They come
         first, because LOCK TABLE takes no snapshot. Snapshot and locks end with the read.
+
+        Args:
+            then: What else is read at the same snapshot. None means nothing.
 
         Returns:
             The snapshot and the number of rows.
@@ -158,6 +179,8 @@ class Workspace:
             for name in READS:
                 rows[name] = self._execute(name, f"insert into {name} {statement('read', name)}")
                 self._execute(name, f"analyze {name}")
+            if then is not None:
+                then()
         finally:
             self.connection.execute("commit")
         return BrokerSnapshot(taken_at, snapshot, rows)

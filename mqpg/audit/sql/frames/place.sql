@@ -28,8 +28,8 @@ select
     lane.lane,
     c.queue_id,
     coalesce(o.next_offset, c.committed) as next_offset,
-    coalesce(c.start_offset, case when s.start = 'earliest' then coalesce(r.oldest, 0) end) as start_offset,
-    coalesce(r.tail, c.committed) as tail,
+    coalesce(c.start_offset, b.start_offset, case when s.start = 'earliest' then coalesce(r.oldest, 0) end) as start_offset,
+    coalesce(greatest(r.tail, j.tail), c.committed) as tail,
     exists (select from journal_group as j where j.consumer_group = s.consumer_group)
     and not exists (
         select from effect as e
@@ -43,3 +43,5 @@ cross join lateral (select case when c.queue_id < 0 then s.subscription_id else 
 left join stored as o
     on o.consumer_group = s.consumer_group and o.topic_id = s.topic_id and o.queue_id = c.queue_id
 left join reach as r on r.topic_id = s.topic_id and r.lane = lane.lane and r.queue_id = c.queue_id
+left join judged_tail as j on j.topic_id = s.topic_id and j.lane = lane.lane and j.queue_id = c.queue_id
+left join judged_start as b on b.subscription_id = s.subscription_id and b.queue_id = c.queue_id

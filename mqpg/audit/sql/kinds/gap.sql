@@ -12,9 +12,12 @@ with ordered as (
                 order by q.base_offset, q.tick_id
                 rows between unbounded preceding and 1 preceding
             ),
-            case when h.ticks_dropped then q.base_offset else 0 end
+            j.tail,
+            case when h.queues_dropped then q.base_offset else 0 end
         ) as expected
     from queue_row as q
+    left join judged_tail as j
+        on j.topic_id = q.topic_id and j.lane = q.subscription_id and j.queue_id = q.queue_id
     cross join horizon as h
 ),
 

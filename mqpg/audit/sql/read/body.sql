@@ -1,5 +1,5 @@
--- The stored messages: one row for each record batch, and one for each message that outlived its
--- segment.
+-- The stored messages: one row for each record batch, one for each open message of a judged batch,
+-- and one for each message that outlived its segment.
 -- covered: the newest tick's snapshot sees its transaction, so it must have an offset.
 -- may_be_dropped: the oldest tick's snapshot sees its transaction, so its offset may be dropped.
 -- key_hashes: a hash for each message that is equal for equal keys.
@@ -40,6 +40,27 @@ from (
         l.intact,
         false as survivor
     from mqpg.audit_commit_log as l
+    where l.batch_id >= (select case when j.reading then j.until_id >> 10 else 0 end from judged as j)
+        and l.batch_id < (select case when j.reading then 9223372036854775807 else j.until_id >> 10 end from judged as j)
+    union all
+    select
+        o.message_id,
+        1,
+        l.xid,
+        l.born_at,
+        l.topic_id,
+        l.producer_group_id,
+        l.kind::text,
+        l.check_at,
+        l.queue_id::int,
+        array[l.handle_hashes[(o.message_id & 1023)::int + 1]],
+        array[l.key_hashes[(o.message_id & 1023)::int + 1]],
+        null::int [],
+        false
+    from open_message as o
+    join mqpg.audit_commit_log as l on l.batch_id = o.message_id >> 10
+    cross join judged as j
+    where j.reading and (o.message_id & 1023) < l.n
     union all
     select
         e.message_id,
@@ -57,7 +78,10 @@ from (
         null::boolean,
         true
     from mqpg.audit_held as e
+    cross join judged as j
     where not exists (select from mqpg.audit_commit_log as c where c.batch_id = e.message_id >> 10)
+        and j.reading
+        and (e.message_id >= j.until_id or exists (select from open_message as o where o.message_id = e.message_id))
 ) as b
 cross join horizon as h
 where not exists (select from other_topic as o where o.topic_id = b.topic_id)

@@ -18,4 +18,8 @@ select
     h.ticks_dropped and coalesce(pg_visible_in_snapshot(o.xid, h.oldest_snapshot), true) as may_be_dropped
 from mqpg.audit_op_log as o
 cross join horizon as h
+cross join judged as j
 where not exists (select from other_topic as t where t.topic_id = o.topic_id)
+    and j.reading = (
+        o.message_id >= j.until_id or exists (select from open_message as m where m.message_id = o.message_id)
+    )

@@ -1,4 +1,6 @@
--- How far the appender is, and what retention has dropped: a single row.
+-- How far the appender is, and what retention has dropped: a single row. What earlier audits have
+-- judged counts as dropped. Then the oldest tick is the last judged one, which saw exactly what the
+-- judged ticks have appended.
 -- Segments are dropped whole, or their messages of some topics were left out when segments merged.
 -- The oldest tick is the first one whose rows in consume_queue all survive. An earlier tick, whose
 -- rows are dropped, may have appended what this tick's snapshot sees.
@@ -14,8 +16,9 @@ select
     coalesce(newest.batch_seq, 0) as newest_id,
     oldest.snapshot as oldest_snapshot,
     oldest.due_until as oldest_due,
-    gone.ticks_dropped,
-    gone.dropped_ids,
+    gone.ticks_dropped or j.last_tick >= 0 as ticks_dropped,
+    gone.ticks_dropped as queues_dropped,
+    gone.dropped_ids + int8multirange(int8range(0, j.until_id)) as dropped_ids,
     gone.dropped_decisions,
     gone.dropped_slots,
     known.others or exists (
@@ -47,6 +50,7 @@ from (
         where g.family in ('log', 'tick', 'cursor')
     ) as s
 ) as gone
+cross join judged as j
 cross join (
     select count(*) < coalesce(max(n.subscription_id), 0) as others, coalesce(max(n.subscription_id), 0) as newest
     from mqpg.audit_subscription as n
@@ -56,6 +60,6 @@ left join lateral (
 ) as newest on true
 left join lateral (
     select t.snapshot, t.due_until from mqpg.audit_tick as t
-    where t.tick_id >= gone.first_tick
+    where t.tick_id >= case when gone.first_tick > j.last_tick then gone.first_tick else j.last_tick end
     order by t.tick_id limit 1
 ) as oldest on true

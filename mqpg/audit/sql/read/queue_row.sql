@@ -12,3 +12,5 @@ select
     c.deliver_ids
 from mqpg.audit_consume_queue as c
 where exists (select from topic as t where t.topic_id = c.topic_id)
+    and c.tick_id > (select case when j.reading then j.last_tick else -1 end from judged as j)
+    and c.tick_id <= (select case when j.reading then 9223372036854775807 else j.last_tick end from judged as j)

@@ -12,6 +12,6 @@ from (
     ) as g
     join log_segment as s on g.id >= s.lower_id and g.id < s.upper_id
     cross join horizon as h
-    where g.id <= h.floor_id
+    where g.id <= h.floor_id and g.id >= (select j.until_id >> 10 from judged as j)
     group by s.lower_id
 ) as s

@@ -1,0 +1,131 @@
+"""Fingerprints of judged rows: for each part of a table, how many rows and the sum of their hashes.
+
+A sum does not depend on the order, and the sum of a longer history is the sum of its parts. So the
+rows that a run has just judged are added from its temporary tables, and the next run computes the
+same over the original tables, without transferring a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+__all__ = ["BROKER", "CLOSED", "USERS", "Fingerprint", "add", "grouped"]
+
+# A message that is judged and not open.
+CLOSED = (
+    "({0} < (select j.until_id from judged as j) "
+    "and not exists (select from open_message as o where o.message_id = {0}))"
+)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What is hashed of a table.
+
+    Attributes:
+        family: The family of segments that keeps its parts apart. None means a single part.
+        key: The expression that the family's bounds cut.
+        columns: What is hashed.
+        closed: Which rows of the temporary table are judged.
+    """
+
+    family: str | None
+    key: str
+    columns: str
+    closed: str
+
+
+BROKER: Mapping[str, Fingerprint] = {
+    "body": Fingerprint(
+        "log",
+        "q.first_id >> 10",
+        "q.first_id, q.n, q.xid, q.born_at, q.topic_id, q.producer_group_id, q.kind, q.check_at, q.queue_id, "
+        "q.handle_hashes, q.key_hashes, q.sizes, q.intact",
+        # Single messages of a batch, and those that outlived it, have no sizes.
+        "q.sizes is not null and q.first_id < (select j.until_id from judged as j)",
+    ),
+    "decision": Fingerprint(
+        "log",
+        "q.message_id >> 10",
+        "q.message_id, q.topic_id, q.order_no, q.stage, q.op, q.xid, q.at, q.visible_at, q.decided_by, q.relayed_as, "
+        "q.deliver_id, q.queue_id",
+        CLOSED.format("q.message_id"),
+    ),
+    "tick": Fingerprint(
+        "tick",
+        "q.tick_id",
+        "q.tick_id, q.snapshot, q.due_until, q.at, q.xid, q.floor_id, q.batch_seq",
+        "q.tick_id <= (select j.last_tick from judged as j)",
+    ),
+    "queue_row": Fingerprint(
+        "tick",
+        "q.tick_id",
+        "q.base_offset, q.tick_id, q.topic_id, q.subscription_id, q.n, q.queue_id, q.first_ids, q.starts, q.attempts, "
+        "q.deliver_ids",
+        "q.tick_id <= (select j.last_tick from judged as j)",
+    ),
+    "delayed": Fingerprint(
+        "delayed",
+        "q.written_at",
+        "q.first_id, q.n, q.deliver_id, q.queue_id, q.written_at, q.visible_at, q.topic_id, q.subscription_id, "
+        "q.attempt, q.xid",
+        "q.first_id + q.n <= (select j.until_id from judged as j) and not exists (select from open_message as o "
+        "where o.message_id >= q.first_id and o.message_id < q.first_id + q.n)",
+    ),
+    "letter": Fingerprint(
+        None,
+        "''",
+        "q.subscription_id, q.message_id, q.deliver_id, q.attempts, q.died_at, q.present, q.excuses",
+        CLOSED.format("q.message_id"),
+    ),
+}
+# The key is the consumer group, or the name of the ledger.
+USERS: Mapping[str, Fingerprint] = {
+    "applied": Fingerprint(
+        None,
+        "q.consumer_group::text",
+        "q.consumer_group::text, q.topic::text, q.queue_id::int, q.queue_offset::bigint, q.message_id::bigint, "
+        "q.applied_at::timestamptz, q.subscription_id::int",
+        CLOSED.format("q.message_id"),
+    ),
+    "ledger_row": Fingerprint(
+        None,
+        "q.ledger::text",
+        "q.ledger::text, q.message_id::bigint, q.nonce::text, q.entry::text, q.created_at::timestamptz, "
+        "q.done_at::timestamptz",
+        CLOSED.format("q.message_id"),
+    ),
+}
+_TYPES = {"log": "bigint", "tick": "bigint", "delayed": "timestamptz"}
+
+
+def grouped(fingerprint: Fingerprint, rows: str, bounds: Mapping[str, list[str]]) -> str:
+    """Return the query for the fingerprint of each part.
+
+    Args:
+        fingerprint: What is hashed.
+        rows: The rows, as a FROM item with the name q, and perhaps a WHERE clause.
+        bounds: The lower bounds of the segments of each family.
+    """
+    part = fingerprint.key
+    if fingerprint.family:
+        listed = ",".join(f'"{bound}"' for bound in bounds.get(fingerprint.family, []))
+        kind = _TYPES[fingerprint.family]
+        part = f"width_bucket(({part})::{kind}, '{{{listed}}}'::{kind}[])::text" if listed else "'0'"
+    return (
+        f"select {part} as part, count(*) as n, sum(hashtextextended(row({fingerprint.columns})::text, 0)) as digest "
+        f"from {rows} group by 1"
+    )
+
+
+def add(into: dict[str, list[int]], found: Mapping[str, list[int]]) -> None:
+    """Add the fingerprints of more rows.
+
+    Args:
+        into: The fingerprints of a table by part, which are changed.
+        found: The fingerprints of more rows of it.
+    """
+    for part, (n, digest) in found.items():
+        old = into.setdefault(part, [0, 0])
+        into[part] = [old[0] + n, old[1] + digest]

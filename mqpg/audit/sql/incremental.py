@@ -1,0 +1,96 @@
+"""Audits that leave out what earlier valid ones have judged."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import Report
+from mqpg.audit.state import Judged, asked, load_state, locked_state, save_state
+from mqpg.dsn import resolve
+from mqpg.errors import ConfigurationError
+
+from .engine import run_tracked
+from .judged import Rejudge
+from .postgresql_source import PostgresqlSource
+
+__all__ = ["audit_with_state", "run_incremental"]
+
+_log = logging.getLogger(__name__)
+_LIFE = """
+select b.broker_id::text, array[
+    b.incarnation::text, b.system_identifier::text, b.timeline,
+    (select c.timeline_id::text from pg_control_checkpoint() as c)
+] as life
+from mqpg.audit_broker as b
+"""
+
+
+def audit_with_state(options: AuditOptions, path: Path) -> Report:
+    """Run one incremental audit with a state in a file.
+
+    Args:
+        options: What is audited.
+        path: The state. Where there is none, everything is judged.
+
+    Returns:
+        The report.
+
+    Raises:
+        ConfigurationError: The state cannot be used, or another audit uses it.
+        Error: As in `run_audit`.
+    """
+    with locked_state(path):
+        judged = load_state(path)
+        report, after = run_incremental(options, judged, path=path)
+        if after is not None:
+            save_state(path, after)
+        return report
+
+
+def run_incremental(
+    options: AuditOptions, judged: Judged | None, *, path: Path | None = None
+) -> tuple[Report, Judged | None]:
+    """Run one audit of what is not judged yet, or of everything where that is safer.
+
+    Args:
+        options: What is audited.
+        judged: What earlier audits have judged. None means nothing.
+        path: The file that it comes from, for messages. None means that there is none.
+
+    Returns:
+        The report, and what is judged now. None instead of the latter means that nothing can be
+        added to `judged`.
+
+    Raises:
+        ConfigurationError: `judged` belongs to another broker.
+        Error: As in `run_audit`.
+    """
+    nothing = _nothing(options)
+    why = None
+    if judged is not None:
+        if judged.broker_id != nothing.broker_id:
+            raise ConfigurationError(f"--state: {path or 'it'} belongs to another broker, {judged.broker_id}")
+        if judged.asked != nothing.asked:
+            why = "the options are others"
+        elif judged.life != nothing.life:
+            why = "the broker was restored or adopted"
+        else:
+            try:
+                return run_tracked(options, judged, nothing, None)
+            except Rejudge as changed:
+                why = str(changed)
+        _log.info("everything is judged again: %s", why)
+    return run_tracked(options, None, nothing, why)
+
+
+def _nothing(options: AuditOptions) -> Judged:
+    """Return a state in which nothing is judged."""
+    from mqpg import migrate
+
+    dsn = resolve(options.dsn)
+    migrate.check(dsn)
+    with PostgresqlSource.open(dsn) as broker:
+        row = broker.rows(_LIFE)[0]
+    return Judged(row["broker_id"], row["life"], asked(options))

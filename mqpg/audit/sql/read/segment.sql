@@ -1,0 +1,4 @@
+-- The segments, by whose lower bounds the fingerprints of judged rows are kept apart.
+select s.family, s.lower_bound, s.upper_bound, s.opened_at is not null as opened, s.body_dropped_at is not null as dropped
+from mqpg.audit_segment as s
+where s.family in ('log', 'tick', 'delayed')

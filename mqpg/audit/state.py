@@ -1,0 +1,171 @@
+"""What earlier valid audits have judged, kept in a file between two runs of `mqpg audit --state`."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from mqpg.errors import ConfigurationError
+
+from .options import AuditOptions
+
+__all__ = ["FORMAT", "Digests", "Judged", "asked", "load_state", "locked_state", "save_state"]
+
+FORMAT = 1
+"""The version of the file. A newer one is refused."""
+
+Digests = dict[str, dict[str, list[int]]]
+
+
+@dataclass
+class Judged:
+    """The part of a history that valid audits have judged.
+
+    Attributes:
+        broker_id: The broker's id.
+        life: Its incarnation, server cluster and timeline.
+        asked: The options of those audits, without passwords.
+        meaning: A hash of each subscription, topic and producer group.
+        last_tick: The last tick whose queue rows are judged.
+        until_id: Messages with ids below are judged, apart from `open`.
+        open: Their ids.
+        tails: Where queues end at that tick: topic, lane, queue, offset.
+        starts: Where subscriptions started and until when they applied the judged part:
+            subscription, queue, offset, time.
+        offsets: Messages that are not judged, or open, with an offset in the judged part.
+        pairs: Pairs of messages with one dedup id, at least one of them judged.
+        bounds: The lower bounds of the segments of each family, as text.
+        digests: For each table and part of it, the number of judged rows and the sum of hashes.
+        totals: How much was judged.
+        at: When the last of those audits ran.
+    """
+
+    broker_id: str
+    life: list[str]
+    asked: dict[str, Any]
+    meaning: dict[str, int] = field(default_factory=dict)
+    last_tick: int = -1
+    until_id: int = 0
+    open: list[int] = field(default_factory=list)
+    tails: list[list[Any]] = field(default_factory=list)
+    starts: list[list[Any]] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    pairs: list[list[int]] = field(default_factory=list)
+    bounds: dict[str, list[str]] = field(default_factory=dict)
+    digests: Digests = field(default_factory=dict)
+    totals: dict[str, int] = field(default_factory=dict)
+    at: str = ""
+
+
+def asked(options: AuditOptions) -> dict[str, Any]:
+    """Return what was asked, as far as it changes what a verdict says, without passwords.
+
+    Args:
+        options: The options.
+    """
+    from mqpg.dsn import describe, to_sqlalchemy
+
+    tolerance = options.clock_tolerance
+    return {
+        "ledgers": {name: describe(to_sqlalchemy(url)) for name, url in sorted(options.ledgers.items())},
+        "applied": {name: describe(to_sqlalchemy(url)) for name, url in sorted(options.applied.items())},
+        "topics": sorted(options.topics),
+        "groups": sorted(options.groups),
+        "drained": options.drained,
+        "slack": options.slack.total_seconds(),
+        "clock_tolerance": tolerance,
+        "ledger_keep": options.ledger_keep.total_seconds(),
+    }
+
+
+def load_state(path: Path) -> Judged | None:
+    """Read a state.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The state. None means that there is no such file yet.
+
+    Raises:
+        ConfigurationError: The file cannot be read, is damaged, or comes from a newer release.
+    """
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(found, dict) or not isinstance(found.get("format"), int):
+            raise ValueError("it is not a state of mqpg audit")
+        if found["format"] > FORMAT:
+            raise ConfigurationError(
+                f"--state: {path} has format {found['format']}, and this release knows formats up to {FORMAT}"
+            )
+        names = {one.name for one in fields(Judged)}
+        if set(found) - {"format"} != names:
+            raise ValueError("it is not a complete state of mqpg audit")
+        return Judged(**{name: found[name] for name in names})
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"--state: {path} cannot be read: {error}. Delete it to audit in full") from error
+
+
+def save_state(path: Path, state: Judged) -> None:
+    """Write a state, so that a crash leaves either the old file or the new one.
+
+    Args:
+        path: The file.
+        state: The state.
+
+    Raises:
+        ConfigurationError: The file cannot be written.
+    """
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                json.dump({"format": FORMAT} | asdict(state), file)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(name, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise ConfigurationError(f"--state: {path} cannot be written: {error}") from error
+
+
+@contextlib.contextmanager
+def locked_state(path: Path) -> Iterator[None]:
+    """Keep every other audit away from a state, until the block ends. A killed one holds no lock.
+
+    Args:
+        path: The state's file. The lock is FILE.lock, which stays there.
+
+    Raises:
+        ConfigurationError: Another audit holds the lock, or it cannot be written.
+    """
+    lock = path.with_name(f"{path.name}.lock")
+    try:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise ConfigurationError(f"--state: {lock} cannot be written: {error}") from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigurationError(f"--state: another audit is using {path}") from error
+        yield
+    finally:
+        os.close(handle)

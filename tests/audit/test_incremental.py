@@ -1,0 +1,233 @@
+"""An audit with a state leaves out what earlier ones judged, and still finds what changed there."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import Report
+from mqpg.audit.sql.engine import run_audit as run_full_audit
+from mqpg.audit.sql.incremental import audit_with_state
+from mqpg.audit.state import load_state
+from mqpg.audit.verdict import Verdict
+from tests.audit import content_faults as _contents  # noqa: F401  (they register their faults)
+from tests.audit import cursor_faults as _cursors  # noqa: F401
+from tests.audit import excuse_faults as _excuses  # noqa: F401
+from tests.audit import faults as _faults  # noqa: F401
+from tests.audit import outbox_faults as _outboxes  # noqa: F401
+from tests.audit import witness_faults as _witnesses  # noqa: F401
+from tests.audit.planting import FAULTS
+from tests.audit.random_history import damage
+from tests.audit.random_history import work as work_at_random
+from tests.audit.retention import drop_what_may_go
+from tests.audit.story import Story, Trio, message_id
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    return tmp_path / "audit.json"
+
+
+@pytest.fixture
+def incremental(trio: Trio, story: Story, state: Path) -> Callable[..., Report]:
+    """A function that audits `trio` with a state."""
+    while story.consume("mail", journal=False):
+        pass
+
+    def run(**options: Any) -> Report:
+        return audit_with_state(asked(trio, **options), state)
+
+    return run
+
+
+def asked(trio: Trio, **options: Any) -> AuditOptions:
+    chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}}
+    return AuditOptions(**(chosen | options))
+
+
+def work(story: Story, times: int = 3) -> None:
+    """Send, commit, deliver and apply a few messages."""
+    for number in range(times):
+        story.broker.execute("select mqpg.send('orders', '{}'::text, key => %s)", (str(number),))
+        story.business()
+    story.drain()
+    story.drain("mail", journal=False)
+
+
+def valid(report: Report) -> dict[str, Any]:
+    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    found: dict[str, Any] = report.run["incremental"]
+    return found
+
+
+def test_second_run_reads_only_what_is_new(incremental: Callable[..., Report], story: Story, state: Path) -> None:
+    first = incremental()
+    assert valid(first)["judged_before"] == {}
+    judged = load_state(state)
+    assert judged is not None
+    assert judged.until_id > 0
+    assert judged.totals["messages"] > 60
+    work(story)
+    second = incremental()
+    assert valid(second)["judged_again"] is None
+    assert valid(second)["judged_before"] == judged.totals
+    assert second.run["rows"] < first.run["rows"] / 2
+    third = incremental()
+    assert valid(third)["judged_again"] is None
+    assert third.run["incremental"]["judged"]["messages"] > judged.totals["messages"]
+
+
+@pytest.mark.parametrize("kind", sorted({fault.kind for fault in FAULTS}))
+def test_a_fault_of_each_kind_is_found_behind_a_judged_history(
+    kind: str, incremental: Callable[..., Report], trio: Trio, story: Story, rng: random.Random
+) -> None:
+    """The fault comes after a valid audit, and hits what that audit has judged, or what is new."""
+    fault = rng.choice([one for one in FAULTS if one.kind == kind])
+    options = fault.options | ({"groups": ("board",)} if fault.options.get("drained") else {})
+    valid(incremental(**options))
+    fault.plant(story)
+    found, full = incremental(**options), run_full_audit(asked(trio, **options))
+    context = (fault.name, found.run["incremental"], found.examples)
+    assert (found.verdict, found.anomalies) == (Verdict.INVALID, full.anomalies), context
+    assert any(fault.evidence in row["evidence"] for row in found.examples), context
+
+
+@pytest.mark.parametrize("times", [0, 1, 2])
+def test_random_damage_gets_the_verdict_of_a_full_audit(
+    times: int, incremental: Callable[..., Report], trio: Trio, story: Story, rng: random.Random
+) -> None:
+    work_at_random(story, rng, rng.randint(5, 30))
+    before = incremental()
+    work_at_random(story, rng, rng.randint(0, 20))
+    done = damage(story, rng, times)
+    found, full = incremental(), run_full_audit(asked(trio))
+    context = (done, before.verdict, found.run["incremental"], found.examples, full.examples)
+    assert (found.verdict, found.anomalies) == (full.verdict, full.anomalies), context
+
+
+def test_changes_in_the_judged_part_are_found(
+    incremental: Callable[..., Report], story: Story, state: Path, trio: Trio
+) -> None:
+    """Each change is undone afterwards, and the earlier verdict holds again."""
+    valid(incremental())
+    judged = state.read_bytes()
+    body = "(select min(batch_id) from mqpg.commit_log)"
+    changes: dict[str, tuple[Any, str, list[str]]] = {
+        "a second effect": (story.consumer, "mqpg_applied", [
+            "insert into mqpg_applied select * from mqpg_applied where message_id = (select min(message_id) from "
+            "mqpg_applied)"]),
+        "a deleted effect": (story.consumer, "mqpg_applied", [
+            "delete from mqpg_applied where message_id = (select max(message_id) from mqpg_applied)"]),
+        "a deleted body": (story.broker, "mqpg.commit_log", [f"delete from mqpg.commit_log where batch_id = {body}"]),
+        "a shorter body": (story.broker, "mqpg.commit_log", [
+            f"update mqpg.commit_log set payloads = payloads[2:] where batch_id = {body}"]),
+        "a changed decision": (story.broker, "mqpg.op_log", [
+            "update mqpg.op_log set op = 'b' where message_id = (select min(message_id) from mqpg.op_log)"]),
+        "a deleted offset": (story.broker, "mqpg.consume_queue", [
+            "delete from mqpg.consume_queue where subscription_id = 0 and base_offset = 0 and queue_id = 0"]),
+        "a changed ledger row": (story.ledger, "mqpg_ledger", [
+            "update mqpg_ledger set entry = 'fence' where handle = (select min(handle) from mqpg_ledger)"]),
+        "a deleted ledger row": (story.ledger, "mqpg_ledger", [
+            "delete from mqpg_ledger where handle = (select min(handle) from mqpg_ledger where entry = 'local')"]),
+    }  # fmt: skip
+    for what, (connection, table, statements) in changes.items():
+        connection.execute(f"create temp table kept as table {table}")
+        for statement in statements:
+            assert connection.execute(statement).rowcount == 1, what
+        report = incremental()
+        assert report.verdict is Verdict.INVALID, what
+        assert "judged rows have changed" in report.run["incremental"]["judged_again"], what
+        assert report.anomalies == run_full_audit(asked(trio)).anomalies, what
+        assert state.read_bytes() == judged, what  # Only a valid verdict advances the state.
+        connection.execute(f"delete from {table}")
+        connection.execute(f"insert into {table} select * from kept")
+        connection.execute("drop table kept")
+    assert valid(incremental())["judged_again"] is None
+
+
+def test_open_messages_stay_to_be_judged(incremental: Callable[..., Report], story: Story, state: Path) -> None:
+    """An undecided half, a delayed message and a pending retry do not hold up the others."""
+    half = story.prepare()
+    story.local(half)
+    story.broker.execute("select mqpg.send('orders', '{}'::text, delay => interval '1 second')")
+    retried = story.business()
+    story.append()
+    while story.consume(nack=(retried,)):
+        pass
+    work(story)
+    valid(incremental())
+    judged = load_state(state)
+    assert judged is not None
+    assert len(judged.open) >= 2
+    work(story)
+    valid(incremental())
+    story.commit(half)
+    time.sleep(1.1)
+    work(story)
+    assert valid(incremental())["judged_again"] is None
+    work(story)
+    assert valid(incremental())["judged_again"] is None
+    judged = load_state(state)
+    assert judged is not None
+    assert judged.open == []
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (message_id(half),))
+    assert incremental().anomalies["lost"] == 1
+
+
+def test_a_commit_later_than_the_audit_is_not_missed(
+    incremental: Callable[..., Report], story: Story, trio: Trio, state: Path
+) -> None:
+    """Its ids are older than what the audit has judged, and its transaction is open meanwhile."""
+    with psycopg.connect(trio.broker) as late:
+        row = late.execute("select mqpg.send('orders', '{}'::text)").fetchone()
+        assert row is not None
+        work(story)
+        valid(incremental())
+        work(story)
+        valid(incremental())
+        late.commit()
+    story.append()
+    assert valid(incremental())["judged_again"] is None
+    work(story)
+    judged = valid(incremental())
+    assert judged["judged_again"] is None
+    assert judged["judged_before"]["messages"] < judged["judged"]["messages"]
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (row[0],))
+    assert incremental().anomalies["lost"] == 1
+
+
+def test_settings_that_change_the_meaning(incremental: Callable[..., Report], story: Story) -> None:
+    for statement in (
+        "select mqpg.seek('mail', 'orders', 'earliest')",
+        "select mqpg.subscribe('new', 'orders', start => 'earliest')",
+        "select mqpg.alter_subscription('mail', 'orders', filter => '$ == \"nothing\"')",
+        "select mqpg.unsubscribe('new', 'orders')",
+    ):
+        story.drain("mail", journal=False)
+        while story.consume("new", journal=False) if "unsub" in statement else False:
+            pass
+        assert valid(incremental()) is not None
+        assert valid(incremental())["judged_again"] is None, statement
+        story.broker.execute(statement.encode())
+        assert valid(incremental())["judged_again"], statement
+    assert valid(incremental(clock_tolerance=1.0))["judged_again"] == "the options are others"
+
+
+def test_what_retention_drops_after_it_was_judged(incremental: Callable[..., Report], story: Story) -> None:
+    valid(incremental())
+    drop_what_may_go(story)
+    valid(incremental())
+    work(story)
+    assert valid(incremental())["judged_again"] is None
+    message = story.business()
+    story.drain()
+    story.drain("mail", journal=False)
+    story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
+    assert incremental().anomalies["lost"] == 1

@@ -1,0 +1,118 @@
+"""The file between two incremental audits: who may use it, and what a crash leaves."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from mqpg.audit.state import FORMAT, Judged, load_state, save_state
+from mqpg.errors import ConfigurationError
+from tests.audit.story import Story, Trio
+
+
+def start(trio: Trio, state: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "mqpg", "audit", "--dsn", trio.broker, "--ledger", f"shop={trio.ledger}"]
+    command += ["--applied", f"board={trio.consumer}", "--engine", "sql", "--state", str(state), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def run(trio: Trio, state: Path, *arguments: str) -> tuple[int, str, str]:
+    process = start(trio, state, *arguments)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def refused(result: tuple[int, str, str], text: str) -> None:
+    status, out, err = result
+    assert (status, out) == (2, "")
+    assert text in err.splitlines()[-1]
+    assert "Traceback" not in err
+
+
+def test_two_runs_and_a_fault(trio: Trio, story: Story, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    status, out, err = run(trio, state, "--json")
+    assert status == 0, err
+    assert json.loads(out)["run"]["incremental"]["judged_before"] == {}
+    status, out, err = run(trio, state)
+    assert status == 0, err
+    assert "were judged before, and have not changed" in " ".join(out.split())
+    story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
+    status, out, err = run(trio, state, "--json")
+    assert status == 1, err
+    assert json.loads(out)["anomalies"]["by_kind"]["lost"] == 1
+
+
+def test_states_that_cannot_be_used(trio: Trio, story: Story, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    assert run(trio, state)[0] == 0
+    good = json.loads(state.read_text())
+    for text, why in (
+        ("{", "cannot be read"),
+        ("[]", "not a state"),
+        (json.dumps({"format": FORMAT}), "not a complete state"),
+        (json.dumps(good | {"format": FORMAT + 1}), "knows formats up to"),
+        (json.dumps(good | {"broker_id": "other"}), "another broker, other"),
+    ):
+        state.write_text(text)
+        refused(run(trio, state), why)
+        assert state.read_text() == text
+    refused(run(trio, tmp_path / "none" / "state.json"), "cannot be written")
+    refused(run(trio, state, "--engine", "spark"), "--state needs --engine sql")
+
+
+def test_one_audit_at_a_time(trio: Trio, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    with (tmp_path / "state.json.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        refused(run(trio, state), "another audit is using")
+        assert not state.exists()
+    assert run(trio, state)[0] == 0
+
+
+def test_a_killed_audit_leaves_the_old_state(trio: Trio, story: Story, tmp_path: Path) -> None:
+    """The kill hits it while it waits for a lock, in the middle of its reads."""
+    state = tmp_path / "state.json"
+    assert run(trio, state)[0] == 0
+    before = state.read_bytes()
+    story.business()
+    with psycopg.connect(trio.broker) as blocker:
+        blocker.execute("lock table mqpg.commit_log in access exclusive mode")
+        process = start(trio, state)
+        waiting = "select count(*) as n from pg_stat_activity where application_name = 'mqpg audit' and wait_event_type = 'Lock' and datname = current_database()"
+        deadline = time.monotonic() + 60
+        while not story.one(waiting) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert story.one(waiting)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    process.communicate()
+    assert state.read_bytes() == before
+    status, out, err = run(trio, state, "--json")
+    assert status == 0, err
+    assert json.loads(out)["run"]["incremental"]["judged_again"] is None
+
+
+def test_a_crash_while_the_state_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = tmp_path / "state.json"
+    save_state(state, Judged("one", [], {}))
+
+    def fail(*_: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(ConfigurationError, match="no space left"):
+        save_state(state, Judged("two", [], {}))
+    found = load_state(state)
+    assert found is not None
+    assert found.broker_id == "one"
+    assert [path.name for path in tmp_path.iterdir()] == ["state.json"]
