@@ -1,4 +1,4 @@
-"""What earlier valid audits have judged, kept in a file between two runs of `mqpg audit --state`."""
+"""What earlier valid audits have judged, in a file between two runs of `mqpg audit --state`."""
 
 from __future__ import annotations
 

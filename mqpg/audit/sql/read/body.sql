@@ -56,6 +56,7 @@ from (
         array[l.handle_hashes[(o.message_id & 1023)::int + 1]],
         array[l.key_hashes[(o.message_id & 1023)::int + 1]],
         null::int [],
+        null::boolean,
         false
     from open_message as o
     join mqpg.audit_commit_log as l on l.batch_id = o.message_id >> 10
