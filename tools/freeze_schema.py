@@ -49,7 +49,8 @@ def dump(pg_dump: str, dsn: str) -> str:
         pg_dump: The program.
         dsn: The database.
     """
-    options = ["--no-toast-compression", "--inserts", "--rows-per-insert=100", "--schema=mqpg", "--schema=pgmq"]
+    options = ["--no-toast-compression", "--inserts", "--rows-per-insert=100"]
+    options += [f"--schema={name}" for name in ("mqpg", "mqpg_audit", "pgmq")]
     done = subprocess.run([pg_dump, *options, "--dbname", dsn], stdout=subprocess.PIPE, check=True, text=True)
     return _without(done.stdout)
 

@@ -39,11 +39,17 @@ from pg_namespace n, (
     union all
     select p.proowner, p.pronamespace from pg_proc p
     where p.proname <> '_call_checker' or pg_get_userbyid(p.proowner) <> 'mqpg_asker'
+    union all
+    select a.nspowner, a.oid from pg_namespace a
 ) as o (owner, namespace)
-where n.nspname = 'mqpg' and o.namespace = n.oid and o.owner <> n.nspowner
+where n.nspname = 'mqpg' and o.namespace in (n.oid, to_regnamespace('mqpg_audit')) and o.owner <> n.nspowner
 group by n.nspowner
 """
 _FUNCTIONS = "select distinct p.proname from pg_proc p where p.pronamespace = 'mqpg'::regnamespace"
+_VIEWS = """
+select n.nspname || '.' || c.relname from pg_class c join pg_namespace n on n.oid = c.relnamespace
+where n.nspname in ('mqpg', 'mqpg_audit') and c.relkind = 'v'
+"""
 
 
 def out_of_reach(connection: psycopg.Connection[Any]) -> str | None:
@@ -99,12 +105,16 @@ def problems(connection: psycopg.Connection[Any], installed: Installed, source: 
                 f"{row[0]} objects belong to {row[1]} and the schema mqpg to {row[2]}: run mqpg migrate as owner"
             )
         there = {name for (name,) in cursor.execute(_FUNCTIONS)}
+        views = {name for (name,) in cursor.execute(_VIEWS)}
         if installed.matches(source):
             missing = sorted({item.name for item in source.code if item.kind == "function"} - there)
             if missing:
                 found.append(
                     f"{len(missing)} functions are missing, such as mqpg.{missing[0]}: the dump was not restored whole"
                 )
+            missing = sorted({f"{item.schema}.{item.name}" for item in source.code if item.kind == "view"} - views)
+            if missing:
+                found.append(f"{len(missing)} views are missing, such as {missing[0]}: the dump was not restored whole")
         elif not installed.is_newer_than(source):
             found.append(f"the schema is of mqpg {installed.release}, and this is {source.release}: run mqpg migrate")
     return found

@@ -65,6 +65,10 @@ from (select count(*) as others from pgmq.meta m where m.queue_name <> 'mqpg_opl
     pg_namespace n, pg_namespace s join pg_roles o on o.oid = s.nspowner
 where n.nspname = 'pgmq' and s.nspname = 'mqpg'
 """
+_VIEWS_ARE_OURS = """
+select from pg_namespace a join pg_namespace n on n.nspowner = a.nspowner
+where a.nspname = 'mqpg_audit' and n.nspname = 'mqpg'
+"""
 # What install/owner.sql granted to an owner that does not own the schema pgmq.
 _UNGRANT = (
     "revoke all on all tables in schema pgmq from {}",
@@ -94,7 +98,7 @@ def unfinished(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 def remove(connection: psycopg.Connection[Any], *, force: bool) -> list[str]:
-    """Drop the schema mqpg, and what mqpg made in the schema pgmq, in the current transaction.
+    """Drop the schemas mqpg and mqpg_audit, and what mqpg made in pgmq, in the current transaction.
 
     Args:
         connection: A connection in a transaction.
@@ -116,9 +120,13 @@ def remove(connection: psycopg.Connection[Any], *, force: bool) -> list[str]:
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(_OURS).fetchone()
         queue, stays, owner, logs_in = row if row else (False, "it is not there", "", True)
+        views = cursor.execute(_VIEWS_ARE_OURS).rowcount
         cursor.execute("drop schema mqpg cascade")  # its views read the queue
         cursor.execute("drop schema if exists mqpg_retired cascade")
         done.append("dropped the schema mqpg")
+        if views:
+            cursor.execute("drop schema mqpg_audit cascade")
+            done.append("dropped the schema mqpg_audit")
         if queue:
             cursor.execute("select pgmq.drop_queue(text 'mqpg_oplog')")
             done.append("dropped the queue mqpg_oplog of pgmq")

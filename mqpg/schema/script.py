@@ -24,6 +24,8 @@ do $mqpg_code$
 declare
     v_kinds text [] := array[
 {kinds}];
+    v_schemas text [] := array[
+{schemas}];
     v_names text [] := array[
 {names}];
     v_definitions text [] := array[
@@ -32,7 +34,8 @@ declare
 {comments}];
     v_before text [];
     v_gone regprocedure;
-    v_view name;
+    v_view regclass;
+    v_new text;
     v_same boolean;
     v_keeps boolean := coalesce(has_schema_privilege(to_regnamespace('mqpg_retired'), 'create'), false);
     v_retire text := case when v_keeps then 'alter function %s set schema mqpg_retired' else 'drop function %s' end;
@@ -70,32 +73,35 @@ begin
     for i in 1 .. cardinality(v_kinds) loop
         continue when v_kinds[i] <> 'view';
         v_same := false;
-        if to_regclass('mqpg.' || quote_ident(v_names[i])) is not null then
-            execute replace(v_definitions[i], 'view mqpg.' || v_names[i], 'view mqpg._new_' || v_names[i]);
-            select pg_get_viewdef(o.oid) = pg_get_viewdef(n.oid)
-                and array(select a.attname from pg_attribute a where a.attrelid = o.oid order by a.attnum)
+        v_view := to_regclass(format('%s.%s', v_schemas[i], v_names[i]));
+        if v_view is not null then
+            v_new := format('%s._new_%s', v_schemas[i], v_names[i]);
+            execute replace(
+                v_definitions[i], format('view %s.%s', v_schemas[i], v_names[i]), format('view %s', v_new));
+            select pg_get_viewdef(v_view) = pg_get_viewdef(n.oid)
+                and array(select a.attname from pg_attribute a where a.attrelid = v_view order by a.attnum)
                 = array(select a.attname from pg_attribute a where a.attrelid = n.oid order by a.attnum)
             into v_same
-            from pg_class o join pg_class n on n.relname = '_new_' || o.relname
-            where o.relnamespace = 'mqpg'::regnamespace and n.relnamespace = 'mqpg'::regnamespace
-                and o.relname = v_names[i];
-            execute format('drop view mqpg.%I', '_new_' || v_names[i]);
+            from pg_class n where n.oid = v_new::regclass;
+            execute format('drop view %s', v_new);
         end if;
         if not v_same then
             begin
                 execute v_definitions[i];
             exception when invalid_table_definition then
-                execute format('drop view mqpg.%I', v_names[i]);
+                execute format('drop view %s', v_view);
                 execute v_definitions[i];
             end;
         end if;
         execute v_comments[i];
     end loop;
     for v_view in
-        select c.relname from pg_class c
-        where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v' and c.relname <> all(v_names)
+        select c.oid from pg_class c inner join pg_namespace n on n.oid = c.relnamespace
+        where n.nspname in ('mqpg', 'mqpg_audit') and c.relkind = 'v' and not exists (
+            select from unnest(v_kinds, v_schemas, v_names) as w (kind, schema, name)
+            where w.kind = 'view' and w.schema = n.nspname and w.name = c.relname)
     loop
-        execute format('drop view mqpg.%I', v_view);
+        execute format('drop view %s', v_view);
     end loop;
 
     for i in 1 .. cardinality(v_kinds) loop
@@ -172,6 +178,7 @@ def _code(source: Source) -> str:
     text = _REPLACE
     for place, values in (
         ("{kinds}", [item.kind for item in source.code]),
+        ("{schemas}", [item.schema for item in source.code]),
         ("{names}", [item.name for item in source.code]),
         ("{definitions}", [item.definition for item in source.code]),
         ("{comments}", [item.comments or "select" for item in source.code]),

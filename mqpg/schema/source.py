@@ -21,7 +21,13 @@ __all__ = ["RELEASE", "Migration", "Object", "Source", "packaged"]
 RELEASE = "0.1.0"
 """The release of this package, as in pyproject.toml."""
 
-_CODE = ("functions/", "views/", "triggers/")
+# The folders of the code: what each file makes, and in which schema.
+_CODE = {
+    "functions": ("function", "mqpg"),
+    "views": ("view", "mqpg"),
+    "audit_views": ("view", "mqpg_audit"),
+    "triggers": ("trigger", "mqpg"),
+}
 _FILE = re.compile(r"(\d{4})_(\w+)\.sql")
 _BREAKING = re.compile(r"^-- breaking: (yes|no)$", re.MULTILINE)
 _BUNDLED_MARKER = "/* mqpg: bundled PGMQ SQL */"
@@ -57,12 +63,14 @@ class Object:
 
     Attributes:
         kind: function, view or trigger.
+        schema: mqpg, or mqpg_audit for the views of auditors.
         name: The name of the object, without its schema.
         definition: The statement that creates or replaces it. For a function, with its comments.
         comments: The statements after the definition of a view or a trigger.
     """
 
     kind: str
+    schema: str
     name: str
     definition: str
     comments: str
@@ -156,7 +164,7 @@ class Source:
     @cached_property
     def code(self) -> tuple[Object, ...]:
         """The functions, views and triggers, in install order."""
-        paths = (path for path in manifest(self._folder) if path.startswith(_CODE))
+        paths = (path for path in manifest(self._folder) if path.split("/", 1)[0] in _CODE)
         return tuple(_object(path, self._folder.joinpath(path).read_text(encoding="utf-8")) for path in paths)
 
     @cached_property
@@ -164,7 +172,7 @@ class Source:
         """The SHA-256 of the code. A database with the same one needs no replacement."""
         digest = hashlib.sha256()
         for item in self.code:
-            digest.update("\0".join((item.kind, item.name, item.definition, item.comments, "")).encode())
+            digest.update("\0".join((item.kind, item.schema, item.name, item.definition, item.comments, "")).encode())
         digest.update(self.privileges.encode())
         return digest.hexdigest()
 
@@ -180,11 +188,12 @@ def packaged() -> Source:
 
 
 def _object(path: str, text: str) -> Object:
-    kind = path.split("/", 1)[0].removesuffix("s")
+    kind, schema = _CODE[path.split("/", 1)[0]]
     name = path.rsplit("/", 1)[1].removesuffix(".sql")
     if kind == "function":
-        return Object(kind, name, re.sub(r"^create function ", "create or replace function ", text, flags=re.M), "")
+        text = re.sub(r"^create function ", "create or replace function ", text, flags=re.M)
+        return Object(kind, schema, name, text, "")
     definition, mark, comments = text.partition("\ncomment on ")
     definition = definition[re.search(rf"^create {kind} ", definition, re.M).start() :]  # type: ignore[union-attr]
     definition = definition.replace(f"create {kind} ", f"create or replace {kind} ", 1).strip()
-    return Object(kind, name, definition, f"{mark}{comments}".strip())
+    return Object(kind, schema, name, definition, f"{mark}{comments}".strip())

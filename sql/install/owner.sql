@@ -6,7 +6,8 @@
 -- role may neither make it nor become it, the migrating role itself is the owner, unless --owner
 -- was given. A role mqpg_owner that is there already is used only while nobody but superusers and
 -- the migrating role can become it.
--- What others have put into the schemas mqpg and pgmq before is never used, because it would run
+-- The schema mqpg_audit, with the views of auditors, belongs to the same role.
+-- What others have put into the schemas mqpg, mqpg_audit and pgmq before is never used, because it would run
 -- with the rights of the migrating role now and with those of the owner later.
 -- Locks: those of its DDL.
 -- Cost: runs once per migration.
@@ -118,6 +119,41 @@ begin
         end if;
         execute format('alter schema mqpg owner to %I', v_owner);
     end if;
+    if to_regnamespace('mqpg_audit') is null then
+        begin
+            execute format('create schema mqpg_audit authorization %I', v_owner);
+        exception when insufficient_privilege then
+            raise exception using
+                errcode = 'insufficient_privilege',
+                message = format('%I may not create the schema mqpg_audit', v_me),
+                hint = format('Let an administrator run: create schema mqpg_audit authorization %I;', v_owner);
+        end;
+    else
+        select r.rolname, r.rolsuper, r.rolname = v_installed as ours into v_role
+        from pg_namespace n inner join pg_roles r on r.oid = n.nspowner
+        where n.nspname = 'mqpg_audit';
+        if not v_role.rolsuper and v_role.rolname not in (v_owner, v_me) then
+            raise exception using
+                errcode = 'insufficient_privilege',
+                message = format('the schema mqpg_audit of this database belongs to %I, so mqpg does not use it',
+                    v_role.rolname),
+                hint = format('Drop or rename that schema, or let %I own it.', v_owner);
+        end if;
+        if v_role.ours is not true then
+            select coalesce(pg_describe_object(d.classid, d.objid, 0), '') as name into v_foreign
+            from pg_depend d
+            where d.refclassid = 'pg_namespace'::regclass and d.refobjid = to_regnamespace('mqpg_audit')
+            limit 1;
+            if found then
+                raise exception using
+                    errcode = 'insufficient_privilege',
+                    message = format('the schema mqpg_audit of this database is not of mqpg, and it is not empty: '
+                        'it has %s', v_foreign.name),
+                    hint = 'Drop or rename that schema, or use another database.';
+            end if;
+            execute format('alter schema mqpg_audit owner to %I', v_owner);
+        end if;
+    end if;
     -- Functions that are gone wait here. A role that may not create schemas drops them at once.
     if v_installed is not null and to_regnamespace('mqpg_retired') is null then
         begin
@@ -191,5 +227,6 @@ begin
     end if;
     -- The path of the migrating role must not matter to what the migrations make.
     perform set_config('search_path', 'pg_catalog, pg_temp', true);
+    comment on schema mqpg_audit is 'mqpg: views for auditors, with documented columns that do not change';
 end
 $mqpg$;

@@ -1,11 +1,11 @@
 -- Runs after the migrations, in their transaction and as the owner. PostgreSQL lets everybody
 -- execute a new function, so this takes that right away, again after each migration. It also takes
--- away every privilege on the schema mqpg itself: who may create objects there could put functions
--- beside those of mqpg. Roles with a right then get the schema, and the functions and views of this
--- version that belong to it.
+-- away every privilege on the schemas mqpg and mqpg_audit themselves: who may create objects there
+-- could put functions beside those of mqpg. Roles with a right then get the schemas, and the
+-- functions and views of this version that belong to it.
 -- Locks: those of its DDL.
 -- Cost: runs once per migration.
--- Errors: 42501 (something in the schema mqpg belongs to another role).
+-- Errors: 42501 (something in these schemas belongs to another role).
 do $mqpg$
 declare
     v_schema record;
@@ -20,7 +20,7 @@ begin
         select p.oid::regprocedure::text, p.proowner, p.pronamespace from pg_proc p
     ) as o (name, owner, namespace)
     inner join pg_namespace n on n.oid = o.namespace
-    where n.nspname = 'mqpg' and o.owner <> n.nspowner
+    where n.nspname in ('mqpg', 'mqpg_audit') and o.owner <> n.nspowner
         and (o.name, pg_get_userbyid(o.owner))    -- see asker.sql
             <> ('mqpg._call_checker(regprocedure,text,text,jsonb,json)', 'mqpg_asker')
     limit 1;
@@ -31,15 +31,15 @@ begin
             hint = 'Drop it, or let the owner of the schema own it, and run mqpg migrate again.';
     end if;
     for v_grantee in
-        select distinct r.rolname
+        select distinct n.nspname, r.rolname
         from pg_namespace n cross join lateral aclexplode(n.nspacl) as a inner join pg_roles r on r.oid = a.grantee
-        where n.nspname = 'mqpg' and a.grantee <> n.nspowner
+        where n.nspname in ('mqpg', 'mqpg_audit') and a.grantee <> n.nspowner
     loop
-        execute format('revoke all on schema mqpg from %I cascade', v_grantee.rolname);
+        execute format('revoke all on schema %I from %I cascade', v_grantee.nspname, v_grantee.rolname);
     end loop;
     for v_schema in
         select n.nspname from pg_namespace n
-        where n.nspname in ('mqpg', 'pgmq') and n.nspowner = current_user::regrole
+        where n.nspname in ('mqpg', 'mqpg_audit', 'pgmq') and n.nspowner = current_user::regrole
     loop
         execute format('revoke all on all functions in schema %I from public', v_schema.nspname);
         execute format('revoke all on schema %I from public, pg_monitor', v_schema.nspname);

@@ -201,10 +201,23 @@ def test_grants_give_what_they_name_and_no_more(company: Company) -> None:
             role,
         )
         assert tables is None
-        company.boss.execute(f"select {grant.replace('grant_', 'revoke_')}".encode(), (role,))
-        assert not value(company.boss, "select has_schema_privilege(%s, 'mqpg', 'usage')", role), (
-            f"{right}: something is left after revoke"
+        views = value(
+            company.boss,
+            "select count(*) filter (where has_table_privilege(%s, c.oid, 'select')) * 100 / count(*) from pg_class c "
+            "where c.relnamespace = 'mqpg_audit'::regnamespace and c.relkind = 'v'",
+            role,
         )
+        assert views == (100 if right == "auditor" else 0), right
+        company.boss.execute(f"select {grant.replace('grant_', 'revoke_')}".encode(), (role,))
+        left = value(
+            company.boss,
+            "select array_agg(n.nspname) from pg_namespace n where n.nspname in ('mqpg', 'mqpg_audit') "
+            "and (has_schema_privilege(%s, n.oid, 'usage') or exists (select from pg_class c "
+            "where c.relnamespace = n.oid and c.relkind = 'v' and has_table_privilege(%s, c.oid, 'select')))",
+            role,
+            role,
+        )
+        assert left is None, f"{right}: something is left after revoke"
 
 
 def test_pairs_of_rights_share_what_both_need(company: Company) -> None:

@@ -107,6 +107,40 @@ def test_workers_need_no_table(mq: mqpg.Client, dsn: str, role: str) -> None:
         check_connection(conn)
 
 
+def test_only_auditors_read_the_views_of_auditors(
+    mq: mqpg.Client, db: psycopg.Connection[Any], dsn: str, role: str
+) -> None:
+    """Each of them, with nothing but the grant, and nobody else has even the schema."""
+    mq.create_topic("orders")
+    mq.subscribe("billing", "orders")
+    mq.send("orders", 1)
+    mq.append()
+    query = "select relname from pg_class where relnamespace = 'mqpg_audit'::regnamespace and relkind = 'v'"
+    views = [sql.Identifier("mqpg_audit", name) for (name,) in db.execute(query)]
+    assert len(views) > 10
+    grants = {
+        "operator": mq.grant_operator,
+        "worker": mq.grant_worker,
+        "receive": lambda name: mq.grant_receive("*", "*", name),
+    }
+    with psycopg.connect(as_role(dsn, role), autocommit=True) as conn:
+        for grant in grants.values():
+            grant(role)
+            for view in views:
+                with pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema mqpg_audit"):
+                    conn.execute(sql.SQL("select from {}").format(view))
+        mq.grant_auditor(role)
+        for view in views:
+            conn.execute(sql.SQL("select * from {}").format(view)).fetchall()
+        assert conn.execute("select topic, state from mqpg_audit.message").fetchall() == [("orders", "committed")]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute("create view mqpg_audit.mine as select 1 as one")
+        mq.revoke_auditor(role)
+        for view in views:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema mqpg_audit"):
+                conn.execute(sql.SQL("select from {}").format(view))
+
+
 def test_without_a_grant_nothing_is_reached(db: psycopg.Connection[Any], dsn: str, role: str) -> None:
     """Not even by a role that may use the schemas."""
     with (
@@ -114,7 +148,7 @@ def test_without_a_grant_nothing_is_reached(db: psycopg.Connection[Any], dsn: st
         pytest.raises(psycopg.errors.InsufficientPrivilege, match="schema mqpg"),
     ):
         conn.execute("select mqpg.send('orders', '1'::text)")
-    db.execute(sql.SQL("grant usage on schema mqpg, pgmq to {}").format(sql.Identifier(role)))
+    db.execute(sql.SQL("grant usage on schema mqpg, mqpg_audit, pgmq to {}").format(sql.Identifier(role)))
     reached = db.execute(
         """
         select p.oid::regprocedure::text from pg_proc p
@@ -122,7 +156,8 @@ def test_without_a_grant_nothing_is_reached(db: psycopg.Connection[Any], dsn: st
             and has_function_privilege(%(role)s, p.oid, 'execute')
         union all
         select c.oid::regclass::text from pg_class c
-        where c.relnamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace) and c.relkind in ('r', 'p', 'v', 'm')
+        where c.relnamespace in ('mqpg'::regnamespace, 'mqpg_audit'::regnamespace, 'pgmq'::regnamespace)
+            and c.relkind in ('r', 'p', 'v', 'm')
             and has_any_column_privilege(%(role)s, c.oid, 'select, insert, update, references')
         union all
         select c.oid::regclass::text from pg_class c

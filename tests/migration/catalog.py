@@ -1,4 +1,4 @@
-"""What is in a database's schemas mqpg and pgmq, as comparable rows: a pg_dump without needing pg_dump."""
+"""What is in a database's schemas mqpg, mqpg_audit and pgmq, as comparable rows: a pg_dump without needing pg_dump."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import psycopg
 
 __all__ = ["catalog", "undocumented"]
 
-_HERE = "in ('mqpg'::regnamespace, 'pgmq'::regnamespace)"
+_HERE = "in ('mqpg'::regnamespace, to_regnamespace('mqpg_audit'), 'pgmq'::regnamespace)"
 
 # (kind, name, definition); names of time-dependent partitions are the same in two runs of one test, their bounds are
 # not where an hour or a day ends between the two.
@@ -55,7 +55,7 @@ _QUERIES = {
     "comment": """
         select identity.type || ' ' || identity.identity, d.description
         from pg_description d, pg_identify_object(d.classoid, d.objoid, d.objsubid) identity
-        where identity.schema in ('mqpg', 'pgmq') or identity.identity in ('mqpg', 'pgmq')
+        where identity.schema in ('mqpg', 'mqpg_audit', 'pgmq') or identity.identity in ('mqpg', 'mqpg_audit', 'pgmq')
     """,
     # A dump leaves out what is the default, so that a restored object has no list of its own.
     "privilege": f"""
@@ -85,7 +85,8 @@ _QUERIES = {
 _UNDOCUMENTED = """
     select kind || ' ' || name from (
         select 'relation', oid::regclass::text, obj_description(oid, 'pg_class') from pg_class
-        where relnamespace = 'mqpg'::regnamespace and relkind in ('r', 'p', 'v', 'm', 'S') and not relispartition
+        where relnamespace in ('mqpg'::regnamespace, 'mqpg_audit'::regnamespace)
+            and relkind in ('r', 'p', 'v', 'm', 'S') and not relispartition
             and not exists (select from pg_depend where objid = pg_class.oid and deptype = 'i')
         union all
         select 'function', oid::regprocedure::text, obj_description(oid, 'pg_proc') from pg_proc
@@ -101,7 +102,7 @@ _UNDOCUMENTED = """
 
 
 def catalog(dsn: str) -> list[tuple[str, str, str]]:
-    """Everything in the two schemas, sorted."""
+    """Everything in the three schemas, sorted."""
     found = []
     with psycopg.connect(dsn) as connection:
         for kind, query in _QUERIES.items():
@@ -111,5 +112,5 @@ def catalog(dsn: str) -> list[tuple[str, str, str]]:
 
 
 def undocumented(connection: psycopg.Connection[Any]) -> list[str]:
-    """Objects of schema mqpg without a comment."""
+    """Objects of mqpg without a comment."""
     return [row[0] for row in connection.execute(_UNDOCUMENTED)]

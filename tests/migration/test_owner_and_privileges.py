@@ -20,27 +20,27 @@ _FUNCTIONS = """
         coalesce(p.proconfig, '{}') as config, l.lanname as language, p.prorettype = 'trigger'::regtype as is_trigger
     from pg_proc p join pg_language l on l.oid = p.prolang where p.pronamespace = 'mqpg'::regnamespace
 """
-# Every object of the two schemas with its owner, and what PUBLIC or another role than the owner may do with it.
+# Every object of the three schemas with its owner, and what PUBLIC or another role than the owner may do with it.
 # It belongs to a role without rights and calls functions that are somebody else's.
 LENDS_NOTHING = "_call_checker"
 _OBJECTS = """
     with object (name, owner, acl) as (
         select 'schema ' || nspname, nspowner, coalesce(nspacl, acldefault('n', nspowner)) from pg_namespace
-        where nspname in ('mqpg', 'pgmq')
+        where nspname in ('mqpg', 'mqpg_audit', 'pgmq')
         union all
         select oid::regprocedure::text, proowner, coalesce(proacl, acldefault('f', proowner)) from pg_proc
-        where pronamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace)
+        where pronamespace in ('mqpg'::regnamespace, 'mqpg_audit'::regnamespace, 'pgmq'::regnamespace)
         union all
         select oid::regclass::text, relowner,
             coalesce(relacl, acldefault(case relkind when 'S' then 's' else 'r' end::"char", relowner)) from pg_class
-        where relnamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace) and relkind not in ('i', 'I', 'c')
+        where relnamespace in ('mqpg'::regnamespace, 'mqpg_audit'::regnamespace, 'pgmq'::regnamespace) and relkind not in ('i', 'I', 'c')
         union all
         select oid::regtype::text, typowner, '{}' from pg_type
-        where typnamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace) and typacl is not null
+        where typnamespace in ('mqpg'::regnamespace, 'mqpg_audit'::regnamespace, 'pgmq'::regnamespace) and typacl is not null
         union all
         select a.attrelid::regclass || '.' || a.attname, c.relowner, a.attacl
         from pg_attribute a join pg_class c on c.oid = a.attrelid
-        where c.relnamespace in ('mqpg'::regnamespace, 'pgmq'::regnamespace) and a.attacl is not null
+        where c.relnamespace in ('mqpg'::regnamespace, 'mqpg_audit'::regnamespace, 'pgmq'::regnamespace) and a.attacl is not null
     )
     select o.name, o.owner::regrole::text, array(
         select distinct case a.grantee when 0 then 'PUBLIC' else a.grantee::regrole::text end
@@ -114,6 +114,7 @@ def test_what_a_later_migration_makes_is_closed_too(db: Connection) -> None:
         db.execute("set local role mqpg_owner")
         db.execute("create function mqpg.later() returns int language sql as 'select 1'")
         db.execute("create table mqpg.later_table (x int generated always as identity)")
+        db.execute("create view mqpg_audit.later as select 1 as x")
         assert [(name, others) for name, _, others in db.execute(_OBJECTS) if others] == []
 
 
@@ -126,3 +127,20 @@ def test_views_call_only_entry_points(db: Connection, entries: dict[str, str]) -
     called = db.execute(_CALLED_BY_VIEWS).fetchall()
     assert len(called) > 5
     assert [(view, name) for view, name in called if "auditor" not in entries.get(name, "").split(" ")] == []
+
+
+def test_views_of_auditors_call_no_function_of_mqpg(db: Connection) -> None:
+    """They show rows, as the audit does, and so no bug of a function can hide from them."""
+    called = {view for view, _ in db.execute(_CALLED_BY_VIEWS)}
+    assert [view for view in called if view.startswith("mqpg_audit.")] == []
+
+
+def test_views_of_auditors_need_no_other_view(db: Connection) -> None:
+    """An upgrade replaces each of them alone."""
+    needed = db.execute(
+        "select distinct r.ev_class::regclass::text, c.oid::regclass::text from pg_depend d "
+        "join pg_rewrite r on r.oid = d.objid join pg_class c on c.oid = d.refobjid and c.relkind = 'v' "
+        "where d.classid = 'pg_rewrite'::regclass and r.ev_class <> c.oid "
+        "and c.relnamespace in ('mqpg'::regnamespace, 'mqpg_audit'::regnamespace)"
+    ).fetchall()
+    assert needed == []

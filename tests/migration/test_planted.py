@@ -112,6 +112,59 @@ def test_a_schema_with_other_objects_is_not_used(empty_dsn: str, boss: Connectio
     refused(empty_dsn, r"not of mqpg, and it is not empty: it has function mqpg\._topic")
 
 
+VIEWS = "create schema mqpg_audit; create view mqpg_audit.message as select 1 as message_id"
+
+
+@pytest.mark.parametrize("planted", ["create schema mqpg_audit", VIEWS], ids=["empty", "view"])
+def test_a_planted_schema_of_auditors_is_not_used(empty_dsn: str, planter: Connection, planted: str) -> None:
+    planter.execute(planted.encode())
+    refused(empty_dsn, f"the schema mqpg_audit of this database belongs to {planter.info.user}")
+
+
+def test_a_view_planted_in_the_schema_of_auditors_is_not_used(
+    empty_dsn: str, boss: Connection, planter: Connection
+) -> None:
+    """Neither by the installation, nor by an upgrade that finds the schema dropped and made again."""
+    grant = f"grant create, usage on schema mqpg_audit to {planter.info.user}"
+    boss.execute(f"create schema mqpg_audit; {grant}".encode())
+    planter.execute("create view mqpg_audit.message as select 1 as message_id")
+    refused(empty_dsn, r"not of mqpg, and it is not empty: it has view mqpg_audit\.message")
+    planter.execute("drop view mqpg_audit.message")
+    migrate.upgrade(empty_dsn)
+    allowed = "select has_schema_privilege('mqpg_audit', 'create') or has_schema_privilege('mqpg_audit', 'usage')"
+    assert planter.execute(allowed).fetchone() == (False,)
+    boss.execute("drop schema mqpg_audit cascade; update mqpg.installation set checksum = ''")
+    planter.execute(VIEWS)
+    refused(empty_dsn, f"the schema mqpg_audit of this database belongs to {planter.info.user}")
+    boss.execute("drop schema mqpg_audit cascade")
+    boss.execute(f"create schema mqpg_audit authorization mqpg_owner; {grant}".encode())
+    planter.execute("create table mqpg_audit.other ()")
+    refused(empty_dsn, r"mqpg_audit\.other does not belong to mqpg_owner")
+    planter.execute("drop table mqpg_audit.other; create view mqpg_audit.message as select 1 as message_id")
+    refused(empty_dsn, "must be owner of view message")
+
+
+def test_a_schema_of_auditors_that_is_missing_is_made_again(dsn: str, db: Connection) -> None:
+    """As in a database of a release without it, also by a role that may not create schemas."""
+    views = "select count(*) from pg_class where relnamespace = to_regnamespace('mqpg_audit')"
+    before = db.execute(views).fetchone()
+    member = f"member_{uuid.uuid4().hex[:8]}"
+    db.execute(f"create role {member} login password 'x'; grant mqpg_owner to {member}".encode())
+    try:
+        db.execute("drop schema mqpg_audit cascade")
+        assert any("views are missing, such as mqpg_audit.bound" in line for line in migrate.problems(dsn))
+        db.execute("update mqpg.installation set checksum = ''")
+        theirs = make_conninfo(dsn, user=member, password="x")
+        with pytest.raises(errors.DatabaseError, match="may not create the schema mqpg_audit"):
+            migrate.upgrade(theirs)
+        db.execute("create schema mqpg_audit authorization mqpg_owner")
+        migrate.upgrade(theirs)
+        assert db.execute(views).fetchone() == before
+        assert migrate.problems(dsn) == []
+    finally:
+        db.execute(f"drop owned by {member}; drop role {member}".encode())
+
+
 def test_privileges_on_an_empty_schema_do_not_stay(empty_dsn: str, boss: Connection, planter: Connection) -> None:
     boss.execute(f"create schema mqpg; grant all on schema mqpg to {planter.info.user} with grant option".encode())
     planter.execute("grant all on schema mqpg to public")

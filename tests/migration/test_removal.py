@@ -16,7 +16,9 @@ from mqpg.cli import app
 from mqpg.schema import removal
 
 Connection = psycopg.Connection[Any]
-_SCHEMAS = "select array_agg(nspname order by nspname) from pg_namespace where nspname in ('mqpg', 'pgmq')"
+_SCHEMAS = (
+    "select array_agg(nspname order by nspname) from pg_namespace where nspname in ('mqpg', 'mqpg_audit', 'pgmq')"
+)
 
 
 def schemas(dsn: str) -> list[str]:
@@ -29,10 +31,10 @@ def test_uninstall_asks_and_leaves_nothing(dsn: str) -> None:
     extension = pgmq_is_an_extension(dsn)
     declined = CliRunner().invoke(app, ["uninstall", "--dsn", dsn], input="n\n")
     assert declined.exit_code == 1
-    assert schemas(dsn) == ["mqpg", "pgmq"]
+    assert schemas(dsn) == ["mqpg", "mqpg_audit", "pgmq"]
     done = CliRunner().invoke(app, ["uninstall", "--dsn", dsn, "--yes"])
     assert done.exit_code == 0, done.output
-    assert "dropped the schema mqpg" in done.output
+    assert {"dropped the schema mqpg", "dropped the schema mqpg_audit"} <= set(done.output.splitlines())
     assert "mqpg_ledger" in done.output
     assert schemas(dsn) == (["pgmq"] if extension else [])
     with pytest.raises(errors.SchemaMissing), psycopg.connect(dsn) as connection:
@@ -53,7 +55,7 @@ def test_uninstall_refuses_while_messages_are_undelivered(dsn: str) -> None:
     refused = CliRunner().invoke(app, ["uninstall", "--dsn", dsn, "--yes"])
     assert isinstance(refused.exception, errors.TopicInUse)
     assert "there are 1 undelivered messages, 1 undecided half messages" in str(refused.exception)
-    assert schemas(dsn) == ["mqpg", "pgmq"]
+    assert schemas(dsn) == ["mqpg", "mqpg_audit", "pgmq"]
     asked = CliRunner().invoke(app, ["uninstall", "--dsn", dsn, "--force"], input="y\n")
     assert asked.exit_code == 0, asked.output
     assert "1 undelivered messages" in asked.output
@@ -106,6 +108,13 @@ def test_uninstall_refuses_before_it_asks(dsn: str, db: Connection) -> None:
     assert "Drop mqpg" not in refused.output
 
 
+def test_a_schema_mqpg_audit_of_another_role_remains(dsn: str, db: Connection) -> None:
+    db.execute("drop schema mqpg_audit cascade; create schema mqpg_audit")
+    with psycopg.connect(dsn) as connection:
+        assert "dropped the schema mqpg_audit" not in removal.remove(connection, force=False)
+    assert "mqpg_audit" in schemas(dsn)
+
+
 @pytest.mark.parametrize("pgmq_before", [False, True])
 def test_the_owner_can_be_dropped_afterwards(empty_dsn: str, pgmq_before: bool) -> None:
     """And a schema pgmq that was there before stays."""
@@ -141,6 +150,7 @@ def test_nothing_is_wrong_with_a_new_database(dsn: str) -> None:
         ("update mqpg.broker set system_identifier = 1", "another cluster"),
         ("update mqpg.broker set timeline = '000000FF'", "promoted or recovered"),
         ("drop function mqpg.reconcile", "functions are missing, such as mqpg.reconcile"),
+        ("drop view mqpg_audit.pending", "1 views are missing, such as mqpg_audit.pending"),
         ("update mqpg.installation set checksum = ''", "run mqpg migrate"),
     ],
 )
@@ -160,14 +170,15 @@ def test_a_column_without_compression_is_said_where_the_server_has_lz4(dsn: str,
     assert any("payloads" in line for line in migrate.problems(dsn)) == (row == (True,))
 
 
-def test_an_object_of_another_owner_is_said(dsn: str, db: Connection) -> None:
+@pytest.mark.parametrize("name", ["view mqpg.topics", "view mqpg_audit.topic", "schema mqpg_audit"])
+def test_an_object_of_another_owner_is_said(dsn: str, db: Connection, name: str) -> None:
     role = f"other_owner_{db.info.backend_pid}"
     db.execute(f"create role {role}".encode())
     try:
-        db.execute(f"alter view mqpg.topics owner to {role}".encode())
+        db.execute(f"alter {name} owner to {role}".encode())
         assert any(role in line for line in migrate.problems(dsn))
     finally:
-        db.execute(f"drop owned by {role}".encode())
+        db.execute(f"drop owned by {role} cascade".encode())
         db.execute(f"drop role {role}".encode())
 
 

@@ -41,9 +41,15 @@ def test_the_release_is_that_of_the_package() -> None:
 
 
 def test_the_code_is_every_function_view_and_trigger() -> None:
-    code = {(item.kind, item.name) for item in packaged().code}
-    paths = [Path(path) for path in manifest(SQL) if path.startswith(("functions/", "views/", "triggers/"))]
-    assert code == {(path.parts[0][:-1], path.stem) for path in paths}
+    code = {(item.kind, item.schema, item.name) for item in packaged().code}
+    folders = {
+        "functions": ("function", "mqpg"),
+        "views": ("view", "mqpg"),
+        "audit_views": ("view", "mqpg_audit"),
+        "triggers": ("trigger", "mqpg"),
+    }
+    paths = [Path(path) for path in manifest(SQL)]
+    assert code == {(*folders[path.parts[0]], path.stem) for path in paths if path.parts[0] in folders}
     assert all("create or replace" in item.definition for item in packaged().code)
     tables = "".join((SQL / path).read_text("utf-8") for path in manifest(SQL) if path.startswith("tables/"))
     assert not re.search(r"^create (function|view|trigger) ", tables, re.M)
@@ -92,7 +98,7 @@ def test_hot_tables_are_only_inserted_into() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [path for path in manifest(SQL) if path.startswith(("functions", "views", "triggers"))]
+    "path", [path for path in manifest(SQL) if path.startswith(("functions", "views", "audit_views", "triggers"))]
 )
 def test_no_plain_string_has_a_backslash(path: str) -> None:
     """With standard_conforming_strings = off a plain string reads it as an escape. In E'…' it always is one."""

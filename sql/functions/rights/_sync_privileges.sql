@@ -1,6 +1,7 @@
 -- Gives a role exactly the privileges of PostgreSQL that its rights need: USAGE on the schema,
 -- EXECUTE on the entry points of each right, and SELECT on the views for operators, auditors and
--- workers. It takes away the others. No role gets a privilege on a table.
+-- workers. Only auditors get the schema mqpg_audit. It takes away the others. No role gets a
+-- privilege on a table.
 -- Arguments:
 --   role: the role's id.
 -- Locks: those of GRANT and REVOKE.
@@ -35,6 +36,14 @@ begin
                 c.relacl
             from pg_class c
             where c.relnamespace = 'mqpg'::regnamespace and c.relkind = 'v'
+            union all
+            select 'usage on schema mqpg_audit', 'auditor' = any(v_rights), n.nspacl
+            from pg_namespace n
+            where n.nspname = 'mqpg_audit'
+            union all
+            select format('select on %s', c.oid::regclass), 'auditor' = any(v_rights), c.relacl
+            from pg_class c
+            where c.relnamespace = to_regnamespace('mqpg_audit') and c.relkind = 'v'
         ) as o
         where o.needed <> exists (select from aclexplode(o.acl) a where a.grantee = _sync_privileges.role)
     loop

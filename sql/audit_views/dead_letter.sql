@@ -1,0 +1,63 @@
+-- Dead letters: messages that a group gave up after their last attempt, or that expired, also those
+-- that were redriven or discarded since.
+-- Cost: as the two tables, which are small.
+create view mqpg_audit.dead_letter as
+select
+    d.subscription_id,
+    s.consumer_group,
+    nullif(s.member, '') as consumer,
+    s.topic_id,
+    t.name as topic,
+    d.message_id,
+    d.message_id >> 10 as batch_id,
+    d.state,
+    d.attempts,
+    d.reason,
+    d.died_at,
+    d.left_at,
+    d.left_by
+from (
+    select
+        l.subscription_id,
+        l.message_id,
+        'dead' as state,
+        l.attempts,
+        l.reason,
+        l.died_at,
+        null::timestamptz as left_at,
+        null as left_by
+    from mqpg.dead_letter as l
+    union all
+    select
+        f.subscription_id,
+        f.message_id,
+        f.fate as state,
+        f.attempts,
+        f.reason,
+        f.died_at,
+        f.left_at,
+        f.by as left_by
+    from mqpg.former_dead_letter as f
+) as d
+left join mqpg.subscription as s on d.subscription_id = s.subscription_id
+left join mqpg.topic as t on s.topic_id = t.topic_id;
+comment on view mqpg_audit.dead_letter is
+    'Dead letters of each group, also those that were redriven or discarded';
+comment on column mqpg_audit.dead_letter.subscription_id is 'Id of the subscription';
+comment on column mqpg_audit.dead_letter.consumer_group is
+    'Name of the consumer group; null: it unsubscribed';
+comment on column mqpg_audit.dead_letter.consumer is
+    'Mode broadcast: the member of the group; else null';
+comment on column mqpg_audit.dead_letter.topic_id is 'Id of the topic; null: the group unsubscribed';
+comment on column mqpg_audit.dead_letter.topic is 'Name of the topic; null: the group unsubscribed';
+comment on column mqpg_audit.dead_letter.message_id is 'Id of the message';
+comment on column mqpg_audit.dead_letter.batch_id is 'message_id / 1024, to join with message';
+comment on column mqpg_audit.dead_letter.state is
+    'dead | redriven (the group got it again) | discarded';
+comment on column mqpg_audit.dead_letter.attempts is 'How often it was delivered';
+comment on column mqpg_audit.dead_letter.reason is 'Why the last attempt failed';
+comment on column mqpg_audit.dead_letter.died_at is 'When it became a dead letter';
+comment on column mqpg_audit.dead_letter.left_at is
+    'When it was redriven or discarded; null: it is a dead letter';
+comment on column mqpg_audit.dead_letter.left_by is
+    'The role that redrove or discarded it; null: it is a dead letter';

@@ -1,0 +1,51 @@
+-- What becomes visible later: delayed messages, commits with a delay, and retries, one row for each
+-- message. A message whose recall was rolled back may have several rows; the last one counts. Rows
+-- stay after their time, until retention drops them.
+-- A condition on written_at leaves out partitions, and one on due_at uses an index.
+-- Cost: the rows in the range of written_at, and one look at the newest tick.
+create view mqpg_audit.delayed as
+select
+    d.first_id + i.i as message_id,
+    (d.first_id + i.i) >> 10 as batch_id,
+    d.topic_id,
+    t.name as topic,
+    nullif(d.subscription_id, 0) as subscription_id,
+    s.consumer_group,
+    nullif(s.member, '') as consumer,
+    d.visible_at as due_at,
+    d.written_at,
+    case when d.subscription_id <> 0 then d.attempt::int end as attempt,
+    d.reason,
+    d.visible_at <= k.due_until and pg_visible_in_snapshot(d.xid, k.snapshot) as is_due
+from (
+    select
+        n.due_until,
+        n.snapshot
+    from mqpg.tick as n
+    order by n.tick_id desc
+    limit 1
+) as k
+cross join mqpg.delayed as d
+cross join lateral generate_series(0, d.n - 1) as i (i)
+left join mqpg.topic as t on d.topic_id = t.topic_id
+left join mqpg.subscription as s on d.subscription_id = s.subscription_id;
+comment on view mqpg_audit.delayed is
+    'Delayed messages, commits with a delay, and retries, one row for each message';
+comment on column mqpg_audit.delayed.message_id is 'Id of the message';
+comment on column mqpg_audit.delayed.batch_id is 'message_id / 1024, to join with message';
+comment on column mqpg_audit.delayed.topic_id is 'Id of the topic';
+comment on column mqpg_audit.delayed.topic is 'Name of the topic; null: it was dropped';
+comment on column mqpg_audit.delayed.subscription_id is
+    'Retry: the subscription whose attempt failed; null: a delayed message, for every group';
+comment on column mqpg_audit.delayed.consumer_group is
+    'Retry: the consumer group; null: a delayed message, or the group unsubscribed';
+comment on column mqpg_audit.delayed.consumer is
+    'Retry in mode broadcast: the member of the group; else null';
+comment on column mqpg_audit.delayed.due_at is 'When it becomes visible';
+comment on column mqpg_audit.delayed.written_at is
+    'When the row was written; the cut column, by which partitions are left out';
+comment on column mqpg_audit.delayed.attempt is
+    'Retry: number of the delivery that is to come; 1 after redrive(); else null';
+comment on column mqpg_audit.delayed.reason is 'Retry: why the attempt before failed; else null';
+comment on column mqpg_audit.delayed.is_due is
+    'true: the newest tick has reached it, so it is in a queue, unless it was recalled or purged';

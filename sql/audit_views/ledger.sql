@@ -1,0 +1,27 @@
+-- The ledger in the broker's own database: one row for each local transaction that wrote one, and
+-- for each fence of a check-back. Ledgers in other databases are tables mqpg_ledger of your own.
+-- The handle is a secret, so the view has its parts without the last one, and a hash of that.
+-- Cost: as the ledger. A condition on message_id reads all of it.
+create view mqpg_audit.ledger as
+select
+    split_part(l.handle, '.', 3)::bigint as message_id,
+    split_part(l.handle, '.', 3)::bigint >> 10 as batch_id,
+    split_part(l.handle, '.', 1) as broker_id,
+    split_part(l.handle, '.', 2)::int as incarnation,
+    l.entry,
+    l.at as written_at,
+    encode(sha256(decode(split_part(l.handle, '.', 4), 'hex')), 'hex') as handle_hash
+from mqpg.ledger as l
+where l.handle ~ '^[0-9a-f]{12}[.][0-9]{1,9}[.][0-9]{1,18}[.][0-9a-f]{32}$';
+comment on view mqpg_audit.ledger is
+    'The ledger in the broker''s own database: local transactions and fences, without the handles';
+comment on column mqpg_audit.ledger.message_id is 'Id of the half message: third part of the handle';
+comment on column mqpg_audit.ledger.batch_id is 'message_id / 1024, to join with message';
+comment on column mqpg_audit.ledger.broker_id is
+    'The broker that prepared it: first part of the handle';
+comment on column mqpg_audit.ledger.incarnation is
+    'Incarnation of the broker when it was prepared: second part of the handle';
+comment on column mqpg_audit.ledger.entry is
+    'local: the local transaction committed | fence: a check-back came first, so it can no longer commit';
+comment on column mqpg_audit.ledger.written_at is 'When the row was written';
+comment on column mqpg_audit.ledger.handle_hash is 'Equal to handle_hash of the half message';

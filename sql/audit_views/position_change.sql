@@ -1,0 +1,64 @@
+-- Every change of a position that is still stored: the history of each subscription on each queue.
+-- A condition on slot leaves out partitions; one on subscription_id and queue_id uses the index.
+-- Cost: as the cursors. A condition on changed_at reads all of them.
+create view mqpg_audit.position_change as
+select
+    c.subscription_id,
+    s.consumer_group,
+    nullif(s.member, '') as consumer,
+    s.topic_id,
+    t.name as topic,
+    c.queue_id::int as queue_id,
+    c.version,
+    c.at as changed_at,
+    case c.action
+        when 's' then 'subscribe'
+        when 'r' then 'receive'
+        when 't' then 'take_over'
+        when 'a' then 'ack'
+        when 'n' then 'nack'
+        when 'e' then 'extend'
+        when 'l' then 'release'
+        when 'f' then 'filtered'
+        when 'x' then 'expired'
+        when 'd' then 'dead_letter'
+        when 'u' then 'unpin'
+        when 'q' then 'moved'
+        when 'i' then 'incarnation'
+        when 'c' then 'closed'
+        when 'k' then 'carried'
+    end as action,
+    c.committed as committed_offset,
+    c.claimed as claimed_offset,
+    c.epoch,
+    c.slot
+from mqpg.cursor as c
+left join mqpg.subscription as s on c.subscription_id = s.subscription_id
+left join mqpg.topic as t on s.topic_id = t.topic_id;
+comment on view mqpg_audit.position_change is
+    'The history of each subscription on each queue, as far back as it is stored';
+comment on column mqpg_audit.position_change.subscription_id is 'Id of the subscription';
+comment on column mqpg_audit.position_change.consumer_group is
+    'Name of the consumer group; null: it unsubscribed';
+comment on column mqpg_audit.position_change.consumer is
+    'Mode broadcast: the member of the group; else null';
+comment on column mqpg_audit.position_change.topic_id is 'Id of the topic; null: the group unsubscribed';
+comment on column mqpg_audit.position_change.topic is
+    'Name of the topic; null: the group unsubscribed';
+comment on column mqpg_audit.position_change.queue_id is
+    'Queue of the topic, from 0; -1: the retry lane';
+comment on column mqpg_audit.position_change.version is
+    'Number of the change: grows by one for each subscription and queue, and by more with adopt()';
+comment on column mqpg_audit.position_change.changed_at is 'When it was';
+comment on column mqpg_audit.position_change.action is
+    'subscribe | receive | take_over (a returned or expired delivery) | ack | nack | extend | release | filtered '
+    '| expired | dead_letter | unpin | moved (see position_jump) | incarnation (a restore) | closed, carried (the '
+    'same position continues in a newer slot)';
+comment on column mqpg_audit.position_change.committed_offset is
+    'Afterwards: the group is done with everything below this offset';
+comment on column mqpg_audit.position_change.claimed_offset is
+    'Afterwards: nothing from this offset on was delivered yet';
+comment on column mqpg_audit.position_change.epoch is
+    'The delivery that it concerns, which is part of its receipt; null: none';
+comment on column mqpg_audit.position_change.slot is
+    'Number of the period in which it was; the cut column, by which partitions are left out';

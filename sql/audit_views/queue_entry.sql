@@ -1,0 +1,57 @@
+-- The offsets of all queues and retry lanes, one row for each. The queues have rows with runs of
+-- consecutive message ids, and generate_series() makes a row of each offset.
+-- A condition on tick_id reaches the queues below the expansion, so it leaves out partitions. One on
+-- topic, topic_id and queue_id uses an index of each partition. Conditions on queue_offset,
+-- message_id or appended_at do neither: look up the ticks of a time in tick first.
+-- Cost: the rows of the queues in the range of tick_id; where appended_at is read, one index lookup
+-- for each of them (a row has up to 4096 offsets).
+create view mqpg_audit.queue_entry as
+select
+    c.topic_id,
+    t.name as topic,
+    c.queue_id::int as queue_id,
+    c.base_offset + r.first + i.i as queue_offset,
+    r.first_id + i.i as message_id,
+    (r.first_id + i.i) >> 10 as batch_id,
+    nullif(c.subscription_id, 0) as subscription_id,
+    s.consumer_group,
+    nullif(s.member, '') as consumer,
+    coalesce(r.attempt, 1)::int as attempt,
+    c.tick_id,
+    w.appended_at
+from mqpg.consume_queue as c
+cross join lateral unnest(c.first_ids, c.starts, c.starts[2:] || c.n, c.attempts)
+    as r (first_id, first, after_last, attempt)
+cross join lateral generate_series(0, r.after_last - r.first - 1) as i (i)
+-- ORDER BY: not looked up where nobody reads it.
+cross join lateral (  -- noqa: ST05
+    select
+        (
+            select k.at from mqpg.tick as k
+            where k.tick_id = c.tick_id
+        ) as appended_at
+    order by c.tick_id
+) as w
+left join mqpg.topic as t on c.topic_id = t.topic_id
+left join mqpg.subscription as s on c.subscription_id = s.subscription_id;
+comment on view mqpg_audit.queue_entry is
+    'The offsets of all queues and retry lanes, and which message each of them has';
+comment on column mqpg_audit.queue_entry.topic_id is 'Id of the topic';
+comment on column mqpg_audit.queue_entry.topic is 'Name of the topic; null: it was dropped';
+comment on column mqpg_audit.queue_entry.queue_id is 'Queue of the topic, from 0; -1: a retry lane';
+comment on column mqpg_audit.queue_entry.queue_offset is
+    'Offset: 0, 1, 2, … without a hole in each queue and each retry lane';
+comment on column mqpg_audit.queue_entry.message_id is 'Id of the message at this offset';
+comment on column mqpg_audit.queue_entry.batch_id is 'message_id / 1024, to join with message';
+comment on column mqpg_audit.queue_entry.subscription_id is
+    'Retry lane: the subscription that it belongs to; null: a queue of the topic, for every group';
+comment on column mqpg_audit.queue_entry.consumer_group is
+    'Retry lane: the consumer group; null: a queue of the topic, or the group unsubscribed';
+comment on column mqpg_audit.queue_entry.consumer is
+    'Retry lane in mode broadcast: the member of the group; else null';
+comment on column mqpg_audit.queue_entry.attempt is
+    'Number of the delivery that the first delivery from this offset is; 1 in a queue of the topic';
+comment on column mqpg_audit.queue_entry.tick_id is
+    'The tick that appended it; the cut column, by which partitions are left out';
+comment on column mqpg_audit.queue_entry.appended_at is
+    'When it was appended; null: the tick was dropped by retention';

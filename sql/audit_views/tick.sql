@@ -1,0 +1,17 @@
+-- Ticks: calls of append() that gave messages their offsets. What no tick has appended is in no
+-- queue yet, and no group can receive it.
+-- A condition on tick_id leaves out partitions and uses the index.
+-- Cost: as the ticks. A condition on appended_at reads all of them.
+create view mqpg_audit.tick as
+select
+    t.tick_id,
+    t.at as appended_at,
+    t.messages,
+    nullif(t.due_until, '-infinity') as due_until
+from mqpg.tick as t;
+comment on view mqpg_audit.tick is 'Ticks: calls of append() that gave messages their offsets';
+comment on column mqpg_audit.tick.tick_id is 'Number of the tick; the cut column';
+comment on column mqpg_audit.tick.appended_at is 'When it was';
+comment on column mqpg_audit.tick.messages is 'Number of messages that it appended, with retries';
+comment on column mqpg_audit.tick.due_until is
+    'Delayed messages and retries up to this time are appended; null: there were none';

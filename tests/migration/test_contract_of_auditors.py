@@ -1,0 +1,73 @@
+"""The contract of schema mqpg_audit: views, columns and types do not change under one version.
+
+contract.json has them. A view or a column that comes anew is added there, columns at the end of
+their view. Where one goes, or means something else, `contract` of mqpg_audit.version rises too.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from tests.migration.catalog import undocumented
+
+Connection = psycopg.Connection[Any]
+
+CONTRACT = json.loads(Path(__file__).with_name("contract.json").read_text("utf-8"))
+PAGE = (Path(__file__).parents[2] / "docs" / "jdbc.md").read_text("utf-8")
+_COLUMNS = """
+select c.relname, a.attname, format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum),
+    obj_description(c.oid, 'pg_class')
+from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+where c.relnamespace = 'mqpg_audit'::regnamespace
+order by c.relname, a.attnum
+"""
+# Types that JDBC and the tools above it know. xid8, "char" and composite types are none of them.
+KNOWN = {"bigint", "boolean", "integer", "interval", "text", "text[]", "timestamp with time zone"}
+
+
+def test_views_columns_and_types_are_those_of_the_contract(db: Connection) -> None:
+    found: dict[str, dict[str, str]] = {}
+    for view, column, kind, _, _ in db.execute(_COLUMNS):
+        found.setdefault(view, {})[column] = kind
+    (version,) = db.execute("select contract from mqpg_audit.version").fetchone() or (None,)
+    # Also in this order: a tool may read columns by their number.
+    assert json.dumps({"contract": version, "views": found}) == json.dumps(CONTRACT)
+
+
+def test_every_type_is_one_that_jdbc_knows(db: Connection) -> None:
+    assert {kind for _, _, kind, _, _ in db.execute(_COLUMNS)} <= KNOWN
+
+
+def test_every_view_and_every_column_has_a_comment(db: Connection) -> None:
+    assert [(view, column) for view, column, _, comment, _ in db.execute(_COLUMNS) if not comment] == []
+    assert [name for name in undocumented(db) if "mqpg_audit" in name] == []
+
+
+def test_there_is_nothing_else_in_the_schema(db: Connection) -> None:
+    kinds = db.execute("select distinct relkind::text from pg_class where relnamespace = 'mqpg_audit'::regnamespace")
+    assert kinds.fetchall() == [("v",)]
+    assert db.execute("select from pg_proc where pronamespace = 'mqpg_audit'::regnamespace").rowcount == 0
+
+
+def test_the_page_says_of_each_column_what_its_comment_says(db: Connection) -> None:
+    lines = PAGE.splitlines()
+    missing = []
+    for view, column, kind, comment, about in db.execute(_COLUMNS):
+        heading = lines.index(f"### `{view}`")
+        until = next((i for i in range(heading + 1, len(lines)) if lines[i].startswith("#")), len(lines))
+        section = lines[heading:until]
+        row = _row(column, kind, comment)
+        if row not in section:
+            missing.append(row)
+        if about + "." not in " ".join(section):
+            missing.append(about)
+    assert missing == []
+
+
+def _row(column: str, kind: str, comment: str) -> str:
+    kind, comment = kind.replace("timestamp with time zone", "timestamptz"), comment.replace("|", "\\|")
+    return f"| `{column}` | {kind} | {comment} |"
