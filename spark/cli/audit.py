@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_module
 import logging
 import os
 import sys
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from mqpg.audit.faults import Fault
     from mqpg.audit.options import AuditOptions
     from mqpg.audit.report import Report
+    from mqpg.audit.sql.follow import Audited
 
 __all__ = ["audit"]
 
@@ -97,6 +99,17 @@ def audit(
             dir_okay=False,
         ),
     ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Audit again and again until SIGINT or SIGTERM, with one line for each audit. The exit status is that "
+            "of the last one. Needs --engine sql.",
+        ),
+    ] = False,
+    interval: Annotated[
+        float, typer.Option(help="With --follow: seconds between two audits.", min=0.1, metavar="SECONDS")
+    ] = 30,
     local_threads: Annotated[
         int | None,
         typer.Option(
@@ -161,6 +174,7 @@ def audit(
             ledger_keep,
             engine,
             state,
+            interval if follow else None,
             local_threads,
             memory,
             staging,
@@ -228,6 +242,7 @@ def _audit(
     ledger_keep: float,
     engine: Literal["spark", "sql"],
     state: Path | None,
+    interval: float | None,
     threads: int | None,
     memory: str | None,
     staging: str | None,
@@ -239,8 +254,10 @@ def _audit(
     from mqpg.audit.options import AuditOptions
     from mqpg.audit.verdict import EXIT_STATUS
 
-    if state is not None and engine != "sql":
-        raise ConfigurationError("--state needs --engine sql, because the Spark engine audits everything each time")
+    if (state is not None or interval is not None) and engine != "sql":
+        raise ConfigurationError(
+            "--state and --follow need --engine sql, because the Spark engine audits everything each time"
+        )
     options = AuditOptions(
         dsn=dsn,
         ledgers=ledgers,
@@ -254,6 +271,8 @@ def _audit(
         staging=staging,
     )
     output.prepare()
+    if interval is not None:
+        return _follow(options, state, interval, output)
     report = _run_sql(options, state) if engine == "sql" else _run_spark(options, threads, memory)
     output.show(report)
     sys.stdout.flush()
@@ -281,6 +300,31 @@ class _Output:
             except OSError as error:
                 raise ConfigurationError(f"--html: {self._html} cannot be written: {error}") from error
 
+    @property
+    def has_page(self) -> bool:
+        """Whether an HTML page is to be written."""
+        return self._html is not None
+
+    def show_line(self, audited: Audited) -> None:
+        """Print one of many audits on one line."""
+        from mqpg.audit.report import as_json
+
+        report = audited.report
+        if self._as_json:
+            found = {"verdict": str(audited.verdict), "reasons": [audited.error]}
+            typer.echo(json_module.dumps(found if report is None else json_module.loads(as_json(report))))
+        elif report is None:
+            typer.echo(f"{audited.verdict}: not finished, {audited.error}")
+        else:
+            run, found = report.run, report.run["incremental"]
+            text = f"{run['at']:%Y-%m-%dT%H:%M:%SZ} {report.verdict}: "
+            text += "".join(f"{reason}; " for reason in report.reasons)
+            text += f"{run['rows']:,} rows in {run['seconds']:.1f} s, "
+            text += f"{found['judged'].get('messages', 0):,} messages judged, {found['open']:,} open"
+            again = found["judged_again"]
+            typer.echo(text + (f"; everything was judged again, because {again}" if again else ""))
+        sys.stdout.flush()
+
     def show(self, report: Report) -> None:
         """Print the report, and write the HTML page."""
         from rich.console import Console
@@ -302,6 +346,21 @@ def _run_sql(options: AuditOptions, state: Path | None) -> Report:
     from mqpg.audit.sql.incremental import audit_with_state
 
     return run_audit(options) if state is None else audit_with_state(options, state)
+
+
+def _follow(options: AuditOptions, state: Path | None, interval: float, output: _Output) -> int:
+    import threading
+
+    from mqpg._stop_signals import stop_on_signals
+    from mqpg.audit.sql.follow import follow
+    from mqpg.audit.verdict import EXIT_STATUS
+
+    if output.has_page:
+        raise ConfigurationError("--html shows one audit, so it cannot be used with --follow")
+    stop = threading.Event()
+    stop_on_signals(stop)
+    last = follow(options, state, interval, stop, output.show_line, lambda why: typer.echo(f"mqpg: {why}", err=True))
+    return EXIT_STATUS[last]
 
 
 def _run_spark(options: AuditOptions, threads: int | None, memory: str | None) -> Report:

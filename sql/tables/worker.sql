@@ -11,7 +11,7 @@ create table mqpg.worker (
     reported_by text not null default ''
 );
 comment on table mqpg.worker is 'Heartbeats of worker processes; see the view worker_status';
-comment on column mqpg.worker.role is 'appender | compensator | keeper | consumer';
+comment on column mqpg.worker.role is 'appender | compensator | keeper | consumer | audit';
 comment on column mqpg.worker.state is 'active | standby | stopped';
 comment on column mqpg.worker.detail is 'What the worker reports about its work';
 comment on column mqpg.worker.seen_at is 'Time of the last heartbeat';

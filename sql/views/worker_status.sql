@@ -13,7 +13,7 @@ select
     w.detail
 from mqpg.worker as w;
 comment on view mqpg.worker_status is 'Worker processes and whether they are alive';
-comment on column mqpg.worker_status.role is 'appender | compensator | keeper | consumer';
+comment on column mqpg.worker_status.role is 'appender | compensator | keeper | consumer | audit';
 comment on column mqpg.worker_status.state is 'active | standby | stopped';
 comment on column mqpg.worker_status.alive is
     'Not stopped, and its last heartbeat is at most 30 s old';

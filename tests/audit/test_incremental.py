@@ -27,7 +27,7 @@ from tests.audit.planting import FAULTS
 from tests.audit.random_history import damage
 from tests.audit.random_history import work as work_at_random
 from tests.audit.retention import drop_what_may_go
-from tests.audit.story import Story, Trio, message_id
+from tests.audit.story import JOURNAL_DDL, Story, Trio, message_id
 
 
 @pytest.fixture
@@ -231,3 +231,22 @@ def test_what_retention_drops_after_it_was_judged(incremental: Callable[..., Rep
     story.drain("mail", journal=False)
     story.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
     assert incremental().anomalies["lost"] == 1
+
+
+def test_a_group_whose_journal_is_read_for_the_first_time(
+    incremental: Callable[..., Report], story: Story, trio: Trio
+) -> None:
+    """Nobody judged what group mail passed before, so a row in its journal makes that count."""
+    valid(incremental(applied={}))
+    work(story)
+    assert valid(incremental(applied={}))["judged_again"] is None
+    work(story)
+    story.broker.execute(JOURNAL_DDL)
+    row = story.consumer.execute("select * from mqpg_applied order by message_id desc limit 1").fetchone()
+    assert row is not None
+    values = ["mail", *list(row.values())[1:-1], None]
+    story.broker.execute("insert into mqpg_applied values (%s, %s, %s, %s, %s, %s, %s, %s)", values)
+    found = incremental(applied={})
+    assert found.anomalies == run_full_audit(asked(trio, applied={})).anomalies
+    assert found.verdict is Verdict.INVALID
+    assert "journal of group mail" in found.run["incremental"]["judged_again"]

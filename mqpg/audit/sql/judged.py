@@ -18,6 +18,7 @@ __all__ = ["MOST_OPEN", "Rejudge", "advance", "check_broker", "check_frames", "c
 
 # With more open messages, reading them one by one costs more than it saves.
 MOST_OPEN = 50_000
+_JOURNAL = "the journal of group "
 
 
 class Rejudge(Exception):
@@ -50,9 +51,10 @@ def check_broker(work: Workspace, judged: Judged) -> None:
     Raises:
         Rejudge: A row or a setting has changed.
     """
-    settings = {row["name"]: row["digest"] for row in work.query("select m.name, m.digest from meaning as m")}
-    for name, digest in judged.meaning.items():
-        if settings.get(name) != digest:
+    settings = _meaning(work)
+    new_journals = {name: digest for name, digest in settings.items() if name.startswith(_JOURNAL)}
+    for name, digest in (new_journals | judged.meaning).items():
+        if settings.get(name) != digest or name not in judged.meaning:
             raise Rejudge(f"{name} has changed")
     work.query("update judged set reading = false returning 1")
     for name, fingerprint in BROKER.items():
@@ -142,7 +144,7 @@ def advance(work: Workspace, judged: Judged, snapshot: str, at: datetime) -> Jud
     work.insert("judged_tail", [tuple(row.values()) for row in tails])
     return replace(
         judged,
-        meaning={row["name"]: row["digest"] for row in work.query("select m.name, m.digest from meaning as m")},
+        meaning=_meaning(work),
         last_tick=last_tick,
         until_id=until_id,
         open=sorted(found),
@@ -155,6 +157,13 @@ def advance(work: Workspace, judged: Judged, snapshot: str, at: datetime) -> Jud
         totals=_totals(judged, digests, closed),
         at=at.isoformat(),
     )
+
+
+def _meaning(work: Workspace) -> dict[str, int]:
+    """Return the hashes of all settings. A group that is judged by its journal counts as one too."""
+    found = {row["name"]: row["digest"] for row in work.query("select m.name, m.digest from meaning as m")}
+    groups = work.query("select j.consumer_group as name from journal_group as j")
+    return found | {f"{_JOURNAL}{row['name']}": 1 for row in groups}
 
 
 def _totals(judged: Judged, digests: Mapping[str, Mapping[str, list[int]]], closed: int) -> dict[str, int]:

@@ -82,7 +82,7 @@ language sql immutable as $$
         ('_touched', 'client worker'),
         ('_subscriptions', 'operator auditor'),
         ('_producer_groups', 'operator auditor'),
-        ('_heartbeat', 'client worker'),
+        ('_heartbeat', 'client worker auditor'),
         ('_forget_workers', 'worker'),
         ('_checker_targets', 'worker'),
         ('_claim_ledgers', 'worker'),

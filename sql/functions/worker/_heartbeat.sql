@@ -1,5 +1,6 @@
 -- Writes the heartbeat of a worker process. A caller without the right worker reports for consumers
--- only, whose names begin with `consumer-`, so that it takes no name of another worker.
+-- only, whose names begin with `consumer-`, and an auditor for audits, whose names begin with
+-- `audit-`, so that neither takes the name of another worker.
 -- Locks: the row of that process. Cost: one row written.
 create function mqpg._heartbeat(
     worker_id text, role text, host text, pid int, state text, detail jsonb
@@ -7,10 +8,13 @@ create function mqpg._heartbeat(
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
     if not mqpg._has_privilege('worker') then
-        if (_heartbeat.role = 'consumer' and _heartbeat.worker_id like 'consumer-%') is not true then
+        if _heartbeat.role = 'audit' and _heartbeat.worker_id like 'audit-%' then
+            perform mqpg._require_privilege('auditor');
+        elsif _heartbeat.role = 'consumer' and _heartbeat.worker_id like 'consumer-%' then
+            perform mqpg._require_subscription(_heartbeat.detail ->> 'consumer_group', _heartbeat.detail ->> 'topic');
+        else
             perform mqpg._require_privilege('worker');
         end if;
-        perform mqpg._require_subscription(_heartbeat.detail ->> 'consumer_group', _heartbeat.detail ->> 'topic');
     end if;
     insert into mqpg.worker as w (worker_id, role, host, pid, state, detail, reported_by)
     values (

@@ -1,0 +1,156 @@
+"""`mqpg audit --follow`: incremental audits without end, and their heartbeat at the broker."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.report import Report
+from mqpg.audit.state import load_state, locked_state, save_state
+from mqpg.audit.verdict import Verdict
+from mqpg.dsn import resolve
+from mqpg.errors import ConnectionFailed, DatabaseError, LedgerError
+
+from .incremental import run_incremental
+from .workspace import connect, one_line
+
+__all__ = ["Audited", "follow"]
+
+_BEAT_SECONDS = 10.0
+_BEAT = "select mqpg._heartbeat(%s::text, 'audit'::text, %s::text, %s::int, %s::text, %s::jsonb)"
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One of the audits of `follow`.
+
+    Attributes:
+        verdict: Its verdict. An audit that was not finished is unknown.
+        report: Its report. None means that it was not finished.
+        error: Why it was not finished. None means that it was.
+    """
+
+    verdict: Verdict
+    report: Report | None
+    error: str | None
+
+
+def follow(
+    options: AuditOptions,
+    path: Path | None,
+    interval: float,
+    stop: threading.Event,
+    show: Callable[[Audited], None],
+    warn: Callable[[str], None],
+) -> Verdict:
+    """Audit again and again, until `stop` is set. The audit that is under way then is finished.
+
+    An invalid verdict does not end it, because whoever watches must see when it is repaired. The
+    view worker_status shows the newest verdict.
+
+    Args:
+        options: What is audited.
+        path: The state. None means that it is kept in memory, and the first audit is a full one.
+        interval: Seconds between the end of an audit and the beginning of the next.
+        stop: Ends it.
+        show: Called with each audit.
+        warn: Called once with a reason, if the view worker_status cannot be written.
+
+    Returns:
+        The verdict of the last audit.
+
+    Raises:
+        ConnectionFailed: A database did not answer at the first audit.
+        Error: As in `run_audit`.
+    """
+    with contextlib.ExitStack() as stack:
+        judged = None
+        if path is not None:
+            stack.enter_context(locked_state(path))
+            judged = load_state(path)
+        heartbeat = _Heartbeat(resolve(options.dsn), warn)
+        last: Audited | None = None
+        try:
+            while last is None or not stop.wait(interval):
+                try:
+                    report, after = run_incremental(options, judged, path=path)
+                    judged = after or judged
+                    if path is not None and after is not None:
+                        save_state(path, after)
+                    last = Audited(report.verdict, report, None)
+                except (ConnectionFailed, DatabaseError, LedgerError) as error:
+                    if last is None:
+                        raise
+                    last = Audited(Verdict.UNKNOWN, None, one_line(error))
+                heartbeat.tell(last)
+                show(last)
+        finally:
+            heartbeat.end()
+        return last.verdict
+
+
+class _Heartbeat:
+    """Reports the newest verdict in the view worker_status, every ten seconds, by a thread."""
+
+    def __init__(self, dsn: str, warn: Callable[[str], None]) -> None:
+        self._dsn, self._warn = dsn, warn
+        self._worker_id = f"audit-{uuid.uuid4().hex[:12]}"
+        self._detail: dict[str, Any] = {"verdict": None}
+        self._told, self._ended, self._warned = threading.Event(), False, False
+        self._thread = threading.Thread(target=self._run, name="mqpg-audit-heartbeat", daemon=True)
+        self._thread.start()
+
+    def tell(self, audited: Audited) -> None:
+        """Report a verdict at once."""
+        detail: dict[str, Any] = {"verdict": str(audited.verdict)}
+        if audited.report is None:
+            detail["reasons"] = [audited.error]
+        else:
+            report = audited.report
+            detail["reasons"] = list(report.reasons[:5])
+            detail["anomalies"] = {kind: n for kind, n in report.anomalies.items() if n}
+            detail["at"] = report.run["at"].isoformat()
+            detail["seconds"] = report.run["seconds"]
+            detail["judged_messages"] = report.run["incremental"]["judged"].get("messages", 0)
+        self._detail = detail
+        self._told.set()
+
+    def end(self) -> None:
+        """Report the end, and stop."""
+        self._ended = True
+        self._told.set()
+        self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        connection: psycopg.Connection[dict[str, Any]] | None = None
+        while True:
+            self._told.clear()
+            ended = self._ended
+            try:
+                connection = connection or connect(self._dsn)
+                state = "stopped" if ended else "active"
+                identity = (self._worker_id, socket.gethostname(), os.getpid())
+                connection.execute(_BEAT, (*identity, state, json.dumps(self._detail)))
+            except (psycopg.Error, ConnectionFailed) as error:
+                if not self._warned:
+                    self._warn(f"worker_status does not show this audit: {one_line(error)}")
+                self._warned = True
+                if connection is not None:
+                    connection.close()
+                connection = None
+            if ended:
+                break
+            self._told.wait(_BEAT_SECONDS)
+        if connection is not None:
+            connection.close()

@@ -1,0 +1,191 @@
+"""`mqpg audit --follow`: one line for each audit, a row in worker_status, and no end but a signal."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from mqpg.dsn import to_sqlalchemy
+from tests.audit.story import Story, Trio
+from tests.fixtures.server import Server
+
+
+class Follower:
+    """A process that follows, and the audits that it has printed."""
+
+    def __init__(self, dsn: str, trio: Trio, *arguments: str) -> None:
+        command = [sys.executable, "-m", "mqpg", "audit", "--dsn", dsn, "--ledger", f"shop={trio.ledger}"]
+        command += ["--applied", f"board={trio.consumer}", "--engine", "sql", "--follow", "--interval", "0.2"]
+        self.process = subprocess.Popen(
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline()
+
+    def until(self, wanted: Callable[[dict[str, Any]], bool], seconds: float = 60) -> dict[str, Any]:
+        """Return the first report that is wanted."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            found: dict[str, Any] = json.loads(self.line())
+            if wanted(found):
+                return found
+        raise AssertionError("no such report")
+
+    def end(self, signum: int = signal.SIGTERM) -> tuple[int, str]:
+        self.process.send_signal(signum)
+        _, err = self.process.communicate(timeout=60)
+        return self.process.returncode, err
+
+
+@pytest.fixture
+def follow(trio: Trio, story: Story) -> Iterator[Callable[..., Follower]]:
+    """A function that starts to follow `trio`."""
+    story.drain("mail", journal=False)
+    started: list[Follower] = []
+
+    def start(*arguments: str, dsn: str | None = None) -> Follower:
+        started.append(Follower(dsn or trio.broker, trio, *arguments))
+        return started[-1]
+
+    yield start
+    for one in started:
+        one.process.kill()
+        one.process.communicate()
+
+
+def status(story: Story) -> dict[str, Any]:
+    """The row of the newest audit in worker_status."""
+    row = story.broker.execute(
+        "select state, alive, detail from mqpg.worker_status where role = 'audit' order by started_at desc limit 1"
+    ).fetchone()
+    return row or {}
+
+
+def test_a_fault_shows_while_it_lasts(follow: Callable[..., Follower], story: Story) -> None:
+    follower = follow("--json")
+    assert follower.until(lambda found: True)["verdict"] == "valid"
+    message = story.business()
+    story.drain()
+    story.drain("mail", journal=False)
+    follower.until(lambda found: found["run"]["incremental"]["judged_before"].get("messages", 0) > 0)
+    deleted = story.consumer.execute(
+        "delete from mqpg_applied where message_id = %s returning *", (message,)
+    ).fetchone()
+    assert deleted is not None
+    assert follower.until(lambda found: found["verdict"] == "invalid")["anomalies"]["by_kind"]["lost"] == 1
+    deadline = time.monotonic() + 20
+    while status(story)["detail"]["verdict"] != "invalid" and time.monotonic() < deadline:
+        time.sleep(0.1)
+    shown = status(story)
+    assert (shown["state"], shown["alive"], shown["detail"]["anomalies"]) == ("active", True, {"lost": 1})
+    story.consumer.execute("insert into mqpg_applied values (%s, %s, %s, %s, %s, %s, %s, %s)", tuple(deleted.values()))
+    follower.until(lambda found: found["verdict"] == "valid")
+    assert follower.end()[0] == 0
+    assert status(story)["state"] == "stopped"
+
+
+def test_the_exit_status_is_that_of_the_last_audit(follow: Callable[..., Follower], story: Story) -> None:
+    story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
+    follower = follow()
+    assert " invalid: 1 lost; " in follower.line()
+    assert follower.end(signal.SIGINT)[0] == 1
+
+
+def test_a_late_commit_is_not_skipped(follow: Callable[..., Follower], story: Story, trio: Trio) -> None:
+    """Its ids are older than those of messages that were judged while its transaction was open."""
+    follower = follow("--json")
+    follower.until(lambda found: True)
+    with psycopg.connect(trio.broker) as late:
+        row = late.execute("select mqpg.send('orders', '{}'::text)").fetchone()
+        assert row is not None
+        story.business()
+        story.drain()
+        story.drain("mail", journal=False)
+        follower.until(lambda found: True)
+        follower.until(lambda found: True)
+        late.commit()
+    story.append()
+    rows = story.broker.execute("select * from mqpg.receive('board', 'orders', 10, consumer => 'c1')").fetchall()
+    assert [one["message_id"] for one in rows] == [row[0]]
+    story.broker.execute("select mqpg.ack(%s)", (rows[0]["receipt"],))
+    story.consumer.execute(
+        "update mqpg_offsets set next_offset = next_offset + 1 where queue_id = %s", (rows[0]["queue_id"],)
+    )
+    found = follower.until(lambda found: found["verdict"] == "invalid")
+    assert [one["message_id"] for one in found["anomalies"]["examples"]] == [row[0]]
+
+
+def test_kill_and_restart(follow: Callable[..., Follower], story: Story, tmp_path: Path) -> None:
+    state = tmp_path / "state.json"
+    first = follow("--json", "--state", str(state))
+    first.until(lambda found: True)
+    second = follow("--json", "--state", str(state))
+    out, err = second.process.communicate(timeout=60)
+    assert (second.process.returncode, out) == (2, "")
+    assert "another audit is using" in err
+    first.process.kill()
+    first.process.communicate()
+    third = follow("--json", "--state", str(state))
+    found = third.until(lambda found: True)["run"]["incremental"]
+    assert found["judged_again"] is None
+    assert found["judged_before"]["messages"] > 0
+    assert third.end()[0] == 0
+
+
+def test_it_goes_on_while_the_server_is_away(follow: Callable[..., Follower], story: Story) -> None:
+    follower = follow("--json")
+    follower.until(lambda found: True)
+    story.consumer.execute("alter table mqpg_applied rename to hidden")
+    assert "mqpg_applied" in follower.until(lambda found: found["verdict"] == "unknown")["reasons"][0]
+    story.consumer.execute("alter table hidden rename to mqpg_applied")
+    follower.until(lambda found: found["verdict"] == "valid")
+    assert follower.end()[0] == 0
+
+
+def test_an_auditor_may_report(follow: Callable[..., Follower], story: Story, trio: Trio, server: Server) -> None:
+    role = f"follower_{uuid.uuid4().hex[:8]}"
+    story.broker.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(role)))
+    try:
+        story.broker.execute("select mqpg.grant_auditor(%s)", (role,))
+        url = to_sqlalchemy(trio.broker).set(username=role, password="x", drivername="postgresql")
+        follower = follow(dsn=url.render_as_string(hide_password=False))
+        assert " valid: " in follower.line()
+        returned, err = follower.end()
+        assert returned == 0
+        assert "worker_status" not in err
+        assert status(story)["state"] == "stopped"
+    finally:
+        story.broker.execute("select mqpg.revoke_auditor(%s)", (role,))
+        story.broker.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))
+
+
+def test_without_the_right_to_report_it_says_so_once(
+    follow: Callable[..., Follower], story: Story, tmp_path: Path
+) -> None:
+    story.broker.execute("alter table mqpg.worker rename to elsewhere")
+    follower = follow()
+    for _ in range(3):
+        assert " valid: " in follower.line()
+    returned, err = follower.end()
+    assert returned == 0
+    assert err.count("worker_status does not show this audit") == 1
+
+
+def test_a_page_shows_one_audit(follow: Callable[..., Follower], tmp_path: Path) -> None:
+    follower = follow("--html", str(tmp_path / "page.html"))
+    _, err = follower.process.communicate(timeout=60)
+    assert follower.process.returncode == 2
+    assert "--follow" in err
