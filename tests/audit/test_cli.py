@@ -6,16 +6,19 @@ import json
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from tests.audit.story import Story, Trio
 
 JVM = pytest.mark.spark
 
 
-def start(*arguments: str) -> subprocess.Popen[str]:
+def start(*arguments: str, **more: str) -> subprocess.Popen[str]:
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(("MQPG_", "PG", "DATABASE"))
     }
@@ -24,12 +27,12 @@ def start(*arguments: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment | {"COLUMNS": "160"},
+        env=environment | {"COLUMNS": "160"} | more,
     )
 
 
-def run(*arguments: str) -> tuple[int, str, str]:
-    process = start(*arguments)
+def run(*arguments: str, **more: str) -> tuple[int, str, str]:
+    process = start(*arguments, **more)
     out, err = process.communicate(timeout=500)
     return process.returncode, out, err
 
@@ -117,3 +120,29 @@ def test_malformed_pair_is_a_usage_error(pair: str) -> None:
     status, _, err = run("--ledger", pair)
     assert status == 2
     assert "GROUP=URL" in err
+
+
+@pytest.mark.parametrize("engine", ["spark", "sql"])
+def test_role_that_may_not_audit(engine: str, trio: Trio, story: Story) -> None:
+    name = f"nobody_{uuid.uuid4().hex[:8]}"
+    story.broker.execute(sql.SQL("create role {} login password 'x'").format(sql.Identifier(name)))
+    try:
+        status, out, err = run(
+            "--engine", engine, MQPG_DATABASE_URL=make_conninfo(trio.broker, user=name, password="x")
+        )
+        assert (status, out, err) == (2, "", "mqpg: permission denied for schema mqpg\n")
+    finally:
+        story.broker.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
+
+
+@pytest.mark.parametrize("engine", ["spark", "sql"])
+def test_schema_of_another_release(engine: str, trio: Trio, story: Story) -> None:
+    story.broker.execute("update mqpg.installation set release = '9.9.9'")
+    status, out, err = run("--engine", engine, MQPG_DATABASE_URL=trio.broker)
+    assert (status, out, err.count("\n")) == (3, "", 1)
+    assert err.startswith("mqpg: the schema of this database is of mqpg 9.9.9")
+
+
+def test_jar_that_is_not_there(trio: Trio) -> None:
+    status, out, err = run(MQPG_DATABASE_URL=trio.broker, MQPG_JDBC_JAR="/nowhere/postgresql.jar")
+    assert (status, out, err) == (2, "", "mqpg: MQPG_JDBC_JAR names no file: /nowhere/postgresql.jar\n")
