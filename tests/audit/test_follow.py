@@ -1,4 +1,4 @@
-"""`mqpg audit --follow`: one line for each audit, a row in worker_status, and no end but a signal."""
+"""`mqpg audit --follow`: a line for each audit, a row in worker_status, no end but a signal."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def advance(work: Workspace, judged: Judged, snapshot: str, at: datetime) -> Jud
 
 
 def _meaning(work: Workspace) -> dict[str, int]:
-    """Return the hashes of all settings. A group that is judged by its journal counts as one too."""
+    """Return the hashes of all settings. The journal of a group counts as one too."""
     found = {row["name"]: row["digest"] for row in work.query("select m.name, m.digest from meaning as m")}
     groups = work.query("select j.consumer_group as name from journal_group as j")
     return found | {f"{_JOURNAL}{row['name']}": 1 for row in groups}
