@@ -21,7 +21,7 @@ def uninstall(
         bool, typer.Option("--force", help="Drop undelivered messages, too, and while workers run.")
     ] = False,
 ) -> None:
-    """Drop the schemas mqpg and mqpg_audit with all messages, and what mqpg made in the schema pgmq.
+    """Drop the schemas mqpg and mqpg_audit with all messages, and what mqpg made in pgmq.
 
     It refuses while messages are undelivered or workers run. Roles and the tables of mqpg in your
     own schemas remain.

@@ -2,8 +2,9 @@
 -- acknowledged, and its retries that are not due yet. A message that is committed and in no queue
 -- yet is not here, and neither is a delayed message before its time. Both are for every group: see
 -- tick and delayed.
--- Cost: as current_position, and then one row for each unfinished offset. The lag decides, not the history.
--- An offset among claims is looked for in each open claim of its queue, which are 64 at most.
+-- Cost: as current_position, and then one row for each unfinished offset. The lag decides, not the
+-- history. An offset among claims is looked for in each open claim of its queue, which are 64 at
+-- most.
 create view mqpg_audit.pending as
 select
     s.subscription_id,

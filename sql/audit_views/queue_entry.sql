@@ -1,7 +1,7 @@
 -- The offsets of all queues and retry lanes, one row for each. The queues have rows with runs of
 -- consecutive message ids, and generate_series() makes a row of each offset.
--- A condition on tick_id reaches the queues below the expansion, so it leaves out partitions. One on
--- topic, topic_id and queue_id uses an index of each partition. Conditions on queue_offset,
+-- A condition on tick_id reaches the queues below the expansion, so it leaves out partitions. One
+-- on topic, topic_id and queue_id uses an index of each partition. Conditions on queue_offset,
 -- message_id or appended_at do neither: look up the ticks of a time in tick first.
 -- Cost: the rows of the queues in the range of tick_id; where appended_at is read, one index lookup
 -- for each of them (a row has up to 4096 offsets).

@@ -1,6 +1,6 @@
 -- The segments in which messages and queues are stored, and what retention has dropped. They turn a
--- time into a range of ids: what was written at a time is in a segment that was opened before it and
--- closed after it.
+-- time into a range of ids: what was written at a time is in a segment that was opened before it
+-- and closed after it.
 -- Cost: one row for each segment.
 create view mqpg_audit.segment as
 select

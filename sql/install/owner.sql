@@ -7,8 +7,8 @@
 -- was given. A role mqpg_owner that is there already is used only while nobody but superusers and
 -- the migrating role can become it.
 -- The schema mqpg_audit, with the views of auditors, belongs to the same role.
--- What others have put into the schemas mqpg, mqpg_audit and pgmq before is never used, because it would run
--- with the rights of the migrating role now and with those of the owner later.
+-- What others have put into the schemas mqpg, mqpg_audit and pgmq before is never used, because it
+-- would run with the rights of the migrating role now and with those of the owner later.
 -- Locks: those of its DDL.
 -- Cost: runs once per migration.
 -- Errors: 42501 (the migrating role may not do what is needed, or others own what is there; the
