@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import importlib.metadata
 import json
 import os
 import tempfile
@@ -74,6 +75,7 @@ def asked(options: AuditOptions) -> dict[str, Any]:
 
     tolerance = options.clock_tolerance
     return {
+        "release": importlib.metadata.version("mqpg"),  # Another release may judge in another way.
         "ledgers": {name: describe(to_sqlalchemy(url)) for name, url in sorted(options.ledgers.items())},
         "applied": {name: describe(to_sqlalchemy(url)) for name, url in sorted(options.applied.items())},
         "topics": sorted(options.topics),

@@ -104,9 +104,11 @@ def _effects_out_of_order(
     effects: DataFrame, queues: DataFrame, released: DataFrame, replays: DataFrame, tolerance: Column
 ) -> DataFrame:
     # A retry comes later than what was behind it. So does a message that a consumer left pending
-    # while it acknowledged those behind it.
+    # while it acknowledged those behind it. What was acknowledged so at once was still to be applied
+    # in order.
     message = ["subscription_id", "message_id"]
     offset = ["subscription_id", "queue_id", "queue_offset"]
+    ahead = released.where("action = 'a' and ahead").groupBy(*offset).agg(F.max("version").alias("ahead_in"))
     owned = (
         effects.where("owner_id is not null").drop("subscription_id").withColumnRenamed("owner_id", "subscription_id")
     )
@@ -119,7 +121,7 @@ def _effects_out_of_order(
         .where("known_since is null or applied_at > known_since")
         .join(repeated, message, "left_anti")
         .join(replays, message, "left_anti")
-        .join(released.where("action = 'a' and ahead"), offset, "left_anti")
+        .join(ahead, offset, "left")
     )
     by_key = own.where("key_hash is not null and on_failure <> 'block_queue'")
     by_queue = own.where("on_failure = 'block_queue'")
@@ -130,7 +132,7 @@ def _effects_out_of_order(
 
 def _applied_before(own: DataFrame, group: str, what: str) -> DataFrame:
     before = (
-        Window.partitionBy("subscription_id", "queue_id", group)
+        Window.partitionBy("subscription_id", "queue_id", group, "ahead_in")
         .orderBy("queue_offset")
         .rowsBetween(Window.unboundedPreceding, -1)
     )

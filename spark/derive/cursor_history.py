@@ -94,8 +94,8 @@ def derive_released(transitions: DataFrame) -> DataFrame:
         transitions: What `derive_transitions` returns.
 
     Returns:
-        Rows (subscription_id, topic_id, queue_id, lane, action, queue_offset, ahead). `ahead` says
-        whether an offset below it is still pending.
+        Rows (subscription_id, topic_id, queue_id, lane, version, action, queue_offset, ahead).
+        `ahead` says whether an offset below it is still pending.
     """
     failed = "action in ('n', 'd', 't', 'x')"
     acknowledged = "action = 'a' and committed < claimed and mode in ('exclusive', 'pinned')"
@@ -105,6 +105,7 @@ def derive_released(transitions: DataFrame) -> DataFrame:
     return versions.select(
         *_QUEUE,
         "topic_id",
+        "version",
         "action",
         F.when(F.col("queue_id") < 0, F.col("subscription_id")).otherwise(0).alias("lane"),
         F.array_min(F.expr(_offsets("claims"))).alias("first_pending"),
@@ -112,6 +113,7 @@ def derive_released(transitions: DataFrame) -> DataFrame:
     ).select(
         *_QUEUE,
         "topic_id",
+        "version",
         "action",
         "lane",
         "queue_offset",
@@ -132,7 +134,7 @@ def derive_failures(released: DataFrame, offsets: DataFrame) -> DataFrame:
     messages = offsets.select(
         "topic_id", "queue_id", "queue_offset", "message_id", F.col("subscription_id").alias("lane")
     )
-    failed = released.where("action <> 'a'").drop("ahead")
+    failed = released.where("action <> 'a'").drop("ahead", "version")
     return failed.join(messages, ["topic_id", "lane", "queue_id", "queue_offset"]).select(
         "subscription_id", "message_id", "action"
     )

@@ -145,7 +145,7 @@ def test_kill_and_restart(follow: Callable[..., Follower], story: Story, tmp_pat
     assert third.end()[0] == 0
 
 
-def test_it_goes_on_while_the_server_is_away(follow: Callable[..., Follower], story: Story) -> None:
+def test_it_goes_on_while_a_table_is_away(follow: Callable[..., Follower], story: Story) -> None:
     follower = follow("--json")
     follower.until(lambda found: True)
     story.consumer.execute("alter table mqpg_applied rename to hidden")

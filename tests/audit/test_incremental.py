@@ -15,8 +15,10 @@ from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.sql.engine import run_audit as run_full_audit
 from mqpg.audit.sql.incremental import audit_with_state
+from mqpg.audit.sql.workspace import open_workspace
 from mqpg.audit.state import load_state
 from mqpg.audit.verdict import Verdict
+from mqpg.errors import DatabaseError
 from tests.audit import content_faults as _contents  # noqa: F401  (they register their faults)
 from tests.audit import cursor_faults as _cursors  # noqa: F401
 from tests.audit import excuse_faults as _excuses  # noqa: F401
@@ -250,3 +252,31 @@ def test_a_group_whose_journal_is_read_for_the_first_time(
     assert found.anomalies == run_full_audit(asked(trio, applied={})).anomalies
     assert found.verdict is Verdict.INVALID
     assert "journal of group mail" in found.run["incremental"]["judged_again"]
+
+
+def test_a_new_subscription_that_passes_judged_messages(
+    incremental: Callable[..., Report], trio: Trio, story: Story
+) -> None:
+    """It acknowledges them between two audits and applies none."""
+    story.broker.execute("select mqpg.create_topic('extra', 1)")
+    story.broker.execute("select * from mqpg.send_batch('extra', array_fill('{}'::text, array[5]))")
+    work(story)
+    valid(incremental())
+    story.broker.execute("select mqpg.subscribe('board', 'extra', start => 'earliest')")
+    (row, *_) = story.broker.execute("select * from mqpg.receive('board', 'extra', 9, consumer => 'c1')").fetchall()
+    story.broker.execute("select mqpg.ack(%s)", (row["receipt"],))
+    found, full = incremental(), run_full_audit(asked(trio))
+    assert found.anomalies == full.anomalies
+    assert (found.verdict, found.anomalies["lost"]) == (Verdict.INVALID, 5)
+
+
+def test_a_session_that_is_lost_while_it_reads(trio: Trio, story: Story) -> None:
+    with open_workspace(trio.broker) as work:
+        work.insert("judged", [(True, -1, 0)])
+
+        def lose() -> None:
+            story.broker.execute("select pg_terminate_backend(%s, 10000)", (work.connection.info.backend_pid,))
+            work.query("select 1 as one")
+
+        with pytest.raises(DatabaseError):
+            work.read_broker(lose)

@@ -67,7 +67,7 @@ def test_states_that_cannot_be_used(trio: Trio, story: Story, tmp_path: Path) ->
         refused(run(trio, state), why)
         assert state.read_text() == text
     refused(run(trio, tmp_path / "none" / "state.json"), "cannot be written")
-    refused(run(trio, state, "--engine", "spark"), "--state needs --engine sql")
+    refused(run(trio, state, "--engine", "spark"), "--state and --follow need --engine sql")
 
 
 def test_one_audit_at_a_time(trio: Trio, tmp_path: Path) -> None:

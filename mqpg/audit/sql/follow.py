@@ -89,7 +89,7 @@ def follow(
                     if path is not None and after is not None:
                         save_state(path, after)
                     last = Audited(report.verdict, report, None)
-                except (ConnectionFailed, DatabaseError, LedgerError) as error:
+                except (ConnectionFailed, DatabaseError, LedgerError, psycopg.OperationalError) as error:
                     if last is None:
                         raise
                     last = Audited(Verdict.UNKNOWN, None, one_line(error))

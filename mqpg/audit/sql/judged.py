@@ -52,8 +52,9 @@ def check_broker(work: Workspace, judged: Judged) -> None:
         Rejudge: A row or a setting has changed.
     """
     settings = _meaning(work)
-    new_journals = {name: digest for name, digest in settings.items() if name.startswith(_JOURNAL)}
-    for name, digest in (new_journals | judged.meaning).items():
+    # A new subscription may have passed judged offsets since, and a new journal had none of them.
+    new = {name: digest for name, digest in settings.items() if name.startswith((_JOURNAL, "subscription "))}
+    for name, digest in (new | judged.meaning).items():
         if settings.get(name) != digest or name not in judged.meaning:
             raise Rejudge(f"{name} has changed")
     work.query("update judged set reading = false returning 1")

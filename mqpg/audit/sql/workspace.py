@@ -172,17 +172,15 @@ class Workspace:
             self._execute(name, f"create temp table {name} as {statement('read', name)} with no data")
         taken_at = self.now()
         self._execute("the snapshot", _BEGIN)
-        try:
-            self._execute("the locks", _LOCK)
-            snapshot = self._value("select pg_current_snapshot()::text")
-            rows = {}
-            for name in READS:
-                rows[name] = self._execute(name, f"insert into {name} {statement('read', name)}")
-                self._execute(name, f"analyze {name}")
-            if then is not None:
-                then()
-        finally:
-            self.connection.execute("commit")
+        self._execute("the locks", _LOCK)
+        snapshot = self._value("select pg_current_snapshot()::text")
+        rows = {}
+        for name in READS:
+            rows[name] = self._execute(name, f"insert into {name} {statement('read', name)}")
+            self._execute(name, f"analyze {name}")
+        if then is not None:
+            then()
+        self._execute("the end of the snapshot", "commit")
         return BrokerSnapshot(taken_at, snapshot, rows)
 
     def derive(self) -> None:

@@ -10,6 +10,8 @@ begin
     if not mqpg._has_privilege('worker') then
         if _heartbeat.role = 'audit' and _heartbeat.worker_id like 'audit-%' then
             perform mqpg._require_privilege('auditor');
+            perform mqpg._require_one_of('state', _heartbeat.state, array['active', 'stopped']);
+            perform mqpg._require_range('size of detail', pg_column_size(_heartbeat.detail), 0, 65536);
         elsif _heartbeat.role = 'consumer' and _heartbeat.worker_id like 'consumer-%' then
             perform mqpg._require_subscription(_heartbeat.detail ->> 'consumer_group', _heartbeat.detail ->> 'topic');
         else

@@ -53,6 +53,7 @@ select
     r.topic_id,
     r.queue_id,
     r.lane,
+    r.version,
     r.action,
     f.queue_offset,
     coalesce(f.queue_offset > f.first_pending, false) as ahead

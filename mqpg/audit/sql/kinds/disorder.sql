@@ -47,7 +47,8 @@ call as (
 
 -- Several consumers read a queue at once in mode shared, and each member of a broadcast reads it. A
 -- retry comes later than what was behind it. So does a message that a consumer left pending while it
--- acknowledged those behind it. An effect before its commit is early.
+-- acknowledged those behind it. What was acknowledged so at once was still to be applied in order.
+-- An effect before its commit is early.
 ordered as (
     select
         e.consumer_group,
@@ -58,7 +59,16 @@ ordered as (
         e.message_id,
         e.applied_at,
         case when r.on_failure <> 'block_queue' then e.key_hash end as key_hash,
-        r.on_failure = 'block_queue' as by_queue
+        r.on_failure = 'block_queue' as by_queue,
+        (
+            select max(a.version)
+            from released as a
+            where a.action = 'a'
+                and a.ahead
+                and a.subscription_id = e.owner_id
+                and a.queue_id = e.queue_id
+                and a.queue_offset = e.queue_offset
+        ) as ahead_in
     from effect as e
     join reader as r on r.subscription_id = e.owner_id
     join journal_group as g on g.consumer_group = e.consumer_group
@@ -82,21 +92,13 @@ ordered as (
             select from replay as p
             where p.subscription_id = e.owner_id and p.message_id = e.message_id
         )
-        and not exists (
-            select from released as a
-            where a.action = 'a'
-                and a.ahead
-                and a.subscription_id = e.owner_id
-                and a.queue_id = e.queue_id
-                and a.queue_offset = e.queue_offset
-        )
 ),
 
 later as (
     select
         o.*,
         max(o.applied_at) over (
-            partition by o.owner_id, o.queue_id, o.key_hash
+            partition by o.owner_id, o.queue_id, o.key_hash, o.ahead_in
             order by o.queue_offset
             rows between unbounded preceding and 1 preceding
         ) as newest

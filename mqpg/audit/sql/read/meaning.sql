@@ -3,7 +3,11 @@
 select 'subscription ' || s.subscription_id as name, hashtextextended(
     row(
         s.consumer_group, s.topic_id, s.member, s.member_of, s.mode, s.start, s.filter, s.tags, s.on_failure,
-        (select count(*) from mqpg.audit_former_filter as f where f.subscription_id = s.subscription_id)
+        (
+            select sum(hashtextextended(f::text, 0))
+            from mqpg.audit_former_filter as f
+            where f.subscription_id = s.subscription_id
+        )
     )::text, 0
 ) as digest
 from mqpg.audit_subscription as s
