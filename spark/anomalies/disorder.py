@@ -104,8 +104,8 @@ def _effects_out_of_order(
     effects: DataFrame, queues: DataFrame, released: DataFrame, replays: DataFrame, tolerance: Column
 ) -> DataFrame:
     # A retry comes later than what was behind it. So does a message that a consumer left pending
-    # while it acknowledged those behind it. What was acknowledged so at once was still to be applied
-    # in order.
+    # while it acknowledged those behind it. What it acknowledged at once was still to be applied in
+    # order.
     message = ["subscription_id", "message_id"]
     offset = ["subscription_id", "queue_id", "queue_offset"]
     ahead = released.where("action = 'a' and ahead").groupBy(*offset).agg(F.max("version").alias("ahead_in"))
