@@ -167,6 +167,11 @@ def test_an_auditor_may_report(follow: Callable[..., Follower], story: Story, tr
         assert returned == 0
         assert "worker_status" not in err
         assert status(story)["state"] == "stopped"
+        report = "select mqpg._heartbeat('audit-x', 'audit', 'host', 1, %s, to_jsonb(repeat(md5(random()::text), %s)))"
+        with psycopg.connect(url.render_as_string(hide_password=False), autocommit=True) as auditor:
+            for state, length in (("whatever", 1), ("active", 100_000)):
+                with pytest.raises(psycopg.Error, match="64 KiB"):
+                    auditor.execute(report, (state, length))
     finally:
         story.broker.execute("select mqpg.revoke_auditor(%s)", (role,))
         story.broker.execute(sql.SQL("drop role {}").format(sql.Identifier(role)))

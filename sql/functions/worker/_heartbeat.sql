@@ -10,8 +10,10 @@ begin
     if not mqpg._has_privilege('worker') then
         if _heartbeat.role = 'audit' and _heartbeat.worker_id like 'audit-%' then
             perform mqpg._require_privilege('auditor');
-            perform mqpg._require_one_of('state', _heartbeat.state, array['active', 'stopped']);
-            perform mqpg._require_range('size of detail', pg_column_size(_heartbeat.detail), 0, 65536);
+            if _heartbeat.state not in ('active', 'stopped') or pg_column_size(_heartbeat.detail) > 65536 then
+                perform mqpg._refuse('may not report another state of an audit than active or stopped, '
+                    'or more than 64 KiB', 'the right worker');
+            end if;
         elsif _heartbeat.role = 'consumer' and _heartbeat.worker_id like 'consumer-%' then
             perform mqpg._require_subscription(_heartbeat.detail ->> 'consumer_group', _heartbeat.detail ->> 'topic');
         else
