@@ -15,10 +15,14 @@ def dropped(story: Story) -> set[str]:
     return {row["family"] for row in rows}
 
 
-def drop_what_may_go(story: Story) -> None:
-    """Work with a retention of 0 until segments of messages and of queues are dropped."""
+def drop_what_may_go(story: Story, *, decisions: bool = True) -> None:
+    """Work with a retention of 0 until segments of messages and of queues are dropped.
+
+    Without `decisions`, those of the dropped bodies stay.
+    """
     broker = story.broker
-    broker.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
+    if decisions:
+        broker.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
     deadline = time.monotonic() + 60
     while not {"log", "tick"} <= dropped(story) and time.monotonic() < deadline:
         for age in ("0 s", "6 hours"):

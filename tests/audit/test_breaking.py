@@ -17,7 +17,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.spark
 
-# Spark refuses a heap below 450 MiB, unless it is told that there is more.
+# Spark does not start with a heap below 450 MiB. This setting makes it believe in a larger one.
 _PRETENDED = "-Dspark.testing.memory=2147483648"
 
 

@@ -19,6 +19,7 @@ from psycopg import sql
 from mqpg.dsn import to_sqlalchemy
 from tests.audit.story import Story, Trio
 from tests.fixtures.server import Server
+from tests.support.waiting import eventually
 
 
 class Follower:
@@ -86,9 +87,7 @@ def test_a_fault_shows_while_it_lasts(follow: Callable[..., Follower], story: St
     ).fetchone()
     assert deleted is not None
     assert follower.until(lambda found: found["verdict"] == "invalid")["anomalies"]["by_kind"]["lost"] == 1
-    deadline = time.monotonic() + 20
-    while status(story)["detail"]["verdict"] != "invalid" and time.monotonic() < deadline:
-        time.sleep(0.1)
+    eventually(lambda: status(story)["detail"]["verdict"] == "invalid", timeout=20)
     shown = status(story)
     assert (shown["state"], shown["alive"], shown["detail"]["anomalies"]) == ("active", True, {"lost": 1})
     story.consumer.execute("insert into mqpg_applied values (%s, %s, %s, %s, %s, %s, %s, %s)", tuple(deleted.values()))

@@ -280,3 +280,24 @@ def test_a_session_that_is_lost_while_it_reads(trio: Trio, story: Story) -> None
 
         with pytest.raises(DatabaseError):
             work.read_broker(lose)
+
+
+def test_decisions_that_outlive_their_bodies_are_not_taken_as_dropped(
+    incremental: Callable[..., Report], story: Story
+) -> None:
+    age = "update mqpg.settings set value = %s where name = 'segment_age'"
+    for value in ("0 s", "6 hours"):  # Fingerprints keep a segment apart from the next one.
+        story.broker.execute(age, (value,))
+        story.broker.execute("select * from mqpg.keep()")
+    work(story)
+    valid(incremental())
+    drop_what_may_go(story, decisions=False)
+    (segment, *_) = story.broker.execute(
+        "select lower_bound::bigint as low, upper_bound::bigint as high from mqpg.segment "
+        "where family = 'log' and body_dropped_at is not null and dropped_at is null and leaving is null"
+    ).fetchall()
+    deleted = story.broker.execute(
+        "delete from mqpg.op_log where message_id >> 10 >= %(low)s and message_id >> 10 < %(high)s", segment
+    ).rowcount
+    assert deleted > 0
+    assert "part 1 of decision" in str(incremental().run["incremental"]["judged_again"])

@@ -1,7 +1,7 @@
 """The contract of schema mqpg_audit: views, columns and types do not change under one version.
 
-contract.json has them. A view or a column that comes anew is added there, columns at the end of
-their view. Where one goes, or means something else, `contract` of mqpg_audit.version rises too.
+contract.json lists them. Add new views there, and new columns at the end of their view. If you
+remove one or change what it means, raise `contract` in mqpg_audit.version too.
 """
 
 from __future__ import annotations

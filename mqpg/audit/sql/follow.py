@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import socket
@@ -17,12 +16,11 @@ import psycopg
 
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
-from mqpg.audit.state import load_state, locked_state, save_state
 from mqpg.audit.verdict import Verdict
 from mqpg.dsn import resolve
 from mqpg.errors import ConnectionFailed, DatabaseError, LedgerError
 
-from .incremental import run_incremental
+from .incremental import open_progress
 from .workspace import connect, one_line
 
 __all__ = ["Audited", "follow"]
@@ -74,20 +72,13 @@ def follow(
         ConnectionFailed: A database did not answer at the first audit.
         Error: As in `run_audit`.
     """
-    with contextlib.ExitStack() as stack:
-        judged = None
-        if path is not None:
-            stack.enter_context(locked_state(path))
-            judged = load_state(path)
+    with open_progress(path) as progress:
         heartbeat = _Heartbeat(resolve(options.dsn), warn)
         last: Audited | None = None
         try:
             while last is None or not stop.wait(interval):
                 try:
-                    report, after = run_incremental(options, judged, path=path)
-                    judged = after or judged
-                    if path is not None and after is not None:
-                        save_state(path, after)
+                    report = progress.audit(options)
                     last = Audited(report.verdict, report, None)
                 except (ConnectionFailed, DatabaseError, LedgerError, psycopg.OperationalError) as error:
                     if last is None:

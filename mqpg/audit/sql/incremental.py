@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 from mqpg.audit.options import AuditOptions
@@ -15,7 +17,7 @@ from .engine import run_tracked
 from .judged import Rejudge
 from .postgresql_source import PostgresqlSource
 
-__all__ = ["audit_with_state", "run_incremental"]
+__all__ = ["Progress", "audit_with_state", "open_progress", "run_incremental"]
 
 _log = logging.getLogger(__name__)
 _LIFE = """
@@ -25,6 +27,60 @@ select b.broker_id::text, array[
 ] as life
 from mqpg.audit_broker as b
 """
+
+
+class Progress:
+    """What audits have judged so far. Each valid one adds to it, and to its file."""
+
+    def __init__(self, path: Path | None, judged: Judged | None) -> None:
+        """Use `open_progress` instead.
+
+        Args:
+            path: The file. None means that there is none.
+            judged: What is judged. None means nothing.
+        """
+        self._path, self._judged = path, judged
+
+    def audit(self, options: AuditOptions) -> Report:
+        """Run one incremental audit.
+
+        Args:
+            options: What is audited.
+
+        Returns:
+            The report.
+
+        Raises:
+            ConfigurationError: It belongs to another broker, or the file cannot be written.
+            Error: As in `run_audit`.
+        """
+        report, after = run_incremental(options, self._judged, path=self._path)
+        if after is not None:
+            self._judged = after
+            if self._path is not None:
+                save_state(self._path, after)
+        return report
+
+
+@contextlib.contextmanager
+def open_progress(path: Path | None) -> Iterator[Progress]:
+    """Continue where earlier audits ended, and keep others away from the file until the block ends.
+
+    Args:
+        path: The state. Where there is no such file yet, everything is judged. None keeps the
+            progress in memory.
+
+    Yields:
+        The progress.
+
+    Raises:
+        ConfigurationError: The state cannot be used, or another audit uses it.
+    """
+    if path is None:
+        yield Progress(None, None)
+        return
+    with locked_state(path):
+        yield Progress(path, load_state(path))
 
 
 def audit_with_state(options: AuditOptions, path: Path) -> Report:
@@ -41,12 +97,8 @@ def audit_with_state(options: AuditOptions, path: Path) -> Report:
         ConfigurationError: The state cannot be used, or another audit uses it.
         Error: As in `run_audit`.
     """
-    with locked_state(path):
-        judged = load_state(path)
-        report, after = run_incremental(options, judged, path=path)
-        if after is not None:
-            save_state(path, after)
-        return report
+    with open_progress(path) as progress:
+        return progress.audit(options)
 
 
 def run_incremental(

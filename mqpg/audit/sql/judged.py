@@ -179,19 +179,30 @@ def _compare(work: Workspace, name: str, judged: Judged, found: Mapping[str, lis
         expected, now = stored.get(part, [0, 0]), found.get(part, [0, 0])
         if now == expected:
             continue
-        if now[0] or not family or not _is_dropped(work, judged.bounds[family], int(part), family):
+        if now[0] or not family or not _is_dropped(work, name, judged.bounds[family], int(part), family):
             where = f"part {part} of {name}" if family else f"{name} {part}".strip()
             raise Rejudge(f"judged rows have changed: {where} had {expected[0]} rows and has {now[0]}")
 
 
-def _is_dropped(work: Workspace, bounds: list[str], part: int, family: str) -> bool:
-    """Whether retention has dropped all segments of a part. Parts count from 1."""
-    if not 0 < part < len(bounds):
+def _is_dropped(work: Workspace, name: str, bounds: list[str], part: int, family: str) -> bool:
+    """Whether retention has dropped these rows of all segments of a part. Parts count from 1."""
+    if not 0 < part <= len(bounds):
         return False
     kind = "timestamptz" if family == "delayed" else "bigint"
+    column = "decisions_dropped" if name == "decision" else "dropped"
+    lower = f"'{bounds[part - 1]}'::{kind}"
+    # The newest segment of that time ends where the next one has begun since.
+    upper = (
+        f"'{bounds[part]}'::{kind}"
+        if part < len(bounds)
+        else (
+            f"(select min(n.lower_bound::{kind}) from segment as n "
+            f"where n.family = '{family}' and n.opened and n.lower_bound::{kind} > {lower})"
+        )
+    )
     query = (
-        f"select bool_and(s.dropped) as dropped from segment as s where s.family = '{family}' "
-        f"and s.lower_bound::{kind} < '{bounds[part]}'::{kind} and s.upper_bound::{kind} > '{bounds[part - 1]}'::{kind}"
+        f"select bool_and(s.{column}) as dropped from segment as s where s.family = '{family}' "
+        f"and s.lower_bound::{kind} < {upper} and s.upper_bound::{kind} > {lower}"
     )
     return bool(work.query(query)[0]["dropped"])
 
