@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +16,7 @@ from sqlalchemy import table as table_named
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._tables import clock
+from mqpg.audit.handles import HANDLE
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import ConnectionFailed, LedgerError
 
@@ -27,7 +27,6 @@ from .stores import FrameStore
 __all__ = ["SqlalchemySnapshot"]
 
 _ROWS_FETCHED = 10_000
-_HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})$")
 
 
 @dataclass
@@ -120,7 +119,7 @@ class SqlalchemySnapshot:
         found = (
             (label, int(match[2]), match[3], entry, _utc(created), _utc(done))
             for handle, entry, created, done in rows
-            if (match := _HANDLE.match(handle)) and match[1] == broker_id
+            if (match := HANDLE.match(handle)) and match[1] == broker_id
         )
         return frame_of_rows(spark, found, schemas.LEDGER, self.store)
 
@@ -144,7 +143,7 @@ class SqlalchemySnapshot:
                 label,
                 hashlib.sha256(row_id.encode()).hexdigest(),
                 state,
-                int(match[2]) if handle and (match := _HANDLE.match(handle)) else None,
+                int(match[2]) if handle and (match := HANDLE.match(handle)) else None,
                 topic,
                 _utc(created),
             )
@@ -174,7 +173,7 @@ class SqlalchemySnapshot:
             (label, handle, int(match[2]), match[3])
             for handle, entry, created in rows
             if entry == "local"
-            and (match := _HANDLE.match(handle))
+            and (match := HANDLE.match(handle))
             and match[1] == broker_id
             and (_utc(created) or before) <= before
         )

@@ -7,6 +7,8 @@ from datetime import datetime
 
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
+from mqpg.audit.handles import IS_HANDLE, OF_BROKER
+
 from . import schemas
 from .queries import Query, literal_text
 
@@ -21,8 +23,6 @@ __all__ = [
     "offsets_query",
     "outbox_query",
 ]
-
-_HANDLE = r"^[^.]+\.[0-9]+\.[0-9]{1,18}\.[0-9a-f]{32}$"
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,7 @@ def ledger_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
         + times
     )
     origin = literal_text(
-        SQL("{} x where case when x.handle ~ {} then split_part(x.handle, '.', 1) = {} else false end").format(
-            Identifier(*table), Literal(_HANDLE), Literal(broker_id)
-        )
+        SQL("{} x where " + OF_BROKER.format("x.handle", "{}")).format(Identifier(*table), Literal(broker_id))
     )
     return Query(f"ledger {label}", columns, origin, schemas.LEDGER, table=table)
 
@@ -86,10 +84,9 @@ def local_commits_query(label: str, table: tuple[str, str], broker_id: str, befo
         ).format(Literal(label))
     )
     written = SQL("x.at" if table[0] == "mqpg" else "x.created_at")
-    origin = SQL(
-        "{} x where case when x.handle ~ {} then split_part(x.handle, '.', 1) = {} else false end "
-        "and x.entry = 'local' and {} <= {}"
-    ).format(Identifier(*table), Literal(_HANDLE), Literal(broker_id), written, Literal(before))
+    origin = SQL("{} x where " + OF_BROKER.format("x.handle", "{}") + " and x.entry = 'local' and {} <= {}").format(
+        Identifier(*table), Literal(broker_id), written, Literal(before)
+    )
     return Query(f"ledger {label}", columns, literal_text(origin), schemas.LOCAL_COMMITS, table=table)
 
 
@@ -199,8 +196,10 @@ def outbox_query(label: str, table: tuple[str, str], broker_id: str) -> Query:
     """
     columns = SQL(
         "{} as ledger, encode(sha256(convert_to(x.id, 'UTF8')), 'hex') as dedup_hash, x.state::text as state, "
-        "case when x.handle ~ {} then split_part(x.handle, '.', 3)::bigint end as handle_id, x.topic, x.created_at"
-    ).format(Literal(label), Literal(_HANDLE))
+        "case when "
+        + IS_HANDLE.format("x.handle")
+        + " then split_part(x.handle, '.', 3)::bigint end as handle_id, x.topic, x.created_at"
+    ).format(Literal(label))
     origin = SQL("{} x where x.broker = {}").format(Identifier(*table), Literal(broker_id))
     return Query(f"outbox {label}", literal_text(columns), literal_text(origin), schemas.OUTBOX)
 

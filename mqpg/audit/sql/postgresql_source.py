@@ -11,17 +11,16 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
+from mqpg.audit.handles import IS_HANDLE, OF_BROKER
 from mqpg.audit.state import Digests, Judged
 from mqpg.dsn import describe, to_libpq
 from mqpg.errors import ConnectionFailed, DatabaseError
 
 from .fingerprint import USERS, grouped
-from .user_tables import COLUMNS, HANDLE, OF_ONE_BROKER
+from .user_tables import COLUMNS, OF_ONE_BROKER
 from .workspace import Workspace, connect, one_line
 
 __all__ = ["PostgresqlSource"]
-
-_SQL_HANDLE = HANDLE.pattern.replace(r"\d", "[0-9]")
 
 
 @dataclass
@@ -129,11 +128,12 @@ class PostgresqlSource:
         closed = sql.SQL("coalesce(q.message_id < {} and not q.message_id = any({}::bigint[]), false)").format(
             sql.Literal(judged.until_id), sql.Literal(judged.open)
         )
-        rows = sql.SQL("({}) as q where {}").format(query, closed)
+        # Without the fence, PostgreSQL could cast the parts of what is no handle.
+        rows = sql.SQL("({} offset 0) as q where {}").format(query, closed)
         hashed = self.rows(sql.SQL(grouped(USERS[table], "{}", {})).format(rows))
         found = {row["part"]: [row["n"], int(row["digest"])] for row in hashed}
         self.digests.setdefault(table, {}).update(found)
-        return sql.SQL("select q.* from ({}) as q where not {}").format(query, closed)
+        return sql.SQL("select q.* from ({} offset 0) as q where not {}").format(query, closed)
 
     def journal_rows(self, topics: list[str] | None, broker_id: str) -> dict[str, int]:
         """See Source."""
@@ -164,8 +164,10 @@ class PostgresqlSource:
             return None
         query = sql.SQL(
             "select {}, encode(sha256(convert_to(id, 'UTF8')), 'hex'), state, "
-            "case when handle ~ {} then split_part(handle, '.', 3)::bigint end, topic from {} where broker = {}"
-        ).format(sql.Literal(label), sql.Literal(_SQL_HANDLE), found, sql.Literal(broker_id))
+            "case when "
+            + IS_HANDLE.format("handle")
+            + " then split_part(handle, '.', 3)::bigint end, topic from {} where broker = {}"
+        ).format(sql.Literal(label), found, sql.Literal(broker_id))
         return work.insert_copy("outbox_row", self.connection, query)
 
     def copy_ledger(
@@ -184,13 +186,11 @@ class PostgresqlSource:
             return None
         query = sql.SQL(
             "select {}::text as ledger, split_part(handle, '.', 3)::bigint as message_id, "
-            "split_part(handle, '.', 4) as nonce, entry, {} from {} "
-            "where case when handle ~ {} then split_part(handle, '.', 1) = {} else false end"
+            "split_part(handle, '.', 4) as nonce, entry, {} from {} where " + OF_BROKER.format("handle", "{}")
         ).format(
             sql.Literal(label),
             sql.SQL("created_at, done_at" if mine else "at as created_at, null as done_at"),
             found,
-            sql.Literal(_SQL_HANDLE),
             sql.Literal(broker_id),
         )
         return work.insert_copy("ledger_row", self.connection, self._open("ledger_row", query, judged)), mine is None

@@ -14,11 +14,12 @@ from sqlalchemy import Connection, bindparam, create_engine, inspect, select, te
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._tables import clock
+from mqpg.audit.handles import HANDLE
 from mqpg.audit.state import Digests, Judged
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import ConnectionFailed, LedgerError
 
-from .user_tables import COLUMNS, HANDLE, OF_ONE_BROKER
+from .user_tables import COLUMNS, OF_ONE_BROKER
 from .workspace import Workspace, one_line
 
 __all__ = ["SqlalchemySource"]

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
+__all__ = ["COLUMNS", "OF_ONE_BROKER"]
 
-__all__ = ["COLUMNS", "HANDLE", "OF_ONE_BROKER"]
-
-HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})$")
 # By the temporary table: the user's table, and its columns.
 COLUMNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "applied": (

@@ -1,0 +1,19 @@
+"""The form of a handle, as the audits recognise it in tables that belong to users."""
+
+from __future__ import annotations
+
+import re
+from typing import LiteralString
+
+__all__ = ["HANDLE", "IS_HANDLE", "OF_BROKER"]
+
+HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})$")
+
+# The same in SQL, where {0} is the column. The lengths are compared apart, because a pattern with
+# {1,18} takes PostgreSQL five times as long.
+IS_HANDLE: LiteralString = (
+    "({0} ~ '^[^.]+[.][0-9]+[.][0-9]+[.][0-9a-f]+$' "
+    "and length(split_part({0}, '.', 3)) <= 18 and length(split_part({0}, '.', 4)) = 32)"
+)
+# A handle of one broker, where {0} is the column and {1} the placeholder of the broker's id.
+OF_BROKER: LiteralString = "case when split_part({0}, '.', 1) = {1} then " + IS_HANDLE + " else false end"
