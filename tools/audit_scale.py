@@ -1,9 +1,10 @@
 """How the audit grows with the history: seconds, memory and temporary files (`make audit-scale`).
 
-    python tools/audit_scale.py [--sizes 100000,1000000] [--batch 1000] [--memory 3g] [--record]
+    python tools/audit_scale.py [--sizes 100000,1000000] [--engines spark,sql] [--memory 3g] [--record]
 
-For each size the script fills a database by SQL, runs `mqpg audit --drained --json` on it and
-prints one JSON object. With --record it writes that into benchmarks/results. A fifth of the
+For each size the script fills a database by SQL, runs `mqpg audit --drained --json` on it with each
+engine and prints one JSON object. With the SQL engine it then adds 1 % more messages and runs an
+incremental audit of them. With --record it writes that into benchmarks/results. A fifth of the
 messages are half messages with their rows in the broker's ledger, and one consumer group has
 applied all messages in a journal. The server is an embedded one, or the one of `--dsn`, whose user
 must be able to create databases. Each database is dropped at the end.
@@ -32,7 +33,7 @@ from psycopg.sql import SQL, Identifier
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
 
-__all__ = ["fill", "main", "measure"]
+__all__ = ["fill", "main", "measure", "measure_both"]
 
 # A crash of the machine may lose these databases.
 SETTINGS = {"fsync": "off", "synchronous_commit": "off", "shared_buffers": "512MB", "max_wal_size": "4GB"}
@@ -102,11 +103,15 @@ def fill(dsn: str, messages: int, batch: int) -> None:
     with psycopg.connect(dsn, autocommit=True) as conn:
         for statement in _TABLES.split(";"):
             conn.execute(statement.encode())
-        halves = messages // 5 // batch
-        conn.execute((_SEND % {"calls": messages // batch - halves, "batch": batch}).encode())
-        conn.execute((_HALVES % {"calls": halves, "batch": batch}).encode())
-        conn.execute(_CONSUME.encode())
+        _work(conn, messages, batch)
         conn.execute("vacuum analyze")
+
+
+def _work(conn: psycopg.Connection[Any], messages: int, batch: int) -> None:
+    halves = messages // 5 // batch
+    conn.execute((_SEND % {"calls": messages // batch - halves, "batch": batch}).encode())
+    conn.execute((_HALVES % {"calls": halves, "batch": batch}).encode())
+    conn.execute(_CONSUME.encode())
 
 
 def measure(dsn: str, options: list[str]) -> dict[str, Any]:
@@ -118,7 +123,8 @@ def measure(dsn: str, options: list[str]) -> dict[str, Any]:
 
     Returns:
         The figures: the verdict, rows, seconds and CPU seconds, peak MiB of the JVM, of Python and
-        of temporary files, and the machine's load.
+        of temporary files, and the machine's load. `seconds` has the start of the process in it.
+        The SQL engine's temporary tables and CPU seconds are the server's, so they are not counted.
 
     Raises:
         RuntimeError: The audit gave no report.
@@ -137,6 +143,9 @@ def measure(dsn: str, options: list[str]) -> dict[str, Any]:
         report = json.loads(out)
     except ValueError as error:
         raise RuntimeError(f"no report, exit status {process.returncode}") from error
+    again = (report["run"].get("incremental") or {}).get("judged_again")
+    if again:
+        raise RuntimeError(f"everything was judged again: {again}")
     return {
         "verdict": report["verdict"],
         "rows": report["run"]["rows"],
@@ -149,6 +158,30 @@ def measure(dsn: str, options: list[str]) -> dict[str, Any]:
         "temporary_mib": peak["files"] >> 20,
         "load": round(os.getloadavg()[0], 1),
     }
+
+
+def measure_both(dsn: str, size: int, options: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Audit a database with each engine, and then incrementally.
+
+    Args:
+        dsn: The database.
+        size: How many messages it has.
+        options: The arguments of the command line.
+
+    Yields:
+        A name that begins with the number of messages, and the figures.
+    """
+    engines = options.engines.split(",")
+    if "spark" in engines:
+        heap = ["--memory", options.memory] if options.memory else []
+        yield f"{size} messages", measure(dsn, heap)
+    if "sql" in engines:
+        with tempfile.TemporaryDirectory(prefix="audit-scale-") as folder:
+            state = ["--engine", "sql", "--state", str(Path(folder) / "state.json")]
+            yield f"{size} messages, sql", measure(dsn, state)
+            with psycopg.connect(dsn, autocommit=True) as conn:
+                _work(conn, size // 100, min(options.batch, size // 1000))
+            yield f"{size} messages, sql after 1 % more", measure(dsn, state)
 
 
 def _watch(process: subprocess.Popen[str], folder: Path, peak: Counter[str]) -> None:
@@ -209,7 +242,7 @@ def _server(dsn: str | None) -> Iterator[str]:
 
 def _record(figures: dict[str, Any], options: argparse.Namespace) -> None:
     script = Path(__file__).with_name("results.py")
-    command = f"python tools/audit_scale.py --sizes {options.sizes} --batch {options.batch}"
+    command = f"python tools/audit_scale.py --sizes {options.sizes} --batch {options.batch} --engines {options.engines}"
     subprocess.run(
         [sys.executable, script, "--add", "audit-scale", "--command", command, "--conditions", options.conditions],
         input=json.dumps(figures),
@@ -230,19 +263,19 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--sizes", default="100000,1000000", help="numbers of messages (default %(default)s)")
     parser.add_argument("--batch", type=int, default=1000, help="messages sent in one call (default %(default)s)")
+    parser.add_argument("--engines", default="spark,sql", help="spark and sql, or one of them (default %(default)s)")
     parser.add_argument("--memory", help="the JVM's heap, as in mqpg audit --memory")
     parser.add_argument("--record", action="store_true", help="write the figures into benchmarks/results")
     parser.add_argument("--conditions", default="", help="with --record: what else runs on the machine")
     parser.add_argument("--dsn", help="the server; its user must be able to create databases")
     options = parser.parse_args(arguments)
-    audit = ["--memory", options.memory] if options.memory else []
     figures: dict[str, Any] = {}
     with _server(options.dsn) as server:
         for size in map(int, options.sizes.split(",")):
             with _database(server, f"audit_scale_{size}_{os.getpid()}") as dsn:
                 fill(dsn, size, options.batch)
-                figures[f"{size} messages"] = measure(dsn, audit)
-                print(size, figures[f"{size} messages"], file=sys.stderr, flush=True)
+                for name, figures[name] in measure_both(dsn, size, options):
+                    print(name, figures[name], file=sys.stderr, flush=True)
     print(json.dumps(figures))
     if options.record:
         _record(figures, options)

@@ -125,28 +125,33 @@ def bench_tables(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def audit_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Lines of the table of how the audit grows: the newest run of each number of messages.
+    """Lines of the table of how the audit grows: the newest run of each size and engine.
+
+    The name of a run is "1000 messages", perhaps followed by a comma and the engine if that is not
+    Spark.
 
     Args:
         runs: All runs, newest first.
     """
-    newest: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+    newest: dict[tuple[str, int], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
     for run in runs:
         if run["kind"] == "audit-scale":
             for name, figures in run["figures"].items():
-                newest.setdefault(int(name.split()[0]), (run, figures))
+                size, _, engine = name.partition(" messages")
+                newest.setdefault((engine.removeprefix(", ") or "spark", int(size)), (run, figures))
     columns = ("rows", "seconds", "read_seconds", "judge_seconds", "cpu_seconds")
     yield from _table(
-        ("messages", "verdict", "rows", "seconds", "of these reading", "judging", "CPU seconds", "JVM MiB",
+        ("engine", "messages", "verdict", "rows", "seconds", "of these reading", "judging", "CPU seconds", "JVM MiB",
          "Python MiB", "temporary MiB", "load", "when"),
         (
             (
+                engine,
                 f"{messages:,}",
                 one["verdict"],
                 *(f"{one[column]:,}" for column in (*columns, "jvm_mib", "python_mib", "temporary_mib", "load")),
                 f"[{run['date'].partition('T')[0]}](../benchmarks/results/{run['file']})",
             )
-            for messages, (run, one) in sorted(newest.items())
+            for (engine, messages), (run, one) in sorted(newest.items())
         ),
     )  # fmt: skip
 

@@ -122,7 +122,7 @@ def audit(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="The JVM's heap, such as 4g. Default: a quarter of the machine's memory, 1 GiB to 3 GiB; "
+            help="The JVM's heap, such as 4g. Default: a quarter of the machine's memory, 1 GiB to 2.5 GiB; "
             "1 GiB for a small audit.",
             show_default=False,
         ),

@@ -42,7 +42,7 @@ def run_audit(options: AuditOptions, *, threads: int | None = None, memory: str 
         options: What is audited.
         threads: Threads of a local session. None means one for each core, two to four.
         memory: The heap of the JVM, in Spark's notation. None means 1 GiB for a small audit, and a
-            quarter of the machine's memory, 1 GiB to 3 GiB, for a large one.
+            quarter of the machine's memory, 1 GiB to 2.5 GiB, for a large one.
 
     Returns:
         The report.
