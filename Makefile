@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-pgbouncer test-browser test-lowest test-postgres pgspot dist lint format prove sql bench chaos idle clean
+.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-pgbouncer test-browser test-lowest test-postgres pgspot dist lint format prove sql bench chaos failover idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -106,6 +106,9 @@ bench: setup ## Measure mqpg beside pgmq and a bare INSERT (ARGS="--quick")
 
 chaos: setup ## Run only the tests that kill processes and servers
 	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not pgbouncer and not browser" $(ARGS)
+
+failover: setup ## Destroy the primary TRIALS (20) times and promote its standby; workers and clients follow
+	@$(BIN)/python -m tests.failover $(ARGS)
 
 idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core (ARGS="--topics 100")
 	@$(BIN)/python -m mqpg.bench.idle $(ARGS)

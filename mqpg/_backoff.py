@@ -20,7 +20,7 @@ class Backoff:
     """
 
     first: float = 0.05
-    most: float = 5.0
+    most: float = 2.0
     jitter: float = 0.3
     _failures: int = field(default=0, init=False)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import select
+from collections.abc import Mapping
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
 
 from mqpg.settings import Settings
 
-__all__ = ["KEEPALIVE", "SESSION", "has_news", "options"]
+__all__ = ["KEEPALIVE", "SESSION", "has_news", "options", "transport"]
 
 # append, keep and others refuse any other level, and the server's default may be another one.
 SESSION = "set session characteristics as transaction isolation level read committed"
@@ -18,15 +19,29 @@ SESSION = "set session characteristics as transaction isolation level read commi
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
 
 
+def transport(given: Mapping[str, Any], connect_timeout: int) -> dict[str, Any]:
+    """Say how a connection is made and watched.
+
+    Args:
+        given: The parameters of the DSN, which take precedence.
+        connect_timeout: How many seconds to try each host.
+
+    Returns:
+        The parameters that the DSN leaves out. Of several hosts the one that can write is the
+        primary, whichever of them that is at the moment.
+    """
+    wanted: dict[str, Any] = {"connect_timeout": connect_timeout, **KEEPALIVE}
+    if any("," in str(given.get(name) or "") for name in ("host", "hostaddr")):
+        wanted["target_session_attrs"] = "read-write"
+    return {name: value for name, value in wanted.items() if name not in given}
+
+
 def options(dsn: str, settings: Settings) -> dict[str, Any]:
     """Keyword arguments for psycopg.connect. What the DSN itself says takes precedence."""
     given = conninfo_to_dict(dsn)
-    wanted: dict[str, Any] = {
-        "application_name": settings.application_name,
-        "connect_timeout": settings.connect_timeout,
-        **KEEPALIVE,
-    }
-    chosen = {name: value for name, value in wanted.items() if name not in given}
+    chosen = transport(given, settings.connect_timeout)
+    if "application_name" not in given:
+        chosen["application_name"] = settings.application_name
     return chosen | {"autocommit": True, "prepare_threshold": settings.prepare_threshold}
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "LOCK",
     "Status",
     "adopt",
+    "adopt_promoted",
     "check",
     "check_connection",
     "head",
@@ -106,6 +107,29 @@ def adopt(dsn: str, *, same_xids: bool = False) -> str:
     except psycopg.Error as error:
         raise errors.translate(error) from error
     return str(row[0]) if row else ""
+
+
+def adopt_promoted(dsn: str) -> str | None:
+    """Make a promoted or recovered server a broker again, and leave any other one as it is.
+
+    Args:
+        dsn: The database in libpq notation.
+
+    Returns:
+        One line that says what was done. None where there was nothing to do.
+
+    Raises:
+        ConnectionFailed: The server does not answer.
+        SchemaError: The schema is missing, or this release cannot work with it.
+        LockTimeout: Another session writes to the server.
+    """
+    check(dsn)
+    try:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            row = connection.execute("select mqpg.adopt_promoted()").fetchone()
+    except psycopg.Error as error:
+        raise errors.translate(error) from error
+    return row[0] if row else None
 
 
 def status(dsn: str, *, source: Source | None = None) -> Status:

@@ -21,15 +21,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["audit_table", "bench_tables", "load", "main", "run_table"]
+__all__ = ["audit_table", "bench_tables", "failover_table", "load", "main", "run_table"]
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 AUDIT_PAGE = ROOT / "docs" / "audit.md"
+OPERATIONS_PAGE = ROOT / "docs" / "operations.md"
 
-KINDS = ("audit-scale", "bench", "ci", "demo", "fuzz", "histories", "idle", "soak", "tests", "years")
+KINDS = ("audit-scale", "bench", "ci", "demo", "failover", "fuzz", "histories", "idle", "soak", "tests", "years")
 RUN: dict[str, type | tuple[type, ...]] = {
     "kind": str,  # one of KINDS
     "date": str,  # UTC, ISO 8601 to the minute, or only the day
@@ -156,6 +157,32 @@ def audit_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     )  # fmt: skip
 
 
+def failover_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of the table of failovers: each recorded run.
+
+    Args:
+        runs: All runs, newest first.
+    """
+    spans = [f"seconds_until_{name}" for name in ("promoted", "send", "effect")]
+    yield from _table(
+        ("when", "failovers", "seed", "acknowledged sends", "seconds until promoted, p50 / most",
+         "until the first send", "until the first effect", "verdict", "beside"),
+        (
+            (
+                f"[{run['date'].partition('T')[0]}](../benchmarks/results/{run['file']})",
+                str(run["figures"]["failovers"]),
+                str(run["figures"]["seed"]),
+                f"{run['figures']['acknowledged']:,}",
+                *(f"{run['figures'][span]['p50']} / {run['figures'][span]['most']}" for span in spans),
+                run["figures"]["verdict"] if run["ok"] else "**wrong**",
+                run["conditions"],
+            )
+            for run in runs
+            if run["kind"] == "failover"
+        ),
+    )  # fmt: skip
+
+
 def main(arguments: list[str]) -> int:
     """Write the tables, check them, or add a run.
 
@@ -182,7 +209,11 @@ def main(arguments: list[str]) -> int:
         return 1
     stale = 0
     tables = {"runs": list(run_table(runs))} | bench_tables(runs)
-    for page, found in ((PAGE, tables), (AUDIT_PAGE, {"audit-scale": list(audit_table(runs))})):
+    for page, found in (
+        (PAGE, tables),
+        (AUDIT_PAGE, {"audit-scale": list(audit_table(runs))}),
+        (OPERATIONS_PAGE, {"failover": list(failover_table(runs))}),
+    ):
         before = after = page.read_text(encoding="utf-8")
         for name, lines in found.items():
             after = _replace(after, page, name, "\n".join(lines))

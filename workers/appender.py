@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 
+import psycopg
+
 from mqpg._append_pace import AppendPace
-from mqpg.errors import RestoredCluster
+from mqpg.errors import RestoredCluster, translate
 
 from .session import Connection
 from .worker import Options, Worker
 
 __all__ = ["Appender"]
+
+logger = logging.getLogger(__name__)
 
 _CLOCK = """
 select b.incarnation, pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0') from mqpg._broker() b
@@ -27,6 +32,8 @@ class Appender(Worker):
 
     A base backup that was brought back looks like its original to `mqpg.append`. The process
     remembers how far the server's log was, and refuses a server whose log is behind that.
+
+    With `options.adopt_promoted` it makes a promoted server a broker again, and continues there.
 
     Args:
         options: What the process was started with. `interval` is the longest pause in seconds; None
@@ -62,14 +69,31 @@ class Appender(Worker):
                 brought back.
         """
         began = time.monotonic()
-        if began >= self._next_look:
-            self._require_later(conn)
-            self._next_look = began + _LOOK
-        row = conn.execute("select mqpg.append(%s)", (self.options.max_messages,)).fetchone()
-        moved = int(row[0]) if row else 0
+        try:
+            moved = self._append(conn, began)
+        except (psycopg.Error, RestoredCluster) as error:
+            if not isinstance(translate(error), RestoredCluster) or not self._adopt(conn):
+                raise
+            return 0.0
         self.detail["messages"] += moved
         full = moved >= self.options.max_messages
         return 0.0 if full else self._pace.after(moved, time.monotonic() - began)
+
+    def _append(self, conn: Connection, now: float) -> int:
+        if now >= self._next_look:
+            self._require_later(conn)
+            self._next_look = now + _LOOK
+        row = conn.execute("select mqpg.append(%s)", (self.options.max_messages,)).fetchone()
+        return int(row[0]) if row else 0
+
+    def _adopt(self, conn: Connection) -> bool:
+        if not self.options.adopt_promoted:
+            return False
+        row = conn.execute("select mqpg.adopt_promoted()").fetchone()
+        done = row[0] if row else None
+        if done is not None:
+            logger.warning("the server was promoted and is a broker again", extra={"adopted": done})
+        return done is not None
 
     def _require_later(self, conn: Connection) -> None:
         row = conn.execute(_CLOCK).fetchone()

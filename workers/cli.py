@@ -53,6 +53,13 @@ CallTime = Annotated[
         "--call-timeout", min=0.1, help="How many seconds to wait for a server that says nothing, before reconnecting."
     ),
 ]
+AdoptPromoted = Annotated[
+    bool,
+    typer.Option(
+        "--adopt-promoted",
+        help="Continue by yourself after a failover: the appender calls adopt_promoted() on a promoted server.",
+    ),
+]
 Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between two heartbeats.")]
 Patience = Annotated[float, typer.Option("--wait", min=0, help="How many seconds to try the first connection.")]
 Level = Annotated[str, typer.Option("--log-level", help="The lowest level to log: debug, info, warning or error.")]
@@ -70,6 +77,7 @@ def worker(
     max_messages: AppendSize = 100_000,
     check_timeout: CheckTime = 30.0,
     call_timeout: CallTime = CALL_TIMEOUT,
+    adopt_promoted: AdoptPromoted = False,
     heartbeat: Beat = 5.0,
     wait: Patience = 10.0,
     at_eof: Eof = False,
@@ -96,6 +104,7 @@ def worker(
         max_messages=max_messages,
         check_timeout=check_timeout,
         call_timeout=call_timeout,
+        adopt_promoted=adopt_promoted,
         ledgers=parse_ledgers(ledger or []),
     )
     if role is None:
@@ -158,6 +167,7 @@ def _supervise(options: Options, stop: threading.Event, arguments: list[str]) ->
     environment = os.environ | {"MQPG_DATABASE_URL": options.dsn} | to_environment(options.ledgers)
     arguments += ["--heartbeat", str(options.heartbeat), "--wait", "60", "--max-messages", str(options.max_messages)]
     arguments += ["--check-timeout", str(options.check_timeout), "--call-timeout", str(options.call_timeout)]
+    arguments += ["--adopt-promoted"] if options.adopt_promoted else []
     supervisor = Supervisor(list(ROLES), arguments, environment, stop)
     clean = supervisor.run()
     if supervisor.too_old:

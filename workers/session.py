@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from mqpg import errors, migrate
 from mqpg._backoff import Backoff
-from mqpg._connect import KEEPALIVE
+from mqpg._connect import transport
 from mqpg._time_limit import LimitedConnection, time_limit
 from mqpg.dsn import describe
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 # The server, too, notices a host that no longer answers (see _WATCHED), and then frees the lock of
 # the lost worker for a standby. The DSN may set other values.
-_TRANSPORT = {"connect_timeout": 5, **KEEPALIVE}
+_CONNECT_TIMEOUT = 5
 # How many seconds a worker waits for a server that says nothing. It is far longer than a client
 # waits, because one iteration of the appender may move a transaction of many millions of messages,
 # and one that is cut off would be cut off each time.
@@ -69,8 +69,7 @@ def connect(dsn: str, name: str) -> Connection:
         SchemaError: The schema is missing, or this release cannot work with it.
         ConfigurationError: A pooler in transaction mode is in between.
     """
-    given = conninfo_to_dict(dsn)
-    extra: dict[str, Any] = {key: value for key, value in _TRANSPORT.items() if key not in given}
+    extra = transport(conninfo_to_dict(dsn), _CONNECT_TIMEOUT)
     try:
         conn: Connection = LimitedConnection.connect(dsn, autocommit=True, application_name=f"mqpg {name}", **extra)
     except psycopg.Error as error:

@@ -37,6 +37,7 @@ class Options:
         check_timeout: For the compensator, how long a SQL function may take for one half message.
         call_timeout: How long a statement waits for a server that says nothing, before the
             connection is replaced.
+        adopt_promoted: For the appender, whether it adopts a server that was promoted.
         ledgers: For the compensator, the SQLAlchemy URL of each ledger name.
     """
 
@@ -48,6 +49,7 @@ class Options:
     max_messages: int = 100_000
     check_timeout: float = 30.0
     call_timeout: float = CALL_TIMEOUT
+    adopt_promoted: bool = False
     ledgers: dict[str, str] = field(default_factory=dict)
 
 

@@ -10,6 +10,7 @@ import typer
 from mqpg import dsn as dsns
 from mqpg import migrate
 from mqpg.cli.options import Dsn, Json, print_rows
+from mqpg.errors import ConfigurationError
 
 __all__ = ["app"]
 
@@ -78,12 +79,21 @@ def adopt(
     same_xids: Annotated[
         bool, typer.Option("--same-xids", help="The copy has kept its transaction ids, as after pg_upgrade.")
     ] = False,
+    promoted: Annotated[
+        bool, typer.Option("--promoted", help="Do nothing unless the server was promoted or recovered.")
+    ] = False,
     dsn: Dsn = None,
 ) -> None:
     """Make a restored, promoted or recovered copy a broker again.
 
-    Stop all workers and clients first.
+    Stop all workers and clients first. With --promoted they may continue: this is for the hook of a
+    failover manager.
     """
+    if promoted and same_xids:
+        raise ConfigurationError("--promoted and --same-xids exclude each other: a promotion keeps transaction ids")
+    if promoted:
+        typer.echo(migrate.adopt_promoted(_where(context, dsn)) or "the server was not promoted: nothing to do")
+        return
     typer.echo(migrate.adopt(_where(context, dsn), same_xids=same_xids))
 
 

@@ -153,6 +153,15 @@ def test_migrate_adopt(mqpg: Run, dsn: str, empty_dsn: str) -> None:
     _one_line(mqpg("migrate", "adopt", MQPG_DATABASE_URL=empty_dsn), 3, "run mqpg migrate")
 
 
+def test_migrate_adopt_promoted(mqpg: Run, dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        assert "not promoted" in mqpg("migrate", "adopt", "--promoted", "--dsn", dsn).stdout
+        conn.execute("update mqpg.broker set timeline = '000000FF'")
+        assert "transaction ids kept" in mqpg("migrate", "adopt", "--promoted", "--dsn", dsn).stdout
+        assert conn.execute("select incarnation from mqpg.broker").fetchone() == (2,)
+    _one_line(mqpg("migrate", "adopt", "--promoted", "--same-xids", MQPG_DATABASE_URL=dsn), 2, "exclude each other")
+
+
 def test_no_password_in_what_is_printed(mqpg: Run, empty_dsn: str) -> None:
     done = mqpg("-vv", "migrate", "--dsn", empty_dsn)
     password = psycopg.conninfo.conninfo_to_dict(empty_dsn).get("password")

@@ -281,3 +281,34 @@ def test_append_refuses_another_timeline(mq: Session) -> None:
         mq.append()
     mq.value("adopt")
     assert mq.append() == 0
+
+
+def test_adopt_promoted_leaves_a_server_that_was_not_promoted(mq: Session) -> None:
+    mq.send("one", "1")
+    assert mq.value("adopt_promoted") is None
+    assert incarnation(mq) == 1
+    mq.execute("update mqpg.broker set system_identifier = 1, timeline = '000000FF'")
+    assert mq.value("adopt_promoted") is None, "a restored dump is left to a person"
+    assert incarnation(mq) == 1
+    with refused("MQ016"):
+        mq.append()
+
+
+def test_adopt_promoted_runs_alone(mq: Session) -> None:
+    with mq.transaction(), refused("MQ015", "adopt_promoted() must run in a transaction of its own"):
+        mq.send("one", "1")
+        mq.value("adopt_promoted")
+
+
+def test_several_callers_of_adopt_promoted_raise_the_incarnation_once(mq: Session, broker: Broker) -> None:
+    """Two workers, or a worker and the hook of a failover manager, notice a promotion together."""
+    mq.send("one", "1")
+    mq.append()
+    mq.execute("update mqpg.broker set timeline = '000000FF'")
+    callers = [broker.session() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        said = list(pool.map(lambda caller: caller.value("adopt_promoted"), callers))
+    assert sorted(text is None for text in said) == [False, True, True, True]
+    assert incarnation(mq) == 2
+    mq.append()
+    assert got(mq) == [1]

@@ -43,6 +43,11 @@ class Pair:
         eventually(lambda: not self.primary.is_running())
         self.primary.destroy()
 
+    @property
+    def standby(self) -> EmbeddedServer:
+        """The standby, or what was promoted."""
+        return self._standby
+
     def promote(self) -> EmbeddedServer:
         """Make the standby the primary."""
         with psycopg.connect(self._standby.dsn(), autocommit=True) as conn:
@@ -51,24 +56,32 @@ class Pair:
 
 
 @contextmanager
-def replicated(primary: EmbeddedServer) -> Iterator[Pair]:
-    """Make a standby of a running server by pg_basebackup, and make its commits wait for it."""
-    folder = Path(tempfile.mkdtemp(prefix="mqpg-standby-"))
+def replicated(primary: EmbeddedServer, port: int | None = None) -> Iterator[Pair]:
+    """Make a standby of a running server by pg_basebackup, and make its commits wait for it.
+
+    The standby is destroyed at the end, also if it was promoted. With `port` it listens there.
+    """
     with ExitStack() as stack:
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        folder.chmod(0o711)
-        account, data = current_account(), folder / "pgdata"
-        data.mkdir(mode=0o700)
-        account.give(data)
-        shutil.copy(primary.directory / "password", folder / "password")
-        backup = [find_binaries().program("pg_basebackup"), "-D", str(data), "-R", "-c", "fast"]
-        account.run([*backup, "-d", f"{primary.dsn()}?application_name={_NAME}"])
-        standby = EmbeddedServer(folder)
-        stack.callback(standby.destroy)
-        standby.start()
+        standby = _copy(primary, port, stack)
         with psycopg.connect(primary.dsn(), autocommit=True) as conn:
             conn.execute(f"alter system set synchronous_standby_names = '{_NAME}'")
             conn.execute("select pg_reload_conf()")
             state = "select sync_state from pg_stat_replication"
             eventually(lambda: conn.execute(state).fetchall() == [("sync",)])
         yield Pair(primary, standby)
+
+
+def _copy(primary: EmbeddedServer, port: int | None, stack: ExitStack) -> EmbeddedServer:
+    folder = Path(tempfile.mkdtemp(prefix="mqpg-standby-"))
+    stack.callback(shutil.rmtree, folder, ignore_errors=True)
+    folder.chmod(0o711)
+    account, data = current_account(), folder / "pgdata"
+    data.mkdir(mode=0o700)
+    account.give(data)
+    shutil.copy(primary.directory / "password", folder / "password")
+    backup = [find_binaries().program("pg_basebackup"), "-D", str(data), "-R", "-c", "fast"]
+    account.run([*backup, "-d", f"{primary.dsn()}?application_name={_NAME}"])
+    standby = EmbeddedServer(folder, port=port)
+    stack.callback(standby.destroy)
+    standby.start()
+    return standby

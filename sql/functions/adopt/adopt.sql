@@ -20,12 +20,6 @@ create function mqpg.adopt(same_xids boolean default false) returns text
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
     v_may boolean := mqpg._require_privilege('operator');
-    v_tick mqpg.tick;
-    v_known bigint := (select b.system_identifier from mqpg.broker b);
-    v_actual bigint := (select c.system_identifier from pg_control_system() c);
-    v_behind boolean;
-    v_foreign boolean;
-    v_incarnation int;
 begin
     if adopt.same_xids is null then
         raise exception using errcode = 'MQ001', message = 'same_xids must be true or false, not null';
@@ -33,29 +27,7 @@ begin
     perform mqpg._require_own_transaction('adopt');
     perform mqpg._apply_lock_timeout();
     lock table mqpg.append_lock in exclusive mode;
-    perform pg_advisory_xact_lock(1836150834, 1);
-    perform pg_advisory_xact_lock(1836150835, 0);
-    lock table mqpg.cursor in share row exclusive mode;
-    lock table only mqpg.commit_log, only mqpg.op_log, only mqpg.check_log in share row exclusive mode;
-    update mqpg.segment s set decided_at = null where s.decided_at is not null;
-    perform mqpg._cancel_merge(m.family, 'the broker was adopted') from mqpg.segment_merge m;
-    select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
-    v_behind := v_tick.snapshot_xmax > pg_snapshot_xmax(pg_current_snapshot());
-    v_foreign := v_behind or (v_known <> v_actual and not adopt.same_xids);
-    if v_behind and adopt.same_xids then
-        raise exception using errcode = 'MQ016',
-            message = 'same_xids must be false: the transaction ids of this cluster are behind those of the data',
-            hint = 'Call mqpg.adopt() without arguments to rewrite the transaction ids.';
-    end if;
-    update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual,
-        timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
-    returning b.incarnation into v_incarnation;
-    perform mqpg._renew_ids(v_tick, v_foreign);
-    perform mqpg._renew_cursors();
-    return format('incarnation %s of broker %s: %s', v_incarnation, (select b.broker_id from mqpg.broker b), case
-        when v_foreign then 'transaction ids rewritten; what has no offset comes with the next append()'
-        else 'transaction ids kept'
-    end);
+    return mqpg._adopt(adopt.same_xids);
 end
 $$;
 comment on function mqpg.adopt(boolean) is

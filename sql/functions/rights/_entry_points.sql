@@ -51,6 +51,7 @@ language sql immutable as $$
         ('rearm', 'operator'),
         ('settle', 'operator'),
         ('adopt', 'operator'),
+        ('adopt_promoted', 'operator worker'),
         ('append', 'worker'),
         ('compensate', 'worker'),
         ('keep', 'worker'),

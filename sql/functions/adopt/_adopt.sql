@@ -1,0 +1,40 @@
+-- What adopt() and adopt_promoted() do when they hold the appender's lock.
+-- Locks and cost: those of adopt().
+-- Errors: MQ016 (same_xids cannot be true), 55P03.
+create function mqpg._adopt(same_xids boolean) returns text
+language plpgsql as $$
+declare
+    v_tick mqpg.tick;
+    v_known bigint := (select b.system_identifier from mqpg.broker b);
+    v_actual bigint := (select c.system_identifier from pg_control_system() c);
+    v_behind boolean;
+    v_foreign boolean;
+    v_incarnation int;
+begin
+    perform pg_advisory_xact_lock(1836150834, 1);
+    perform pg_advisory_xact_lock(1836150835, 0);
+    lock table mqpg.cursor in share row exclusive mode;
+    lock table only mqpg.commit_log, only mqpg.op_log, only mqpg.check_log in share row exclusive mode;
+    update mqpg.segment s set decided_at = null where s.decided_at is not null;
+    perform mqpg._cancel_merge(m.family, 'the broker was adopted') from mqpg.segment_merge m;
+    select t.* into v_tick from mqpg.tick t order by t.tick_id desc limit 1;
+    v_behind := v_tick.snapshot_xmax > pg_snapshot_xmax(pg_current_snapshot());
+    v_foreign := v_behind or (v_known <> v_actual and not _adopt.same_xids);
+    if v_behind and _adopt.same_xids then
+        raise exception using errcode = 'MQ016',
+            message = 'same_xids must be false: the transaction ids of this cluster are behind those of the data',
+            hint = 'Call mqpg.adopt() without arguments to rewrite the transaction ids.';
+    end if;
+    update mqpg.broker b set incarnation = b.incarnation + 1, system_identifier = v_actual,
+        timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
+    returning b.incarnation into v_incarnation;
+    perform mqpg._renew_ids(v_tick, v_foreign);
+    perform mqpg._renew_cursors();
+    return format('incarnation %s of broker %s: %s', v_incarnation, (select b.broker_id from mqpg.broker b), case
+        when v_foreign then 'transaction ids rewritten; what has no offset comes with the next append()'
+        else 'transaction ids kept'
+    end);
+end
+$$;
+comment on function mqpg._adopt(boolean) is
+    'Internal: what adopt() and adopt_promoted() have in common';

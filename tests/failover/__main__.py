@@ -1,0 +1,176 @@
+"""`python -m tests.failover`: primaries are destroyed, and nobody but `mqpg worker` does anything.
+
+A broker has a primary and a synchronous standby. Producers, a consumer and one `mqpg worker
+--adopt-promoted` work with a DSN of both hosts. Each trial kills all processes of the primary with
+SIGKILL, deletes its data and promotes the standby, as a failover manager does. At the end every
+acknowledged message must have its effect once, and the audit must find nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from statistics import quantiles
+from tempfile import mkdtemp
+from typing import Any
+
+import psycopg
+
+import mqpg
+from mqpg.embedded import EmbeddedServer
+from tests.failover.clients import BROKER_TABLES, GROUP, SHOP_TABLES, TOPIC, Clients
+from tests.failover.pair import TakingTurns, taking_turns
+from tests.support.fleet import Fleet
+from tests.support.waiting import eventually
+
+__all__ = ["main", "run"]
+
+_OPEN = """
+select (select coalesce(sum(lag), 0) from mqpg.subscription_lag) + (select count(*) from mqpg.half_pending)
+"""
+_NEW_EFFECTS = "select min(extract(epoch from at))::float8 from effect where at > to_timestamp(%s)"
+
+
+def _prepare(broker: str, shop: str) -> None:
+    with mqpg.connect(broker) as mq, psycopg.connect(broker, autocommit=True) as conn:
+        mq.create_topic(TOPIC, queues=4)
+        mq.subscribe(GROUP, TOPIC)
+        mq.create_producer_group("shop", check_after=1, checker="url", checker_target="shop")
+        conn.execute(BROKER_TABLES)
+    mqpg.Ledger(shop).create()
+    with psycopg.connect(shop.replace("+psycopg", ""), autocommit=True) as conn:
+        conn.execute(SHOP_TABLES)
+
+
+def _wait_for_effects(broker: str, after: float, clients: Clients) -> float:
+    """When the first effect after a moment was committed. The promoted server may still be away."""
+
+    def look() -> float:
+        assert clients.are_well()
+        try:
+            with psycopg.connect(broker, connect_timeout=2, target_session_attrs="read-write") as conn:
+                row = conn.execute(_NEW_EFFECTS, (after,)).fetchone()
+                return float(row[0] or 0) if row else 0.0
+        except psycopg.OperationalError:
+            return 0.0
+
+    return eventually(look, timeout=120)
+
+
+def _trial(turns: TakingTurns, clients: Clients, rng: random.Random) -> dict[str, float]:
+    """One failover. Returns the seconds until the first acknowledged send and the first effect."""
+    time.sleep(rng.uniform(0.5, 2))
+    at, before = time.time(), len(clients.sent)
+    turns.fail_over()
+    promoted = time.time()
+    # An effect of a message from before may have been under way.
+    effect = _wait_for_effects(turns.dsn(), promoted, clients)
+    eventually(lambda: clients.are_well() and any(t > promoted for _, t in clients.sent[before:]), timeout=60)
+    send = next(t for _, t in clients.sent[before:] if t > promoted)
+    turns.rebuild()
+    return {"promoted": promoted - at, "send": send - at, "effect": effect - at}
+
+
+def _wrong(broker: str, shop: str, clients: Clients) -> list[str]:
+    with psycopg.connect(broker, target_session_attrs="read-write") as conn:
+        effects = Counter(int(n) for (n,) in conn.execute("select n from effect"))
+    with psycopg.connect(shop.replace("+psycopg", "")) as conn:
+        sales = {int(n) for (n,) in conn.execute("select n from sale")}
+    expected = sales | {n for n, _ in clients.sent}
+    found = [f"{n} has {effects[n]} effects" for n in expected if effects[n] != 1]
+    return found + [f"{n} has an effect without a message" for n in effects.keys() - expected]
+
+
+def _audit(broker: str, shop: str) -> tuple[int, dict[str, Any]]:
+    command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--drained", "--json", "--ledger"]
+    done = subprocess.run(
+        [*command, f"shop={shop}"], stdout=subprocess.PIPE, check=False, env=os.environ | {"MQPG_DATABASE_URL": broker}
+    )
+    report = json.loads(done.stdout) if done.returncode < 2 else {}
+    return done.returncode, {name: report.get(name) for name in ("verdict", "reasons", "anomalies")}
+
+
+def run(trials: int, seed: int, folder: Path) -> dict[str, Any]:
+    """Run some failovers in a row.
+
+    Args:
+        trials: How many.
+        seed: The seed.
+        folder: Where the worker's log is.
+
+    Returns:
+        The figures. `wrong` lists what is wrong, and is empty where nothing is.
+    """
+    rng = random.Random(seed)
+    with EmbeddedServer() as own, taking_turns() as turns:
+        shop, broker = own.create_database("shop").replace("postgresql://", "postgresql+psycopg://"), turns.dsn()
+        _prepare(broker, shop)
+        environment = os.environ | {"MQPG_DATABASE_URL": broker, "MQPG_LEDGER_SHOP": shop, "PYTHONUNBUFFERED": "1"}
+        fleet = Fleet(folder, environment)
+        fleet.add("worker", [sys.executable, "-m", "mqpg", "worker", "--adopt-promoted"])
+        clients = Clients(broker, shop, seed)
+        clients.start()
+        try:
+            eventually(lambda: clients.are_well() and len(clients.sent) > 10, timeout=60)
+            outages = [_trial(turns, clients, rng) for _ in range(trials)]
+            clients.end_producers()
+            _drain(broker, shop)
+            fleet.tend()
+        finally:
+            clients.close()
+            fleet.retire(fleet.names)
+        wrong = _wrong(broker, shop, clients)
+        status, audit = _audit(broker, shop)
+    if status != 0:
+        wrong.append(f"the audit ended with {status}: {audit}")
+    if fleet.crashes:
+        wrong.append(f"the worker ended by itself: {fleet.crashes}")
+    return {
+        "seed": seed,
+        "failovers": trials,
+        "acknowledged": len(clients.sent),
+        "errors_that_clients_saw": clients.expected_errors,
+        **{f"seconds_until_{name}": _spread([one[name] for one in outages]) for name in outages[0]},
+        "verdict": audit["verdict"],
+        "wrong": wrong[:20],
+    }
+
+
+def _drain(broker: str, shop: str) -> None:
+    with mqpg.connect(broker) as mq, psycopg.connect(broker, target_session_attrs="read-write") as conn:
+        conn.autocommit = True
+        mqpg.TransactionalProducer(mq, group="shop", ledger=shop).recover(older_than=timedelta(0))
+        eventually(lambda: conn.execute(_OPEN).fetchone() == (0,), timeout=120)
+
+
+def _spread(values: list[float]) -> dict[str, float]:
+    ordered = quantiles(values, n=100, method="inclusive") if len(values) > 1 else values * 99
+    return {"p50": round(ordered[49], 2), "p99": round(ordered[98], 2), "most": round(max(values), 2)}
+
+
+def main() -> int:
+    """Return 0 when nothing was lost or doubled."""
+    parser = argparse.ArgumentParser(prog="python -m tests.failover", description=__doc__)
+    parser.add_argument("--trials", type=int, default=int(os.environ.get("TRIALS") or 20))
+    parser.add_argument("--seed", type=int, default=int(os.environ.get("MQPG_TEST_SEED") or secrets.randbits(32)))
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # and stop what was started
+    folder = Path(mkdtemp(prefix="mqpg-failover-"))
+    print(f"seed {options.seed}, logs in {folder}", file=sys.stderr, flush=True)
+    report = run(options.trials, options.seed, folder)
+    print(json.dumps(report, indent=2), flush=True)
+    return 1 if report["wrong"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
