@@ -171,7 +171,7 @@ def failover_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             (
                 f"[{run['date'].partition('T')[0]}](../benchmarks/results/{run['file']})",
                 str(run["figures"]["failovers"]),
-                str(run["figures"]["seed"]),
+                str(run["seed"]),
                 f"{run['figures']['acknowledged']:,}",
                 *(f"{run['figures'][span]['p50']} / {run['figures'][span]['most']}" for span in spans),
                 run["figures"]["verdict"] if run["ok"] else "**wrong**",

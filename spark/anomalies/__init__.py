@@ -1,4 +1,4 @@
-"""The anomalies, one module for each kind.
+"""The anomalies, one module for each kind, and one for messages that are gone.
 
 Each function is pure: it takes frames and returns rows with the columns of `schemas.ANOMALY`. The
 kinds exclude one another, so that one fault is reported under one name:
@@ -6,9 +6,9 @@ kinds exclude one another, so that one fault is reported under one name:
 * phantom: delivered or applied, and no committed transaction can ever account for it;
 * early: delivered or applied before the transaction that accounts for it, or while that is open;
 * undecided: a half message that was not decided in time and was not delivered either;
-* lost: committed, and skipped by the appender or by a group;
+* lost: committed, and skipped by the appender or by a group, or unknown to the broker;
 * duplicated: more than once what must be there once;
-* gap: offsets or runs that do not follow one another;
+* gap: offsets or runs that do not follow one another, or a record batch that is gone;
 * mismatch: two databases contradict each other about one message, and it is none of the above.
 """
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 from .corrupt import corrupt
 from .cursors import cursor_faults
 from .dead_letter import dead_letter
+from .deleted import deleted
 from .disorder import disorder
 from .duplicate_send import duplicate_send
 from .duplicated import duplicated
@@ -35,6 +36,7 @@ __all__ = [
     "corrupt",
     "cursor_faults",
     "dead_letter",
+    "deleted",
     "disorder",
     "duplicate_send",
     "duplicated",

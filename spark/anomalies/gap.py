@@ -16,36 +16,20 @@ def gap(
     topics: DataFrame,
     *,
     complete: bool,
-    deleted: DataFrame | None = None,
 ) -> DataFrame:
-    """Find missing offsets and record batches, bad runs, and positions beyond the end of a queue.
+    """Find missing offsets, bad runs, and positions beyond the end of a queue.
 
     Args:
         queue_rows: The consume queues as stored.
         positions: Where each group is in each queue.
         topics: The topics.
-        deleted: Messages without a row that another table names, as `derive_deleted` returns them.
-            None means that they are not looked for.
         complete: Whether no part of the queues was ever dropped. Then each must begin at offset 0.
 
     Returns:
         The anomalies.
     """
     named = queue_rows.join(topics, "topic_id")
-    found = union_rows(_holes(named, complete), _bad_runs(named), _beyond_the_end(positions))
-    return found if deleted is None else union_rows(found, _deleted(deleted))
-
-
-def _deleted(deleted: DataFrame) -> DataFrame:
-    return anomaly_rows(
-        "gap",
-        deleted,
-        F.format_string(
-            "batch id %s has no row, but the message is in %s",
-            F.expr("message_id >> 10"),
-            F.concat_ws(", ", F.array_sort("witnesses")),
-        ),
-    )
+    return union_rows(_holes(named, complete), _bad_runs(named), _beyond_the_end(positions))
 
 
 def _holes(named: DataFrame, complete: bool) -> DataFrame:

@@ -12,18 +12,18 @@ from ..read.schemas import ANOMALY
 __all__ = ["anomaly_rows", "seconds_for", "union_rows"]
 
 
-def anomaly_rows(kind: str, frame: DataFrame, evidence: Column) -> DataFrame:
+def anomaly_rows(kind: str | Column, frame: DataFrame, evidence: Column) -> DataFrame:
     """Turn the rows of a frame into anomalies.
 
     Args:
-        kind: The kind of all of them.
+        kind: The kind of all of them, or the kind of each.
         frame: The rows. A column of the schema that they lack becomes null.
         evidence: What is wrong, as text.
 
     Returns:
         Rows with the columns of `schemas.ANOMALY`.
     """
-    present = frame.withColumns({"kind": F.lit(kind), "evidence": evidence})
+    present = frame.withColumns({"kind": F.lit(kind) if isinstance(kind, str) else kind, "evidence": evidence})
     names = {*frame.columns, "kind", "evidence"}
     # One text for each column. The functions of PySpark ask the JVM a dozen times for each.
     values = ((column, column.name if column.name in names else "null") for column in ANOMALY)

@@ -76,9 +76,8 @@ def _of_messages(frames: Frames, inputs: AuditInputs, options: AuditOptions) -> 
             frames.topics,
             overdue_before=_overdue_before(inputs, options),
         ),
-        anomalies.gap(
-            frames.queue_rows, frames.positions, frames.topics, complete=inputs.complete, deleted=frames.deleted
-        ),
+        anomalies.gap(frames.queue_rows, frames.positions, frames.topics, complete=inputs.complete),
+        anomalies.deleted(frames.deleted),
         anomalies.misplaced(frames.messages, frames.entries, frames.topics),
     )
 

@@ -175,6 +175,15 @@ def half_deleted_after_its_commit(story: Story) -> None:
     story.append()
 
 
+@fault("lost", "the message is in a ledger, and the broker has no trace of it")
+def half_lost_without_a_trace(story: Story) -> None:
+    handle = story.prepare()
+    story.local(handle, done=True)
+    story.broker.execute("delete from mqpg.commit_log where batch_id = %s", (message_id(handle) >> 10,))
+    story.broker.execute("select mqpg.send('orders', '{}'::text)")
+    story.append()
+
+
 @fault("gap", "has no row, but the message is in the delayed messages")
 def delayed_message_deleted(story: Story) -> None:
     message = story.one("select mqpg.send('orders', '{}'::text, delay => interval '1 hour')")

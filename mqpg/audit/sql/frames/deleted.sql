@@ -3,6 +3,7 @@
 select
     w.message_id,
     string_agg(distinct w.witness, ', ' order by w.witness) as witnesses,
+    bool_or(w.witness not in ('a journal', 'a ledger', 'an outbox')) as in_broker,
     max(w.consumer_group) as consumer_group,
     max(w.topic) as topic
 from (

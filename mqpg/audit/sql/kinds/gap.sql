@@ -1,5 +1,5 @@
 -- gap: offsets or runs of a queue that do not follow one another, positions beyond its end, and
--- batch ids without a row although another table names the message.
+-- batch ids without a row although another table of the broker names the message.
 -- Where no part of the queues was ever dropped, each must begin at offset 0.
 with ordered as (
     select
@@ -80,3 +80,4 @@ select
     d.message_id,
     format('batch id %s has no row, but the message is in %s', d.message_id >> 10, d.witnesses)
 from deleted as d
+where d.in_broker

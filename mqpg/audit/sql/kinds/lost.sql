@@ -1,5 +1,5 @@
--- lost: committed, and skipped by the appender or by a group. Nacked messages and dead letters are
--- not lost.
+-- lost: committed, and skipped by the appender or by a group, or known only outside the broker.
+-- Nacked messages and dead letters are not lost.
 select
     null as consumer_group,
     t.topic,
@@ -55,3 +55,14 @@ where d.due and d.covered and not d.may_be_dropped
         select from entry as e
         where e.lane = d.subscription_id and e.message_id = d.first_id + i.i and e.attempt = d.attempt
     )
+union all
+-- A standby that was promoted without the last transactions has neither the message nor a trace.
+select
+    d.consumer_group,
+    d.topic,
+    null,
+    null,
+    d.message_id,
+    format('the message is in %s, and the broker has no trace of it', d.witnesses)
+from deleted as d
+where not d.in_broker
