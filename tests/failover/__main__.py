@@ -47,7 +47,8 @@ def _prepare(broker: str, shop: str) -> None:
         mq.subscribe(GROUP, TOPIC)
         mq.create_producer_group("shop", check_after=1, checker="url", checker_target="shop")
         conn.execute(BROKER_TABLES)
-    mqpg.Ledger(shop).create()
+    with mqpg.Ledger(shop) as ledger:
+        ledger.create()
     with psycopg.connect(shop.replace("+psycopg", ""), autocommit=True) as conn:
         conn.execute(SHOP_TABLES)
 
@@ -149,7 +150,8 @@ def run(trials: int, seed: int, folder: Path) -> dict[str, Any]:
 def _drain(broker: str, shop: str) -> None:
     with mqpg.connect(broker) as mq, psycopg.connect(broker, target_session_attrs="read-write") as conn:
         conn.autocommit = True
-        mqpg.TransactionalProducer(mq, group="shop", ledger=shop).recover(older_than=timedelta(0))
+        with mqpg.TransactionalProducer(mq, group="shop", ledger=shop) as producer:
+            producer.recover(older_than=timedelta(0))
         eventually(lambda: conn.execute(_OPEN).fetchone() == (0,), timeout=120)
 
 

@@ -93,8 +93,10 @@ class Clients:
     def _sell(self) -> None:
         """T2: a sale in the shop and its message; what is unknown is left to recovery."""
         rng, n = random.Random(f"{self._seed} sell"), 0
-        with mqpg.connect(self._broker) as mq:
-            producer = mqpg.TransactionalProducer(mq, group="shop", ledger=self._shop)
+        with (
+            mqpg.connect(self._broker) as mq,
+            mqpg.TransactionalProducer(mq, group="shop", ledger=self._shop) as producer,
+        ):
             while not self._producing.is_set():
                 n -= 1
                 try:
