@@ -18,7 +18,7 @@ import psycopg
 import typer
 
 from mqpg import errors
-from mqpg.cli import dead_letters, find, group, half, migrate, rights, server, subscription, topic, uninstall
+from mqpg.cli import dead_letters, find, group, half, migrate, rights, server, status, subscription, topic, uninstall
 from mqpg.cli.plugins import PluginGroup, missing_extra
 from mqpg.schema.versions import EXIT_TOO_OLD
 
@@ -42,6 +42,7 @@ app.add_typer(half.app, name="half")
 app.add_typer(rights.grant, name="grant")
 app.add_typer(rights.revoke, name="revoke")
 app.command("rights")(rights.rights)
+app.command("status")(status.status)
 app.command("find")(find.find)
 app.command("trace")(find.trace)
 app.command("up")(server.up)

@@ -64,6 +64,7 @@ language sql immutable as $$
         ('_leaving', 'worker'),
         ('_blocked_segments', 'operator auditor worker'),
         ('_ledgers_served', 'worker'),
+        ('_group_status', 'operator auditor worker'),
         ('_half_parked', 'operator auditor worker'),
         ('_half_pending', 'operator auditor worker'),
         ('_orphans', 'operator auditor worker'),

@@ -1,0 +1,60 @@
+"""`mqpg status`: the state of the broker at a glance."""
+
+from __future__ import annotations
+
+import json as json_module
+from dataclasses import asdict
+from functools import partial
+
+import typer
+
+from mqpg.cli.connecting import broker, rows
+from mqpg.cli.options import Dsn, Json, print_rows
+from mqpg.status import Overview, advice, read_overview
+from mqpg.status.overview import Row
+
+__all__ = ["status"]
+
+# The title of each part of the overview, and its columns.
+_SECTIONS = {
+    "workers": ("workers", "role alive active seen_seconds_ago"),
+    "groups": (
+        "consumer groups",
+        "consumer_group topic mode lag claims oldest_unread_seconds dead_letters consumers paused",
+    ),
+    "half_messages": ("half messages", "producer_group pending overdue parked"),
+    "pins": ("segments kept by unread messages", "consumer_group topic segments messages bytes seconds"),
+    "blocked": ("segments held up", "table_name state seconds blocked_by"),
+    "losses": ("losses within a day", "consumer_group topic why messages latest"),
+}
+
+
+def status(json: Json = False, dsn: Dsn = None) -> None:
+    """Show workers, lags, half messages, dead letters and what is held up, and what to do about it.
+
+    Exit status 1 where something needs attention.
+    """
+    with broker(dsn) as mq:
+        found = read_overview(partial(rows, mq))
+    todo = advice(found)
+    if json:
+        typer.echo(json_module.dumps(asdict(found) | {"attention": todo}, default=str, indent=2))
+    else:
+        _print(found, todo)
+    if todo:
+        raise typer.Exit(1)
+
+
+def _print(found: Overview, todo: list[str]) -> None:
+    one = found.broker
+    typer.echo(f"broker {one['broker_id']}, incarnation {one['incarnation']}, mqpg {one['release']}")
+    for name, (title, columns) in _SECTIONS.items():
+        listed: list[Row] = getattr(found, name)
+        if listed:
+            typer.echo(f"\n{title}")
+            print_rows(listed, columns.split(), as_json=False)
+    typer.echo()
+    for sentence in todo:
+        typer.echo(f"! {sentence}")
+    if not todo:
+        typer.echo("nothing needs attention")

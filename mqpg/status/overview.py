@@ -1,0 +1,107 @@
+"""What `mqpg status` reads. Its cost does not grow with the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Overview", "Row", "read_overview"]
+
+Row = dict[str, Any]
+
+_BROKER = "select b.broker_id, b.incarnation, (mqpg.schema_version()).release from mqpg._broker() as b"
+_WORKERS = """
+select w.role, count(*) filter (where w.alive) as alive,
+    count(*) filter (where w.alive and w.state = 'active') as active,
+    round(extract(epoch from clock_timestamp() - max(w.seen_at)))::int as seen_seconds_ago
+from mqpg.worker_status as w
+group by w.role order by w.role
+"""
+_GROUPS = """
+select g.consumer_group, g.topic, g.mode, g.paused, g.lag, g.claims,
+    round(extract(epoch from clock_timestamp() - g.oldest_unread_at))::int as oldest_unread_seconds, g.dead_letters,
+    (select count(*) from mqpg.worker_status as w where w.alive and w.role = 'consumer'
+        and w.detail ->> 'consumer_group' = g.consumer_group and w.detail ->> 'topic' = g.topic) as consumers,
+    round(extract(epoch from clock_timestamp() - g.changed_at))::int as changed_seconds_ago
+from mqpg.group_status as g
+order by g.oldest_unread_at nulls last, g.lag desc, g.consumer_group, g.topic
+"""
+_HALVES = """
+select h.producer_group, count(*) filter (where h.state = 'pending') as pending,
+    count(*) filter (where h.state = 'pending' and h.check_at < clock_timestamp() - interval '1 minute') as overdue,
+    count(*) filter (where h.state = 'parked') as parked, max(h.reason) filter (where h.state = 'pending') as reason
+from (
+    select p.producer_group, p.check_at, p.reason, 'pending' as state from mqpg.half_pending as p
+    union all
+    select p.producer_group, p.check_at, p.reason, 'parked' from mqpg.half_parked as p
+) as h
+group by h.producer_group order by h.producer_group
+"""
+_BLOCKED = """
+select b.table_name, b.state, round(extract(epoch from b.age))::int as seconds, b.blocked_by::text as blocked_by
+from mqpg.blocked_segments as b order by b.since
+"""
+_PINS = """
+select p.consumer_group, p.topic, count(distinct p.segment_no) as segments, sum(p.messages)::bigint as messages,
+    sum(p.bytes)::bigint as bytes, round(extract(epoch from max(p.age)))::int as seconds
+from mqpg.pins as p group by p.consumer_group, p.topic order by seconds desc
+"""
+_LOSSES = """
+select l.consumer_group, l.topic, l.why, sum(l.messages)::bigint as messages, max(l.at)::text as latest
+from mqpg.losses as l where l.at > clock_timestamp() - interval '1 day'
+group by l.consumer_group, l.topic, l.why order by latest desc
+"""
+_ORPHANS = "select o.topic, o.messages, o.undecided from mqpg.orphans as o where o.messages + o.undecided > 0"
+_LOCKS = "select f.pid, f.role, f.stops, f.remedy from mqpg.foreign_locks as f"
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The state of a broker.
+
+    Attributes:
+        broker: Its id, incarnation and release.
+        workers: Each role that has ever reported, and how many of its processes are alive. Alive
+            means that the last heartbeat is at most 30 seconds old.
+        groups: Each subscription, the one with the oldest unread message first.
+        half_messages: Undecided half messages of each producer group.
+        blocked: Drops and merges of segments that open transactions hold up.
+        pins: Unread messages that keep closed segments.
+        losses: What groups lost by a policy of the topic within a day.
+        orphans: Messages of dropped topics.
+        foreign_locks: Sessions of strangers that stop something.
+    """
+
+    broker: Row
+    workers: list[Row]
+    groups: list[Row]
+    half_messages: list[Row]
+    blocked: list[Row]
+    pins: list[Row]
+    losses: list[Row]
+    orphans: list[Row]
+    foreign_locks: list[Row]
+
+
+def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
+    """Read the state of a broker.
+
+    Args:
+        rows: Runs a query and returns its rows as dictionaries. Its role needs the right of an
+            operator, an auditor or a worker.
+
+    Returns:
+        The state.
+    """
+    return Overview(
+        broker=rows(_BROKER)[0],
+        workers=rows(_WORKERS),
+        groups=rows(_GROUPS),
+        half_messages=rows(_HALVES),
+        blocked=rows(_BLOCKED),
+        pins=rows(_PINS),
+        losses=rows(_LOSSES),
+        orphans=rows(_ORPHANS),
+        foreign_locks=rows(_LOCKS),
+    )

@@ -1,0 +1,153 @@
+"""`mqpg status`: what needs attention is said, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqpg.status import Overview, advice
+from tests.support.broker import Broker, Session
+
+HEALTHY = Overview(
+    broker={"broker_id": "x", "incarnation": 1, "release": "0"},
+    workers=[{"role": role, "alive": 1, "active": 1} for role in ("appender", "compensator", "keeper")],
+    groups=[],
+    half_messages=[],
+    blocked=[],
+    pins=[],
+    losses=[],
+    orphans=[],
+    foreign_locks=[],
+)
+GROUP = {
+    "consumer_group": "board", "topic": "orders", "paused": False, "lag": 0, "oldest_unread_seconds": None,
+    "changed_seconds_ago": 1, "dead_letters": 0, "consumers": 1,
+}  # fmt: skip
+
+
+@pytest.fixture
+def mq(dsn: str) -> Iterator[Session]:
+    """A session at a broker for this test alone."""
+    broker = Broker(dsn)
+    yield broker.session()
+    broker.close()
+
+
+def _status(dsn: str, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("mqpg")), "status", *options]
+    env = os.environ | {"MQPG_DATABASE_URL": dsn, "NO_COLOR": "1"}
+    return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+
+def _said(**changed: list[dict[str, Any]]) -> list[str]:
+    return advice(Overview(**(vars(HEALTHY) | changed)))
+
+
+def test_nothing_is_said_of_a_healthy_broker() -> None:
+    assert _said() == []
+    assert _said(groups=[GROUP, GROUP | {"lag": 5, "oldest_unread_seconds": 300, "changed_seconds_ago": 2}]) == []
+
+
+@pytest.mark.parametrize(
+    ("part", "row", "words"),
+    [
+        ("workers", {"role": "appender", "alive": 1, "active": 0}, "no appender is at work, so no message is"),
+        ("groups", {"paused": True, "lag": 7}, "is paused with 7 messages unread: resume"),
+        (
+            "groups",
+            {"lag": 1200, "oldest_unread_seconds": 90, "changed_seconds_ago": 80},
+            "has not moved for 80 s, with 1,200 messages unread: its consumers do not acknowledge",
+        ),
+        (
+            "groups",
+            {"lag": 1, "oldest_unread_seconds": 90, "changed_seconds_ago": 80, "consumers": 0},
+            "no mqpg consume reports for it",
+        ),
+        ("groups", {"dead_letters": 1}, "has 1 dead letter: see mqpg dead-letters list board orders"),
+        ("groups", {"dead_letters": 1001}, "has more than 1,000 dead letters"),
+        (
+            "half_messages",
+            {"producer_group": "shop", "overdue": 3, "parked": 0, "reason": "its ledger is not served"},
+            "3 half messages whose check is overdue (its ledger is not served)",
+        ),
+        (
+            "half_messages",
+            {"producer_group": "shop", "overdue": 0, "parked": 2, "reason": None},
+            "has 2 parked half messages: decide them",
+        ),
+        (
+            "blocked",
+            {"table_name": "commit_log_1", "state": "attached", "seconds": 100, "blocked_by": "{17,18}"},
+            "commit_log_1 waits for 100 s (attached), held up by the sessions 17,18",
+        ),
+        ("orphans", {"topic": "gone", "messages": 1, "undecided": 2}, "the dropped topic gone has 1 messages"),
+        (
+            "losses",
+            {"consumer_group": "board", "topic": "orders", "why": "age", "messages": 9},
+            "lost 9 messages by the policy on age",
+        ),
+        (
+            "foreign_locks",
+            {"pid": 5, "role": "eve", "stops": "keep()", "remedy": "select pg_terminate_backend(5)"},
+            "pid 5 (eve) stops keep(): select pg_terminate_backend(5)",
+        ),
+    ],
+)
+def test_each_trouble_is_one_sentence(part: str, row: dict[str, Any], words: str) -> None:
+    rows = [one for one in HEALTHY.workers if one["role"] != "appender"] if part == "workers" else []
+    (sentence,) = _said(**{part: [*rows, GROUP | row if part == "groups" else row]})
+    assert words in sentence
+
+
+def test_status_of_a_real_broker(mq: Session, dsn: str) -> None:
+    mq.call("create_topic", "orders", queues=2)
+    mq.call("subscribe", "board", "orders")
+    mq.call("subscribe", "all", "orders", mode="broadcast")
+    mq.call("create_producer_group", "shop", check_after="00:10:00")
+    mq.send("orders", "1", key="k")
+    mq.prepare("orders", "2", "shop")
+    mq.append()
+    mq.call("pause", "orders", "board")
+    done = _status(dsn, "--json")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    groups = {one["consumer_group"]: one for one in found["groups"]}
+    assert groups["board"]["lag"] == 1
+    assert groups["board"]["oldest_unread_seconds"] is not None
+    assert groups["board"]["paused"] is True
+    assert (groups["all"]["lag"], groups["all"]["oldest_unread_seconds"]) == (0, None)
+    assert [(one["producer_group"], one["pending"], one["parked"]) for one in found["half_messages"]] == [
+        ("shop", 1, 0)
+    ]
+    assert [text.partition(",")[0] for text in found["attention"]] == [
+        "no appender is at work",
+        "no compensator is at work",
+        "no keeper is at work",
+        "group board of topic orders is paused with 1 messages unread: resume it when it may continue",
+    ]
+    page = _status(dsn).stdout
+    assert "consumer groups" in page
+    assert "! no appender is at work" in page
+
+
+def test_oldest_unread_message_and_dead_letters(mq: Session) -> None:
+    mq.call("create_topic", "orders", queues=1)
+    mq.call("subscribe", "board", "orders", max_attempts=1)
+    for n in range(3):
+        mq.send("orders", str(n))
+        mq.append()
+    status = "select lag, claims, dead_letters, oldest_unread_at from mqpg.group_status"
+    ticks = [
+        row[0] for row in mq.rows("select k.at from mqpg.tick k join mqpg.consume_queue using (tick_id) order by 1")
+    ]
+    assert mq.rows(status) == [(3, 0, 0, ticks[0])]
+    (first, *_) = mq.receive("orders", group="board", max_messages=1)
+    mq.nack(first.receipt, [first.message_id], reason="no")
+    assert mq.rows(status) == [(2, 0, 1, ticks[1])]
