@@ -1,0 +1,127 @@
+"""The databases and folders in which a crash test happens. They are dropped at its end."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from mqpg import migrate
+from mqpg.embedded import EmbeddedServer
+from mqpg.errors import translate
+
+__all__ = ["Copy", "Scratch"]
+
+# Processes are killed here and the server is not, so nothing has to be flushed to disk.
+_SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
+
+
+@dataclass(frozen=True)
+class Copy:
+    """The databases and the folder of one run.
+
+    Attributes:
+        broker: The name of the broker's database.
+        second: The name of the second database.
+        folder: The working directory of the process.
+    """
+
+    broker: str
+    second: str
+    folder: Path
+
+
+class Scratch:
+    """A template, and its copies.
+
+    Args:
+        dsn: A server whose user may create databases. None means an embedded server.
+    """
+
+    def __init__(self, dsn: str | None) -> None:
+        self._given = dsn
+        self._mark = f"mqpg_crashtest_{secrets.token_hex(4)}"
+        self._stack = ExitStack()
+        self._made: list[str] = []
+        self._count = 0
+        self.server = ""
+        self.root = Path()
+
+    def __enter__(self) -> Self:
+        try:
+            self.root = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="mqpg-ct-")))
+            self.server = self._given or self._stack.enter_context(EmbeddedServer(settings=_SETTINGS)).dsn()
+            self._stack.callback(self._drop_all)
+            self.template = self._new(f"{self._mark}_0", "template1")
+            migrate.upgrade(self.dsn(self.template.broker))
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def dsn(self, dbname: str) -> str:
+        """The direct address of a database."""
+        return make_conninfo(self.server, dbname=dbname)
+
+    def copy(self) -> Copy:
+        """Copy the template."""
+        self._count += 1
+        made = self._new(f"{self._mark}_{self._count}", self.template.broker)
+        shutil.copytree(self.template.folder, made.folder, dirs_exist_ok=True, symlinks=True)
+        return made
+
+    def drop(self, copy: Copy) -> None:
+        """Drop a copy, and cut the connections to it."""
+        for name in (copy.broker, copy.second):
+            self.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+            self._made.remove(name)
+        shutil.rmtree(copy.folder, ignore_errors=True)
+
+    def wait_until_alone(self, copy: Copy, patience: float = 10.0) -> bool:
+        """Wait until the sessions of a killed process have ended. False where one stays."""
+        query = "select count(*) from pg_stat_activity where datname in (%s, %s) and pid <> pg_backend_pid()"
+        deadline = time.monotonic() + patience
+        with psycopg.connect(self.server, autocommit=True) as conn:
+            while (conn.execute(query, [copy.broker, copy.second]).fetchone() or (0,))[0]:
+                if time.monotonic() > deadline:
+                    return False
+                time.sleep(0.005)
+        return True
+
+    def execute(self, statement: Any) -> None:
+        """Run one statement at the server. Raises Error."""
+        try:
+            with psycopg.connect(self.server, autocommit=True) as connection:
+                connection.execute(statement)
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    def _new(self, mark: str, template: str) -> Copy:
+        folder = self.root / mark.rpartition("_")[2]
+        folder.mkdir()
+        made = Copy(mark, f"{mark}_second", folder)
+        second = self.template.second if template != "template1" else template
+        for name, origin in ((made.broker, template), (made.second, second)):
+            pair = sql.Identifier(name), sql.Identifier(origin)
+            self.execute(sql.SQL("create database {} template {}").format(*pair))
+            self._made.append(name)
+        return made
+
+    def _drop_all(self) -> None:
+        for name in list(self._made):
+            self.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
