@@ -9,9 +9,11 @@ import asyncio
 import os
 import sys
 import threading
+import time
 import traceback
 from dataclasses import replace
 from datetime import timedelta
+from types import TracebackType
 from typing import Any
 
 import mqpg
@@ -20,10 +22,13 @@ from mqpg.crashtest.control import Line
 from mqpg.crashtest.target import AnyConsumer, describe, load, parameters
 from mqpg.crashtest.watch import Watch, watch_other_databases
 from mqpg.errors import Error
+from mqpg.handlers.failures import PERMANENT_ERRORS
 
 __all__ = ["main"]
 
 _GROUP = "crashtest"
+_PAUSE = 0.05
+_MOST_FAILURES = 5
 
 
 def main(job: dict[str, Any]) -> None:
@@ -109,23 +114,46 @@ def _consume(job: dict[str, Any], line: Line) -> None:
         asyncio.run(_steps_async(consumer, line))
     else:
         with mqpg.connect() as mq:
+            patience = _Patience()
             while True:
-                while consumer.step(mq):
-                    pass
-                if line.ask(quiet=True)["end"]:
-                    break
+                with patience:
+                    while consumer.step(mq):
+                        pass
+                    if line.ask(quiet=True)["end"]:
+                        break
             _join_threads()
             consumer.close()
 
 
 async def _steps_async(consumer: mqpg.AsyncConsumer, line: Line) -> None:
     async with await mqpg.connect_async() as mq:
+        patience = _Patience()
         while True:
-            while await consumer.step(mq):
-                pass
-            if line.ask(quiet=True)["end"]:
-                break
+            with patience:
+                while await consumer.step(mq):
+                    pass
+                if line.ask(quiet=True)["end"]:
+                    break
         await consumer.close()
+
+
+class _Patience:
+    """Catches an error of an iteration and lets it be tried again, a few times, as `mqpg consume` does."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, PERMANENT_ERRORS):
+            return False
+        self._failures += 1
+        time.sleep(_PAUSE)
+        return self._failures <= _MOST_FAILURES
 
 
 def _produce(job: dict[str, Any], line: Line) -> None:

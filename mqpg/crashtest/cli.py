@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -121,6 +120,3 @@ def _progress(done: int, all_of_them: int) -> None:
     if sys.stderr.isatty():
         end = "\n" if done == all_of_them else ""
         sys.stderr.write(f"\r{done} of {all_of_them} crash points{end}")
-
-
-_ = os

@@ -73,8 +73,7 @@ def compare_counts(clean: Counter[tuple[str, str]], crashed: Counter[tuple[str, 
         The differences.
     """
     found = []
-    for (kind, name), wanted in (clean | crashed).items():
-        _ = wanted
+    for kind, name in clean | crashed:
         more = crashed[kind, name] - clean[kind, name]
         if more:
             outcome = Outcome.DOUBLED if more > 0 else Outcome.LOST
@@ -110,7 +109,8 @@ def _direction(start: list[str], wanted: str, got: str) -> Outcome:
         values = (origin.get(name, 0), aim[name], reached.get(name))
         if all(isinstance(value, (int, float)) and not isinstance(value, bool) for value in values):
             begin, end, here = values
-            return Outcome.DOUBLED if (here - end) * (end - begin) > 0 else Outcome.LOST
+            if begin != end:
+                return Outcome.DOUBLED if (here - end) * (end - begin) > 0 else Outcome.LOST
     return Outcome.DIFFERS
 
 

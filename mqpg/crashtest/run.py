@@ -20,7 +20,7 @@ from mqpg.crashtest.compare import volatile
 from mqpg.crashtest.judge import Clean, audit, judge_consumer, judge_producer
 from mqpg.crashtest.options import CannotTry, Options, Outcome, Result, Tried
 from mqpg.crashtest.points import choose
-from mqpg.crashtest.referee import Moment, Point, Sent
+from mqpg.crashtest.referee import Point, Sent
 from mqpg.crashtest.scratch import Copy, Scratch
 from mqpg.crashtest.trial import Bench, Ran
 from mqpg.dsn import to_sqlalchemy
@@ -83,6 +83,7 @@ class _Test:
             raise ConfigurationError(ran.failed.partition(": ")[2] if ran.usage else f"the set-up fails: {ran.failed}")
         if not ran.about or ran.status:
             raise ConfigurationError(f"the set-up ended with status {ran.status}: {ran.said[-500:]}")
+        self._scratch.uses_second = self._uses_second(ran.about)
         return ran.about
 
     def _run_sql(self, about: dict[str, Any], template: Copy) -> None:
@@ -92,12 +93,16 @@ class _Test:
                 with closing(sqlite3.connect(template.folder / about["file"])) as local:
                     local.executescript(text)
                 continue
-            second = about.get("database") or about.get("wants") == "producer" or self._options.databases
+            second = self._uses_second(about)
             try:
                 with psycopg.connect(self._scratch.dsn(template.second if second else template.broker)) as conn:
                     conn.execute(text.encode())
             except psycopg.Error as error:
                 raise DatabaseError(f"{name}: {error}") from error
+
+    def _uses_second(self, about: dict[str, Any]) -> bool:
+        own = about.get("database") == "postgresql" or about.get("wants") == "producer"
+        return own or bool(self._options.databases)
 
     def _clean(self, bench: Bench) -> tuple[Ran, snapshot.Snapshot]:
         copy = self._scratch.copy()
@@ -173,7 +178,7 @@ class _Test:
         return outcome, tuple(details)
 
     def _snapshot(self, copy: Copy) -> snapshot.Snapshot:
-        return snapshot.take(self._scratch.dsn(copy.broker), self._scratch.dsn(copy.second), copy.folder)
+        return snapshot.take(self._scratch.dsns(copy), copy.folder)
 
     def _journals(self, copy: Copy) -> dict[str, str]:
         """Where the consumer keeps its journal, if that is not the broker's database."""
@@ -185,9 +190,9 @@ class _Test:
     def _places(self, copy: Copy, table: str) -> list[str]:
         """The URLs of the scratch databases that have this table."""
         found = [
-            str(to_sqlalchemy(self._scratch.dsn(name)).render_as_string(hide_password=False))
-            for name in (copy.broker, copy.second)
-            if snapshot.places(self._scratch.dsn(name), table)
+            to_sqlalchemy(dsn).render_as_string(hide_password=False)
+            for dsn in self._scratch.dsns(copy)
+            if snapshot.has_table(dsn, table)
         ]
         for path in sorted(copy.folder.rglob("*")):
             if path.is_file() and path.read_bytes()[:16] == b"SQLite format 3\0":
@@ -215,6 +220,3 @@ class _Test:
         for name, columns in sorted(self._clean_state.ignored.items()):
             notes.append(f"{name}: {', '.join(sorted(columns))} differs between two runs without a crash: not compared")
         return notes
-
-
-_ = Moment

@@ -44,6 +44,12 @@ class Copy:
 class Scratch:
     """A template, and its copies.
 
+    Attributes:
+        server: The DSN of the server.
+        root: The folder of all folders.
+        template: What is copied.
+        uses_second: Whether copies have a second database.
+
     Args:
         dsn: A server whose user may create databases. None means an embedded server.
     """
@@ -54,6 +60,7 @@ class Scratch:
         self._stack = ExitStack()
         self._made: list[str] = []
         self._count = 0
+        self.uses_second = True
         self.server = ""
         self.root = Path()
 
@@ -85,9 +92,15 @@ class Scratch:
         shutil.copytree(self.template.folder, made.folder, dirs_exist_ok=True, symlinks=True)
         return made
 
+    def dsns(self, copy: Copy) -> list[str]:
+        """The direct addresses of its databases, the broker's first."""
+        return [self.dsn(name) for name in (copy.broker, copy.second) if name in self._made]
+
     def drop(self, copy: Copy) -> None:
         """Drop a copy, and cut the connections to it."""
         for name in (copy.broker, copy.second):
+            if name not in self._made:
+                continue
             self.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
             self._made.remove(name)
         shutil.rmtree(copy.folder, ignore_errors=True)
@@ -117,6 +130,8 @@ class Scratch:
         made = Copy(mark, f"{mark}_second", folder)
         second = self.template.second if template != "template1" else template
         for name, origin in ((made.broker, template), (made.second, second)):
+            if name == made.second and not self.uses_second:
+                continue
             pair = sql.Identifier(name), sql.Identifier(origin)
             self.execute(sql.SQL("create database {} template {}").format(*pair))
             self._made.append(name)

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-__all__ = ["Row", "Snapshot", "places", "take"]
+__all__ = ["Row", "Snapshot", "has_table", "take"]
 
 Row = dict[str, Any]
 Snapshot = dict[str, list[Row]]
@@ -43,25 +43,24 @@ where a.attrelid = %(table)s and (
 """
 
 
-def take(broker: str, second: str, folder: Path) -> Snapshot:
+def take(dsns: list[str], folder: Path) -> Snapshot:
     """Read everything that a run left.
 
     Args:
-        broker: The DSN of the broker's database.
-        second: The DSN of the second database.
+        dsns: The DSN of the broker's database, and that of the second one if there is one.
         folder: The working directory of the process.
 
     Returns:
         The rows by table, without columns whose numbers a sequence gives.
     """
     found: Snapshot = {}
-    for dsn, suffix in ((broker, ""), (second, " (second database)")):
+    for dsn, suffix in zip(dsns, ("", " (second database)"), strict=False):
         with psycopg.connect(dsn) as conn:
             found |= {f"table {name}{suffix}": rows for name, rows in _tables(conn)}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.name.endswith(("-wal", "-shm", "-journal")):
             found |= _file(path, path.relative_to(folder))
-    with psycopg.connect(broker) as conn:
+    with psycopg.connect(dsns[0]) as conn:
         found |= dict(_messages(conn))
         letters = conn.execute("select consumer_group, topic, message_id from mqpg_audit.dead_letter where state = 'dead'")
         for group, topic, message_id in letters:
@@ -69,7 +68,7 @@ def take(broker: str, second: str, folder: Path) -> Snapshot:
     return found
 
 
-def places(dsn: str, table: str) -> bool:
+def has_table(dsn: str, table: str) -> bool:
     """Whether a database has a table of mqpg in it."""
     with psycopg.connect(dsn) as conn:
         return bool(conn.execute("select to_regclass(%s) is not null", [table]).fetchone() == (True,))
