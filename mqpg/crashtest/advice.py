@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from mqpg.crashtest.options import Outcome, Result
 from mqpg.crashtest.referee import Moment, Sent
 from mqpg.crashtest.trial import Ran
 
-__all__ = ["advise"]
+__all__ = ["advise", "advise_before"]
 
-_WRITE = re.compile(r"^\s*(insert|update|delete|merge|copy|call|do|truncate|select\s+mqpg\.)", re.IGNORECASE)
 _BAD = (Outcome.LOST, Outcome.DOUBLED, Outcome.DIFFERS, Outcome.ERROR, Outcome.STUCK)
 
 
@@ -30,24 +28,42 @@ def advise(result: Result, clean: Ran, about: dict[str, Any]) -> list[str]:
         return []
     if result.kind == "producer":
         return _for_producer(result, clean)
-    found = [_commits(clean), _connections(clean), _threads(clean), _swallowed(result), _outside(clean, about)]
+    if about["where"] == "external":
+        found = [_threads(clean), _external(about), _swallowed(result) if about["ack"] != "receive" else None]
+    else:
+        found = [_commits(clean), _connections(clean), _threads(clean), _swallowed(result), _outside(clean)]
     named = [line for line in found if line]
     return named or [_attempts(about)]
+
+
+def advise_before(ran: Ran) -> str:
+    """Name what makes a handler fail without a crash.
+
+    Args:
+        ran: The run without a crash.
+
+    Returns:
+        A sentence with a space in front. Empty where nothing is known.
+    """
+    line = _commits(ran) or ("commit() forbidden" in " ".join(ran.raised) and _COMMITS)
+    return f". {line}" if line else ""
+
+
+_COMMITS = (
+    "The effect would be committed without the acknowledgement, so a crash in between would repeat it. Leave COMMIT "
+    "and ROLLBACK to mqpg. For a part that may fail use a savepoint: with conn.transaction()."
+)
 
 
 def _commits(clean: Ran) -> str | None:
     ends = [one for one in clean.referee.trace if one.by_handler and one.ours and one.ends_transaction]
     if not ends:
         return None
-    return (
-        f"The handler ends the transaction itself ({_words(ends[0])}). The effect is then committed without the "
-        "acknowledgement, so a crash in between repeats it. Leave COMMIT and ROLLBACK to mqpg. For a part that may "
-        "fail use a savepoint: with conn.transaction()."
-    )
+    return f"The handler ends the transaction itself ({_words(ends[0])}). {_COMMITS}"
 
 
 def _connections(clean: Ran) -> str | None:
-    own = [one for one in clean.referee.trace if one.by_handler and not one.ours and _WRITE.match(one.text)]
+    own = [one for one in clean.referee.trace if one.by_handler and not one.ours and one.writes]
     if not own:
         return None
     return (
@@ -58,7 +74,7 @@ def _connections(clean: Ran) -> str | None:
 
 
 def _threads(clean: Ran) -> str | None:
-    late = [one for one in clean.referee.trace if not one.by_handler and not one.ours and _WRITE.match(one.text)]
+    late = [one for one in clean.referee.trace if not one.by_handler and not one.ours and one.writes]
     if not clean.left and not late:
         return None
     what = f"thread or task {clean.left[0]}" if clean.left else _words(late[0])
@@ -79,20 +95,27 @@ def _swallowed(result: Result) -> str | None:
     return None
 
 
-def _outside(clean: Ran, about: dict[str, Any]) -> str | None:
+def _outside(clean: Ran) -> str | None:
     if not clean.outside:
         return None
     (kind, name), _ = clean.outside.most_common(1)[0]
-    if about.get("where") == "external":
-        return (
-            f"An effect outside of databases happens at least once ({kind} {name}), which is what effect='external' "
-            "promises. Give the receiving side something by which it knows a repetition: message.message_id is the "
-            "same each time. If a repetition does no harm, try with --allow-doubled."
-        )
     return (
         f"The handler has an effect outside the given connection ({kind} {name}). No transaction undoes it, so a crash "
         "before the commit repeats it. Write a row instead and let a second consumer with effect='external' do it, "
         "with message.message_id as the mark of a repetition."
+    )
+
+
+def _external(about: dict[str, Any]) -> str:
+    if about["ack"] == "receive":
+        return (
+            "ack='receive' acknowledges before the handler works, so a crash loses the message. That is what it "
+            "promises: at most once. For effects that must not be lost leave it out."
+        )
+    return (
+        "effect='external' happens at least once, so a crash between the effect and its acknowledgement repeats it. "
+        "Give the receiving side something by which it knows a repetition: message.message_id is the same each time. "
+        "If a repetition does no harm, say --allow-doubled."
     )
 
 

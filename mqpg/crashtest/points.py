@@ -22,7 +22,8 @@ def points_of(sent: Sent) -> list[Point]:
 def choose(trace: Iterable[Sent], most: int) -> tuple[list[tuple[Sent, Point]], int]:
     """Choose the crash points to try, in the order of the statements.
 
-    Statements of the handler and commits come first, then the calls of mqpg, then the rest.
+    Commits, what the handler writes, and deliveries with their acknowledgements come first, then
+    everything else of the handler, then the calls of mqpg, then the rest.
 
     Args:
         trace: What the process sent.
@@ -38,9 +39,11 @@ def choose(trace: Iterable[Sent], most: int) -> tuple[list[tuple[Sent, Point]], 
 
 
 def _rank(sent: Sent) -> int:
-    if sent.by_handler or sent.commits or not sent.ours:
+    if sent.commits or sent.acknowledges or (sent.writes and not sent.ours) or (sent.writes and sent.by_handler):
         return 0
-    return 1 if "mqpg." in sent.text or "mqpg_" in sent.text else 2
+    if sent.by_handler or not sent.ours:
+        return 1
+    return 2 if "mqpg." in sent.text or "mqpg_" in sent.text else 3
 
 
 def _first_word(text: str) -> str:

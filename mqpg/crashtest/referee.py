@@ -17,6 +17,8 @@ __all__ = ["Moment", "Point", "Referee", "Ruling", "Sent", "Session"]
 
 _ENDS = re.compile(r"^\s*(commit|end|rollback|abort)\b(?!\s+(work\s+|transaction\s+)?to\b)", re.IGNORECASE)
 _COMMITS = re.compile(r"^\s*(commit|end)\b", re.IGNORECASE)
+_WRITES = re.compile(r"^\s*(insert|update|delete|merge|copy|call|do|truncate|select\s+mqpg\.)", re.IGNORECASE)
+_ACKNOWLEDGES = re.compile(r"\bmqpg\.(ack|nack|receive)\b")
 
 
 class Moment(StrEnum):
@@ -87,6 +89,16 @@ class Sent:
     def commits(self) -> bool:
         """Whether it is COMMIT."""
         return bool(_COMMITS.match(self.text))
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes rows, or calls mqpg."""
+        return bool(_WRITES.match(self.text))
+
+    @property
+    def acknowledges(self) -> bool:
+        """Whether it receives messages or acknowledges them."""
+        return bool(_ACKNOWLEDGES.search(self.text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 import psycopg
 
 from mqpg.crashtest import snapshot
-from mqpg.crashtest.advice import advise
+from mqpg.crashtest.advice import advise, advise_before
 from mqpg.crashtest.compare import volatile
 from mqpg.crashtest.judge import Clean, audit, judge_consumer, judge_producer
 from mqpg.crashtest.options import CannotTry, Options, Outcome, Result, Tried
@@ -109,7 +109,7 @@ class _Test:
         ran = self._work(bench, copy, None)
         if ran.failed is not None or ran.stuck or ran.raised:
             why = ran.failed or (ran.raised[0] if ran.raised else "it does not finish in time")
-            raise CannotTry(f"{self._options.target} fails without a crash: {why}")
+            raise CannotTry(f"{self._options.target} fails without a crash: {why}{advise_before(ran)}")
         if not ran.calls:
             raise CannotTry(
                 f"no message reaches {self._options.target}: give some by --message or --messages, "

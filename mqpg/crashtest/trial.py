@@ -25,7 +25,7 @@ MOST_FAILURES = 3
 """After so many failures of the handler a run ends. In production they would go on until the dead letter."""
 
 _RETRY_DELAY = 0.05
-_LEASE = 1.0
+_LEASE = 2.0
 _LEFT = "select count(*) from mqpg_audit.pending where consumer_group = %s and topic = %s"
 _UNDECIDED = """
 select h.handle from mqpg.half_pending h
