@@ -189,7 +189,7 @@ def _finish(job: dict[str, Any], line: Line) -> None:
 
 def _check_back(mq: mqpg.Client, ledger: mqpg.Ledger, line: Line) -> None:
     """Ask the ledger about half messages whose check-back a worker would do."""
-    for handle in line.ask(undecided="url")["handles"]:
+    for handle in line.ask(undecided=True)["handles"]:
         verdict = ledger.verdict(handle)
         if verdict is mqpg.Verdict.COMMIT:
             mq.commit(handle, ledger.final_payload(handle))

@@ -21,19 +21,25 @@ __all__ = ["crashtest"]
 
 def crashtest(
     target: Annotated[
-        str, typer.Argument(help="module:name of a consumer, or of a function that sends: it takes the client, "
-                            "`producer`, or nothing.")
+        str,
+        typer.Argument(
+            help="module:name of a consumer, or of a function that sends: it takes the client, `producer`, or nothing."
+        ),
     ],
     message: Annotated[
         list[str] | None, typer.Option("--message", help="A payload for the consumer, as JSON. May be repeated.")
     ] = None,
     messages: Annotated[
         Path | None,
-        typer.Option("--messages", help="A file of payloads, one JSON value in each line.", exists=True, dir_okay=False),
+        typer.Option(
+            "--messages", help="A file with a payload in each line, as JSON.", exists=True, dir_okay=False
+        ),
     ] = None,
     setup: Annotated[
         list[str] | None,
-        typer.Option("--setup", help="Makes your tables: a file FILE.sql, or module:function, which may take the client."),
+        typer.Option(
+            "--setup", help="Makes your tables: FILE.sql, or module:function, which may take the client."
+        ),
     ] = None,
     database: Annotated[
         list[str] | None,
@@ -45,7 +51,9 @@ def crashtest(
     ] = None,
     file: Annotated[
         list[Path] | None,
-        typer.Option("--file", help="A file that your code reads from its working directory.", exists=True, dir_okay=False),
+        typer.Option(
+            "--file", help="A file that your code reads in its working directory.", exists=True, dir_okay=False
+        ),
     ] = None,
     points: Annotated[int, typer.Option("--points", min=1, help="Try at most so many crash points.")] = 200,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="How many points to try at the same time.")] = 2,

@@ -9,12 +9,13 @@ from mqpg.crashtest.referee import Moment, Point, Sent
 __all__ = ["choose", "points_of"]
 
 _NEVER_REFUSED = ("begin", "commit", "rollback", "savepoint", "release", "start", "end", "set", "abort")
+_LAST = 3
 
 
 def points_of(sent: Sent) -> list[Point]:
     """The crash points of one statement: before and after it, and its refusal if the handler sent it."""
     moments = [Moment.BEFORE, Moment.AFTER]
-    if sent.by_handler and sent.text.split(maxsplit=1)[:1] and _first_word(sent.text) not in _NEVER_REFUSED:
+    if sent.by_handler and _first_word(sent.text) not in _NEVER_REFUSED:
         moments.append(Moment.REFUSED)
     return [Point(sent.key, sent.nth, moment) for moment in moments]
 
@@ -32,8 +33,15 @@ def choose(trace: Iterable[Sent], most: int) -> tuple[list[tuple[Sent, Point]], 
     Returns:
         The points, and how many were left out.
     """
-    found = [(sent, point) for sent in trace for point in points_of(sent)]
-    order = sorted(range(len(found)), key=lambda index: (_rank(found[index][0]), index))
+    statements = list(trace)
+    begin = next((n for n, sent in enumerate(statements) if sent.by_handler or sent.acknowledges), 0)
+    found, ranks = [], []
+    for number, sent in enumerate(statements):
+        for point in points_of(sent):
+            found.append((sent, point))
+            # What comes before the first delivery only connects and looks.
+            ranks.append(_rank(sent) if number >= begin else _LAST)
+    order = sorted(range(len(found)), key=lambda index: (ranks[index], index))
     chosen = sorted(order[:most])
     return [found[index] for index in chosen], len(found) - len(chosen)
 
@@ -43,8 +51,8 @@ def _rank(sent: Sent) -> int:
         return 0
     if sent.by_handler or not sent.ours:
         return 1
-    return 2 if "mqpg." in sent.text or "mqpg_" in sent.text else 3
+    return 2 if "mqpg." in sent.text or "mqpg_" in sent.text else _LAST
 
 
 def _first_word(text: str) -> str:
-    return text.split(maxsplit=1)[0].lower().rstrip(";")
+    return (text.split(maxsplit=1) or [""])[0].lower().rstrip(";")

@@ -9,10 +9,10 @@ from typing import BinaryIO
 from urllib.parse import quote
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from mqpg.crashtest import wire
 from mqpg.crashtest.referee import Referee, Ruling, Session
+from mqpg.errors import translate
 
 __all__ = ["Proxy"]
 
@@ -33,10 +33,13 @@ class Proxy:
     """
 
     def __init__(self, server: str) -> None:
-        with psycopg.connect(server) as connection:
-            info = connection.info
-            self._target = (info.host, info.port)
-        self._server = server
+        try:
+            with psycopg.connect(server) as connection:
+                info = connection.info
+                self._target = (info.host, info.port)
+                self.user, self.password = info.user, info.password
+        except psycopg.Error as error:
+            raise translate(error) from error
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self.referee = Referee()
@@ -45,9 +48,7 @@ class Proxy:
 
     def dsn(self, dbname: str) -> str:
         """The address of a database behind the proxy, as a URL."""
-        given = conninfo_to_dict(make_conninfo(self._server, dbname=dbname))
-        user, password = given.get("user", ""), given.get("password", "")
-        account = f"{_quoted(user)}:{_quoted(password)}" if password else _quoted(user)
+        account = _quoted(self.user) + (f":{_quoted(self.password)}" if self.password else "")
         return f"postgresql://{account}@127.0.0.1:{self.port}/{_quoted(dbname)}"
 
     def serve(self, referee: Referee) -> None:

@@ -131,7 +131,9 @@ class _Test:
 
     def _finish(self, bench: Bench, copy: Copy) -> Ran:
         """Compensate what a producer left."""
-        return bench.run(copy, "finish", self._about, ledgers=self._places(copy, "mqpg_ledger"), outboxes=self._outboxes(copy))
+        return bench.run(
+            copy, "finish", self._about, ledgers=self._places(copy, "mqpg_ledger"), outboxes=self._outboxes(copy)
+        )
 
     def _try_each(self, chosen: list[tuple[Sent, Point]], benches: list[Bench], report: Report) -> list[Tried]:
         free: queue.SimpleQueue[Bench] = queue.SimpleQueue()

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer
-from mqpg.errors import translate
+from mqpg.errors import Error, translate
 
 __all__ = ["Copy", "Scratch"]
 
@@ -60,6 +60,7 @@ class Scratch:
         self._stack = ExitStack()
         self._made: list[str] = []
         self._count = 0
+        self._made_role = False
         self.uses_second = True
         self.server = ""
         self.root = Path()
@@ -70,7 +71,7 @@ class Scratch:
             self.server = self._given or self._stack.enter_context(EmbeddedServer(settings=_SETTINGS)).dsn()
             self._stack.callback(self._drop_all)
             self.template = self._new(f"{self._mark}_0", "template1")
-            migrate.upgrade(self.dsn(self.template.broker))
+            migrate.upgrade(self.dsn(self.template.broker), owner=self._owner())
         except BaseException:
             self._stack.close()
             raise
@@ -137,6 +138,23 @@ class Scratch:
             self._made.append(name)
         return made
 
+    def _owner(self) -> str | None:
+        """Who owns the schema: the role itself, unless it is a superuser.
+
+        A superuser may not own it, so `mqpg_owner` is made. It is dropped at the end if it was not there before.
+        """
+        with psycopg.connect(self.server) as connection:
+            query = "select rolsuper, to_regrole('mqpg_owner') is null from pg_roles where rolname = current_user"
+            is_superuser, is_new = connection.execute(query).fetchone() or (False, False)
+            if not is_superuser:
+                return connection.info.user
+        if is_new:
+            self._made_role = True
+        return None
+
     def _drop_all(self) -> None:
         for name in list(self._made):
             self.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+        if self._made_role:
+            with suppress(Error):  # another database may have begun to use it
+                self.execute("drop role mqpg_owner")

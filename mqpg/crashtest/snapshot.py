@@ -62,7 +62,9 @@ def take(dsns: list[str], folder: Path) -> Snapshot:
             found |= _file(path, path.relative_to(folder))
     with psycopg.connect(dsns[0]) as conn:
         found |= dict(_messages(conn))
-        letters = conn.execute("select consumer_group, topic, message_id from mqpg_audit.dead_letter where state = 'dead'")
+        letters = conn.execute(
+            "select consumer_group, topic, message_id from mqpg_audit.dead_letter where state = 'dead'"
+        )
         for group, topic, message_id in letters:
             found.setdefault(f"dead letters of {group} in {topic}", []).append({"message": message_id})
     return found

@@ -88,7 +88,9 @@ def describe(found: Any, target: str) -> dict[str, Any]:
         raise ConfigurationError(f"{target} is a {type(found).__name__}: a consumer or a function is needed")
     wanted = parameters(found)
     if len(wanted) > 1:
-        raise ConfigurationError(f"{target} takes {', '.join(wanted)}: a producer takes the client, `producer`, or nothing")
+        raise ConfigurationError(
+            f"{target} takes {', '.join(wanted)}: a producer takes the client, `producer`, or nothing"
+        )
     return {"kind": "producer", "wants": "producer" if wanted == ["producer"] else "mq" if wanted else ""}
 
 

@@ -30,7 +30,7 @@ _LEFT = "select count(*) from mqpg_audit.pending where consumer_group = %s and t
 _UNDECIDED = """
 select h.handle from mqpg.half_pending h
 join mqpg.producer_group g on g.name = h.producer_group
-where g.checker = %s
+where g.checker in ('url', 'due_checks')
 """
 
 
@@ -173,6 +173,8 @@ class Bench:
             "MQPG_CRASHTEST_EFFECT": effect,
             "MQPG_LEDGER_CRASHTEST": effect,
             # Code that connects without an address must not find a real database.
+            "PGUSER": self._proxy.user,
+            "PGPASSWORD": self._proxy.password,
             "PGHOST": "127.0.0.1",
             "PGPORT": str(self._proxy.port),
             "PGDATABASE": copy.broker,
@@ -213,9 +215,9 @@ class _Answers:
                 return self._statement(text, when)
             case {"quiet": True}:
                 return {"end": self._is_done()}
-            case {"undecided": checker}:
+            case {"undecided": True}:
                 with psycopg.connect(self._dsn) as conn:
-                    return {"handles": [row[0] for row in conn.execute(_UNDECIDED, [checker])]}
+                    return {"handles": [row[0] for row in conn.execute(_UNDECIDED)]}
             case _:
                 pass
         return {}
