@@ -31,15 +31,11 @@ def crashtest(
     ] = None,
     messages: Annotated[
         Path | None,
-        typer.Option(
-            "--messages", help="A file with a payload in each line, as JSON.", exists=True, dir_okay=False
-        ),
+        typer.Option("--messages", help="A file with a payload in each line, as JSON.", exists=True, dir_okay=False),
     ] = None,
     setup: Annotated[
         list[str] | None,
-        typer.Option(
-            "--setup", help="Makes your tables: FILE.sql, or module:function, which may take the client."
-        ),
+        typer.Option("--setup", help="Makes your tables: FILE.sql, or module:function, which may take the client."),
     ] = None,
     database: Annotated[
         list[str] | None,

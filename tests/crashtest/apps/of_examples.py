@@ -18,6 +18,7 @@ import consumer_local_database
 import half_message
 import outbox
 import relay_topic
+import request_reply
 import same_database_send
 import several_topics
 
@@ -25,6 +26,7 @@ book = mqpg.consumer("deliveries", group="stock", database="sqlite:///stock.db",
     consumer_local_database.book
 )
 ship = mqpg.consumer("shipments", group="warehouse", database="sqlite:///warehouse.db")(relay_topic.ship)
+price = request_reply.price
 
 
 def make_stock() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 import threading
 import uuid
 
@@ -12,6 +13,7 @@ from sqlalchemy import Connection, create_engine, text
 
 import mqpg
 
+PORT = 15999  # below the ports of outgoing connections
 INSERT = "insert into bill (order_id) values (%s)"
 
 
@@ -121,3 +123,10 @@ def no_ledger(mq: mqpg.Client) -> None:
     with mq.transaction() as conn:
         conn.execute("insert into placed values ('7')")
     mq.commit(handle)
+
+
+@mqpg.consumer("orders", group="billing")
+def http_effect(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    """Calls a server, which is played by a socket of its own."""
+    with socket.create_server(("127.0.0.1", PORT)) as server, socket.create_connection(("127.0.0.1", PORT)):
+        server.accept()[0].close()
