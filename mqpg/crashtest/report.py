@@ -40,12 +40,14 @@ def print_table(result: Result) -> None:
     console.print(table)
     for one in result.tried:
         if one.outcome is not Outcome.ONCE:
-            console.print(Text(f"{one.outcome} {_phrase(one)}: {'; '.join(one.details) or 'no details'}"))
+            console.print(
+                Text(f"{one.outcome} {_phrase(one)}: {'; '.join(one.details) or 'no details'}"), soft_wrap=True
+            )
     for line in result.notes:
-        console.print(Text(f"note: {line}"))
+        console.print(Text(f"note: {line}"), soft_wrap=True)
     for line in result.advice:
-        console.print(Text(f"advice: {line}"))
-    console.print(_summary(result))
+        console.print(Text(f"advice: {line}"), soft_wrap=True)
+    console.print(_summary(result), soft_wrap=True)
 
 
 def _phrase(one: Tried) -> str:

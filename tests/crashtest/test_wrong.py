@@ -39,23 +39,23 @@ def check(result: Result, outcome: Outcome, advice: str) -> None:
 
 @pytest.mark.parametrize("name", HANDLERS)
 def test_handlers(name: str, crash: Callable[..., Result]) -> None:
-    check(crash(f"wrong:{name}", "bill.sql", points=10), *HANDLERS[name])
+    check(crash(f"wrong:{name}", "bill.sql", points=8), *HANDLERS[name])
 
 
 @pytest.mark.parametrize("name", PRODUCERS)
 def test_producers(name: str, crash: Callable[..., Result]) -> None:
-    check(crash(f"wrong:{name}", "right:create_topic", "placed.sql", points=10), *PRODUCERS[name])
+    check(crash(f"wrong:{name}", "right:create_topic", "placed.sql", points=8), *PRODUCERS[name])
 
 
 def test_a_second_database_that_is_not_declared(crash: Callable[..., Result]) -> None:
-    result = crash("wrong:second_database", "bill.sql", points=10, databases={"SHOP_URL": "postgresql+psycopg"})
+    result = crash("wrong:second_database", "bill.sql", points=8, databases={"SHOP_URL": "postgresql+psycopg"})
     check(result, Outcome.DOUBLED, "The handler writes on a connection of its own")
     assert any("table bill (second database): 1 doubled" in line for one in result.tried for line in one.details)
     assert "SHOP_URL" not in os.environ
 
 
 def test_the_business_without_its_message(crash: Callable[..., Result]) -> None:
-    result = crash("wrong:sends_last", "right:create_topic", "placed.sql", points=10)
+    result = crash("wrong:sends_last", "right:create_topic", "placed.sql", points=8)
     lost = next(one for one in result.tried if one.outcome is Outcome.LOST)
     assert lost.details[0].startswith("the business without its message: messages in topic orders: 1 lost")
 
