@@ -53,7 +53,7 @@ def main(job: dict[str, Any]) -> None:
 
 
 def _set_up(job: dict[str, Any], line: Line) -> None:
-    """Describe the target, call the user's set-up, make topic and subscription, send the messages."""
+    """Describe the target, call the user's set-up, make the subscription, send the messages."""
     found = load(job["target"], job["modules"])
     about = describe(found, job["target"])
     line.ask(about=about)  # the command makes the tables of its SQL files now
@@ -138,7 +138,7 @@ async def _steps_async(consumer: mqpg.AsyncConsumer, line: Line) -> None:
 
 
 class _Patience:
-    """Catches an error of an iteration and lets it be tried again, a few times, as `mqpg consume` does."""
+    """Lets an iteration that failed be tried again a few times, as `mqpg consume` does."""
 
     def __init__(self) -> None:
         self._failures = 0

@@ -99,7 +99,7 @@ def _keeps_rows(wanted: Counter[str], got: Counter[str]) -> bool:
 
 
 def _direction(start: list[str], wanted: str, got: str) -> Outcome:
-    """Whether a value that was changed too far or not far enough shows a doubled or a lost effect."""
+    """A value that was changed too far shows a doubled effect, else a lost one."""
     aim, reached = json.loads(wanted), json.loads(got)
     names = [name for name in aim if aim[name] != reached.get(name)]
     same = {name: value for name, value in aim.items() if name not in names}

@@ -13,7 +13,7 @@ _LAST = 3
 
 
 def points_of(sent: Sent) -> list[Point]:
-    """The crash points of one statement: before and after it, and its refusal if the handler sent it."""
+    """The crash points of one statement: before, after, and refused if the handler sent it."""
     moments = [Moment.BEFORE, Moment.AFTER]
     if sent.by_handler and _first_word(sent.text) not in _NEVER_REFUSED:
         moments.append(Moment.REFUSED)

@@ -141,7 +141,8 @@ class Scratch:
     def _owner(self) -> str | None:
         """Who owns the schema: the role itself, unless it is a superuser.
 
-        A superuser may not own it, so `mqpg_owner` is made. It is dropped at the end if it was not there before.
+        A superuser may not own it, so `mqpg_owner` is made. It is dropped at the end if it was not
+        there before.
         """
         with psycopg.connect(self.server) as connection:
             query = "select rolsuper, to_regrole('mqpg_owner') is null from pg_roles where rolname = current_user"

@@ -22,7 +22,7 @@ from mqpg.crashtest.zygote import Zygote
 __all__ = ["MOST_FAILURES", "Bench", "Ran"]
 
 MOST_FAILURES = 3
-"""After so many failures of the handler a run ends. In production they would go on until the dead letter."""
+"""After so many failures of the handler a run ends. In production a dead letter would follow."""
 
 _RETRY_DELAY = 0.05
 _LEASE = 2.0

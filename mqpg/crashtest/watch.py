@@ -70,7 +70,7 @@ class Watch:
 
     def _leave(self, before: set[threading.Thread], tasks: list[str]) -> None:
         self._calls -= 1
-        # A handler with a time limit is called in a thread of its own, which is the one that is here.
+        # A handler with a time limit is called in a thread of its own, which is this one.
         new = [one for one in threading.enumerate() if one not in before and one is not threading.current_thread()]
         left = [one.name for one in new if one.is_alive() and not one.name.startswith(("mqpg", "pool-", "asyncio"))]
         self._line.ask(handler="leave", left=left + tasks)
@@ -80,7 +80,7 @@ class Watch:
         self._line.ask(raised=f"{type(error).__name__}: {error}".strip(), asked=asked)
 
     def _busy(self) -> bool:
-        """Whether an effect of this thread is the handler's: during its call, or in a thread of its own."""
+        """Whether an effect is the handler's: during its call, or in a thread of its own."""
         strange = threading.get_ident() != self._main and not threading.current_thread().name.startswith("mqpg")
         return self._calls > 0 or strange
 
