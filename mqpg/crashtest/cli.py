@@ -62,6 +62,7 @@ def crashtest(
         str | None,
         typer.Option(
             "--dsn",
+            envvar="MQPG_CRASHTEST_DSN",
             help="A server whose user may create databases. Default: an embedded server.",
             show_default=False,
             callback=warn_of_password,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import uuid
@@ -20,9 +21,10 @@ APPS = Path(__file__).with_name("apps")
 pytestmark = pytest.mark.chaos
 
 
-def command(*arguments: str) -> subprocess.CompletedProcess[str]:
+def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = os.environ | environment
     line = [sys.executable, "-m", "mqpg", "crashtest", *arguments]
-    return subprocess.run(line, cwd=APPS, capture_output=True, text=True, timeout=150, check=False)
+    return subprocess.run(line, cwd=APPS, capture_output=True, text=True, timeout=150, env=env, check=False)
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def test_the_table_and_a_repetition_that_is_accepted(server: Server) -> None:
     ],
 )
 def test_what_cannot_be_tried(arguments: list[str], status: int, words: str, server: Server) -> None:
-    done = command(*arguments, "--dsn", server.dsn())
+    done = command(*arguments, MQPG_CRASHTEST_DSN=server.dsn())
     assert (done.returncode, words in done.stderr) == (status, True), done.stderr
     assert len(done.stderr.splitlines()) == 1
 
