@@ -150,10 +150,14 @@ class _Test:
 
         tried = []
         with ThreadPoolExecutor(len(benches)) as pool:
-            for one in pool.map(lambda pair: attempt(*pair), chosen):
-                tried.append(one)
-                done += 1
-                report(done, len(chosen))
+            try:
+                for one in pool.map(lambda pair: attempt(*pair), chosen):
+                    tried.append(one)
+                    done += 1
+                    report(done, len(chosen))
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
         return tried
 
     def _try(self, bench: Bench, sent: Sent, point: Point) -> Tried:

@@ -47,7 +47,8 @@ class Zygote:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
-        return int(self._process.stdout.readline())
+        # Without a line the zygote itself has ended, for example because memory was short.
+        return int(self._process.stdout.readline() or b"70")
 
     def close(self) -> None:
         """End the process."""

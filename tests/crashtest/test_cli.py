@@ -18,13 +18,13 @@ from psycopg.conninfo import make_conninfo
 from tests.fixtures.server import Server
 
 APPS = Path(__file__).with_name("apps")
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
 
 def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     env = os.environ | environment
     line = [sys.executable, "-m", "mqpg", "crashtest", *arguments]
-    return subprocess.run(line, cwd=APPS, capture_output=True, text=True, timeout=150, env=env, check=False)
+    return subprocess.run(line, cwd=APPS, capture_output=True, text=True, timeout=500, env=env, check=False)
 
 
 @pytest.fixture

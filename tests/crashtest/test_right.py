@@ -10,6 +10,7 @@ import pytest
 from mqpg.crashtest.options import Options, Outcome, Result
 from mqpg.crashtest.referee import Moment
 
+pytestmark = pytest.mark.timeout(600)  # seconds on an idle machine
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CASES = {
     "right:bill": ("bill.sql",),

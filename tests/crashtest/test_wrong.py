@@ -9,7 +9,8 @@ import pytest
 
 from mqpg.crashtest.options import CannotTry, Outcome, Result
 
-pytestmark = pytest.mark.chaos
+# Seconds on an idle machine.
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
 
 # Target, what it leaves, and how the advice begins.
 HANDLERS = {
