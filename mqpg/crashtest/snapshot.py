@@ -24,7 +24,7 @@ where c.relkind in ('r', 'p') and not c.relispartition and n.nspname !~ '^(pg_|m
     and c.relname !~ '^mqpg_'
 order by 2, 3
 """
-# A sequence does not roll back, so its numbers differ after every crash, and references to them too.
+# A sequence does not roll back, so its numbers differ after a crash, and references to them too.
 _GENERATED = """
 with generated as (
     select a.attrelid, a.attnum from pg_attribute a
