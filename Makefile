@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-pgbouncer test-browser test-lowest test-postgres pgspot dist lint format prove sql bench chaos failover idle clean
+.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-pgbouncer test-browser test-crashtest test-lowest test-postgres pgspot dist lint format prove sql bench chaos failover idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -56,6 +56,9 @@ test-pgbouncer: setup ## Test behind PgBouncer in transaction mode; installs it 
 test-browser: setup ## Test the HTML pages in headless Chromium; installs it where possible
 	@tools/chromium.sh
 	@$(BIN)/python -m pytest -p randomly -m browser $(ARGS)
+
+test-crashtest: setup ## Try mqpg crashtest at every crash point of the examples, which takes minutes
+	@$(BIN)/python -m pytest -p randomly -m crashtest $(ARGS) tests/crashtest
 
 test-lowest: setup ## Test the library with the lowest versions of its dependencies (PYTHON=…)
 	@tools/lowest.sh .lowest
@@ -105,7 +108,7 @@ bench: setup ## Measure mqpg beside pgmq and a bare INSERT (ARGS="--quick")
 	@$(BIN)/mqpg bench $(ARGS)
 
 chaos: setup ## Run only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not pgbouncer and not browser" $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not pgbouncer and not browser and not crashtest" $(ARGS)
 
 failover: setup ## Destroy the primary TRIALS (20) times and promote its standby; workers and clients follow
 	@$(BIN)/python -m tests.failover $(ARGS)

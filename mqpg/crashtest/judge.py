@@ -1,0 +1,130 @@
+"""What came of one crash point: the audit, and the comparison with the run without a crash."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.sql.engine import run_audit
+from mqpg.audit.verdict import Verdict
+from mqpg.crashtest.compare import compare, compare_counts
+from mqpg.crashtest.options import Difference, Outcome
+from mqpg.crashtest.snapshot import Snapshot
+from mqpg.crashtest.trial import MOST_FAILURES, Ran
+
+__all__ = ["Clean", "audit", "judge_consumer", "judge_producer"]
+
+_DOUBLED = ("duplicated", "duplicate_send", "phantom", "unconfirmed")
+
+
+@dataclass
+class Clean:
+    """What there is without a crash.
+
+    Attributes:
+        before: Before the work.
+        after: After the work.
+        ignored: Columns that differ between two runs without a crash, by table.
+        outside: How often each effect outside of databases happened.
+    """
+
+    before: Snapshot
+    after: Snapshot
+    ignored: dict[str, set[str]] = field(default_factory=dict)
+    outside: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+def audit(dsn: str, group: str | None, ledgers: dict[str, str], applied: dict[str, str]) -> list[Difference]:
+    """Audit the drained broker with the SQL engine, and return what is wrong.
+
+    Args:
+        dsn: The broker.
+        group: The consumer group. None: all of them.
+        ledgers: The ledger of each producer group.
+        applied: The database of the journal of each consumer group.
+    """
+    groups = (group,) if group else ()
+    report = run_audit(AuditOptions(dsn=dsn, drained=True, groups=groups, ledgers=ledgers, applied=applied))
+    if report.verdict is not Verdict.INVALID:
+        return []
+    return [
+        Difference(Outcome.DOUBLED if kind in _DOUBLED else Outcome.LOST, "audit", count, kind)
+        for kind, count in report.anomalies.items()
+        if count and kind != "dead_letter"
+    ]
+
+
+def judge_consumer(
+    clean: Clean, runs: Iterable[Ran], after: Snapshot, audited: list[Difference]
+) -> tuple[Outcome, list[str]]:
+    """Judge a crash point of a consumer.
+
+    Args:
+        clean: What there is without a crash.
+        runs: The run that was killed, and the one that resumed.
+        after: What they left.
+        audited: What the audit found.
+
+    Returns:
+        The outcome, and why.
+    """
+    *_, last = runs = list(runs)
+    outside: Counter[tuple[str, str]] = sum((one.outside for one in runs), Counter())
+    differences = compare(clean.before, clean.after, after, clean.ignored)
+    differences += compare_counts(_uncompared(clean.outside), _uncompared(outside)) + audited
+    details = [str(one) for one in differences]
+    if last.failed is not None:
+        return Outcome.ERROR, [last.failed, *details]
+    if last.stuck:
+        return Outcome.STUCK, ["not finished in time", *details]
+    if len(last.raised) >= MOST_FAILURES:
+        return Outcome.ERROR, [f"the handler fails again and again: {last.raised[-1]}", *details]
+    return _worst(differences), details
+
+
+def judge_producer(clean: Clean, runs: Iterable[Ran], after: Snapshot, undecided: int) -> tuple[Outcome, list[str]]:
+    """Judge a crash point of a producer: its message and its rows are both there, or neither is.
+
+    Args:
+        clean: What there is without a crash.
+        runs: The run that was killed, and the one that compensated.
+        after: What they left.
+        undecided: How many half messages are left that nobody decides.
+
+    Returns:
+        The outcome, and why.
+    """
+    *_, last = runs = list(runs)
+    if last.failed is not None:
+        return Outcome.ERROR, [last.failed]
+    if last.stuck or undecided:
+        return Outcome.STUCK, [f"{undecided} half messages stay undecided"] if undecided else ["not finished in time"]
+    whole = compare(clean.before, clean.after, after, clean.ignored)
+    none = compare(clean.before, clean.before, after, clean.ignored)
+    if not whole or not none:
+        outside: Counter[tuple[str, str]] = sum((one.outside for one in runs), Counter())
+        wanted: Counter[tuple[str, str]] = clean.outside if not whole else Counter()
+        differences = compare_counts(_uncompared(wanted), _uncompared(outside))
+        return _worst(differences), [str(one) for one in differences]
+    messages = [one for one in whole if "messages in topic" in one.where]
+    rows = [one for one in whole if "messages in topic" not in one.where]
+    if rows and not messages:
+        return Outcome.DOUBLED, [f"a message without its business: {rows[0]}"]
+    if messages and not rows:
+        return Outcome.LOST, [f"the business without its message: {messages[0]}"]
+    return _worst(whole), [f"neither all nor nothing: {one}" for one in whole]
+
+
+def _uncompared(outside: Counter[tuple[str, str]]) -> Counter[tuple[str, str]]:
+    """The effects whose results are not compared: files below the working directory are."""
+    compared = ("file", "SQLite database")
+    return Counter({one: count for one, count in outside.items() if one[0] not in compared or one[1].startswith("/")})
+
+
+def _worst(differences: list[Difference]) -> Outcome:
+    for outcome in (Outcome.LOST, Outcome.DOUBLED, Outcome.DIFFERS):
+        if any(one.outcome is outcome for one in differences):
+            return outcome
+    return Outcome.ONCE

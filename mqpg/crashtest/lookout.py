@@ -1,0 +1,83 @@
+"""Effects outside any database, as Python's audit events show them."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Lookout"]
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
+_CALLS = {
+    "http.client.send": "HTTP request",
+    "smtplib.send": "mail",
+    "subprocess.Popen": "process",
+    "os.system": "process",
+    "os.remove": "removed file",
+    "os.rename": "renamed file",
+}
+
+
+class Lookout:
+    """Reports files that are written, connections and processes, while the handler is at work.
+
+    Args:
+        report: Called with what kind of effect it is, and with its name.
+        busy: Whether the effect of this thread counts now.
+        ports: TCP ports of this machine that do not count, because they lead to scratch databases.
+    """
+
+    def __init__(self, report: Callable[[str, str], None], busy: Callable[[], bool], ports: set[int]) -> None:
+        self._report, self._busy, self._ports = report, busy, ports
+        self._inside = threading.local()
+
+    def start(self) -> None:
+        """Begin. It lasts as long as the process."""
+        sys.addaudithook(self._hear)
+
+    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if getattr(self._inside, "yes", False) or not (found := self._seen(event, arguments)):
+            return
+        self._inside.yes = True
+        try:
+            if self._busy():
+                self._report(*found)
+        finally:
+            self._inside.yes = False
+
+    def _seen(self, event: str, arguments: tuple[Any, ...]) -> tuple[str, str] | None:
+        match event:
+            case "open":
+                path, mode, flags = arguments
+                if isinstance(path, int) or not (set(mode or "") & set("wax+") or (flags or 0) & _WRITES):
+                    return None
+                return None if os.fspath(path) == os.devnull else ("file", _name(path))
+            case "socket.connect":
+                return self._connected(arguments[1])
+            case "sqlite3.connect":
+                return "SQLite database", _name(arguments[0])
+            case "http.client.send":
+                connection = arguments[0]
+                return _CALLS[event], f"{connection.host}:{connection.port}"
+            case "os.remove" | "os.rename" | "subprocess.Popen" | "os.system":
+                return _CALLS[event], _name(arguments[0])
+            case "smtplib.send":
+                return _CALLS[event], "smtp"
+            case _:
+                return None
+
+    def _connected(self, address: Any) -> tuple[str, str] | None:
+        if not isinstance(address, tuple) or len(address) < 2 or address[1] in self._ports:
+            return None
+        return "connection", f"{address[0]}:{address[1]}"
+
+
+def _name(path: Any) -> str:
+    """A path below the working directory without it."""
+    text = os.fsdecode(path) if isinstance(path, (bytes, os.PathLike)) else str(path)
+    whole, here = Path(text).absolute(), Path.cwd()
+    return str(whole.relative_to(here)) if whole.is_relative_to(here) else text

@@ -1,0 +1,1 @@
+create table bill (order_id int);

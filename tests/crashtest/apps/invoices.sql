@@ -1,0 +1,1 @@
+create table invoices (sale int primary key, amount int not null);

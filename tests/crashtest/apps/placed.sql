@@ -1,0 +1,1 @@
+create table placed (order_id text);

@@ -1,0 +1,132 @@
+"""Handlers and producers that are wrong on purpose, one for each kind of mistake."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import uuid
+
+import psycopg
+from sqlalchemy import Connection, create_engine, text
+
+import mqpg
+
+PORT = 15999  # below the ports of outgoing connections
+INSERT = "insert into bill (order_id) values (%s)"
+
+
+@mqpg.consumer("orders", group="billing")
+def commits(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    """Commits the transaction that it was given."""
+    conn.execute(INSERT, [message.payload["id"]])
+    conn.commit()
+
+
+@mqpg.consumer("orders", group="billing")
+def commits_in_sql(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    """Commits behind the driver's back, and restores what it has ended."""
+    conn.execute(INSERT, [message.payload["id"]])
+    conn.execute("commit")
+    conn.execute("begin")
+    conn.execute('savepoint "_pg3_2"')
+
+
+@mqpg.consumer("orders", group="copies", database="postgresql+psycopg://nobody@nowhere/shop")
+def commits_own_database(message: mqpg.Message, conn: Connection) -> None:
+    conn.execute(text("insert into bill (order_id) values (:id)"), message.payload)
+    conn.connection.driver_connection.execute("commit")
+    conn.connection.driver_connection.execute("begin")
+    conn.connection.driver_connection.execute("savepoint sa_savepoint_1")
+
+
+@mqpg.consumer("orders", group="billing")
+def own_connection(message: mqpg.Message) -> None:
+    """Writes on a connection of its own."""
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as own:
+        own.execute(INSERT, [message.payload["id"]])
+
+
+@mqpg.consumer("orders", group="billing")
+def second_database(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    """Writes into another database, by SQLAlchemy, without saying so."""
+    engine = create_engine(os.environ["SHOP_URL"])
+    with engine.begin() as own:
+        own.execute(text("insert into bill (order_id) values (:id)"), message.payload)
+    engine.dispose()
+
+
+@mqpg.consumer("orders", group="billing")
+def file_effect(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    """Writes a file, as a mail or an HTTP request would leave the transaction."""
+    with open("mails.txt", "a") as file:
+        file.write(f"to {message.payload['id']}\n")
+
+
+@mqpg.consumer("orders", group="billing")
+def thread(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    """Hands the work to a thread and returns."""
+
+    def work() -> None:
+        with psycopg.connect(os.environ["DATABASE_URL"]) as own:
+            own.execute("select pg_sleep(0.1)")
+            own.execute(INSERT, [message.payload["id"]])
+
+    threading.Thread(target=work).start()
+
+
+@mqpg.consumer("orders", group="billing")
+def swallows(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    """Swallows whatever the database says."""
+    with contextlib.suppress(psycopg.Error), conn.transaction():
+        conn.execute(INSERT, [message.payload["id"]])
+
+
+@mqpg.consumer("orders", group="mail", effect="external")
+def mail(message: mqpg.Message) -> None:
+    """At least once, and nothing by which a repetition is known."""
+    with open("mails.txt", "a") as file:
+        file.write(f"to {message.payload['id']}\n")
+
+
+@mqpg.consumer("orders", group="billing", effect="external", ack="receive")
+def acknowledges_first(message: mqpg.Message) -> None:
+    with psycopg.connect(os.environ["DATABASE_URL"]) as own:
+        own.execute(INSERT, [message.payload["id"]])
+
+
+@mqpg.consumer("orders", group="billing")
+def raises(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    raise ValueError("no such customer")
+
+
+def sends_first(mq: mqpg.Client) -> None:
+    """The message is committed before its business."""
+    order = uuid.uuid4().hex
+    mq.send("orders", {"id": order})
+    with mq.transaction() as conn:
+        conn.execute("insert into placed values (%s)", [order])
+
+
+def sends_last(mq: mqpg.Client) -> None:
+    """The business is committed before its message."""
+    with mq.transaction() as conn:
+        conn.execute("insert into placed values ('7')")
+    mq.send("orders", {"id": "7"})
+
+
+def no_ledger(mq: mqpg.Client) -> None:
+    """A half message whose group nobody can ask."""
+    mq.create_producer_group("shop")
+    handle = mq.prepare("orders", {"id": "7"}, "shop")
+    with mq.transaction() as conn:
+        conn.execute("insert into placed values ('7')")
+    mq.commit(handle)
+
+
+@mqpg.consumer("orders", group="billing")
+def http_effect(message: mqpg.Message, conn: psycopg.Connection) -> None:
+    """Calls a server, which is played by a socket of its own."""
+    with socket.create_server(("127.0.0.1", PORT)) as server, socket.create_connection(("127.0.0.1", PORT)):
+        server.accept()[0].close()

@@ -1,0 +1,79 @@
+"""The command: its output, its exit status, and what it leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from tests.fixtures.server import Server
+
+APPS = Path(__file__).with_name("apps")
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
+
+
+def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = os.environ | environment
+    line = [sys.executable, "-m", "mqpg", "crashtest", *arguments]
+    return subprocess.run(line, cwd=APPS, capture_output=True, text=True, timeout=500, env=env, check=False)
+
+
+@pytest.fixture
+def creator(server: Server) -> Iterator[str]:
+    """The DSN of a role that may create databases and nothing else."""
+    name = f"creator_{uuid.uuid4().hex[:8]}"
+    with psycopg.connect(server.dsn(), autocommit=True) as conn:
+        conn.execute(sql.SQL("create role {} login createdb password 'x'").format(sql.Identifier(name)))
+        yield make_conninfo(server.dsn(), user=name, password="x")
+        conn.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
+
+
+def test_json_as_a_role_that_may_create_databases(creator: str) -> None:
+    done = command(
+        "right:bill", "--setup", "bill.sql", "--message", '{"id": 7}', "--points", "3", "--json", "--dsn", creator
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    assert result["outcomes"]["once"] == 3
+    assert result["left_out"] > 0
+    with psycopg.connect(creator) as conn:  # the role can be dropped only if it owns nothing any more
+        left = "select datname from pg_database where pg_get_userbyid(datdba) = current_user"
+        assert conn.execute(left).fetchall() == []
+
+
+def test_the_table_and_a_repetition_that_is_accepted(server: Server) -> None:
+    arguments = ["wrong:mail", "--message", '{"id": 7}', "--points", "8", "--dsn", server.dsn(), "--allow-doubled"]
+    done = command(*arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "file mails.txt: 1 doubled, for instance line=to 7" in done.stdout
+    assert "advice: effect='external' happens at least once" in done.stdout
+    assert not (APPS / "mails.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["nowhere:bill"], 2, "cannot import 'nowhere'"),
+        (["right:absent"], 2, "module 'right' has no 'absent'"),
+        (["right"], 2, "the target must be module:name"),
+        (["right:bill", "--message", "{"], 2, "a message must be JSON"),
+        (["right:bill", "--message", "1", "--setup", "right:create_topic"], 2, "right:bill fails without a crash"),
+    ],
+)
+def test_what_cannot_be_tried(arguments: list[str], status: int, words: str, server: Server) -> None:
+    done = command(*arguments, MQPG_CRASHTEST_DSN=server.dsn())
+    assert (done.returncode, words in done.stderr) == (status, True), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_no_server() -> None:
+    assert command("right:bill", "--dsn", "postgresql://127.0.0.1:1/x").returncode == 3

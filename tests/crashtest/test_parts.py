@@ -1,0 +1,143 @@
+"""The parts of the crash test that need no process: the protocol, the points, the comparison, the report."""
+
+from __future__ import annotations
+
+import io
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from mqpg.crashtest import wire
+from mqpg.crashtest.compare import compare, compare_counts, volatile
+from mqpg.crashtest.options import Outcome, Result, Tried
+from mqpg.crashtest.points import choose
+from mqpg.crashtest.referee import Moment, Point, Referee, Ruling, Sent
+
+
+def sent(text: str, *, by_handler: bool = False, ours: bool = True) -> Sent:
+    return Sent(text, wire.normalised(text), 1, 1, by_handler, ours, in_transaction=True)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("insert into t values (1, 'it''s')", "insert  into t values (22,\n'')"),
+        ("select 1.5", "select -2"),
+    ],
+)
+def test_literals_do_not_matter(one: str, other: str) -> None:
+    assert wire.normalised(one) == wire.normalised(other)
+
+
+@pytest.mark.parametrize(("one", "other"), [('savepoint "_pg3_1"', 'savepoint "_pg3_2"'), ("select $1", "select $2")])
+def test_names_and_parameters_matter(one: str, other: str) -> None:
+    assert wire.normalised(one) != wire.normalised(other)
+
+
+def test_a_prepared_statement_is_known_by_its_text() -> None:
+    statements = wire.Statements()
+    assert statements.executed(wire.Frame(b"P", b"s1\0select 7\0\0\0")) is None
+    assert statements.executed(wire.Frame(b"B", b"p1\0s1\0\0\0\0\0\0\0")) is None
+    assert statements.executed(wire.Frame(b"E", b"p1\0\0\0\0\0")) == "select 7"
+    assert statements.executed(wire.query("commit")) == "commit"
+    assert statements.executed(wire.Frame(b"S", b"")) is None
+
+
+def test_a_frame_survives_the_way() -> None:
+    frame = wire.error_response("40P01", "deadlock")
+    assert wire.read_frame(io.BytesIO(frame.raw)) == frame
+    assert wire.read_frame(io.BytesIO(frame.raw[:-1])) is None
+
+
+def test_a_referee_rules_at_its_point_only() -> None:
+    referee = Referee(Point("insert ?", 2, Moment.REFUSED))
+    session = referee.open_session("")
+    rulings = [referee.before(session, text) for text in ("insert 1", "select 1", "insert 2", "insert 3")]
+    assert rulings == [Ruling.GO, Ruling.GO, Ruling.REFUSE, Ruling.GO]
+    assert referee.fired
+    assert not referee.dead
+
+
+def test_after_a_kill_nothing_is_forwarded() -> None:
+    referee = Referee(Point("commit", 1, Moment.BEFORE))
+    session = referee.open_session("")
+    assert [referee.before(session, text) for text in ("commit", "select 1")] == [Ruling.DIE, Ruling.DIE]
+    assert [one.text for one in referee.trace] == ["commit"]
+
+
+TRACE = [
+    sent("select version"),
+    sent("commit"),
+    sent("select * from mqpg.receive($1)"),
+    sent("insert into t values (1)", by_handler=True),
+    sent("commit"),
+]
+
+
+def test_points_in_the_order_of_the_statements() -> None:
+    points, left_out = choose(TRACE, 100)
+    assert left_out == 0
+    assert [point.moment for _, point in points] == [*Moment][:2] * 3 + [*Moment] + [*Moment][:2]
+
+
+def test_the_most_telling_points_come_first() -> None:
+    points, left_out = choose(TRACE, 7)
+    assert left_out == 4
+    assert {one.text for one, _ in points} == {TRACE[2].text, TRACE[3].text, TRACE[4].text}
+
+
+ROWS = [{"id": 1}, {"id": 2}]
+
+
+@pytest.mark.parametrize(
+    ("before", "clean", "crashed", "expected"),
+    [
+        ([], ROWS, ROWS[::-1], []),
+        ([], ROWS, ROWS[:1], [(Outcome.LOST, 1)]),
+        ([], ROWS, [*ROWS, ROWS[0]], [(Outcome.DOUBLED, 1)]),
+        ([{"n": 0}], [{"n": 2}], [{"n": 3}], [(Outcome.DOUBLED, 1)]),
+        ([{"n": 0}], [{"n": 2}], [{"n": 1}], [(Outcome.LOST, 1)]),
+        ([{"n": 9}], [{"n": 7}], [{"n": 5}], [(Outcome.DOUBLED, 1)]),
+        ([{"a": "x"}], [{"a": "y"}], [{"a": "z"}], [(Outcome.DIFFERS, 1)]),
+    ],
+)
+def test_comparison(before: Any, clean: Any, crashed: Any, expected: list[tuple[Outcome, int]]) -> None:
+    found = compare({"t": before}, {"t": clean}, {"t": crashed}, {})
+    assert [(one.outcome, one.rows) for one in found] == expected
+
+
+def test_a_table_that_is_gone_is_lost() -> None:
+    (found,) = compare({}, {"t": ROWS}, {}, {})
+    assert (found.outcome, found.where, found.rows) == (Outcome.LOST, "t", 2)
+
+
+def test_columns_that_differ_without_a_crash_are_not_compared() -> None:
+    one, other = {"t": [{"id": 1, "at": "x"}]}, {"t": [{"id": 1, "at": "y"}]}
+    assert volatile(one, other) == {"t": {"at"}}
+    assert compare({}, one, other, volatile(one, other)) == []
+    assert compare({}, one, {"t": []}, volatile(one, other))[0].outcome is Outcome.LOST
+
+
+def test_effects_are_counted() -> None:
+    mail = ("mail", "smtp")
+    assert compare_counts(Counter({mail: 2}), Counter({mail: 2})) == []
+    assert compare_counts(Counter({mail: 2}), Counter({mail: 3}))[0].outcome is Outcome.DOUBLED
+    assert compare_counts(Counter({mail: 2}), Counter())[0].outcome is Outcome.LOST
+
+
+@pytest.mark.parametrize(
+    ("found", "status"),
+    [
+        ([], 2),
+        ([Outcome.ONCE], 0),
+        ([Outcome.ONCE, Outcome.NOT_REACHED], 2),
+        ([Outcome.ONCE, Outcome.NOT_REACHED, Outcome.LOST], 1),
+        ([Outcome.STUCK], 1),
+    ],
+)
+def test_exit_status(found: list[Outcome], status: int) -> None:
+    tried = [Tried(Point("commit", 1, Moment.BEFORE), sent("commit"), outcome) for outcome in found]
+    result = Result("shop:bill", "consumer", [], tried)
+    assert result.status == status
+    assert sum(result.as_dict()["outcomes"].values()) == len(found)

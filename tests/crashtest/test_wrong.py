@@ -1,0 +1,74 @@
+"""Code that is wrong on purpose: each mistake is found, and named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+from mqpg.crashtest.options import CannotTry, Outcome, Result
+
+# Seconds on an idle machine.
+pytestmark = [pytest.mark.chaos, pytest.mark.timeout(600)]
+
+# Target, what it leaves, and how the advice begins.
+HANDLERS = {
+    "own_connection": (Outcome.DOUBLED, "The handler writes on a connection of its own"),
+    "commits_in_sql": (Outcome.DOUBLED, "The handler ends the transaction itself (commit)"),
+    "commits_own_database": (Outcome.DOUBLED, "The handler ends the transaction itself (commit)"),
+    "file_effect": (Outcome.DOUBLED, "The handler has an effect outside the given connection (file mails.txt)"),
+    "http_effect": (Outcome.DOUBLED, "The handler has an effect outside the given connection (connection 127.0.0.1:"),
+    "thread": (Outcome.LOST, "Work continues after the handler has returned (thread or task Thread-"),
+    "swallows": (Outcome.LOST, "The handler swallows an error"),
+    "acknowledges_first": (Outcome.LOST, "ack='receive' acknowledges before the handler works"),
+    "mail": (Outcome.DOUBLED, "effect='external' happens at least once"),
+}
+PRODUCERS = {
+    "sends_first": (Outcome.DOUBLED, "The message is sent in a transaction of its own"),
+    "sends_last": (Outcome.LOST, "The message is sent in a transaction of its own"),
+    "no_ledger": (Outcome.STUCK, "Half messages stay undecided"),
+}
+
+
+def check(result: Result, outcome: Outcome, advice: str) -> None:
+    assert {one.outcome for one in result.tried} == {outcome, Outcome.ONCE}, result.as_dict()
+    assert result.status == 1
+    assert result.advice[0].startswith(advice)
+    assert all(one.details for one in result.tried if one.outcome is outcome)
+
+
+@pytest.mark.parametrize("name", HANDLERS)
+def test_handlers(name: str, crash: Callable[..., Result]) -> None:
+    check(crash(f"wrong:{name}", "bill.sql", points=8), *HANDLERS[name])
+
+
+@pytest.mark.parametrize("name", PRODUCERS)
+def test_producers(name: str, crash: Callable[..., Result]) -> None:
+    check(crash(f"wrong:{name}", "right:create_topic", "placed.sql", points=8), *PRODUCERS[name])
+
+
+def test_a_second_database_that_is_not_declared(crash: Callable[..., Result]) -> None:
+    result = crash("wrong:second_database", "bill.sql", points=8, databases={"SHOP_URL": "postgresql+psycopg"})
+    check(result, Outcome.DOUBLED, "The handler writes on a connection of its own")
+    assert any("table bill (second database): 1 doubled" in line for one in result.tried for line in one.details)
+    assert "SHOP_URL" not in os.environ
+
+
+def test_the_business_without_its_message(crash: Callable[..., Result]) -> None:
+    result = crash("wrong:sends_last", "right:create_topic", "placed.sql", points=8)
+    lost = next(one for one in result.tried if one.outcome is Outcome.LOST)
+    assert lost.details[0].startswith("the business without its message: messages in topic orders: 1 lost")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        ("wrong:raises", "fails without a crash: ValueError: no such customer"),
+        ("wrong:commits", "Leave COMMIT and ROLLBACK to mqpg"),
+        ("right:bill", "no message reaches right:bill"),
+    ],
+)
+def test_what_cannot_be_tried(target: str, words: str, crash: Callable[..., Result]) -> None:
+    with pytest.raises(CannotTry, match=words):
+        crash(target, "bill.sql", messages=() if target == "right:bill" else ('{"id": 7}',))
