@@ -1,6 +1,6 @@
 """How the audit grows with the history: seconds, memory and temporary files (`make audit-scale`).
 
-    python tools/audit_scale.py [--sizes 100000,1000000] [--engines spark,sql] [--memory 3g] [--record]
+    python tools/audit_scale.py [--sizes 100000,1000000] [--engines spark,sql] [--record]
 
 For each size the script fills a database by SQL, runs `mqpg audit --drained --json` on it with each
 engine and prints one JSON object. With the SQL engine it then adds 1 % more messages and runs an

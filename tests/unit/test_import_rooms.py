@@ -61,7 +61,8 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "audit": (("mqpg.audit.*",), ("floor",)),
     # what uses the library
     "testing": (("mqpg.testing.*",), ("floor", "public", "embedded")),
-    "cli": (("mqpg.__main__", "mqpg.cli.*"), ("floor", "public", "embedded")),
+    "status": (("mqpg.status", "mqpg.status.*"), ()),
+    "cli": (("mqpg.__main__", "mqpg.cli.*"), ("floor", "public", "embedded", "status")),
     "demo": (("mqpg.demo.*",), ("floor", "public", "embedded", "cli", "audit")),
     "crashtest": (("mqpg.crashtest.*",), ("floor", "public", "handlers", "embedded", "cli", "audit", "audit/sql")),
     "bench": (("mqpg.bench.*",), ("floor", "public", "embedded", "cli")),

@@ -1,5 +1,5 @@
--- Does what adopt() does where this server was promoted or recovered to a point in time, and nothing
--- anywhere else. A failover manager or a worker may therefore call it at any time and repeatedly.
+-- Does what adopt() does where this server was promoted or recovered to a point in time, and
+-- nothing anywhere else. A failover manager or a worker may therefore call it at any time.
 -- A promotion is a new timeline of the same cluster. A dump that was restored into another cluster
 -- is left to a person, because its original may still be at work.
 -- Returns: a text that says what was done; null where there was nothing to do.
