@@ -1,7 +1,7 @@
 """Only databases tell the time: the clocks of producers, consumers and workers decide nothing.
 
 They measure durations (time.monotonic), which no jump of a clock changes. Spark stamps its report,
-and the demo its log of kills.
+and the demo and the chaos run their logs of kills.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SQL = [path for path in sorted((ROOT / "sql").rglob("*.sql")) if path.parent.nam
 WALL_CLOCK = re.compile(r"\btime\.(time|time_ns|localtime|gmtime)\(|\b(datetime|date)\.(now|utcnow|today)\(")
 # The beginning of a transaction, which may be long ago, is nobody's now.
 # Times for the eyes of a reader only.
-LOGS = ["mqpg/demo/chaos.py"]
+LOGS = ["mqpg/chaos/run.py", "mqpg/demo/chaos.py"]
 TRANSACTIONS_BEGIN = re.compile(r"\bnow\(\)|\bcurrent_timestamp\b|\blocaltimestamp\b|\btransaction_timestamp\(")
 
 

@@ -1,0 +1,172 @@
+"""A consumer node, `python -m mqpg.chaos.consumer LAYOUT NUMBER`: C1, C2 and C3 at both brokers.
+
+Its effects are rows without any key, so an effect that happens twice is seen twice. It runs until it
+is killed.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, text
+
+import mqpg
+from mqpg._stop_signals import stop_on_eof, stop_on_signals
+from mqpg.dsn import to_sqlalchemy
+
+from .names import C1, C3, EVENTS, LEASE, Layout, c2, relays, shards
+from .producer import TROUBLE
+
+__all__ = ["apply_here", "consumers", "main"]
+
+log = logging.getLogger("mqpg.chaos.consumer")
+
+_COLUMNS = ("broker", "queue_id", "queue_offset", "message_key", "message_id", "id", "attempt")
+_TYPES = ("int", "int", "bigint", "text", "bigint", "bigint", "int")
+_INTO = (
+    f"insert into {{table}} (consumer_group, topic, {', '.join(_COLUMNS)})"
+    " select {group}, {topic}, * from unnest({arrays})"
+)
+_HERE = _INTO.format(
+    table="public.effect", group="%s", topic="%s", arrays=", ".join(f"%s::{kind}[]" for kind in _TYPES)
+)
+_THERE = text(
+    _INTO.format(
+        table="effect",
+        group=":consumer_group",
+        topic=":topic",
+        arrays=", ".join(f"cast(:{name} as {kind}[])" for name, kind in zip(_COLUMNS, _TYPES, strict=True)),
+    )
+)
+_SETTINGS: dict[str, Any] = {"batch": True, "lease": LEASE, "retry_delay": 0.2, "max_attempts": 10_000}
+
+
+class Unlucky(Exception):
+    """A handler fails now and then."""
+
+
+def _effect_rows(broker: int, messages: Sequence[mqpg.Message]) -> dict[str, list[Any]]:
+    """Return the columns of the effects of some messages."""
+    return {
+        "broker": [broker] * len(messages),
+        "queue_id": [one.queue_id for one in messages],
+        "queue_offset": [one.queue_offset for one in messages],
+        "message_key": [one.key for one in messages],
+        "message_id": [one.message_id for one in messages],
+        "id": [one.payload["id"] for one in messages],
+        "attempt": [one.attempt for one in messages],
+    }
+
+
+def _there(broker: int, group: str, topic: str) -> Callable[[Sequence[mqpg.Message], Connection], None]:
+    def apply(messages: Sequence[mqpg.Message], conn: Connection) -> None:
+        conn.execute(_THERE, {"consumer_group": group, "topic": topic} | _effect_rows(broker, messages))
+        _maybe_fail()
+
+    return apply
+
+
+def apply_here(
+    broker: int, group: str, topic: str, *, fails: bool = False
+) -> Callable[[Sequence[mqpg.Message], Any], None]:
+    """Return a handler whose effects are in the broker's database (C1).
+
+    Args:
+        broker: The broker's number.
+        group: The consumer group.
+        topic: The topic.
+        fails: Whether it raises an error now and then.
+    """
+
+    def apply(messages: Sequence[mqpg.Message], conn: Any) -> None:
+        conn.execute(_HERE, (group, topic, *_effect_rows(broker, messages).values()))
+        if fails:
+            _maybe_fail()
+
+    return apply
+
+
+def _outside(broker: int, group: str, topic: str, engine: Engine) -> Callable[[Sequence[mqpg.Message]], None]:
+    def apply(messages: Sequence[mqpg.Message]) -> None:
+        with engine.begin() as conn:
+            _there(broker, group, topic)(messages, conn)
+        _maybe_fail()
+
+    return apply
+
+
+def _maybe_fail() -> None:
+    if random.random() < 0.005:
+        raise Unlucky("not this time")
+
+
+def consumers(number: int, broker: int, engine: Engine) -> list[mqpg.Consumer]:
+    """Return the consumers of one node at one broker.
+
+    C2 reads the topics that belong to this node. C1 and C3 share topics with the neighbours.
+
+    Args:
+        number: The node's number.
+        broker: The broker's number.
+        engine: The node's database.
+    """
+    found, group = [], c2(number)
+    for topic in (EVENTS[number - 1], relays(number)):
+        made = mqpg.consumer(
+            topic, group=group, database=engine, consumer=group, journal=True, max_messages=500, **_SETTINGS
+        )
+        found.append(made(_there(broker, group, topic)))
+    for topic in shards(number):
+        c1 = mqpg.consumer(topic, group=C1, journal=True, on_failure="block_key", max_messages=200, **_SETTINGS)
+        found.append(c1(apply_here(broker, C1, topic, fails=True)))
+        c3 = mqpg.consumer(topic, group=C3, effect="external", mode="shared", max_messages=100, **_SETTINGS)
+        found.append(c3(_outside(broker, C3, topic, engine)))
+    return found
+
+
+def _run(consumer: mqpg.Consumer, mq: mqpg.Client, stop: threading.Event) -> None:
+    """Run a consumer, also through errors that the faults cause."""
+    while not stop.is_set():
+        try:
+            consumer.run(mq, stop)
+        except TROUBLE as error:
+            log.warning("%s: %s", type(error).__name__, " ".join(str(error).split())[:300])
+            stop.wait(0.5)
+
+
+def _serve(number: int, broker: int, dsn: str, engine: Engine, stop: threading.Event) -> None:
+    """Run the consumers at one broker, once it can be reached."""
+    mq = None
+    while mq is None and not stop.is_set():
+        try:
+            mq = mqpg.connect(dsn, call_timeout=8.0, pool_max_size=20)
+        except TROUBLE as error:
+            log.warning("broker %d: %s", broker, " ".join(str(error).split())[:200])
+            stop.wait(0.3)
+    if mq is not None:
+        for consumer in consumers(number, broker, engine):
+            threading.Thread(target=_run, args=(consumer, mq, stop), daemon=True).start()
+
+
+def main(path: str, number: str) -> None:
+    """Run the node until SIGTERM or the end of standard input."""
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(asctime)s %(name)s %(message)s")
+    layout, stop = Layout.read(path), threading.Event()
+    stop_on_signals(stop)
+    stop_on_eof(stop)
+    random.seed(f"{layout.seed} consumer {number}")
+    engine = create_engine(to_sqlalchemy(layout.sinks[number]), pool_size=12, max_overflow=20, pool_pre_ping=True)
+    for broker, dsn in enumerate(layout.brokers, 1):
+        args = (int(number), broker, dsn, engine, stop)
+        threading.Thread(target=_serve, args=args, daemon=True).start()
+    stop.wait()
+    # What is under way ends with the process, as with any kill.
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

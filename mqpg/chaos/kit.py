@@ -1,0 +1,100 @@
+"""What one thread of a producer works with."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import Engine, create_engine
+
+import mqpg
+from mqpg.dsn import to_sqlalchemy
+from mqpg.protocols import Brokers, OutboxProducer, PostProducer, Reconciler, Result
+
+from .journal import Journal
+from .names import EVENTS, PARTS, RELAYS, Layout, group
+
+__all__ = ["Kit", "Parties", "payloads"]
+
+_KEYS = 6
+_VERDICTS = {"commit": Result.SUCCESS, "rollback": Result.FAILURE, "wait": Result.WAIT}
+
+
+class Parties:
+    """The producers of one process, each with a database of its own. Threads share them.
+
+    Args:
+        layout: Where everything is.
+        number: The number of the process.
+    """
+
+    def __init__(self, layout: Layout, number: int) -> None:
+        self.number = number
+        # Time-outs are short, so that a connection that is half open ends within a round.
+        self.brokers = Brokers(layout.brokers, longest_pause=2.0, call_timeout=8.0, pool_max_size=20)
+        urls = {part: to_sqlalchemy(layout.stores[group(part, number)]) for part in PARTS}
+        self.engines: dict[str, Engine] = {part: create_engine(url, pool_size=8) for part, url in urls.items()}
+        self.shop = mqpg.TransactionalProducer(self.brokers, group=group("shop", number), ledger=self.engines["shop"])
+        self.outbox = OutboxProducer(self.brokers, database=self.engines["outbox"], group=group("outbox", number))
+        self.recon = Reconciler(self.brokers, self.engines["recon"], older_than=timedelta(seconds=1))
+        self.posted = mqpg.Ledger(self.engines["post"])
+        self.post = PostProducer(self.brokers, group=group("post", number), check=self._result)
+
+    def _result(self, half: mqpg.HalfCheck) -> Result:
+        """Answer the reverse flow. The fence of the ledger makes a failure certain."""
+        return _VERDICTS[str(self.posted.verdict(half.handle))]
+
+
+class Kit:
+    """A thread's own choices.
+
+    Attributes:
+        parties: The producers of the process.
+        journal: The notes of the process.
+        rng: Random choices.
+        name: The thread's protocol.
+    """
+
+    def __init__(self, parties: Parties, journal: Journal, name: str, seed: int) -> None:
+        self.parties, self.journal, self.name = parties, journal, name
+        self.rng = random.Random(f"{seed} {parties.number} {journal.life} {name}")
+        self._generation = 0
+
+    def key(self) -> str | None:
+        """Choose a key that no other thread uses, or none."""
+        if self.rng.random() < 0.3:
+            return None
+        return f"{self.parties.number}.{self.journal.life}.{self.name}.{self._generation}.{self.rng.randrange(_KEYS)}"
+
+    def forget(self) -> None:
+        """Use other keys from now on.
+
+        The result of the last transaction is not known, so nobody may expect an order between it and
+        the next one.
+        """
+        self._generation += 1
+
+    def topic(self, relay: float = 0.0) -> str:
+        """Choose a topic, a relay topic with the probability `relay`."""
+        return self.rng.choice(RELAYS if self.rng.random() < relay else EVENTS)
+
+    def batch(self) -> int:
+        """Choose how many messages a transaction has."""
+        return self.rng.choice((1, 2, 10, 30))
+
+    def chance(self, share: float) -> bool:
+        """Return True with a probability."""
+        return self.rng.random() < share
+
+    def linger(self, share: float, seconds: float) -> None:
+        """Leave the transaction open for a while, now and then."""
+        if self.chance(share):
+            time.sleep(self.rng.random() * seconds)
+
+
+def payloads(ids: Sequence[int]) -> list[dict[str, Any]]:
+    """Return a payload for each id."""
+    return [{"id": one} for one in ids]

@@ -1,0 +1,114 @@
+"""Topics, groups and tables, and the file that tells the nodes where everything is."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .schedule import CONSUMERS, PRODUCERS
+
+__all__ = [
+    "BUSINESS",
+    "C1",
+    "C3",
+    "EFFECT",
+    "EVENTS",
+    "FRESH",
+    "HERE",
+    "LEASE",
+    "PARTS",
+    "QUEUES",
+    "RELAYS",
+    "Layout",
+    "c2",
+    "group",
+    "relays",
+    "shards",
+]
+
+EVENTS = tuple(f"events-{n}" for n in CONSUMERS)
+RELAYS = tuple(f"relay-{n}" for n in CONSUMERS)
+QUEUES = 2
+LEASE = 3.0  # seconds, of receives outside of the effect's transaction
+
+C1, C3, FRESH = "c1", "c3", "fresh"
+HERE = "here"  # halves with their ledger in the broker's database
+PARTS = ("shop", "outbox", "recon", "post")  # the databases of a producer, each with a producer group
+
+# No key anywhere: what happens twice must be seen twice.
+BUSINESS = """
+create table business (id bigint not null, protocol text not null, topic text not null, message_key text)
+"""
+EFFECT = """
+create table effect (
+    nth bigint generated always as identity, consumer_group text not null, broker int not null, topic text not null,
+    queue_id int not null, queue_offset bigint not null, message_key text, message_id bigint not null,
+    id bigint not null, attempt int not null)
+"""
+
+
+def c2(consumer: int) -> str:
+    """Return the consumer group whose effects are in a consumer's own database."""
+    return f"c2-{consumer}"
+
+
+def group(part: str, producer: int) -> str:
+    """Return the producer group of one of a producer's databases."""
+    return f"{part}-{producer}"
+
+
+def shards(consumer: int) -> tuple[str, str]:
+    """Return the topics that a consumer shares with its neighbours (C1 and C3)."""
+    return EVENTS[consumer - 1], EVENTS[consumer % len(EVENTS)]
+
+
+def relays(consumer: int) -> str:
+    """Return the relay topic of a consumer."""
+    return RELAYS[consumer - 1]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where everything is. The nodes read it from a file that only their user may read.
+
+    Attributes:
+        folder: The folder of the producers' journals and of all logs.
+        brokers: The DSNs of the brokers, perhaps through a proxy.
+        direct: The DSNs of the brokers themselves.
+        stores: The DSNs of the producers' databases, by the name of their group.
+        sinks: The DSNs of the consumers' databases, by the consumer's number.
+        rate: Messages per second of one producer.
+        seed: The seed of the run.
+    """
+
+    folder: str
+    brokers: list[str]
+    direct: list[str]
+    stores: dict[str, str]
+    sinks: dict[str, str]
+    rate: float
+    seed: int
+
+    def write(self) -> Path:
+        """Write the file, and return its path."""
+        path = Path(self.folder) / "layout.json"
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+            json.dump(asdict(self), file)
+        return path
+
+    @classmethod
+    def read(cls, path: str) -> Layout:
+        """Read the file."""
+        return cls(**json.loads(Path(path).read_text(encoding="utf-8")))
+
+    @property
+    def quiet(self) -> Path:
+        """The file whose existence tells producers to make no more messages."""
+        return Path(self.folder) / "quiet"
+
+    @property
+    def producer_groups(self) -> list[str]:
+        """The producer groups with a ledger or an outbox in a database of their own."""
+        return [group(part, n) for n in PRODUCERS for part in PARTS]

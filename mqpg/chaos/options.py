@@ -1,0 +1,46 @@
+"""The options of one run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from .schedule import Kind
+
+__all__ = ["ENGINES", "Options"]
+
+ENGINES = ("sql", "spark")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the command line, and two that only tests use.
+
+    Attributes:
+        rounds: How many rounds there are.
+        interval: The least seconds from one strike to the next one.
+        seed: Chooses the schedule.
+        rate: Messages per second that all producers make together, where the machine can.
+        down: Seconds for which what was killed stays down.
+        all_at_once: Kill all ten nodes in every round.
+        faults: The kinds of fault, which take turns.
+        engines: The engines of `mqpg audit`.
+        page: Where the HTML page of the audit is written. None means nowhere.
+        keep: Whether the data and the logs are kept.
+        settings: PostgreSQL settings of the brokers' servers.
+        prepared: Called with the DSN of each broker before anything runs. None: nothing is called.
+    """
+
+    rounds: int
+    interval: float
+    seed: int
+    rate: float = 300.0
+    down: float = 1.0
+    all_at_once: bool = False
+    faults: tuple[Kind, ...] = ("kill",)
+    engines: tuple[str, ...] = ("sql",)
+    page: Path | None = None
+    keep: bool = False
+    settings: dict[str, str | int] | None = None
+    prepared: Callable[[str], None] | None = None
