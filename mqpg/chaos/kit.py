@@ -17,9 +17,12 @@ from mqpg.protocols import Brokers, OutboxProducer, PostProducer, Reconciler, Re
 from .journal import Journal
 from .names import EVENTS, PARTS, RELAYS, Layout, group
 
-__all__ = ["Kit", "Parties", "payloads"]
+__all__ = ["PERIOD", "Kit", "Parties", "payloads"]
 
+PERIOD = 0.7  # seconds from one transaction of a thread to the next one
 _KEYS = 6
+_SMALL = (1, 2, 10)
+_SINGLE = 15.0  # messages per second of the protocols without large batches
 _VERDICTS = {"commit": Result.SUCCESS, "rollback": Result.FAILURE, "wait": Result.WAIT}
 
 
@@ -56,12 +59,16 @@ class Kit:
         journal: The notes of the process.
         rng: Random choices.
         name: The thread's protocol.
+        layout: Where everything is, and how much is to be done.
     """
 
-    def __init__(self, parties: Parties, journal: Journal, name: str, seed: int) -> None:
+    def __init__(self, parties: Parties, journal: Journal, name: str, layout: Layout) -> None:
         self.parties, self.journal, self.name = parties, journal, name
-        self.rng = random.Random(f"{seed} {parties.number} {journal.life} {name}")
+        self.rng = random.Random(f"{layout.seed} {parties.number} {journal.life} {name}")
         self._generation = 0
+        # The batches of three protocols carry what the rate asks for beyond the single messages.
+        per_batch = (layout.rate - _SINGLE) * PERIOD / 3
+        self._bulk = max(10, round(4 * per_batch - sum(_SMALL)))
 
     def key(self) -> str | None:
         """Choose a key that no other thread uses, or none."""
@@ -81,9 +88,9 @@ class Kit:
         """Choose a topic, a relay topic with the probability `relay`."""
         return self.rng.choice(RELAYS if self.rng.random() < relay else EVENTS)
 
-    def batch(self) -> int:
-        """Choose how many messages a transaction has."""
-        return self.rng.choice((1, 2, 10, 30))
+    def batch(self, most: int = 5000) -> int:
+        """Choose how many messages a transaction has, up to `most`."""
+        return min(most, self.rng.choice((*_SMALL, self._bulk)))
 
     def chance(self, share: float) -> bool:
         """Return True with a probability."""

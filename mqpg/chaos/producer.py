@@ -21,7 +21,7 @@ import mqpg
 from mqpg._stop_signals import stop_on_eof, stop_on_signals
 
 from .journal import Journal
-from .kit import Kit, Parties
+from .kit import PERIOD, Kit, Parties
 from .names import Layout
 from .protocols import PROTOCOLS
 
@@ -32,20 +32,20 @@ TROUBLE = (mqpg.Error, SQLAlchemyError, psycopg.Error)  # what the faults may ca
 
 
 class Pace:
-    """Spreads messages evenly over time.
+    """Spreads transactions evenly over time.
 
     Args:
-        rate: Messages per second.
+        seconds: From one transaction to the next one.
     """
 
-    def __init__(self, rate: float) -> None:
-        self._rate = rate
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
         self._due = time.monotonic()
 
-    def wait(self, stop: threading.Event, messages: int) -> None:
-        """Wait until so many messages may follow. Time that was lost is not made up for."""
+    def wait(self, stop: threading.Event) -> None:
+        """Wait until the next transaction may follow. Time that was lost is not made up for."""
         now = time.monotonic()
-        self._due = max(self._due, now - 1.0) + messages / self._rate
+        self._due = max(self._due, now - self._seconds) + self._seconds
         stop.wait(max(0.0, self._due - now))
 
 
@@ -54,7 +54,8 @@ def produce(kit: Kit, layout: Layout, pace: Pace, stop: threading.Event, trouble
     work = PROTOCOLS[kit.name]
     while not stop.is_set() and not layout.quiet.exists():
         try:
-            pace.wait(stop, work(kit))
+            work(kit)
+            pace.wait(stop)
         except TROUBLE as error:
             kit.forget()
             trouble[type(error).__name__] += 1
@@ -95,11 +96,10 @@ def main(path: str, number: str) -> None:
     stop_on_eof(stop)
     journal = Journal(Path(layout.folder), int(number))
     parties, trouble = Parties(layout, int(number)), Counter[str]()
-    rate = layout.rate / len(PROTOCOLS)
     threads = [
         threading.Thread(
             target=produce,
-            args=(Kit(parties, journal, name, layout.seed), layout, Pace(rate), stop, trouble),
+            args=(Kit(parties, journal, name, layout), layout, Pace(PERIOD), stop, trouble),
             name=name,
             daemon=True,
         )

@@ -68,7 +68,7 @@ def half_message(kit: Kit) -> int:
     """T2, and T4 on relay topics: half messages, a local transaction with a ledger, the decision."""
     topic, key = kit.topic(relay=0.3), kit.key()
     protocol = "t4" if topic.startswith("relay") else "t2"
-    ids = kit.journal.tried(protocol, topic, kit.batch())
+    ids = kit.journal.tried(protocol, topic, kit.batch(most=100))
     first, *others = payloads(ids)
     try:
         with kit.parties.shop.transaction(topic, first, key=key) as tx:
