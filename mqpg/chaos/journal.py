@@ -66,6 +66,10 @@ class Journal:
         """Note that the transaction of these ids was rolled back on purpose."""
         self._write("undone", protocol, topic, ids)
 
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
     def _write(self, word: Word, protocol: str, topic: str, ids: list[int]) -> None:
         self._file.write(f"{word} {protocol} {topic} {ids[0]} {ids[-1]}\n".encode())
 

@@ -19,6 +19,7 @@ __all__ = [
     "HERE",
     "LEASE",
     "PARTS",
+    "PROTOCOL_NAMES",
     "QUEUES",
     "RELAYS",
     "Layout",
@@ -36,6 +37,8 @@ LEASE = 3.0  # seconds, of receives outside of the effect's transaction
 C1, C3, FRESH = "c1", "c3", "fresh"
 HERE = "here"  # halves with their ledger in the broker's database
 PARTS = ("shop", "outbox", "recon", "post")  # the databases of a producer, each with a producer group
+
+PROTOCOL_NAMES = ("t1", "dedup", "t2", "outbox", "t5", "t3", "t6", "post")
 
 # No key anywhere: what happens twice must be seen twice.
 BUSINESS = """
@@ -81,6 +84,7 @@ class Layout:
         sinks: The DSNs of the consumers' databases, by the consumer's number.
         rate: Messages per second of one producer.
         seed: The seed of the run.
+        protocols: The protocols of the producers.
     """
 
     folder: str
@@ -90,6 +94,7 @@ class Layout:
     sinks: dict[str, str]
     rate: float
     seed: int
+    protocols: list[str]
 
     def write(self) -> Path:
         """Write the file, and return its path."""

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from .schedule import Kind
+from .names import PROTOCOL_NAMES
+from .schedule import NODES, Kind
 
 __all__ = ["ENGINES", "Options"]
 
@@ -15,7 +16,7 @@ ENGINES = ("sql", "spark")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of the command line, and two that only tests use.
+    """The options of the command line, and some that only tests use.
 
     Attributes:
         rounds: How many rounds there are.
@@ -28,6 +29,8 @@ class Options:
         engines: The engines of `mqpg audit`.
         page: Where the HTML page of the audit is written. None means nowhere.
         keep: Whether the data and the logs are kept.
+        among: The nodes that rounds of `kill` and `stop` choose from.
+        protocols: The protocols of the producers.
         settings: PostgreSQL settings of the brokers' servers.
         prepared: Called with the DSN of each broker before anything runs. None: nothing is called.
     """
@@ -42,5 +45,7 @@ class Options:
     engines: tuple[str, ...] = ("sql",)
     page: Path | None = None
     keep: bool = False
+    among: tuple[str, ...] = NODES
+    protocols: tuple[str, ...] = PROTOCOL_NAMES
     settings: dict[str, str | int] | None = None
     prepared: Callable[[str], None] | None = None

@@ -103,7 +103,7 @@ def main(path: str, number: str) -> None:
             name=name,
             daemon=True,
         )
-        for name in PROTOCOLS
+        for name in layout.protocols
     ]
     threads += [*_finish(parties, stop), threading.Thread(target=_sweep, args=(parties, layout, stop), daemon=True)]
     for thread in threads:

@@ -114,7 +114,7 @@ def compensation(kit: Kit) -> int:
 def check_back(kit: Kit) -> int:
     """T3: the ledger is in the broker's database, and a third is left to the check-backs.
 
-    A few transactions last longer than `check_after`, so the check-back meets an open one.
+    Some transactions last longer than `check_after`, so the check-back meets an open one.
     """
     topic, key = kit.topic(), kit.key()
     ids = kit.journal.tried("t3", topic, kit.rng.choice((1, 3)))
@@ -125,7 +125,7 @@ def check_back(kit: Kit) -> int:
             for handle in handles:
                 mq.local_begin(handle, conn=conn)
             conn.execute(_BUSINESS_HERE, ("t3", topic, key, ids))
-            kit.linger(0.1, 4.0)
+            kit.linger(0.15, 6.0)
             if kit.chance(0.15):
                 raise Refused
         kit.journal.done("t3", topic, ids)

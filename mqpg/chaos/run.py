@@ -22,7 +22,7 @@ from .nodes import BrokerNode, Node, ProcessNode
 from .options import Options
 from .proxy import ProxyProcess
 from .result import Result, RoundResult
-from .schedule import CONSUMERS, PRODUCERS, Round, schedule
+from .schedule import CONSUMERS, NODES, PRODUCERS, Round, schedule
 from .strikes import Strikes
 
 __all__ = ["ChaosError", "run"]
@@ -141,6 +141,7 @@ def _stage(made: Cluster, options: Options) -> Iterator[_Stage]:
         made.sinks,
         options.rate / len(PRODUCERS),
         options.seed,
+        list(options.protocols),
     )
     nodes = _nodes(made, layout)
     motion = Motion(made.brokers)
@@ -190,13 +191,13 @@ def _warm_up(stage: _Stage) -> None:
 
 def _rounds(stage: _Stage, options: Options, say: Callable[[str], None]) -> list[RoundResult]:
     found = []
-    for one in schedule(options.seed, options.rounds, options.faults, all_at_once=options.all_at_once):
+    for one in schedule(options.seed, options.rounds, options.faults, options.among, all_at_once=options.all_at_once):
         due = time.monotonic() + options.interval
         result = _round(stage, one)
         found.append(result)
         took = result.recovery
         after = "did not move in time" if took is None else f"was the last to move, after {took:.1f} s"
-        hit = "all ten nodes" if len(one.nodes) == 10 else ", ".join(one.nodes)
+        hit = "all ten nodes" if len(one.nodes) == len(NODES) else ", ".join(one.nodes)
         say(f"round {one.number}/{options.rounds}: {one.kind} {hit}; {result.last or 'every group'} {after}")
         while time.monotonic() < due:
             stage.tend()

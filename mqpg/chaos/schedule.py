@@ -38,7 +38,14 @@ class Round:
     nodes: tuple[str, ...]
 
 
-def schedule(seed: int, rounds: int, faults: Sequence[Kind] = ("kill",), *, all_at_once: bool = False) -> list[Round]:
+def schedule(
+    seed: int,
+    rounds: int,
+    faults: Sequence[Kind] = ("kill",),
+    among: Sequence[str] = NODES,
+    *,
+    all_at_once: bool = False,
+) -> list[Round]:
     """Plan the rounds.
 
     In rounds of `kill` and `stop` one node is hit. In every tenth of these rounds k nodes are, and
@@ -49,7 +56,8 @@ def schedule(seed: int, rounds: int, faults: Sequence[Kind] = ("kill",), *, all_
         seed: The seed. The same seed gives the same rounds.
         rounds: How many rounds.
         faults: The kinds.
-        all_at_once: Hit all ten nodes in each round of `kill` and `stop`.
+        among: The nodes that rounds of `kill` and `stop` choose from.
+        all_at_once: Hit all of these nodes in each round of `kill` and `stop`.
 
     Returns:
         The rounds.
@@ -67,9 +75,9 @@ def schedule(seed: int, rounds: int, faults: Sequence[Kind] = ("kill",), *, all_
         if kind in _ON_NODES:
             wide += 1
             if wide % 10 == 0:
-                sizes = sizes or rng.sample(range(1, len(NODES) + 1), len(NODES))
+                sizes = sizes or rng.sample(range(1, len(among) + 1), len(among))
                 count = sizes.pop()
-        count = len(NODES) if all_at_once and kind in _ON_NODES else count
-        among = NODES if kind in _ON_NODES else NODES[-len(BROKERS) :]
-        found.append(Round(number, kind, tuple(rng.sample(among, count))))
+        count = len(among) if all_at_once and kind in _ON_NODES else count
+        targets = among if kind in _ON_NODES else NODES[-len(BROKERS) :]
+        found.append(Round(number, kind, tuple(rng.sample(list(targets), count))))
     return found

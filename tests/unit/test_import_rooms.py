@@ -63,7 +63,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "testing": (("mqpg.testing.*",), ("floor", "public", "embedded")),
     "status": (("mqpg.status", "mqpg.status.*"), ()),
     "cli": (("mqpg.__main__", "mqpg.cli.*"), ("floor", "public", "embedded", "status")),
-    "chaos": (("mqpg.chaos.*",), ("floor", "public", "embedded", "cli", "audit")),
+    "chaos": (("mqpg.chaos.*",), ("floor", "public", "embedded", "audit")),
     "demo": (("mqpg.demo.*",), ("floor", "public", "embedded", "cli", "audit")),
     "crashtest": (("mqpg.crashtest.*",), ("floor", "public", "handlers", "embedded", "cli", "audit", "audit/sql")),
     "bench": (("mqpg.bench.*",), ("floor", "public", "embedded", "cli")),
