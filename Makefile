@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-pgbouncer test-browser test-crashtest test-lowest test-postgres pgspot dist lint format prove sql bench chaos failover idle clean
+.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-pgbouncer test-browser test-kills test-chaos test-crashtest test-lowest test-postgres pgspot dist lint format prove sql bench chaos failover idle clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -107,8 +107,14 @@ sql: setup ## Print the script that installs the schema with psql
 bench: setup ## Measure mqpg beside pgmq and a bare INSERT (ARGS="--quick")
 	@$(BIN)/mqpg bench $(ARGS)
 
-chaos: setup ## Run only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not pgbouncer and not browser and not crashtest" $(ARGS)
+chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--rounds 100"; default --short)
+	@$(BIN)/mqpg chaos $(or $(ARGS),--short)
+
+test-kills: setup ## Run only the tests that kill processes and servers
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not pgbouncer and not browser and not crashtest and not rounds" $(ARGS)
+
+test-chaos: setup ## Run mqpg chaos on broken builds, which must end invalid (20 minutes)
+	@$(BIN)/python -m pytest -p no:randomly -s -m rounds tests/chaos $(ARGS)
 
 failover: setup ## Destroy the primary TRIALS (20) times and promote its standby; workers and clients follow
 	@$(BIN)/python -m tests.failover $(ARGS)

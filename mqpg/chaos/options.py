@@ -26,6 +26,7 @@ class Options:
         down: Seconds for which what was killed stays down.
         all_at_once: Kill all ten nodes in every round.
         faults: The kinds of fault, which take turns.
+        patience: Seconds in which every group has to move after a fault.
         engines: The engines of `mqpg audit`.
         page: Where the HTML page of the audit is written. None means nowhere.
         keep: Whether the data and the logs are kept.
@@ -42,6 +43,7 @@ class Options:
     down: float = 1.0
     all_at_once: bool = False
     faults: tuple[Kind, ...] = ("kill",)
+    patience: float = 90.0
     engines: tuple[str, ...] = ("sql",)
     page: Path | None = None
     keep: bool = False

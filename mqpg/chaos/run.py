@@ -27,8 +27,8 @@ from .strikes import Strikes
 
 __all__ = ["ChaosError", "run"]
 
-_PATIENCE = 90.0  # seconds in which every group has to move after a fault
-_DRAIN_PATIENCE = 60.0  # seconds without any change
+_START_PATIENCE = 180.0  # seconds in which every group has to begin
+_DRAIN_PATIENCE = 40.0  # seconds without any change
 _MOST_ENDINGS = 30
 _PROXIED = ("cut", "halfopen")
 
@@ -180,7 +180,7 @@ def _nodes(made: Cluster, layout: Layout) -> dict[str, Node]:
 
 def _warm_up(stage: _Stage) -> None:
     """Wait until every group has moved once, because ten processes take a while to start."""
-    until = time.monotonic() + 2 * _PATIENCE
+    until = time.monotonic() + _START_PATIENCE
     while not stage.motion.positions() or any(at == 0 for at in stage.motion.positions().values()):
         stage.tend()
         if time.monotonic() > until:
@@ -193,7 +193,7 @@ def _rounds(stage: _Stage, options: Options, say: Callable[[str], None]) -> list
     found = []
     for one in schedule(options.seed, options.rounds, options.faults, options.among, all_at_once=options.all_at_once):
         due = time.monotonic() + options.interval
-        result = _round(stage, one)
+        result = _round(stage, one, options.patience)
         found.append(result)
         took = result.recovery
         after = "did not move in time" if took is None else f"was the last to move, after {took:.1f} s"
@@ -205,11 +205,11 @@ def _rounds(stage: _Stage, options: Options, say: Callable[[str], None]) -> list
     return found
 
 
-def _round(stage: _Stage, one: Round) -> RoundResult:
+def _round(stage: _Stage, one: Round, patience: float) -> RoundResult:
     at, began = datetime.now(UTC), time.monotonic()
     stage.strikes.carry_out(one)
     lasted = time.monotonic() - began
-    recovery, last = stage.motion.wait_until_all_moved(stage.motion.positions(), _PATIENCE)
+    recovery, last = stage.motion.wait_until_all_moved(stage.motion.positions(), patience)
     stage.tend()
     moved_at = None if recovery is None else datetime.now(UTC)
     return RoundResult(one.number, one.kind, one.nodes, at, lasted, recovery, moved_at, last)

@@ -68,7 +68,7 @@ def test_the_wheel_holds_every_module_and_every_sql_file(wheel: Path, source: Pa
 
 def test_help_lists_the_commands_without_the_extras(fresh: Path) -> None:
     done = _mqpg(fresh, "--help")
-    for command in ("up", "down", "migrate", "topic", "group", "worker", "consume", "audit", "demo", "bench"):
+    for command in ("up", "down", "migrate", "topic", "group", "worker", "consume", "audit", "chaos", "demo", "bench"):
         assert f" {command} " in done.stdout
     assert done.stderr == ""
 
