@@ -30,7 +30,20 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 AUDIT_PAGE = ROOT / "docs" / "audit.md"
 OPERATIONS_PAGE = ROOT / "docs" / "operations.md"
 
-KINDS = ("audit-scale", "bench", "ci", "demo", "failover", "fuzz", "histories", "idle", "soak", "tests", "years")
+KINDS = (
+    "audit-scale",
+    "bench",
+    "chaos",
+    "ci",
+    "demo",
+    "failover",
+    "fuzz",
+    "histories",
+    "idle",
+    "soak",
+    "tests",
+    "years",
+)
 RUN: dict[str, type | tuple[type, ...]] = {
     "kind": str,  # one of KINDS
     "date": str,  # UTC, ISO 8601 to the minute, or only the day

@@ -98,24 +98,19 @@ class Strikes:
             time.sleep(_HOLD)
 
     def _exhaust(self, name: str) -> None:
-        """Take every connection that is left, and throw out half of the others."""
+        """Take every connection that is left, throw out half of the others, and keep it so."""
         with ExitStack() as stack:
             admin = stack.enter_context(_connected(self._direct[name]))
-            taken: list[psycopg.Connection[Any]] = []
-            until = time.monotonic() + _HOLD
-            thrown = False
-            while time.monotonic() < until:
+            mine: list[int] = []
+            until = None
+            while until is None or time.monotonic() < until:
                 try:
-                    taken.append(stack.enter_context(_connected(self._direct[name])))
+                    mine.append(stack.enter_context(_connected(self._direct[name])).info.backend_pid)
                 except psycopg.OperationalError:
-                    if not thrown:
-                        mine = [one.info.backend_pid for one in taken]
-                        admin.execute(
-                            f"select pg_terminate_backend(pid) from pg_stat_activity where {_OTHERS}"
-                            " and not pid = any(%s) and pid %% 2 = 0".encode(),
-                            [mine],
-                        )
-                        thrown = True
+                    if until is None:
+                        until = time.monotonic() + _HOLD
+                        query = f"select pg_terminate_backend(pid) from pg_stat_activity where {_OTHERS}"
+                        admin.execute(f"{query} and not pid = any(%s) and pid %% 2 = 0".encode(), [mine])
                     time.sleep(0.05)
 
     def _lock(self, name: str) -> None:
