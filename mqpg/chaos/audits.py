@@ -8,8 +8,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from .options import Options
 from .schedule import CONSUMERS
 
 __all__ = ["Audit", "run_audits"]
+
+_AT_ONCE = 2  # audits; one of Spark waits for its JVM much of the time
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +52,23 @@ class Audit:
 def run_audits(cluster: Cluster, options: Options, faults: Sequence[Fault]) -> list[Audit]:
     """Audit both brokers with every engine, drained; and once with all groups, by SQL.
 
-    A drained audit judges every group in its scope, and C3 keeps no journal. The audit of all groups
-    is therefore not a drained one. It reads the cursors of C3, too.
+    A drained audit judges every group in its scope, and C3 keeps no journal. The audit of all
+    groups is therefore not a drained one. It reads the cursors of C3, too.
     """
-    found = []
+    work: list[Callable[[], Audit]] = []
     journaled = [arg for name in (C1, FRESH, *map(c2, CONSUMERS)) for arg in ("--group", name)]
     for number, dsn in enumerate(cluster.brokers, 1):
         for engine in options.engines:
             page = _page(options, number, engine)
-            found.append(_audit(cluster, number, dsn, engine, "drained", ["--drained", *journaled], page, faults))
-        found.append(_audit(cluster, number, dsn, "sql", "all groups", [], None, faults))
-    return found
+            drained = ["--drained", *journaled]
+            work.append(partial(_audit, cluster, number, dsn, engine, "drained", drained, page, faults))
+        work.append(partial(_audit, cluster, number, dsn, "sql", "all groups", [], None, faults))
+    with ThreadPoolExecutor(_AT_ONCE, "audit") as pool:
+        return [done.result() for done in [pool.submit(one) for one in work]]
 
 
 def _page(options: Options, broker: int, engine: str) -> Path | None:
-    """Return where the page goes: that of broker-1 as it was asked for, that of broker-2 beside it."""
+    """Return where the page goes: broker-1 as it was asked for, broker-2 beside it."""
     if options.page is None or engine != options.engines[-1]:
         return None
     return options.page if broker == 1 else options.page.with_stem(f"{options.page.stem}-broker-{broker}")

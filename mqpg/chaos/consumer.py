@@ -1,7 +1,7 @@
 """A consumer node, `python -m mqpg.chaos.consumer LAYOUT NUMBER`: C1, C2 and C3 at both brokers.
 
-Its effects are rows without any key, so an effect that happens twice is seen twice. It runs until it
-is killed.
+Its effects are rows without any key, so an effect that happens twice is seen twice. It runs until
+it is killed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The producer-side journal: every id that was tried, and what its producer was told about it.
 
-A line is written to a file before and after each transaction, so a SIGKILL loses none. Ids are never
-used twice, whatever died in between.
+A line is written to a file before and after each transaction, so a SIGKILL loses none. Ids are
+never used twice, whatever died in between.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LIVES, _IDS = 10**4, 10**10  # an id fits into a double of JSON
 class Note(NamedTuple):
     """A range of ids, both ends included, and what is known of it.
 
-    `tried` comes first. `done` says that its producer was told of the commit, and `undone` that it
+    `tried` comes first. `done` says that its producer learnt of the commit, and `undone` that it
     rolled back itself. Where neither follows, both ends are possible.
     """
 

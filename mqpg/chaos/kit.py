@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import cycle
 from typing import Any
 
 from sqlalchemy import Engine, create_engine
@@ -66,6 +67,8 @@ class Kit:
         self.parties, self.journal, self.name = parties, journal, name
         self.rng = random.Random(f"{layout.seed} {parties.number} {journal.life} {name}")
         self._generation = 0
+        self._events = cycle(self.rng.sample(EVENTS, len(EVENTS)))
+        self._relays = cycle(self.rng.sample(RELAYS, len(RELAYS)))
         # The batches of three protocols carry what the rate asks for beyond the single messages.
         per_batch = (layout.rate - _SINGLE) * PERIOD / 3
         self._bulk = max(10, round(4 * per_batch - sum(_SMALL)))
@@ -79,14 +82,17 @@ class Kit:
     def forget(self) -> None:
         """Use other keys from now on.
 
-        The result of the last transaction is not known, so nobody may expect an order between it and
-        the next one.
+        The result of the last transaction is not known, so nobody may expect an order between it
+        and the next one.
         """
         self._generation += 1
 
     def topic(self, relay: float = 0.0) -> str:
-        """Choose a topic, a relay topic with the probability `relay`."""
-        return self.rng.choice(RELAYS if self.rng.random() < relay else EVENTS)
+        """Take the next topic, a relay topic with the probability `relay`.
+
+        They take turns, so that each topic soon has a message after a fault.
+        """
+        return next(self._relays if self.rng.random() < relay else self._events)
 
     def batch(self, most: int = 5000) -> int:
         """Choose how many messages a transaction has, up to `most`."""

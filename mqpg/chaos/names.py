@@ -36,7 +36,8 @@ LEASE = 3.0  # seconds, of receives outside of the effect's transaction
 
 C1, C3, FRESH = "c1", "c3", "fresh"
 HERE = "here"  # halves with their ledger in the broker's database
-PARTS = ("shop", "outbox", "recon", "post")  # the databases of a producer, each with a producer group
+# The databases of a producer, each with a producer group.
+PARTS = ("shop", "outbox", "recon", "post")
 
 PROTOCOL_NAMES = ("t1", "dedup", "t2", "outbox", "t5", "t3", "t6", "post")
 

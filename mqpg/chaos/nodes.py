@@ -120,7 +120,7 @@ class BrokerNode:
         """End the workers, the postmaster and every other process of the server by SIGKILL."""
         self.worker.kill()
         pids = self._freeze()
-        for pid in reversed(pids):  # the postmaster last, which can start no other process meanwhile
+        for pid in reversed(pids):  # the postmaster, which can start no process meanwhile, is last
             _send(pid, signal.SIGKILL)
         until = time.monotonic() + 10
         while any(_runs(pid) for pid in pids) and time.monotonic() < until:
@@ -171,7 +171,7 @@ def _runs(pid: int) -> bool:
 
 
 def _stat(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat from the state on. Empty where there is no such process."""
+    """Return the fields of /proc/PID/stat from the state on; none where there is no process."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
     return []

@@ -1,7 +1,7 @@
-"""One business transaction of each protocol, and what its producer is told about it.
+"""One business transaction of each protocol, and what its producer learns about it.
 
 Each function makes one transaction and returns its number of messages. It notes the ids as tried
-before, as done where it is told of the commit, and as undone where it rolls back on purpose.
+before, as done where it learns of the commit, and as undone where it rolls back on purpose.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ def dedup(kit: Kit) -> int:
 
 
 def half_message(kit: Kit) -> int:
-    """T2, and T4 on relay topics: half messages, a local transaction with a ledger, the decision."""
-    topic, key = kit.topic(relay=0.3), kit.key()
+    """T2, and T4 on relay topics: half messages, a local transaction, the decision."""
+    topic, key = kit.topic(relay=0.5), kit.key()
     protocol = "t4" if topic.startswith("relay") else "t2"
     ids = kit.journal.tried(protocol, topic, kit.batch(most=100))
     first, *others = payloads(ids)
@@ -85,7 +85,7 @@ def half_message(kit: Kit) -> int:
 
 def outbox(kit: Kit) -> int:
     """FastMiniMQ, P1 to P7: deduplicated by the broker, or by the consumer on relay topics."""
-    topic, key = kit.topic(relay=0.4), kit.key()
+    topic, key = kit.topic(relay=0.7), kit.key()
     protocol = "outbox-relay" if topic.startswith("relay") else "outbox"
     ids = kit.journal.tried(protocol, topic, 1)
     try:
@@ -138,7 +138,7 @@ def check_back(kit: Kit) -> int:
 
 
 def reconciled(kit: Kit) -> int:
-    """T6: a ledger of local transactions, half of whose messages nobody commits but the reconciler."""
+    """T6: half of the messages are committed by nobody but the reconciler."""
     topic, key = kit.topic(), kit.key()
     ids = kit.journal.tried("t6", topic, kit.rng.choice((1, 5)))
     mq, ledger = kit.parties.brokers.pick(key), kit.parties.recon.ledger

@@ -1,4 +1,4 @@
-"""A TCP proxy before a broker, `python -m mqpg.chaos.proxy PORT`, which is told what to break.
+"""A TCP proxy before a broker, `python -m mqpg.chaos.proxy PORT`, which takes commands.
 
 Commands come on standard input, one in each line:
 

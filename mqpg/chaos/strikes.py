@@ -66,7 +66,7 @@ class Strikes:
         _all(nodes, lambda node: node.start())
 
     def _stop(self, nodes: list[Node]) -> None:
-        """Freeze nodes until their leases are over. They then continue as if nothing had happened."""
+        """Freeze nodes until their leases are over, and let them continue."""
         for node in nodes:
             node.pause()
         try:
@@ -130,7 +130,7 @@ class Strikes:
                 time.sleep(0.05)
 
     def _timeout(self, name: str) -> None:
-        """Let statements and locks of new sessions time out at once, and begin all sessions again."""
+        """Let statements and locks of all sessions time out soon, by beginning new sessions."""
         with _connected(self._direct[name]) as conn:
             try:
                 conn.execute("alter database broker set statement_timeout = '15ms'")
