@@ -10,6 +10,7 @@ import logging
 import random
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -44,6 +45,9 @@ _THERE = text(
     )
 )
 _SETTINGS: dict[str, Any] = {"batch": True, "lease": LEASE, "retry_delay": 0.2, "max_attempts": 10_000}
+
+
+_LINGER = 0.3  # seconds
 
 
 class Unlucky(Exception):
@@ -95,6 +99,7 @@ def _outside(broker: int, group: str, topic: str, engine: Engine) -> Callable[[S
     def apply(messages: Sequence[mqpg.Message]) -> None:
         with engine.begin() as conn:
             _there(broker, group, topic)(messages, conn)
+        time.sleep(random.random() * _LINGER)  # the world is slow, so a fault often meets an open claim
         _maybe_fail()
 
     return apply
