@@ -36,6 +36,9 @@ def chaos(
     short: Annotated[
         bool, typer.Option("--short", help="12 rounds that kill all ten nodes, instead of --rounds and --interval.")
     ] = False,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.1, help="Begin no round after so long.", show_default=False)
+    ] = None,
     faults: Annotated[
         str, typer.Option(metavar="KIND,…", help=f"The kinds of fault, which take turns: {', '.join(KINDS)}.")
     ] = "kill",
@@ -73,6 +76,7 @@ def chaos(
             rounds=_SHORT_ROUNDS if short else rounds,
             interval=_SHORT_INTERVAL if short else interval,
             seed=seed,
+            minutes=minutes,
             rate=rate,
             down=down,
             all_at_once=short,

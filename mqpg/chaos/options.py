@@ -22,6 +22,7 @@ class Options:
         rounds: How many rounds there are.
         interval: The least seconds from one strike to the next one.
         seed: Chooses the schedule.
+        minutes: No round begins after so long. None: all rounds are made.
         rate: Messages per second that all producers make together, where the machine can.
         down: Seconds for which what was killed stays down.
         all_at_once: Kill all ten nodes in every round.
@@ -40,6 +41,7 @@ class Options:
     interval: float
     seed: int
     rate: float = 300.0
+    minutes: float | None = None
     down: float = 1.0
     all_at_once: bool = False
     faults: tuple[Kind, ...] = ("kill",)

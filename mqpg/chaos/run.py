@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -190,9 +191,13 @@ def _warm_up(stage: _Stage) -> None:
 
 
 def _rounds(stage: _Stage, options: Options, say: Callable[[str], None]) -> list[RoundResult]:
-    found = []
+    found: list[RoundResult] = []
+    until = time.monotonic() + 60 * (options.minutes or math.inf)
     for one in schedule(options.seed, options.rounds, options.faults, options.among, all_at_once=options.all_at_once):
         due = time.monotonic() + options.interval
+        if time.monotonic() > until:
+            say(f"{options.minutes:g} minutes are over")
+            break
         result = _round(stage, one, options.patience)
         found.append(result)
         took = result.recovery
