@@ -1,0 +1,58 @@
+"""The proxy of `mqpg chaos`: a COMMIT whose answer is lost has happened, and half-open stays silent."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from mqpg.chaos.proxy import ProxyProcess
+
+pytestmark = pytest.mark.chaos
+
+
+@pytest.fixture
+def through(empty_dsn: str) -> Iterator[tuple[ProxyProcess, str]]:
+    with psycopg.connect(empty_dsn, autocommit=True) as conn:
+        conn.execute("create table seen (id int)")
+        made = ProxyProcess(conn.info.port)
+    yield made, make_conninfo(empty_dsn, host="127.0.0.1", port=made.port)
+    made.close()
+
+
+def test_it_forwards(through: tuple[ProxyProcess, str]) -> None:
+    with psycopg.connect(through[1]) as conn:
+        assert conn.execute("select count(*) from seen").fetchone() == (0,)
+
+
+def test_a_commit_without_an_answer_has_happened(through: tuple[ProxyProcess, str], empty_dsn: str) -> None:
+    proxy, dsn = through
+    with psycopg.connect(dsn) as conn:
+        conn.execute("insert into seen values (1)")
+        threading.Thread(target=proxy.run, args=("cut", 2.0), daemon=True).start()
+        time.sleep(0.5)
+        with pytest.raises(psycopg.OperationalError):
+            conn.commit()
+    with psycopg.connect(empty_dsn) as conn:
+        assert conn.execute("select id from seen").fetchall() == [(1,)]
+    time.sleep(2)
+    with psycopg.connect(dsn) as conn:  # the fault is over
+        conn.execute("insert into seen values (2)")
+
+
+def test_half_open_connections_are_silent_and_new_ones_work(through: tuple[ProxyProcess, str]) -> None:
+    proxy, dsn = through
+    with closing(psycopg.connect(dsn, autocommit=True)) as old:
+        proxy.run("half", 0.0)
+        time.sleep(0.5)
+        old.pgconn.send_query(b"select 1")
+        old.pgconn.flush()
+        with psycopg.connect(dsn) as new:
+            assert new.execute("select 1").fetchone() == (1,)
+        old.pgconn.consume_input()
+        assert old.pgconn.is_busy()
