@@ -1,4 +1,4 @@
-"""Generate tables of docs/benchmarks.md and docs/audit.md from the files in benchmarks/results.
+"""Generate tables of docs/benchmarks.md, audit.md and chaos.md from benchmarks/results.
 
     python tools/results.py                    write the tables
     python tools/results.py --check            exit 1 if a file is invalid or a table is out of date
@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-__all__ = ["audit_table", "bench_tables", "failover_table", "load", "main", "run_table"]
+__all__ = ["audit_table", "bench_tables", "chaos_table", "failover_table", "load", "main", "run_table"]
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -29,6 +29,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 
 AUDIT_PAGE = ROOT / "docs" / "audit.md"
 OPERATIONS_PAGE = ROOT / "docs" / "operations.md"
+CHAOS_PAGE = ROOT / "docs" / "chaos.md"
 
 KINDS = (
     "audit-scale",
@@ -196,6 +197,33 @@ def failover_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     )  # fmt: skip
 
 
+def chaos_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of the table of all recorded runs of `mqpg chaos`.
+
+    Args:
+        runs: All runs, newest first.
+    """
+    yield from _table(
+        ("when", "seed", "rounds", "faults", "messages", "recovery p50 / p99 / max", "audits", "verdict", "conditions"),
+        (
+            (
+                f"[{run['date'].partition('T')[0]}](../benchmarks/results/{run['file']})",
+                str(run["seed"]),
+                str(figures["rounds"]),
+                ", ".join(f"{count} × {kind}" for kind, count in figures["strikes"].items()),
+                f"{figures['messages']:,}",
+                " / ".join(f"{figures['recovery_seconds']['all'][name]:.1f} s" for name in ("p50", "p99", "max")),
+                ", ".join(sorted({one["engine"] for one in figures["audits"]})),
+                figures["verdict"],
+                run["conditions"],
+            )
+            for run in runs
+            if run["kind"] == "chaos"
+            for figures in [run["figures"]]
+        ),
+    )
+
+
 def main(arguments: list[str]) -> int:
     """Write the tables, check them, or add a run.
 
@@ -226,6 +254,7 @@ def main(arguments: list[str]) -> int:
         (PAGE, tables),
         (AUDIT_PAGE, {"audit-scale": list(audit_table(runs))}),
         (OPERATIONS_PAGE, {"failover": list(failover_table(runs))}),
+        (CHAOS_PAGE, {"chaos": list(chaos_table(runs))}),
     ):
         before = after = page.read_text(encoding="utf-8")
         for name, lines in found.items():

@@ -47,7 +47,7 @@ _THERE = text(
 _SETTINGS: dict[str, Any] = {"batch": True, "lease": LEASE, "retry_delay": 0.2, "max_attempts": 10_000}
 
 
-_LINGER = 0.3  # seconds
+_LINGER = 0.3  # seconds; the world is slow, so a fault often meets an open claim
 
 
 class Unlucky(Exception):
@@ -99,7 +99,7 @@ def _outside(broker: int, group: str, topic: str, engine: Engine) -> Callable[[S
     def apply(messages: Sequence[mqpg.Message]) -> None:
         with engine.begin() as conn:
             _there(broker, group, topic)(messages, conn)
-        time.sleep(random.random() * _LINGER)  # the world is slow, so a fault often meets an open claim
+        time.sleep(random.random() * _LINGER)
         _maybe_fail()
 
     return apply

@@ -45,7 +45,7 @@ class Options:
     down: float = 1.0
     all_at_once: bool = False
     faults: tuple[Kind, ...] = ("kill",)
-    patience: float = 90.0
+    patience: float = 300.0
     engines: tuple[str, ...] = ("sql",)
     page: Path | None = None
     keep: bool = False

@@ -149,6 +149,7 @@ class Result:
                 }
                 for one in self.rounds
             ],
+            "relations": _overall(self.audits),
             "audits": [
                 {
                     "broker": audit.broker,
@@ -157,11 +158,34 @@ class Result:
                     "verdict": audit.report["verdict"],
                     "seconds": round(audit.seconds, 1),
                     "reasons": audit.report.get("reasons", []),
-                    "relations": audit.report.get("relations", []),
+                    "relations": _relations(audit.report.get("relations", [])),
                 }
                 for audit in self.audits
             ],
         } | ({"kept": self.kept} if self.kept else {})
+
+
+def _relations(found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Sum FastMiniMQ's two relations over all ledgers, groups and topics of one audit."""
+    names = ("confirmed", "open", "consumed", "missing", "extra")
+    return {name: sum(one[name] for one in found) for name in names} | {
+        "relations": 2 * len(found),
+        "hold": sum(
+            bool(one[name]) for one in found for name in ("confirmed_le_consumed", "confirmed_plus_open_ge_consumed")
+        ),
+    }
+
+
+def _overall(audits: Sequence[Audit]) -> dict[str, int]:
+    """Sum the relations over the brokers, by the first drained audit of each."""
+    chosen: dict[str, Audit] = {}
+    for audit in audits:
+        if audit.scope == "drained":
+            chosen.setdefault(audit.broker, audit)
+    total: Counter[str] = Counter()
+    for audit in chosen.values():
+        total.update(_relations(audit.report.get("relations", [])))
+    return dict(total)
 
 
 def quantile(values: Sequence[float], q: float) -> float:
