@@ -18,7 +18,7 @@ from mqpg import migrate
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 CORE = ("up", "down", "migrate", "topic", "subscription", "dead-letters", "group", "half", "find", "trace")
-EXTRA = ("worker", "consume", "audit", "demo", "bench")
+EXTRA = ("worker", "consume", "archive", "audit", "demo", "bench")
 
 
 @pytest.fixture
