@@ -53,22 +53,27 @@ def closed(story: Story) -> Story:
     broker.execute("select mqpg.alter_topic('orders', archive => true)")
     broker.execute("update mqpg.settings set value = '0 s' where name = 'op_log_keep'")
     for _ in range(3):
-        broker.execute("select mqpg._enqueue_halves_now('test')")
-        broker.execute("delete from pgmq.q_mqpg_oplog")
-        for age in ("0 s", "6 hours"):
-            broker.execute(
-                "update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", (age,)
-            )
-            keep(story, 1 if age == "0 s" else 20, retention="0 s")
-        story.business()
-        story.drain()
-        story.drain("mail", journal=False)
+        roll(story)
     return story
 
 
-def keep(story: Story, times: int, retention: str) -> None:
-    """Call keep() while the topics have this retention, with which prepare() would be refused."""
-    story.broker.execute("update mqpg.topic set retention = %s::interval", (retention,))
+def roll(story: Story) -> None:
+    """Close the segments in use, and work in the next ones."""
+    broker = story.broker
+    broker.execute("select mqpg._enqueue_halves_now('test')")
+    broker.execute("delete from pgmq.q_mqpg_oplog")
+    for age in ("0 s", "6 hours"):
+        broker.execute("update mqpg.settings set value = %s where name in ('segment_age', 'cursor_slot_age')", (age,))
+        keep(story, 1 if age == "0 s" else 20, retention="0 s")
+    story.business()
+    story.drain()
+    story.drain("mail", journal=False)
+
+
+def keep(story: Story, times: int, retention: str, topic: str | None = None) -> None:
+    """Call keep() while topics have this retention, with which prepare() would be refused."""
+    query = "update mqpg.topic set retention = %s::interval where name = coalesce(%s, name)"
+    story.broker.execute(query, (retention, topic))
     for _ in range(times):
         story.broker.execute("select * from mqpg.keep()")
     story.broker.execute("update mqpg.topic set retention = '1 day'")
@@ -225,9 +230,45 @@ def test_what_is_not_archived_counts_as_dropped(closed: Story, folder: Path, aud
 
 def test_ticks_are_read_up_to_the_first_hole(closed: Story, folder: Path, audit: Audit) -> None:
     drop(closed)
-    closed.broker.execute("delete from mqpg.archived_segment where (table_name, lower_bound) = ('tick', '0')")
-    report = audit(archive=folder)
-    assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    assert audit(archive=folder).run["archive"]["segments"]["tick"] > 1
+    newest = "(select max(segment_no) from mqpg.segment where family = 'tick' and closed_at is not null"
+    for hole in (
+        "delete from mqpg.archived_segment where (table_name, lower_bound) = ('tick', '0')",
+        # as a merge that left a topic out
+        f"update mqpg.segment set left_out = '{{1}}' where family = 'tick' and segment_no = {newest}) + 1",
+    ):
+        closed.broker.execute(hole)
+        report = audit(archive=folder)
+        assert (report.verdict, report.reasons) == (Verdict.VALID, ()), report.examples
+    assert "tick" not in report.run["archive"]["segments"]
+
+
+def test_segments_that_were_merged_after_they_were_archived(
+    closed: Story, trio: Trio, tmp_path: Path, audit: Audit
+) -> None:
+    """The merge leaves out what is archived, because another topic has a longer retention."""
+    broker = closed.broker
+    broker.execute("select mqpg.create_topic('long', 1)")
+    for _ in range(7):
+        broker.execute("select mqpg.send('long', '1'::text)")
+        roll(closed)
+    before = audit()
+    archive(tmp_path, trio.broker)
+    broker.execute("update mqpg.settings set value = case name when 'merge_waste' then '0' else '4' end "
+                   "where name in ('merge_waste', 'segments_most')")  # fmt: skip
+    for _ in range(30):
+        keep(closed, 10, retention="0 s", topic="orders")
+        if closed.one("select count(*) from mqpg.segment where family in ('log', 'tick') and left_out <> '{}'") > 1:
+            break
+    else:
+        raise AssertionError("no merge left a topic out")
+    assert closed.one("select count(*) from mqpg.segment where body_dropped_at is not null") > 0
+    merged = audit(archive=tmp_path)
+    assert (merged.verdict, merged.reasons) == (Verdict.VALID, ()), merged.examples
+    drop(closed)
+    for _ in range(10):
+        keep(closed, 10, retention="0 s")
+    assert facts(audit(archive=tmp_path)) == facts(before)
 
 
 def test_the_archive_may_be_moved(closed: Story, folder: Path, audit: Audit, tmp_path: Path) -> None:

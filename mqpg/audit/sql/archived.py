@@ -3,7 +3,8 @@
 The rows of a dropped segment go into temporary tables. Temporary views then stand in for the
 broker's views: they have these rows too, and show such a segment as if it were there. A segment is
 read only if all of its tables are archived. Queues and cursors are histories without holes, so of
-them only the newest dropped segments are read, up to the first one that is not archived.
+them only the newest dropped segments are read, up to the first one that is not archived, or out of
+which a merge has left messages.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ join mqpg.audit_broker as b on b.incarnation = a.incarnation
 where a.left_out = '{}'
 """
 _SEGMENTS = """
-select s.family, s.segment_no, s.lower_bound, s.upper_bound, s.body_dropped_at is not null as dropped
+select s.family, s.segment_no, s.lower_bound, s.upper_bound, s.body_dropped_at is not null as dropped,
+    s.body_dropped_at is null and s.left_out <> '{}' as partial
 from mqpg.audit_segment as s
 where s.family = any('{log,tick,cursor,delayed}')
 order by s.segment_no desc
@@ -122,7 +124,11 @@ def _choose(work: Workspace, noted: list[dict[str, Any]]) -> list[dict[str, Any]
     for family, tables in _FAMILIES.items():
         covered = {table: [one for one in noted if one["table_name"] == table] for table in tables}
         segments = [one for one in work.query(_SEGMENTS) if one["family"] == family]
-        for segment in (one for one in segments if one["dropped"]):
+        for segment in segments:
+            if segment["partial"] and family in _UNBROKEN:
+                break  # What a merge left out of a segment that is there would be a hole.
+            if not segment["dropped"]:
+                continue
             bounds = _bounds(segment)
             complete = all(_covers(work, table, covered[table], bounds[table]) for table in tables)
             # Rows of the oldest segments may be deleted. Then the history does not begin here.

@@ -82,6 +82,9 @@ begin
         v_segment.segment_no, b.incarnation, note_archived.location, v_columns, v_n, v_digest,
         v_segment.left_out, mqpg._caller()
     from mqpg.broker b;
+    update mqpg.segment s set blocked_since = null      -- it no longer waits for the archive
+    where s.family = v_segment.family and s.segment_no = v_segment.segment_no and s.leaving is null
+        and s.blocked_since is not null;
 end
 $$;
 comment on function mqpg.note_archived(text, text, text, text, bigint, numeric) is
