@@ -203,7 +203,7 @@ def _load_file(work: Workspace, folder: Path, record: Mapping[str, Any], columns
 
 
 def _stand_in(work: Workspace, table: str, ranges: list[tuple[str, str]]) -> None:
-    """Make the view of a table that has the archived rows of some ranges, and live rows of the others."""
+    """Make the view of a table: archived rows of some ranges, and live rows of the others."""
     within = f"q.{_KEYS[table]}{'' if table == 'delayed' else '::bigint'} <@ {_multirange(table, ranges)}"
     work.query(
         f"create temp view all_{table} as select q.* from mqpg.audit_{table} as q where not {within} "
