@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pathlib import Path
 
 __all__ = ["AuditOptions"]
 
@@ -30,6 +31,7 @@ class AuditOptions:
         examples: How many anomalies of each kind the report shows. The counts are always full.
         staging: The URI of a folder that Spark's driver and all executors share. None means a
             temporary folder of this machine, or the executors' own disks on a cluster.
+        archive: The folder of an archive, from which dropped segments are read. None means none.
     """
 
     dsn: str | None = None
@@ -44,3 +46,4 @@ class AuditOptions:
     partitions: int = 2
     examples: int = 32
     staging: str | None = None
+    archive: Path | None = None

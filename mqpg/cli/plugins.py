@@ -23,7 +23,7 @@ _EXTRAS = {
     "numpy": "spark",
     "pandas": "spark",
     "py4j": "spark",
-    "pyarrow": "spark",
+    "pyarrow": "archive",
     "pyspark": "spark",
     "wbjdbc": "spark",
 }

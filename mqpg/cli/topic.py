@@ -70,6 +70,9 @@ def alter(
     checksums: Annotated[
         bool | None, typer.Option(help="Whether new messages get a checksum, which the audit compares.")
     ] = None,
+    archive: Annotated[
+        bool | None, typer.Option(help="Whether keep waits until mqpg archive has written the messages.")
+    ] = None,
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a topic."""
@@ -83,6 +86,7 @@ def alter(
             lose_after=lose_after,
             lose_over=lose_over,
             checksums=checksums,
+            archive=archive,
         )
 
 

@@ -99,6 +99,15 @@ def audit(
             dir_okay=False,
         ),
     ] = None,
+    archive: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Read segments that retention has dropped from the files of `mqpg archive`. Needs --engine sql.",
+            show_default=False,
+            file_okay=False,
+        ),
+    ] = None,
     follow: Annotated[
         bool,
         typer.Option(
@@ -174,6 +183,7 @@ def audit(
             ledger_keep,
             engine,
             state,
+            archive,
             interval if follow else None,
             local_threads,
             memory,
@@ -242,6 +252,7 @@ def _audit(
     ledger_keep: float,
     engine: Literal["spark", "sql"],
     state: Path | None,
+    archive: Path | None,
     interval: float | None,
     threads: int | None,
     memory: str | None,
@@ -258,6 +269,8 @@ def _audit(
         raise ConfigurationError(
             "--state and --follow need --engine sql, because the Spark engine audits everything each time"
         )
+    if archive is not None and (engine != "sql" or state is not None or interval is not None):
+        raise ConfigurationError("--archive needs --engine sql, and can be used neither with --state nor with --follow")
     options = AuditOptions(
         dsn=dsn,
         ledgers=ledgers,
@@ -269,6 +282,7 @@ def _audit(
         clock_tolerance=clock_tolerance,
         ledger_keep=timedelta(hours=ledger_keep),
         staging=staging,
+        archive=archive,
     )
     output.prepare()
     if interval is not None:

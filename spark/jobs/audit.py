@@ -17,6 +17,7 @@ from mqpg.audit.conclusions import equations, histograms, holes, unfinished, wit
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import PURGED, UNATTRIBUTED, NotJudged, Report
 from mqpg.audit.verdict import Relation, rule
+from mqpg.errors import ConfigurationError
 
 from .. import anomalies
 from ..derive import conservation
@@ -87,7 +88,10 @@ def run_audit_in(
         NotFound: The broker has no such topic, consumer group or producer group.
         LedgerError: A database has no journal or ledger.
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
+        ConfigurationError: The options name an archive.
     """
+    if options.archive is not None:
+        raise ConfigurationError("the Spark engine reads no archive: use the SQL engine")
     read_from = time.monotonic()
     messages = connect_once(options) if messages is None else messages
     tuning = Tuning(messages, spark.sparkContext.defaultParallelism)

@@ -16,6 +16,7 @@ select
     t.lose_after,
     t.lose_over,
     t.checksums,
+    t.archive,
     t.created_at
 from mqpg.topic as t;
 comment on view mqpg.audit_topic is 'The table topic for the audit';

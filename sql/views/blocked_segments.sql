@@ -1,5 +1,6 @@
 -- What open transactions hold up, the oldest first, and the sessions that it waits for: tables of
 -- segments that nobody needs any more and that are not dropped yet, and merges of closed segments.
+-- Also closed segments past retention that wait for the archive.
 -- Anything that is here for an hour is reported in the keeper's log.
 -- Cost: reads the server's list of locks once or twice.
 create view mqpg.blocked_segments as
@@ -17,7 +18,8 @@ comment on view mqpg.blocked_segments is
 comment on column mqpg.blocked_segments.table_name is
     'The partition, in the schema mqpg; of a merge the first of its tables';
 comment on column mqpg.blocked_segments.state is
-    'attached | detaching (waits for transactions that may know it) | detached (a table of its own) | merging';
+    'attached | detaching (waits for transactions that may know it) | detached (a table of its own) | merging'
+    ' | archive (waits for mqpg archive, for which a topic asks)';
 comment on column mqpg.blocked_segments.since is
     'When it was released, or when its release or merge was first held up by an open transaction';
 comment on column mqpg.blocked_segments.blocked_by is

@@ -13,6 +13,7 @@ select
     t.lose_after,
     t.lose_over,
     t.checksums,
+    t.archive,
     t.created_at
 from mqpg.topic as t;
 comment on view mqpg.topics is 'Topics and their settings';
@@ -29,3 +30,5 @@ comment on column mqpg.topics.lose_over is
     'Unread messages of a group may be dropped beyond this many bytes; null: never';
 comment on column mqpg.topics.checksums is
     'true: new record batches have a checksum of their bodies, which the audit compares';
+comment on column mqpg.topics.archive is
+    'true: keep() drops no segment with its messages before `mqpg archive` has written it';

@@ -42,6 +42,7 @@ BY_TYPE = {
     "jsonb": "'1'::jsonb",
     "integer": "1",
     "bigint": "1",
+    "numeric": "1",
     "interval": "'1 s'",
     "jsonpath": "null",
     "timestamp with time zone": "null",

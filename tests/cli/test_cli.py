@@ -17,8 +17,8 @@ from mqpg import migrate
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
-CORE = ("up", "down", "migrate", "topic", "subscription", "dead-letters", "group", "half", "find", "trace")
-EXTRA = ("worker", "consume", "audit", "chaos", "demo", "bench")
+CORE = ("up", "down", "migrate", "topic", "subscription", "dead-letters", "group", "half", "status", "find", "trace")
+EXTRA = ("worker", "consume", "archive", "audit", "chaos", "crashtest", "demo", "bench")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ SQL = ROOT / "sql"
 # Who calls whom. A new arrow belongs here only if the room it comes from stays above the room it goes to.
 ALLOWED = {
     "append": {"access", "adopt", "check", "cursor", "keep", "lookup", "store", "validate"},
+    "archive": {"access", "keep"},
     "adopt": {"access", "cursor", "keep", "lookup", "validate"},
     "keep": {"access", "cursor", "half", "lookup", "store", "validate"},
     "reconcile": {"access", "half", "lookup", "validate"},

@@ -57,7 +57,12 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("mqpg", "mqpg.decorator", "mqpg.protocols"),
         ("floor", "client", "stores", "consumer", "producer", "handlers"),
     ),
-    "audit/sql": (("mqpg.audit.sql.*",), ("floor", "audit")),
+    "archive": (
+        tuple(f"mqpg.archive{name}" for name in ("", ".broker", ".digest", ".files", ".folder", ".run")),
+        ("floor",),
+    ),
+    "archive/cli": (("mqpg.archive.cli",), ("floor", "archive", "cli")),
+    "audit/sql": (("mqpg.audit.sql.*",), ("floor", "audit", "archive")),
     "audit": (("mqpg.audit.*",), ("floor",)),
     # what uses the library
     "testing": (("mqpg.testing.*",), ("floor", "public", "embedded")),

@@ -15,7 +15,7 @@ _CREATE = function("create_topic", "topic text, queues int, retention interval, 
 _ALTER = function(
     "alter_topic",
     "topic text, retention interval, max_payload int, message_ttl interval, on_expired text, lose_after interval, "
-    "lose_over bigint, checksums boolean",
+    "lose_over bigint, checksums boolean, archive boolean",
 )
 _DROP = function("drop_topic", "topic text, force boolean", long=True)
 _PURGE = function("purge_topic", "topic text", long=True)
@@ -69,6 +69,7 @@ class Topics(BaseClient):
         lose_after: Interval | None = None,
         lose_over: int | None = None,
         checksums: bool | None = None,
+        archive: bool | None = None,
         conn: Caller | None = None,
     ) -> None:
         """Change a topic's settings. An argument that is None leaves its setting unchanged.
@@ -87,6 +88,8 @@ class Topics(BaseClient):
                 removes the policy.
             checksums: Whether each new record batch gets a checksum, which the audit compares with
                 its bodies.
+            archive: Whether a segment with its messages is only dropped when `mqpg archive` has
+                written it.
             conn: The caller's transaction. None: the call commits at once.
 
         Raises:
@@ -102,6 +105,7 @@ class Topics(BaseClient):
             "lose_after": interval(lose_after),
             "lose_over": lose_over,
             "checksums": checksums,
+            "archive": archive,
         }
         await self._rows(_ALTER, values, conn, repeat=True)
 

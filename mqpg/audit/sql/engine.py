@@ -146,5 +146,6 @@ def _run(inputs: Inputs, options: AuditOptions, started: float, read_seconds: fl
         "read_seconds": round(read_seconds, 3),
         "rows_per_second": round(rows / max(read_seconds, 1e-9)),
         "drained": options.drained,
+        **({"archive": asdict(inputs.archive)} if inputs.archive else {}),
         "seconds": round(time.monotonic() - started, 3),
     }

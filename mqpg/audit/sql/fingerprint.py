@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mqpg.archive.digest import row_digest
+
 __all__ = ["BROKER", "CLOSED", "USERS", "Fingerprint", "add", "grouped"]
 
 # A message that is judged and not open.
@@ -113,10 +115,7 @@ def grouped(fingerprint: Fingerprint, rows: str, bounds: Mapping[str, list[str]]
         listed = ",".join(f'"{bound}"' for bound in bounds.get(fingerprint.family, []))
         kind = _TYPES[fingerprint.family]
         part = f"width_bucket(({part})::{kind}, '{{{listed}}}'::{kind}[])::text" if listed else "'0'"
-    return (
-        f"select {part} as part, count(*) as n, sum(hashtextextended(row({fingerprint.columns})::text, 0)) as digest "
-        f"from {rows} group by 1"
-    )
+    return f"select {part} as part, count(*) as n, {row_digest(fingerprint.columns)} as digest from {rows} group by 1"
 
 
 def add(into: dict[str, list[int]], found: Mapping[str, list[int]]) -> None:

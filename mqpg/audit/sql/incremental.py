@@ -116,9 +116,11 @@ def run_incremental(
         added to `judged`.
 
     Raises:
-        ConfigurationError: `judged` belongs to another broker.
+        ConfigurationError: `judged` belongs to another broker, or the options name an archive.
         Error: As in `run_audit`.
     """
+    if options.archive is not None:
+        raise ConfigurationError("an incremental audit reads no archive")
     nothing = _nothing(options)
     why = None
     if judged is not None:

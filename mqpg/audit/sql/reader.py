@@ -26,6 +26,7 @@ from mqpg.audit.state import Judged
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
 
+from .archived import Archive, load_archive, with_archive
 from .fingerprint import add
 from .judged import check_broker, check_users, leave_out
 from .postgresql_source import PostgresqlSource
@@ -70,6 +71,7 @@ class Inputs:
         doubts: Reasons why these snapshots cannot support a verdict.
         broker: What the report says about the broker.
         not_judged: What cannot be judged, as far as is known before the frames are derived.
+        archive: What was read from an archive. None means that there is none.
     """
 
     snapshots: list[SnapshotRecord] = field(default_factory=list)
@@ -77,6 +79,7 @@ class Inputs:
     doubts: list[str] = field(default_factory=list)
     broker: dict[str, Any] = field(default_factory=dict)
     not_judged: list[NotJudged] = field(default_factory=list)
+    archive: Archive | None = None
 
 
 def connect_once(dsn: str, options: AuditOptions) -> None:
@@ -245,7 +248,13 @@ class _Reader:
 
     def _read_broker(self) -> None:
         judged = self.judged
-        read = self.work.read_broker(None if judged is None else lambda: check_broker(self.work, judged))
+        then = None if judged is None else lambda: check_broker(self.work, judged)
+        if self.options.archive is None:
+            read = self.work.read_broker(then)
+        else:
+            # Before the snapshot. A segment that is dropped between the two is not read.
+            self.inputs.archive = load_archive(self.work, self.options.archive)
+            read = self.work.read_broker(then, with_archive)
         self.inputs.snapshots.append(SnapshotRecord("broker", self.work.name, read.snapshot, read.taken_at))
         self.inputs.rows |= read.rows
         options, broker = self.options, self.inputs.broker

@@ -19,6 +19,7 @@ TABLES = (
     "judged_start",
     "judged_pair",
     "judged_offset",
+    "archived_range",
     "other_topic",
     "other_group",
     "journal_group",

@@ -13,6 +13,8 @@
 --       means never.
 --   checksums: true writes a checksum with each new record batch, which the audit compares with the
 --       bodies. It costs one pass over the bodies.
+--   archive: true keeps segments with its messages until `mqpg archive` has written them. What
+--       keep() has released before is not kept.
 -- keep() applies lose_after and lose_over, and reports each loss (view losses).
 -- Locks: the topic's row.
 -- Cost: one update.
@@ -23,7 +25,7 @@
 create function mqpg.alter_topic(
     topic text, retention interval default null, max_payload int default null, message_ttl interval default null,
     on_expired text default null, lose_after interval default null, lose_over bigint default null,
-    checksums boolean default null
+    checksums boolean default null, archive boolean default null
 ) returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -55,12 +57,13 @@ begin
         on_expired = coalesce(alter_topic.on_expired, t.on_expired),
         lose_after = nullif(coalesce(alter_topic.lose_after, t.lose_after), interval '0'),
         lose_over = nullif(coalesce(alter_topic.lose_over, t.lose_over), 0),
-        checksums = coalesce(alter_topic.checksums, t.checksums)
+        checksums = coalesce(alter_topic.checksums, t.checksums),
+        archive = coalesce(alter_topic.archive, t.archive)
     where t.topic_id = v_topic.topic_id;
     if not found then
         raise exception using errcode = 'MQ003', message = format('topic %L was dropped meanwhile', alter_topic.topic);
     end if;
 end
 $$;
-comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint, boolean) is
+comment on function mqpg.alter_topic(text, interval, int, interval, text, interval, bigint, boolean, boolean) is
     'Change a topic: retention, limits, expiry and policies; null leaves a value unchanged';

@@ -1,7 +1,8 @@
 -- One row for each group with a journal and each offset since its start.
 -- times_applied: how often the journal has the message. behind_position: the group's position is
 -- beyond the offset. dead: the group does not have to apply it. unjudged: a filter may have left it
--- out, and its body is dropped, so nobody can say any more whether it did.
+-- out, and its body is dropped, so nobody can say any more whether it did. Or it was read from an
+-- archive, and is so old that the record of a jump over it, or of its discarding, may be deleted.
 with journal as (
     select e.owner_id, e.message_id, count(*) as times_applied, min(e.applied_at) as applied_at
     from effect as e
@@ -42,11 +43,15 @@ select
     coalesce(j.times_applied, 0) as times_applied,
     x.message_id is not null as dead,
     e.queue_offset < p.next_offset as behind_position,
-    p.filtered and e.state = 'expired' and e.queue_offset < p.next_offset
-    and j.message_id is null and r.attempt is null and x.message_id is null as unjudged
+    (
+        p.filtered and (e.state = 'expired' or e.archived)
+        or e.archived and coalesce(e.committed_at < h.jumps_purged_before, false)
+    )
+    and e.queue_offset < p.next_offset and j.message_id is null and r.attempt is null and x.message_id is null as unjudged
 from entry as e
 join started as p
     on p.topic_id = e.topic_id and p.lane = e.lane and p.queue_id = e.queue_id and e.queue_offset >= p.first_offset
 left join journal as j on j.owner_id = p.subscription_id and j.message_id = e.message_id
 left join retry as r on r.subscription_id = p.subscription_id and r.message_id = e.message_id
 left join excuse as x on x.subscription_id = p.subscription_id and x.message_id = e.message_id
+cross join horizon as h

@@ -37,7 +37,8 @@ select
     m.committed_at,
     m.commit_xid,
     m.due_at,
-    m.place
+    m.place,
+    q.message_id <@ h.archived_ids as archived
 from queued as q
 join topic as t on t.topic_id = q.topic_id
 left join message as m on m.message_id = q.message_id

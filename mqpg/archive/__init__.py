@@ -1,0 +1,1 @@
+"""The archive of closed segments: `mqpg archive`, and reading its files."""

@@ -1,0 +1,313 @@
+"""The broker of an archive: which ranges are missing, their rows, and what is noted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from mqpg.dsn import describe
+from mqpg.errors import ConnectionFailed, DatabaseError, NotGranted, WrongState
+
+from .digest import row_digest
+from .files import Column
+
+__all__ = ["Broker", "Range", "TooSlow", "open_broker"]
+
+# Both ends of a COPY and mqpg.note_archived() must print rows alike.
+_SETTINGS = """
+set search_path = pg_catalog, pg_temp;
+set datestyle = 'ISO';
+set timezone = 'UTC';
+set intervalstyle = 'postgres';
+set client_encoding = 'UTF8';
+set jit = off;
+set idle_in_transaction_session_timeout = 0;
+"""
+
+
+class TooSlow(Exception):
+    """A statement took longer than the limit."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """A range of a closed table.
+
+    Attributes:
+        table: The table.
+        key: Its partition key.
+        family: The family of its segment.
+        segment_no: The segment's number.
+        lower: The lower bound, inclusive.
+        upper: The upper bound, exclusive.
+    """
+
+    table: str
+    key: str
+    family: str
+    segment_no: int
+    lower: str
+    upper: str
+
+    def first(self, upper: str) -> Range:
+        """Return the part below a bound.
+
+        Args:
+            upper: The bound.
+        """
+        return replace(self, upper=upper)
+
+    def rest(self, lower: str) -> Range:
+        """Return the part from a bound on.
+
+        Args:
+            lower: The bound.
+        """
+        return replace(self, lower=lower)
+
+
+@dataclass(frozen=True)
+class Broker:
+    """Two sessions at a broker: one lets no other run write, the other one works.
+
+    Attributes:
+        name: The database, without a password.
+        broker_id: The broker's id.
+        incarnation: Its incarnation.
+    """
+
+    name: str
+    broker_id: str
+    incarnation: int
+    _guard: psycopg.Connection[dict[str, Any]] = field(repr=False)
+    _session: psycopg.Connection[dict[str, Any]] = field(repr=False)
+
+    def missing(self) -> list[Range]:
+        """Return the closed ranges that are not archived, the oldest first.
+
+        Raises:
+            DatabaseError: The guarding session is gone, so another run may write.
+        """
+        self._rows("select 1", session=self._guard)
+        rows = self._rows("select * from mqpg._to_archive()")
+        return [
+            Range(
+                row["table_name"],
+                row["key_column"],
+                row["family"],
+                row["segment_no"],
+                row["from_bound"],
+                row["to_bound"],
+            )
+            for row in rows
+        ]
+
+    def columns(self, table: str) -> list[Column]:
+        """Return the columns of the audit view of a table.
+
+        Args:
+            table: The table.
+        """
+        rows = self._rows(
+            "select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type from pg_attribute a "
+            "where a.attrelid = to_regclass(%s) and a.attnum > 0 and not a.attisdropped order by a.attnum",
+            f"mqpg.audit_{table}",
+        )
+        return [Column(row["name"], row["type"]) for row in rows]
+
+    def seal(self, part: Range) -> bool:
+        """Make sure that no transaction writes into a table any more.
+
+        Args:
+            part: A range of the table.
+
+        Returns:
+            Whether that is so. It is not while a transaction that wrote there is open.
+        """
+        rows = self._rows("select mqpg._seal_for_archive(%s, %s) as sealed", part.family, part.segment_no)
+        return bool(rows[0]["sealed"])
+
+    def cut(self, part: Range, most: int) -> str:
+        """Return the end of the first part of a range.
+
+        Args:
+            part: The range.
+            most: The most rows in it. More have to be in it where they have one key.
+        """
+        query = sql.SQL(
+            "select q.{0}::text as key from {1} as q where q.{0} {2} {3} and q.{0} < {4} "
+            "order by q.{0} offset {5} limit 1"
+        )
+        for comparison, offset in ((sql.SQL(">="), most), (sql.SQL(">"), 0)):
+            found = self._rows(
+                query.format(
+                    sql.Identifier(part.key),
+                    sql.Identifier("mqpg", f"audit_{part.table}"),
+                    comparison,
+                    sql.Literal(part.lower),
+                    sql.Literal(part.upper),
+                    sql.Literal(offset),
+                )
+            )
+            if not found:
+                return part.upper
+            if found[0]["key"] != part.lower:
+                return str(found[0]["key"])
+        return part.upper
+
+    def rows(self, part: Range, columns: Sequence[Column], longest: float) -> Iterator[Sequence[str | None]]:
+        """Read a range at one snapshot, which ends with the last row.
+
+        Args:
+            part: The range.
+            columns: The columns.
+            longest: How long the snapshot may last, in seconds.
+
+        Yields:
+            The rows in PostgreSQL's text format.
+
+        Raises:
+            TooSlow: It lasted longer.
+            DatabaseError: The server refused it.
+        """
+        query = sql.SQL("copy (select {0} from {1} as q where q.{2} >= {3} and q.{2} < {4}) to stdout").format(
+            sql.SQL(", ").join(sql.Identifier("q", column.name) for column in columns),
+            sql.Identifier("mqpg", f"audit_{part.table}"),
+            sql.Identifier(part.key),
+            sql.Literal(part.lower),
+            sql.Literal(part.upper),
+        )
+        with self._errors(), self._session.transaction():
+            self._session.execute("set transaction isolation level repeatable read, read only")
+            self._limit(longest)
+            with self._session.cursor().copy(query) as copy:
+                yield from copy.rows()
+
+    def digest(self, table: str, columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> tuple[int, int]:
+        """Let the server count and hash rows that were read from a file.
+
+        Args:
+            table: The table that they are of.
+            columns: Their columns.
+            rows: The rows.
+
+        Returns:
+            How many there are, and their digest.
+
+        Raises:
+            NotGranted: The role may not make temporary tables.
+            DatabaseError: A value is none of its column.
+        """
+        listed = sql.SQL(", ").join(sql.Identifier("q", column.name) for column in columns)
+        with self._errors(), self._session.transaction(), self._session.cursor() as cursor:
+            cursor.execute(
+                sql.SQL("create temp table read_back on commit drop as select {} from {} as q with no data").format(
+                    listed, sql.Identifier("mqpg", f"audit_{table}")
+                )
+            )
+            with cursor.copy("copy read_back from stdin") as copy:
+                for row in rows:
+                    copy.write_row(row)
+            named = ", ".join(f'q."{column.name}"' for column in columns)
+            query = f"select count(*) as n, coalesce({row_digest(named)}, 0) as digest from read_back as q"
+            found = cursor.execute(query.encode()).fetchone()
+        assert found is not None
+        return found["n"], int(found["digest"])
+
+    def note(self, part: Range, location: str, n: int, digest: int, longest: float) -> None:
+        """Note that a range is in a file, which the server compares with its table.
+
+        Args:
+            part: The range.
+            location: The file, relative to the folder of the archive.
+            n: How many rows the file has.
+            digest: Their digest.
+            longest: How long the comparison may last, in seconds.
+
+        Raises:
+            WrongState: The table has other rows, or the range is not there any more.
+            TooSlow: The comparison lasted longer.
+        """
+        with self._errors(), self._session.transaction():
+            self._limit(longest)
+            self._session.execute(
+                "select mqpg.note_archived(%s, %s, %s, %s, %s, %s)",
+                (part.table, part.lower, part.upper, location, n, digest),
+            )
+
+    def _limit(self, longest: float) -> None:
+        self._session.execute("select set_config('statement_timeout', %s, true)", (str(round(longest * 1000)),))
+
+    def _rows(
+        self, query: str | sql.Composed, *parameters: object, session: psycopg.Connection[dict[str, Any]] | None = None
+    ) -> list[dict[str, Any]]:
+        with self._errors():
+            text = query.encode() if isinstance(query, str) else query
+            return (session or self._session).execute(text, parameters or None).fetchall()
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.errors.QueryCanceled as error:
+            raise TooSlow from error
+        except psycopg.Error as error:
+            raise _translated(error, self.name) from error
+
+
+@contextlib.contextmanager
+def open_broker(dsn: str) -> Iterator[Broker]:
+    """Open the sessions, and let no other run write until the block ends.
+
+    The guarding session waits in a transaction that has neither a snapshot nor a transaction id,
+    so it holds back nothing.
+
+    Args:
+        dsn: The broker's DSN in libpq notation.
+
+    Yields:
+        The broker.
+
+    Raises:
+        ConnectionFailed: The broker does not answer.
+        NotGranted: The role lacks the right of a worker or of an auditor.
+        WrongState: Another run writes.
+    """
+    name = describe(dsn)
+    with _connect(dsn) as guard, _connect(dsn) as session:
+        try:
+            guard.execute("begin")
+            guard.execute("select mqpg._begin_archive()")
+            row = session.execute("select broker_id::text, incarnation from mqpg.audit_broker").fetchone()
+        except psycopg.Error as error:
+            raise _translated(error, name) from error
+        assert row is not None
+        yield Broker(name, row["broker_id"], row["incarnation"], guard, session)
+
+
+def _connect(dsn: str) -> psycopg.Connection[dict[str, Any]]:
+    try:
+        connection = psycopg.connect(dsn, autocommit=True, row_factory=dict_row, application_name="mqpg archive")
+        connection.execute(_SETTINGS.encode())
+    except psycopg.Error as error:
+        raise ConnectionFailed(f"no connection to {describe(dsn)}: {_one_line(error)}") from error
+    return connection
+
+
+def _translated(error: psycopg.Error, name: str) -> Exception:
+    text = f"{name}: {_one_line(error)}"
+    if error.sqlstate == "MQ018":
+        return WrongState(text)
+    if error.sqlstate in ("MQ025", "42501"):
+        return NotGranted(f"{text} (mqpg archive needs the rights of a worker and of an auditor, and temporary tables)")
+    return ConnectionFailed(text) if isinstance(error, psycopg.OperationalError) else DatabaseError(text)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,171 @@
+"""One run of `mqpg archive`: every closed range that is missing, one file after the other."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mqpg import migrate
+from mqpg.dsn import resolve
+from mqpg.errors import ConfigurationError, DatabaseError, WrongState
+
+from .broker import Broker, Range, TooSlow, open_broker
+from .files import read_rows, write_rows
+from .folder import clear_away, locked, manifest_of, publish, remove, slug, temporary
+
+__all__ = ["Archived", "archive"]
+
+_log = logging.getLogger(__name__)
+
+FORMAT = 1
+"""The version of files and manifests."""
+_FEWEST_ROWS = 100
+_MOST_ATTEMPTS = 3
+
+
+@dataclass
+class Archived:
+    """What a run did.
+
+    Attributes:
+        files: How many files it wrote, by table.
+        rows: How many rows these have, by table.
+        waiting: The tables that it left, because an open transaction may still write into them.
+    """
+
+    files: Counter[str] = field(default_factory=Counter)
+    rows: Counter[str] = field(default_factory=Counter)
+    waiting: list[str] = field(default_factory=list)
+
+
+def archive(to: Path, dsn: str | None = None, *, rows: int = 100_000, longest: float = 30) -> Archived:
+    """Write every closed segment that is not archived yet, verify it, and note it at the broker.
+
+    Args:
+        to: The folder of the archive, which is made where it is missing.
+        dsn: The broker's DSN or URL. None means the one that the environment names.
+        rows: The most rows in a file, as far as their keys allow.
+        longest: How long a snapshot or a comparison may hold up `keep()`, in seconds. Where a file
+            takes longer, smaller ones are written.
+
+    Returns:
+        What was written.
+
+    Raises:
+        ConfigurationError: The folder cannot be written, or another run writes there.
+        WrongState: Another run writes at this broker.
+        ConnectionFailed: The broker does not answer.
+        SchemaError: The schema is missing, or this release cannot work with it.
+        NotGranted: The role lacks a right.
+        DatabaseError: The rows of a range cannot be archived.
+    """
+    resolved = resolve(dsn)
+    migrate.check(resolved)
+    with locked(to), open_broker(resolved) as broker:
+        try:
+            clear_away(to / broker.broker_id)
+            return _Run(to, broker, rows, longest).run()
+        except OSError as error:
+            raise ConfigurationError(f"--to: {to} cannot be written: {error}") from error
+
+
+@dataclass
+class _Run:
+    to: Path
+    broker: Broker
+    most: int
+    longest: float
+    done: Archived = field(default_factory=Archived)
+    attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def run(self) -> Archived:
+        while part := next((one for one in self.broker.missing() if not self._waits(one)), None):
+            self._write_range(part)
+        return self.done
+
+    def _waits(self, part: Range) -> bool:
+        name = f"{part.table}_{part.segment_no}"
+        if name not in self.done.waiting and not self.broker.seal(part):
+            self.done.waiting.append(name)
+        return name in self.done.waiting
+
+    def _write_range(self, part: Range) -> None:
+        """Write the first file of a range. What is left of it is listed again."""
+        first = part.first(self.broker.cut(part, self.most))
+        try:
+            n = self._write(first)
+        except TooSlow:
+            if first.upper == self.broker.cut(part, 1) or self.most <= _FEWEST_ROWS:
+                raise DatabaseError(
+                    f"{part.table} from {first.lower} to {first.upper} takes longer than {self.longest:g} s to read: "
+                    "use a greater --longest"
+                ) from None
+            self.most //= 4
+            _log.info("a file took longer than %g s: the next ones have at most %d rows", self.longest, self.most)
+            return
+        except WrongState as error:
+            # A merge or a drop came in between. Then the range is listed in another way, or not.
+            self.attempts[first.table, first.lower] += 1
+            if self.attempts[first.table, first.lower] >= _MOST_ATTEMPTS:
+                raise
+            _log.info("tried again: %s", error)
+            return
+        self.done.files[part.table] += 1
+        self.done.rows[part.table] += n
+
+    def _write(self, part: Range) -> int:
+        """Write one file, read it back, and note it. Returns how many rows it has."""
+        columns = self.broker.columns(part.table)
+        names = [column.name for column in columns]
+        for path in self._paths(part):
+            if manifest_of(path).exists():  # An earlier run was killed before it noted the file.
+                try:
+                    found = self.broker.digest(part.table, columns, read_rows(path, names))
+                    self.broker.note(part, self._location(path), *found, self.longest)
+                    return found[0]
+                except (WrongState, DatabaseError, ValueError, OSError) as error:
+                    _log.info("%s is left as it is: %s", path, error)
+                    continue
+            break
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            write_rows(temporary(path), columns, self.broker.rows(part, columns, self.longest))
+            n, digest = self.broker.digest(part.table, columns, read_rows(temporary(path), names))
+            publish(path, self._manifest(part, names, n, digest))
+            self.broker.note(part, self._location(path), n, digest, self.longest)
+        except (TooSlow, WrongState):
+            remove(path)
+            raise
+        return n
+
+    def _paths(self, part: Range) -> Iterator[Path]:
+        """Names for a file, the first of which is usually free."""
+        folder = self.to / self.broker.broker_id / f"{part.family}-{part.segment_no}"
+        name = f"{part.table}-{slug(part.lower)}"
+        yield folder / f"{name}.parquet"
+        number = 2
+        while True:
+            yield folder / f"{name}-{number}.parquet"
+            number += 1
+
+    def _location(self, path: Path) -> str:
+        return path.relative_to(self.to).as_posix()
+
+    def _manifest(self, part: Range, columns: list[str], n: int, digest: int) -> dict[str, object]:
+        return {
+            "format": FORMAT,
+            "broker_id": self.broker.broker_id,
+            "incarnation": self.broker.incarnation,
+            "table": part.table,
+            "key": part.key,
+            "family": part.family,
+            "segment_no": part.segment_no,
+            "lower_bound": part.lower,
+            "upper_bound": part.upper,
+            "columns": columns,
+            "rows": n,
+            "digest": str(digest),
+        }

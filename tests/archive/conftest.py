@@ -1,0 +1,29 @@
+"""A broker whose segments roll, with a topic of one queue that one group reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.broker import Broker, Session
+
+
+@pytest.fixture
+def broker(dsn: str) -> Iterator[Broker]:
+    """A broker on a database for this test alone."""
+    opened = Broker(dsn)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def mq(broker: Broker) -> Session:
+    """A session with topics `kept`, which asks for the archive, and `other`, group `g` and `pg`."""
+    session = broker.session()
+    for topic in ("kept", "other"):
+        session.call("create_topic", topic, queues=1)
+        session.call("subscribe", "g", topic)
+    session.call("alter_topic", "kept", archive=True)
+    session.call("create_producer_group", "pg")
+    return session
