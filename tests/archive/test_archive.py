@@ -18,7 +18,7 @@ from mqpg.archive.run import archive
 from mqpg.errors import ConfigurationError, WrongState
 from tests.archive.segments import TABLES, count, digests, fill, noted, parquet
 from tests.support.broker import Broker, Session
-from tests.support.retention import keep, roll
+from tests.support.retention import end_delayed_slot, keep, roll
 from tests.support.waiting import eventually
 
 
@@ -40,6 +40,17 @@ def test_every_closed_table_is_in_files_of_its_own(mq: Session, dsn: str, tmp_pa
     was = digests(mq)
     assert not archive(tmp_path, dsn).files
     assert digests(mq) == was
+
+
+def test_a_closed_slot_of_delayed_messages_is_archived(mq: Session, dsn: str, tmp_path: Path) -> None:
+    """Its bounds are times, and those of all other tables are numbers."""
+    fill(mq)
+    rows = mq.scalar("select count(*) from mqpg.delayed")
+    assert rows
+    end_delayed_slot(mq)
+    keep(mq, 3)
+    assert archive(tmp_path, dsn).waiting == []
+    assert count(mq, "delayed") == rows
 
 
 def test_no_file_has_a_body_a_key_or_a_secret(mq: Session, dsn: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.broker import Broker, Session, positions, refused, seconds
-from tests.support.retention import aged, dropped, gone, keep, partitions, payloads, retain, roll
+from tests.support.retention import aged, dropped, end_delayed_slot, gone, keep, partitions, payloads, retain, roll
 from tests.support.waiting import eventually
 
 
@@ -581,20 +581,7 @@ def test_delayed_slots_go_when_all_is_appended(brisk: Session) -> None:
     brisk.send("one", '"soon"', delay=seconds(0.01))
     brisk.send("one", '"later"', delay=seconds(0.8))
     retain(brisk, "0 s")
-    # as if the slot were of the day before yesterday
-    brisk.execute("update mqpg.settings set value = '100 ms' where name = 'delayed_slot'")
-    brisk.execute(
-        "update mqpg.segment set upper_bound = to_char(clock_timestamp() at time zone 'UTC' - interval '1 h',"
-        " 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') where family = 'delayed' and segment_no = 1"
-    )
-    brisk.execute(
-        "alter table mqpg.delayed detach partition mqpg.delayed_1;"
-        "update mqpg.delayed_1 set written_at = clock_timestamp() - interval '2 h'"
-    )
-    bound = brisk.scalar("select upper_bound from mqpg.segment where family = 'delayed' and segment_no = 1")
-    brisk.execute(
-        f"alter table mqpg.delayed attach partition mqpg.delayed_1 for values from ('-infinity') to ('{bound}')"
-    )
+    end_delayed_slot(brisk)
     brisk.append()
     reported = keep(brisk, 3)
     assert ("pinned", "delayed", 1) in [row[:3] for row in reported]

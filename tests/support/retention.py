@@ -8,7 +8,19 @@ from typing import Any
 from tests.support.broker import Session
 from tests.support.waiting import eventually
 
-__all__ = ["age", "aged", "dropped", "gone", "keep", "partitions", "pass_time", "payloads", "retain", "roll"]
+__all__ = [
+    "age",
+    "aged",
+    "dropped",
+    "end_delayed_slot",
+    "gone",
+    "keep",
+    "partitions",
+    "pass_time",
+    "payloads",
+    "retain",
+    "roll",
+]
 
 
 def retain(mq: Session, retention: str, topic: str | None = None) -> None:
@@ -91,3 +103,18 @@ def partitions(mq: Session, parent: str) -> set[str]:
 
 def payloads(rows: list[Any]) -> list[Any]:
     return [row.payload for row in rows]
+
+
+def end_delayed_slot(mq: Session) -> None:
+    """Make the first slot of delayed messages as old as if it were of the day before yesterday."""
+    mq.execute("update mqpg.settings set value = '100 ms' where name = 'delayed_slot'")
+    mq.execute(
+        "update mqpg.segment set upper_bound = to_char(clock_timestamp() at time zone 'UTC' - interval '1 h',"
+        " 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"') where family = 'delayed' and segment_no = 1"
+    )
+    mq.execute(
+        "alter table mqpg.delayed detach partition mqpg.delayed_1;"
+        "update mqpg.delayed_1 set written_at = clock_timestamp() - interval '2 h'"
+    )
+    bound = mq.scalar("select upper_bound from mqpg.segment where family = 'delayed' and segment_no = 1")
+    mq.execute(f"alter table mqpg.delayed attach partition mqpg.delayed_1 for values from ('-infinity') to ('{bound}')")

@@ -24,6 +24,8 @@ declare
     v_n bigint;
     v_digest numeric;
     v_segment mqpg.segment;
+    v_ids int8range;
+    v_times tstzrange;
 begin
     if num_nulls(
         note_archived.table_name, note_archived.lower_bound, note_archived.upper_bound, note_archived.location,
@@ -41,6 +43,14 @@ begin
     from pg_attribute a
     where a.attrelid = to_regclass('mqpg.audit_' || note_archived.table_name) and a.attnum > 0 and not a.attisdropped;
     begin
+        if note_archived.table_name = 'delayed' then
+            v_times := tstzrange(note_archived.lower_bound::timestamptz, note_archived.upper_bound::timestamptz);
+        else
+            v_ids := int8range(note_archived.lower_bound::bigint, note_archived.upper_bound::bigint);
+        end if;
+        if isempty(v_times) or isempty(v_ids) then
+            raise exception using errcode = 'MQ001', message = 'lower_bound must be below upper_bound';
+        end if;
         execute format(
             'select count(*), coalesce(sum(hashtextextended(row(%1$s)::text, 0)), 0) from mqpg.%2$I q'
             ' where q.%3$I >= %4$L and q.%3$I < %5$L',
@@ -50,7 +60,7 @@ begin
         into v_n, v_digest;
     exception when data_exception then
         raise exception using errcode = 'MQ001', message = format(
-            'lower_bound and upper_bound must be values of %s.%s', note_archived.table_name, v_key);
+            'lower_bound and upper_bound must be values of %s.%s, the lower one first', note_archived.table_name, v_key);
     end;
     -- After the table was read and so locked: a release in between is seen here, later ones wait.
     select s.* into v_segment
@@ -58,13 +68,11 @@ begin
     where (s.family, s.segment_no) in (
         select a.family, a.segment_no
         from mqpg._to_archive() a
-        where a.table_name = note_archived.table_name
-            and case a.table_name
-                when 'delayed' then tstzrange(a.from_bound::timestamptz, a.to_bound::timestamptz)
-                    @> tstzrange(note_archived.lower_bound::timestamptz, note_archived.upper_bound::timestamptz)
-                else int8range(a.from_bound::bigint, a.to_bound::bigint)
-                    @> int8range(note_archived.lower_bound::bigint, note_archived.upper_bound::bigint)
-            end)
+        where case
+            when a.table_name <> note_archived.table_name then false
+            when v_ids is null then tstzrange(a.from_bound::timestamptz, a.to_bound::timestamptz) @> v_times
+            else int8range(a.from_bound::bigint, a.to_bound::bigint) @> v_ids
+        end)
     for update;
     if not found then
         raise exception using errcode = 'MQ018', message = format(
