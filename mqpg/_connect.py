@@ -19,12 +19,12 @@ SESSION = "set session characteristics as transaction isolation level read commi
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
 
 
-def transport(given: Mapping[str, Any], connect_timeout: int) -> dict[str, Any]:
+def transport(given: Mapping[str, Any], connect_timeout: int = 10) -> dict[str, Any]:
     """Say how a connection is made and watched.
 
     Args:
         given: The parameters of the DSN, which take precedence.
-        connect_timeout: How many seconds to try each host.
+        connect_timeout: How many seconds to try each host; 10 by default.
 
     Returns:
         The parameters that the DSN leaves out. Of several hosts the one that can write is the

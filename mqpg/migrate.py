@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from mqpg import errors
+from mqpg._connect import transport
 from mqpg.schema import apply, doctor
 from mqpg.schema import script as texts
 from mqpg.schema.script import LOCK
@@ -102,7 +104,7 @@ def adopt(dsn: str, *, same_xids: bool = False) -> str:
     """
     check(dsn)
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
+        with _connect(dsn) as connection:
             row = connection.execute("select mqpg.adopt(%s)", [same_xids]).fetchone()
     except psycopg.Error as error:
         raise errors.translate(error) from error
@@ -125,7 +127,7 @@ def adopt_promoted(dsn: str) -> str | None:
     """
     check(dsn)
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
+        with _connect(dsn) as connection:
             row = connection.execute("select mqpg.adopt_promoted()").fetchone()
     except psycopg.Error as error:
         raise errors.translate(error) from error
@@ -172,7 +174,7 @@ def problems(dsn: str, *, if_allowed: bool = False) -> list[str]:
         DatabaseError: The catalog cannot be read.
     """
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
+        with _connect(dsn) as connection:
             installed = apply.read(connection)
             if installed is None:
                 raise errors.SchemaMissing("mqpg is not installed in this database: run mqpg migrate")
@@ -304,7 +306,11 @@ end $$;
 
 def _installed(dsn: str) -> Installed | None:
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
+        with _connect(dsn) as connection:
             return apply.read(connection)
     except psycopg.Error as error:
         raise errors.translate(error) from error
+
+
+def _connect(dsn: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(dsn, autocommit=True, **transport(conninfo_to_dict(dsn)))

@@ -9,8 +9,10 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
+from mqpg._connect import transport
 from mqpg.dsn import describe
 from mqpg.errors import ConnectionFailed, DatabaseError, NotGranted, WrongState
 
@@ -293,7 +295,13 @@ def open_broker(dsn: str) -> Iterator[Broker]:
 
 def _connect(dsn: str) -> psycopg.Connection[dict[str, Any]]:
     try:
-        connection = psycopg.connect(dsn, autocommit=True, row_factory=dict_row, application_name="mqpg archive")
+        connection = psycopg.connect(
+            dsn,
+            autocommit=True,
+            row_factory=dict_row,
+            application_name="mqpg archive",
+            **transport(conninfo_to_dict(dsn)),
+        )
         connection.execute(_SETTINGS.encode())
     except psycopg.Error as error:
         raise ConnectionFailed(f"no connection to {describe(dsn)}: {_one_line(error)}") from error

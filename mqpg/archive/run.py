@@ -136,8 +136,8 @@ class _Run:
             n, digest = self.broker.digest(part.table, columns, read_rows(temporary(path), names))
             publish(path, self._manifest(part, names, n, digest))
             self.broker.note(part, self._location(path), n, digest, self.longest)
-        except (TooSlow, WrongState):
-            remove(path)
+        except (TooSlow, WrongState, DatabaseError):
+            remove(path)  # It is surely not noted. Where the connection was lost, it may be.
             raise
         return n
 

@@ -75,8 +75,10 @@ def _half_messages(found: Overview) -> Iterator[str]:
 def _segments(found: Overview) -> Iterator[str]:
     for one in found.blocked:
         if one["seconds"] is None or one["seconds"] > _STUCK:
-            by = f" by the sessions {one['blocked_by'].strip('{}')}" if one["blocked_by"] else ""
-            yield f"{one['table_name']} waits for {one['seconds'] or 0} s ({one['state']}), held up{by}"
+            pids = (one["blocked_by"] or "").strip("{}")
+            why = "run mqpg archive" if one["state"] == "archive" else "see the view blocked_segments"
+            by = f"held up by the sessions {pids}" if pids else why
+            yield f"{one['table_name']} waits for {one['seconds'] or 0} s ({one['state']}): {by}"
     for one in found.orphans:
         yield (
             f"the dropped topic {one['topic']} has {one['messages']:,} messages that came after the drop and "

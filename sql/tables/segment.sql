@@ -55,7 +55,7 @@ comment on column mqpg.segment.decided_at is
 comment on column mqpg.segment.merged_at is
     'When keep() last put several segments together into this one; null: never';
 comment on column mqpg.segment.left_out is
-    'Topics whose messages were past retention and were left out when segments were merged';
+    'Topics whose messages were left out when segments were merged; 0: all of dropped topics or segments';
 comment on column mqpg.segment.sizes is
     'Family log: about how many bytes of bodies each topic has in it; null: not measured';
 -- _tail() looks for these whenever a queue has no rows.

@@ -85,7 +85,12 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
         (
             "blocked",
             {"table_name": "commit_log_1", "state": "attached", "seconds": 100, "blocked_by": "{17,18}"},
-            "commit_log_1 waits for 100 s (attached), held up by the sessions 17,18",
+            "commit_log_1 waits for 100 s (attached): held up by the sessions 17,18",
+        ),
+        (
+            "blocked",
+            {"table_name": "tick_1", "state": "archive", "seconds": 100, "blocked_by": "{}"},
+            "tick_1 waits for 100 s (archive): run mqpg archive",
         ),
         ("orphans", {"topic": "gone", "messages": 1, "undecided": 2}, "the dropped topic gone has 1 messages"),
         (

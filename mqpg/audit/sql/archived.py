@@ -51,7 +51,10 @@ where a.left_out = '{}'
 """
 _SEGMENTS = """
 select s.family, s.segment_no, s.lower_bound, s.upper_bound, s.body_dropped_at is not null as dropped,
-    s.body_dropped_at is null and s.left_out <> '{}' as partial
+    s.body_dropped_at is null and s.left_out <> '{}' as partial,
+    s.closed_at <= now() - (
+        select t.value::interval from mqpg.audit_settings as t where t.name = 'position_jump_keep'
+    ) as forgotten
 from mqpg.audit_segment as s
 where s.family = any('{log,tick,cursor,delayed}')
 order by s.segment_no desc
@@ -131,6 +134,8 @@ def _choose(work: Workspace, noted: list[dict[str, Any]]) -> list[dict[str, Any]
                 continue
             bounds = _bounds(segment)
             complete = all(_covers(work, table, covered[table], bounds[table]) for table in tables)
+            # What groups were moved over, discarded or redrove then is not known any more.
+            complete = complete and not segment["forgotten"]
             # Rows of the oldest segments may be deleted. Then the history does not begin here.
             if family == "tick" and segment is segments[-1] and int(segment["lower_bound"]) > 0:
                 complete = False
@@ -178,6 +183,8 @@ def _load_file(work: Workspace, folder: Path, record: Mapping[str, Any], columns
     from mqpg.archive.files import read_rows
 
     path, table = folder / record["location"], record["table_name"]
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise ConfigurationError(f"--archive: {record['location']} is noted, which is not in {folder}")
     if not path.is_file():
         raise ConfigurationError(f"--archive: {path} is missing")
     unknown = set(record["columns"]) - set(columns)

@@ -10,8 +10,10 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
+from mqpg._connect import transport
 from mqpg.audit.kinds import KINDS
 from mqpg.dsn import describe
 from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError, NotGranted
@@ -255,7 +257,13 @@ def connect(dsn: str) -> psycopg.Connection[dict[str, Any]]:
         ConnectionFailed: The database does not answer.
     """
     try:
-        connection = psycopg.connect(dsn, autocommit=True, row_factory=dict_row, application_name="mqpg audit")
+        connection = psycopg.connect(
+            dsn,
+            autocommit=True,
+            row_factory=dict_row,
+            application_name="mqpg audit",
+            **transport(conninfo_to_dict(dsn)),
+        )
         connection.execute(_COMMON.encode())
     except psycopg.Error as error:
         raise ConnectionFailed(f"no connection to {describe(dsn)}: {one_line(error)}") from error

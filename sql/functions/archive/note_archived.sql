@@ -4,7 +4,8 @@
 -- Arguments:
 --   table_name: commit_log, op_log, consume_queue, tick, cursor or delayed.
 --   lower_bound, upper_bound: the range of the partition key, the upper one exclusive.
---   location: the file, relative to the folder of the archive.
+--   location: the file, relative to the folder of the archive. The server cannot see whether it is
+--       there: it believes its worker.
 --   n: the number of rows in the file.
 --   digest: the sum of hashtextextended(row(columns)::text, 0) over its rows, with the columns of
 --       the audit view in order.
@@ -31,6 +32,9 @@ begin
         note_archived.table_name, note_archived.lower_bound, note_archived.upper_bound, note_archived.location,
         note_archived.n, note_archived.digest) > 0 then
         raise exception using errcode = 'MQ001', message = 'no argument may be null';
+    elsif note_archived.location ~ '^/|(^|/)[.][.](/|$)' then
+        raise exception using errcode = 'MQ001',
+            message = 'location must be a path below the folder of the archive, without ..';
     elsif not exists (
         select from unnest(array['log', 'tick', 'cursor', 'delayed']) as x(family)
         cross join lateral mqpg._archived_tables(x.family) f where f.parent = note_archived.table_name
@@ -74,7 +78,16 @@ begin
             else int8range(a.from_bound::bigint, a.to_bound::bigint) @> v_ids
         end)
     for update;
-    if not found then
+    -- While this call waited for the row another one may have noted the range.
+    if not found or not exists (
+        select from mqpg._unarchived(
+            note_archived.table_name, coalesce(lower(v_ids)::text, lower(v_times)::text),
+            coalesce(upper(v_ids)::text, upper(v_times)::text)) u
+        where case
+            when v_ids is null then tstzrange(u.from_bound::timestamptz, u.to_bound::timestamptz) = v_times
+            else int8range(u.from_bound::bigint, u.to_bound::bigint) = v_ids
+        end)
+    then
         raise exception using errcode = 'MQ018', message = format(
             'no closed part of %s that is not archived has all of %s to %s', note_archived.table_name,
             note_archived.lower_bound, note_archived.upper_bound);
@@ -86,7 +99,8 @@ begin
     insert into mqpg.archived_segment (
         table_name, lower_bound, upper_bound, family, segment_no, incarnation, location, columns, n, digest,
         left_out, archived_by)
-    select note_archived.table_name, note_archived.lower_bound, note_archived.upper_bound, v_segment.family,
+    select note_archived.table_name, coalesce(lower(v_ids)::text, lower(v_times)::text),
+        coalesce(upper(v_ids)::text, upper(v_times)::text), v_segment.family,
         v_segment.segment_no, b.incarnation, note_archived.location, v_columns, v_n, v_digest,
         v_segment.left_out, mqpg._caller()
     from mqpg.broker b;

@@ -87,7 +87,13 @@ begin
                 select unnest(v_merge.topic_ids) as t
                 union all
                 select unnest(o.left_out) from mqpg.segment o
-                where o.family = v_merge.family and o.segment_no = any(v_merge.segment_nos)) u order by 1) as left_out
+                where o.family = v_merge.family and o.segment_no = any(v_merge.segment_nos)
+                union all
+                -- Rows of dropped topics are never copied, and segments without bodies have none.
+                select 0
+                where bool_or(k.body_dropped_at is not null) and bool_or(k.body_dropped_at is null)
+                    or exists (select from mqpg.dropped_topic d where d.dropped_at > min(k.made_at))
+            ) u order by 1) as left_out
         from mqpg.segment k where k.family = v_merge.family and k.segment_no = any(v_merge.segment_nos)
     ) as m
     where s.family = v_merge.family and s.segment_no = v_no;

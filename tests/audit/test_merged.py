@@ -1,0 +1,75 @@
+"""Merges of segments: what they leave out is not called lost or a gap."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from mqpg.audit.options import AuditOptions
+from mqpg.audit.sql.engine import run_audit
+from tests.archive.segments import fill
+from tests.support.broker import Broker, Session
+from tests.support.retention import keep, pass_time, retain
+from tests.support.waiting import eventually
+
+
+@pytest.fixture
+def mq(dsn: str) -> Iterator[Session]:
+    """A broker with topics `kept` and `other`, which group `g` reads."""
+    broker = Broker(dsn)
+    session = broker.session()
+    for topic in ("kept", "other"):
+        session.call("create_topic", topic, queues=1)
+        session.call("subscribe", "g", topic)
+    session.call("create_producer_group", "pg")
+    yield session
+    broker.close()
+
+
+def _merge(mq: Session) -> None:
+    mq.execute("update mqpg.settings set value = '4' where name = 'segments_most'")
+
+    def merged() -> bool:
+        keep(mq, 5)
+        return bool(mq.scalar("select count(*) from mqpg.segment where merged_at is not null and family = 'log'"))
+
+    eventually(merged)
+
+
+def _left_out(mq: Session) -> list[int]:
+    return list(mq.scalar("select left_out from mqpg.segment where merged_at is not null and family = 'log'"))
+
+
+def _judge(dsn: str) -> tuple[str, dict[str, int]]:
+    report = run_audit(AuditOptions(dsn=dsn))
+    return report.verdict, {kind: n for kind, n in report.anomalies.items() if n}
+
+
+def test_segments_without_bodies_and_others_become_one(mq: Session, dsn: str) -> None:
+    """The first two have no bodies any more, and their decisions are still kept."""
+    fill(mq)
+    fill(mq)
+    retain(mq, "1 minute")
+    pass_time(mq, "2 hours")
+    keep(mq, 60)
+    retain(mq, "1 day")
+    assert mq.scalar("select count(*) from mqpg.segment where family = 'log' and body_dropped_at is not null")
+    for _ in range(3):
+        fill(mq)
+    assert _judge(dsn) == ("valid", {})
+    _merge(mq)
+    assert 0 in _left_out(mq)
+    assert _judge(dsn) == ("valid", {})
+
+
+def test_messages_of_a_dropped_topic_are_left_out(mq: Session, dsn: str) -> None:
+    fill(mq)
+    fill(mq, "other")
+    mq.call("drop_topic", "kept", True)
+    for _ in range(4):
+        fill(mq, "other")
+    assert _judge(dsn) == ("valid", {})
+    _merge(mq)
+    assert 0 in _left_out(mq)
+    assert _judge(dsn) == ("valid", {})
