@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-from collections.abc import Mapping
 from typing import Any
 
 from psycopg.conninfo import conninfo_to_dict
@@ -19,17 +18,18 @@ SESSION = "set session characteristics as transaction isolation level read commi
 KEEPALIVE = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 25_000}
 
 
-def transport(given: Mapping[str, Any], connect_timeout: int = 10) -> dict[str, Any]:
+def transport(dsn: str, connect_timeout: int = 10) -> dict[str, Any]:
     """Say how a connection is made and watched.
 
     Args:
-        given: The parameters of the DSN, which take precedence.
+        dsn: The DSN in libpq notation. What it says takes precedence.
         connect_timeout: How many seconds to try each host; 10 by default.
 
     Returns:
         The parameters that the DSN leaves out. Of several hosts the one that can write is the
         primary, whichever of them that is at the moment.
     """
+    given = conninfo_to_dict(dsn)
     wanted: dict[str, Any] = {"connect_timeout": connect_timeout, **KEEPALIVE}
     if any("," in str(given.get(name) or "") for name in ("host", "hostaddr")):
         wanted["target_session_attrs"] = "read-write"
@@ -38,9 +38,8 @@ def transport(given: Mapping[str, Any], connect_timeout: int = 10) -> dict[str, 
 
 def options(dsn: str, settings: Settings) -> dict[str, Any]:
     """Keyword arguments for psycopg.connect. What the DSN itself says takes precedence."""
-    given = conninfo_to_dict(dsn)
-    chosen = transport(given, settings.connect_timeout)
-    if "application_name" not in given:
+    chosen = transport(dsn, settings.connect_timeout)
+    if "application_name" not in conninfo_to_dict(dsn):
         chosen["application_name"] = settings.application_name
     return chosen | {"autocommit": True, "prepare_threshold": settings.prepare_threshold}
 

@@ -6,10 +6,9 @@ With a migration tool of your own you need nothing but the text that `script()` 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from mqpg import errors
 from mqpg._connect import transport
@@ -102,13 +101,7 @@ def adopt(dsn: str, *, same_xids: bool = False) -> str:
         RestoredCluster: `same_xids` is True, and the transaction ids are not those of the original.
         LockTimeout: Another session writes to the copy.
     """
-    check(dsn)
-    try:
-        with _connect(dsn) as connection:
-            row = connection.execute("select mqpg.adopt(%s)", [same_xids]).fetchone()
-    except psycopg.Error as error:
-        raise errors.translate(error) from error
-    return str(row[0]) if row else ""
+    return str(_adopt(dsn, "select mqpg.adopt(%s)", [same_xids]))
 
 
 def adopt_promoted(dsn: str) -> str | None:
@@ -125,10 +118,14 @@ def adopt_promoted(dsn: str) -> str | None:
         SchemaError: The schema is missing, or this release cannot work with it.
         LockTimeout: Another session writes to the server.
     """
+    return _adopt(dsn, "select mqpg.adopt_promoted()", [])
+
+
+def _adopt(dsn: str, call: LiteralString, values: list[bool]) -> str | None:
     check(dsn)
     try:
         with _connect(dsn) as connection:
-            row = connection.execute("select mqpg.adopt_promoted()").fetchone()
+            row = connection.execute(call, values).fetchone()
     except psycopg.Error as error:
         raise errors.translate(error) from error
     return row[0] if row else None
@@ -313,4 +310,4 @@ def _installed(dsn: str) -> Installed | None:
 
 
 def _connect(dsn: str) -> psycopg.Connection[Any]:
-    return psycopg.connect(dsn, autocommit=True, **transport(conninfo_to_dict(dsn)))
+    return psycopg.connect(dsn, autocommit=True, **transport(dsn))

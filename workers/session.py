@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from mqpg import errors, migrate
 from mqpg._backoff import Backoff
@@ -69,7 +68,7 @@ def connect(dsn: str, name: str) -> Connection:
         SchemaError: The schema is missing, or this release cannot work with it.
         ConfigurationError: A pooler in transaction mode is in between.
     """
-    extra = transport(conninfo_to_dict(dsn), _CONNECT_TIMEOUT)
+    extra = transport(dsn, _CONNECT_TIMEOUT)
     try:
         conn: Connection = LimitedConnection.connect(dsn, autocommit=True, application_name=f"mqpg {name}", **extra)
     except psycopg.Error as error:

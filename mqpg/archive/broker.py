@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from mqpg._connect import transport
@@ -300,7 +299,7 @@ def _connect(dsn: str) -> psycopg.Connection[dict[str, Any]]:
             autocommit=True,
             row_factory=dict_row,
             application_name="mqpg archive",
-            **transport(conninfo_to_dict(dsn)),
+            **transport(dsn),
         )
         connection.execute(_SETTINGS.encode())
     except psycopg.Error as error:

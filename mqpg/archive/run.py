@@ -82,8 +82,10 @@ class _Run:
     attempts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def run(self) -> Archived:
-        while part := next((one for one in self.broker.missing() if not self._waits(one)), None):
-            self._write_range(part)
+        """Write range by range. What could not be written is listed again."""
+        while todo := [one for one in self.broker.missing() if not self._waits(one)]:
+            for part in todo:
+                self._write_range(part)
         return self.done
 
     def _waits(self, part: Range) -> bool:
@@ -93,28 +95,37 @@ class _Run:
         return name in self.done.waiting
 
     def _write_range(self, part: Range) -> None:
-        """Write the first file of a range. What is left of it is listed again."""
-        first = part.first(self.broker.cut(part, self.most))
+        """Write the files of a range, up to one that has to be tried again."""
+        rest: Range | None = part
+        while rest is not None:
+            first = rest.first(self.broker.cut(rest, self.most))
+            if not self._write_first(first):
+                return
+            rest = rest.rest(first.upper) if first.upper != rest.upper else None
+
+    def _write_first(self, first: Range) -> bool:
+        """Write one file. False: the range has to be listed again."""
         try:
             n = self._write(first)
         except TooSlow:
-            if first.upper == self.broker.cut(part, 1) or self.most <= _FEWEST_ROWS:
+            if first.upper == self.broker.cut(first, 1) or self.most <= _FEWEST_ROWS:
                 raise DatabaseError(
-                    f"{part.table} from {first.lower} to {first.upper} takes longer than {self.longest:g} s to read: "
+                    f"{first.table} from {first.lower} to {first.upper} takes longer than {self.longest:g} s to read: "
                     "use a greater --longest"
                 ) from None
             self.most //= 4
             _log.info("a file took longer than %g s: the next ones have at most %d rows", self.longest, self.most)
-            return
+            return False
         except WrongState as error:
             # A merge or a drop came in between. Then the range is listed in another way, or not.
             self.attempts[first.table, first.lower] += 1
             if self.attempts[first.table, first.lower] >= _MOST_ATTEMPTS:
                 raise
             _log.info("tried again: %s", error)
-            return
-        self.done.files[part.table] += 1
-        self.done.rows[part.table] += n
+            return False
+        self.done.files[first.table] += 1
+        self.done.rows[first.table] += n
+        return True
 
     def _write(self, part: Range) -> int:
         """Write one file, read it back, and note it. Returns how many rows it has."""

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import secrets
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, cast
 
 import typer
 from rich.console import Console
 
+from mqpg._stop_signals import sigterm_as_ctrl_c
 from mqpg.errors import ConfigurationError, Error
 
 from .options import ENGINES, Options
@@ -85,7 +83,7 @@ def chaos(
             page=report.absolute() if report else None,
             keep=keep,
         )
-        with _sigterm_as_ctrl_c():
+        with sigterm_as_ctrl_c():
             result = run(options, stderr.print)
     except KeyboardInterrupt:
         stderr.print("interrupted: all processes were stopped" + ("" if keep else ", all data removed"))
@@ -106,12 +104,3 @@ def _words(option: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
     if unknown := [word for word in words if word not in known]:
         raise ConfigurationError(f"{option}: {unknown[0]!r} is none of {', '.join(known)}")
     return words
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

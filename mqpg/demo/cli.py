@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import secrets
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from mqpg._stop_signals import sigterm_as_ctrl_c
 from mqpg.cli.passwords import warn_of_password
 from mqpg.dsn import require_named
 
@@ -60,7 +58,7 @@ def demo(
     options = Options(ALL if all_flights else flights, seed, chaos=chaos, keep=keep, dsn=dsn, page=html)
     stderr = Console(stderr=True)
     try:
-        with _sigterm_as_ctrl_c(), Progress(stderr, quiet=as_json) as progress:
+        with sigterm_as_ctrl_c(), Progress(stderr, quiet=as_json) as progress:
             result = run(options, progress)
     except KeyboardInterrupt:
         stderr.print("interrupted: all processes were stopped" + ("" if keep else ", all databases dropped"))
@@ -70,12 +68,3 @@ def demo(
     else:
         show(result, Console())
     raise typer.Exit(0 if result.ok else 1)
-
-
-@contextmanager
-def _sigterm_as_ctrl_c() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -11,6 +11,7 @@ from psycopg.rows import tuple_row
 
 from mqpg import errors
 from mqpg._backoff import Backoff
+from mqpg._connect import transport
 from mqpg.schema import script
 from mqpg.schema.source import Source
 from mqpg.schema.versions import FIND, READ, Installed, is_there, require_compatible
@@ -79,7 +80,7 @@ def apply(dsn: str, source: Source, patience: float, owner: str | None = None) -
     deadline, backoff = time.monotonic() + patience, Backoff(0.1, 1.0)
     while True:
         try:
-            with psycopg.connect(dsn, client_encoding="utf8") as connection:
+            with psycopg.connect(dsn, client_encoding="utf8", **transport(dsn)) as connection:
                 # After waiting for another migrator, the next statement must see what that one did.
                 connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
                 _once(connection, source, owner)
@@ -128,7 +129,7 @@ def _drop_retired(dsn: str) -> None:
     """
     deadline = time.monotonic() + _DROP_PATIENCE
     try:
-        with psycopg.connect(dsn, autocommit=True) as connection:
+        with psycopg.connect(dsn, autocommit=True, **transport(dsn)) as connection:
             names = [row[0] for row in connection.execute(_RETIRED)]
             there = connection.execute("select from pg_namespace where nspname = 'mqpg_retired'").rowcount
             if there and not names:

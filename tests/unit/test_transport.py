@@ -7,17 +7,15 @@ from mqpg.settings import Settings
 
 
 def test_what_the_dsn_says_takes_precedence() -> None:
-    assert transport({}, 5) == {"connect_timeout": 5, **KEEPALIVE}
-    assert transport({"connect_timeout": "3", "keepalives_idle": "1"}, 5).keys() == KEEPALIVE.keys() - {
-        "keepalives_idle"
-    }
+    assert transport("", 5) == {"connect_timeout": 5, **KEEPALIVE}
+    assert transport("connect_timeout=3 keepalives_idle=1", 5).keys() == KEEPALIVE.keys() - {"keepalives_idle"}
 
 
 def test_of_several_hosts_the_primary_is_meant() -> None:
-    assert transport({"host": "a,b"}, 5)["target_session_attrs"] == "read-write"
-    assert transport({"hostaddr": "10.0.0.1,10.0.0.2"}, 5)["target_session_attrs"] == "read-write"
-    assert "target_session_attrs" not in transport({"host": "a"}, 5)
-    assert "target_session_attrs" not in transport({"host": "a,b", "target_session_attrs": "any"}, 5)
+    assert transport("host=a,b")["target_session_attrs"] == "read-write"
+    assert transport("hostaddr=10.0.0.1,10.0.0.2")["target_session_attrs"] == "read-write"
+    assert "target_session_attrs" not in transport("host=a")
+    assert "target_session_attrs" not in transport("host=a,b target_session_attrs=any")
 
 
 def test_clients_use_it() -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 
 from mqpg._connect import transport
@@ -262,7 +261,7 @@ def connect(dsn: str) -> psycopg.Connection[dict[str, Any]]:
             autocommit=True,
             row_factory=dict_row,
             application_name="mqpg audit",
-            **transport(conninfo_to_dict(dsn)),
+            **transport(dsn),
         )
         connection.execute(_COMMON.encode())
     except psycopg.Error as error:
