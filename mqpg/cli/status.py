@@ -11,9 +11,9 @@ import typer
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, print_rows
 from mqpg.status import Overview, advice, read_overview
-from mqpg.status.overview import Row
+from mqpg.status.finding import Row
 
-__all__ = ["status"]
+__all__ = ["print_status", "status"]
 
 # The title of each part of the overview, and its columns.
 _SECTIONS = {
@@ -40,12 +40,18 @@ def status(json: Json = False, dsn: Dsn = None) -> None:
     if json:
         typer.echo(json_module.dumps(asdict(found) | {"attention": todo}, default=str, indent=2))
     else:
-        _print(found, todo)
+        print_status(found, todo)
     if todo:
         raise typer.Exit(1)
 
 
-def _print(found: Overview, todo: list[str]) -> None:
+def print_status(found: Overview, todo: list[str]) -> None:
+    """Print an overview as tables, and what needs attention below them.
+
+    Args:
+        found: The state of a broker.
+        todo: What `advice` says of it.
+    """
     one = found.broker
     typer.echo(f"broker {one['broker_id']}, incarnation {one['incarnation']}, mqpg {one['release']}")
     for name, (title, columns) in _SECTIONS.items():

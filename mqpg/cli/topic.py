@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mqpg.choices import OnExpired, TopicKind
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, Topic, print_rows
+from mqpg.cli.options import Dsn, Json, JsonResult, Topic, print_result, print_rows
 
 __all__ = ["app"]
 
@@ -31,11 +31,13 @@ def create(
     kind: Annotated[
         TopicKind, typer.Option(help="normal, or relay: undecided half messages travel to the consumers.")
     ] = "normal",
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Create a topic. Where it exists with the same settings, nothing happens."""
     with broker(dsn) as mq:
         mq.create_topic(name, queues, retention, kind)
+    print_result("create_topic", as_json=json, topic=name, queues=queues, retention=retention, kind=kind)
 
 
 @app.command("list")
@@ -73,50 +75,57 @@ def alter(
     archive: Annotated[
         bool | None, typer.Option(help="Whether keep waits until mqpg archive has written the messages.")
     ] = None,
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a topic."""
+    changes: dict[str, Any] = {
+        "retention": retention,
+        "max_payload": max_payload,
+        "message_ttl": message_ttl,
+        "on_expired": on_expired,
+        "lose_after": lose_after,
+        "lose_over": lose_over,
+        "checksums": checksums,
+        "archive": archive,
+    }
     with broker(dsn) as mq:
-        mq.alter_topic(
-            name,
-            retention=retention,
-            max_payload=max_payload,
-            message_ttl=message_ttl,
-            on_expired=on_expired,
-            lose_after=lose_after,
-            lose_over=lose_over,
-            checksums=checksums,
-            archive=archive,
-        )
+        mq.alter_topic(name, **changes)
+    print_result("alter_topic", as_json=json, topic=name, **changes)
 
 
 @app.command()
 def drop(
     name: Topic,
     force: Annotated[bool, typer.Option("--force", help="Also where messages are undelivered or undecided.")] = False,
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Drop a topic and its subscriptions."""
     with broker(dsn) as mq:
         mq.drop_topic(name, force)
+    print_result("drop_topic", as_json=json, topic=name, force=force)
 
 
 @app.command()
-def purge(name: Topic, dsn: Dsn = None) -> None:
+def purge(name: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Mark all messages of a topic as consumed. Prints how many deliveries this skips."""
     with broker(dsn) as mq:
-        typer.echo(mq.purge_topic(name))
+        skipped = mq.purge_topic(name)
+    print_result("purge_topic", skipped, as_json=json, topic=name, skipped=skipped)
 
 
 @app.command()
-def pause(name: Topic, dsn: Dsn = None) -> None:
+def pause(name: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Stop delivery to all groups. Producers can still send."""
     with broker(dsn) as mq:
         mq.pause(name)
+    print_result("pause", as_json=json, topic=name)
 
 
 @app.command()
-def resume(name: Topic, dsn: Dsn = None) -> None:
+def resume(name: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Continue delivery after `pause`."""
     with broker(dsn) as mq:
         mq.resume(name)
+    print_result("resume", as_json=json, topic=name)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .advice import advice
+from .advice import advice, findings
+from .checks import check_machine, check_server
+from .finding import Finding
 from .overview import Overview, read_overview
+from .source import Source
 
-__all__ = ["Overview", "advice", "read_overview"]
+__all__ = ["Finding", "Overview", "Source", "advice", "check_machine", "check_server", "findings", "read_overview"]

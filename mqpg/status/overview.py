@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-__all__ = ["Overview", "Row", "read_overview"]
+from .finding import Finding, Row
+from .moment import check_moment
 
-Row = dict[str, Any]
+__all__ = ["STUCK", "Overview", "read_overview"]
+
+STUCK = 60
+"""A consumer that is at work acknowledges within its lease, 30 seconds by default."""
 
 _BROKER = "select b.broker_id, b.incarnation, (mqpg.schema_version()).release from mqpg._broker() as b"
 _WORKERS = """
@@ -18,15 +21,23 @@ select w.role, count(*) filter (where w.alive) as alive,
 from mqpg.worker_status as w
 group by w.role order by w.role
 """
-_GROUPS = """
-select g.consumer_group, g.topic, g.mode, g.paused, g.lag, g.claims,
-    round(extract(epoch from clock_timestamp() - g.oldest_unread_at))::int as oldest_unread_seconds, g.dead_letters,
+# What holds a group up is asked for the first 20 whose oldest message waits for long.
+_GROUPS = f"""
+with g as materialized (
+    select s.*, round(extract(epoch from clock_timestamp() - s.oldest_unread_at))::int as oldest_unread_seconds
+    from mqpg.group_status as s
+)
+select g.consumer_group, g.topic, g.mode, g.paused, g.lag, g.claims, g.oldest_unread_seconds, g.dead_letters,
     (select count(*) from mqpg.worker_status as w where w.alive and w.role = 'consumer'
         and w.detail ->> 'consumer_group' = g.consumer_group and w.detail ->> 'topic' = g.topic) as consumers,
-    round(extract(epoch from clock_timestamp() - g.changed_at))::int as changed_seconds_ago
-from mqpg.group_status as g
+    round(extract(epoch from clock_timestamp() - g.changed_at))::int as changed_seconds_ago,
+    case when g.oldest_unread_seconds > {STUCK} and row_number() over (order by g.oldest_unread_at) <= 20
+        then (select json_object_agg(c.cause, c.remedy) from mqpg._group_causes(g.consumer_group, g.topic) as c)
+    end as causes
+from g
 order by g.oldest_unread_at nulls last, g.lag desc, g.consumer_group, g.topic
 """
+_FILTERS = "select f.consumer_group, f.topic, f.filter, f.tags, f.remedy from mqpg._silent_filters() as f"
 _HALVES = """
 select h.producer_group, count(*) filter (where h.state = 'pending') as pending,
     count(*) filter (where h.state = 'pending' and h.check_at < clock_timestamp() - interval '1 minute') as overdue,
@@ -38,8 +49,14 @@ from (
 ) as h
 group by h.producer_group order by h.producer_group
 """
+# A session that has just come and soon goes again holds nothing up.
 _BLOCKED = """
-select b.table_name, b.state, round(extract(epoch from b.age))::int as seconds, b.blocked_by::text as blocked_by
+select b.table_name, b.state, round(extract(epoch from b.age))::int as seconds, b.blocked_by::text as blocked_by, (
+        select json_agg(json_build_object('pid', a.pid, 'application', a.application_name, 'seconds',
+            round(extract(epoch from clock_timestamp() - a.xact_start))::int) order by a.xact_start)
+        from pg_stat_activity as a
+        where a.pid = any(b.blocked_by) and a.xact_start < clock_timestamp() - interval '5 seconds'
+    ) as sessions
 from mqpg.blocked_segments as b order by b.since
 """
 _PINS = """
@@ -64,13 +81,16 @@ class Overview:
         broker: Its id, incarnation and release.
         workers: Each role that has ever reported, and how many of its processes are alive. Alive
             means that the last heartbeat is at most 30 seconds old.
-        groups: Each subscription, the one with the oldest unread message first.
+        groups: Each subscription, the one with the oldest unread message first. `causes` says what
+            holds it up where that message waits for more than a minute.
         half_messages: Undecided half messages of each producer group.
         blocked: Drops and merges of segments that open transactions hold up.
         pins: Unread messages that keep closed segments.
         losses: What groups lost by a policy of the topic within a day.
         orphans: Messages of dropped topics.
         foreign_locks: Sessions of strangers that stop something.
+        filters: Groups whose filter has chosen nothing lately.
+        moment: The server's sessions and its clock.
     """
 
     broker: Row
@@ -82,6 +102,8 @@ class Overview:
     losses: list[Row]
     orphans: list[Row]
     foreign_locks: list[Row]
+    filters: list[Row]
+    moment: list[Finding]
 
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
@@ -104,4 +126,6 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         losses=rows(_LOSSES),
         orphans=rows(_ORPHANS),
         foreign_locks=rows(_LOCKS),
+        filters=rows(_FILTERS),
+        moment=check_moment(rows),
     )

@@ -7,12 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mqpg.status import Overview, advice
+from mqpg.status import Finding, Overview, advice
 from tests.support.broker import Broker, Session
 
 HEALTHY = Overview(
@@ -25,6 +26,8 @@ HEALTHY = Overview(
     losses=[],
     orphans=[],
     foreign_locks=[],
+    filters=[],
+    moment=[Finding("clock", True, "the server is 0.0 s ahead of this machine")],
 )
 GROUP = {
     "consumer_group": "board", "topic": "orders", "paused": False, "lag": 0, "oldest_unread_seconds": None,
@@ -70,6 +73,16 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
             {"lag": 1, "oldest_unread_seconds": 90, "changed_seconds_ago": 80, "consumers": 0},
             "no mqpg consume reports for it",
         ),
+        (
+            "groups",
+            {"lag": 1, "oldest_unread_seconds": 90, "changed_seconds_ago": 80, "causes": {"owner_gone": "Start c2."}},
+            "with 1 message unread: Start c2.",
+        ),
+        (
+            "groups",
+            {"lag": 1, "oldest_unread_seconds": 90, "causes": {"queue_blocked": "Mend it.", "leased": "Wait."}},
+            "is held up in part, with 1 message unread (queue_blocked): Mend it.",
+        ),
         ("groups", {"dead_letters": 1}, "has 1 dead letter: see mqpg dead-letters list board orders"),
         ("groups", {"dead_letters": 1001}, "has more than 1,000 dead letters"),
         (
@@ -80,19 +93,24 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
         (
             "half_messages",
             {"producer_group": "shop", "overdue": 0, "parked": 2, "reason": None},
-            "has 2 parked half messages: decide them",
+            "has 2 parked half messages: decide",
         ),
         (
             "blocked",
-            {"table_name": "commit_log_1", "state": "attached", "seconds": 100, "blocked_by": "{17,18}"},
-            "commit_log_1 waits for 100 s (attached): held up by the sessions 17,18",
+            {
+                "table_name": "commit_log_1",
+                "state": "attached",
+                "seconds": 100,
+                "sessions": [{"pid": 17, "application": "report", "seconds": 90}],
+            },
+            "commit_log_1 waits for 100 s (attached), held up by pid 17 (report, in a transaction for 90 s): let it end, or select pg_terminate_backend(17)",
         ),
         (
             "blocked",
             {"table_name": "tick_1", "state": "archive", "seconds": 100, "blocked_by": "{}"},
             "tick_1 waits for 100 s (archive): run mqpg archive",
         ),
-        ("orphans", {"topic": "gone", "messages": 1, "undecided": 2}, "the dropped topic gone has 1 messages"),
+        ("orphans", {"topic": "gone", "messages": 1, "undecided": 2}, "the dropped topic gone has 1 message that"),
         (
             "losses",
             {"consumer_group": "board", "topic": "orders", "why": "age", "messages": 9},
@@ -109,6 +127,34 @@ def test_each_trouble_is_one_sentence(part: str, row: dict[str, Any], words: str
     rows = [one for one in HEALTHY.workers if one["role"] != "appender"] if part == "workers" else []
     (sentence,) = _said(**{part: [*rows, GROUP | row if part == "groups" else row]})
     assert words in sentence
+
+
+def test_what_changes_by_the_minute_is_said_too() -> None:
+    old = Finding("old transaction", False, "pid 5 is open for 900 s", "end it")
+    assert advice(replace(HEALTHY, moment=[old])) == ["old transaction, pid 5 is open for 900 s: end it"]
+
+
+def test_filters_and_causes_of_a_real_broker(mq: Session, dsn: str) -> None:
+    mq.call("create_topic", "orders", queues=1)
+    mq.call("subscribe", "typo", "orders", filter='$.stat == "paid"')
+    mq.call("subscribe", "wide", "orders", mode="broadcast", filter='$.stat == "paid"')
+    mq.call("subscribe", "right", "orders", filter='$.state == "paid"')
+    mq.call("subscribe", "billing", "orders")
+    mq.send("orders", '{"state": "paid"}')
+    mq.append()
+    for group in ("typo", "right", "billing"):
+        mq.receive("orders", group=group, consumer="one")
+    for _ in range(2):  # a new member begins behind the messages of the first call
+        for member in ("one", "two"):
+            mq.receive("orders", group="wide", consumer=member)
+        mq.send("orders", '{"state": "paid"}')
+        mq.append()
+    filters = [one["consumer_group"] for one in json.loads(_status(dsn, "--json").stdout)["filters"]]
+    assert filters == ["typo", "wide"]
+    assert "! group typo of topic orders gets nothing through its filter" in _status(dsn).stdout
+    (cause, remedy) = mq.rows("select cause, remedy from mqpg._group_causes('billing', 'orders')")[0]
+    assert (cause, remedy.partition(".")[0]) == ("leased", "Its consumer has to call ack() or nack()")
+    assert mq.rows("select * from mqpg._group_causes('billing', 'unknown')") == []
 
 
 def test_status_of_a_real_broker(mq: Session, dsn: str) -> None:
@@ -135,7 +181,7 @@ def test_status_of_a_real_broker(mq: Session, dsn: str) -> None:
         "no appender is at work",
         "no compensator is at work",
         "no keeper is at work",
-        "group board of topic orders is paused with 1 messages unread: resume it when it may continue",
+        "group board of topic orders is paused with 1 message unread: resume it when it may continue",
     ]
     page = _status(dsn).stdout
     assert "consumer groups" in page

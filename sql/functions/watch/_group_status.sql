@@ -15,26 +15,20 @@ begin
     from mqpg.subscription s
     join mqpg.topic t on t.topic_id = s.topic_id
     left join (
-        select l.consumer_group, l.topic, sum(l.lag)::bigint as lag, sum(l.claims) as claims,
+        select l.consumer_group, l.topic_id, sum(l.lag)::bigint as lag, sum(l.claims) as claims,
             min(o.at) as oldest_unread_at, max(l.changed_at) as changed_at
         from mqpg._subscription_lag() l
         left join lateral (
             select k.at
-            from mqpg.topic y
-            join mqpg.subscription z
-                on z.topic_id = y.topic_id and z.consumer_group = l.consumer_group
-                and z.member = case z.mode when 'broadcast' then l.owner else '' end
-            join mqpg.consume_queue c
-                on c.topic_id = y.topic_id and c.queue_id = l.queue_id
-                and c.subscription_id = case l.queue_id when -1 then z.subscription_id else 0 end
-                and c.base_offset <= l.committed
+            from mqpg.consume_queue c
             join mqpg.tick k on k.tick_id = c.tick_id
-            where y.name = l.topic and l.lag > 0
+            where l.lag > 0 and c.topic_id = l.topic_id and c.queue_id = l.queue_id and c.base_offset <= l.committed
+                and c.subscription_id = case l.queue_id when -1 then l.subscription_id else 0 end
             order by c.base_offset desc
             limit 1
         ) o on true
-        group by l.consumer_group, l.topic
-    ) q on q.consumer_group = s.consumer_group and q.topic = t.name
+        group by l.consumer_group, l.topic_id
+    ) q on q.consumer_group = s.consumer_group and q.topic_id = s.topic_id
     cross join lateral (
         select count(*) as n from (
             select from mqpg.dead_letter e

@@ -6,7 +6,7 @@ create function mqpg._subscription_lag(
     only_group text default null, only_topic text default null
 ) returns table (
     consumer_group text, topic text, queue_id int, committed bigint, next_offset bigint,
-    lag bigint, claims int, owner text, mode text, changed_at timestamptz
+    lag bigint, claims int, owner text, mode text, changed_at timestamptz, subscription_id int, topic_id int
 )
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$
 begin
@@ -28,7 +28,9 @@ begin
         p.claims,
         coalesce(c.owner, nullif(s.member, '')) as owner,
         s.mode,
-        c.at as changed_at
+        c.at as changed_at,
+        s.subscription_id,
+        s.topic_id
     from mqpg.subscription as s
     inner join mqpg.topic as t on s.topic_id = t.topic_id
     cross join lateral generate_series(-1, t.queues - 1) as q (queue_id)

@@ -1,0 +1,102 @@
+"""What changes by the minute: connections, the clock, old transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from .finding import Finding, Row
+
+__all__ = ["check_moment"]
+
+_CONNECTIONS = """
+select count(*) as n, current_setting('max_connections')::int as most from pg_stat_activity
+where backend_type = 'client backend'
+"""
+_OLD_TRANSACTIONS = """
+select a.pid, a.usename as role, a.application_name as application, a.state,
+    round(extract(epoch from clock_timestamp() - a.xact_start))::int as seconds
+from pg_stat_activity as a
+where a.datname = current_database() and a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
+    and a.xact_start < clock_timestamp() - interval '5 minutes'
+order by a.xact_start limit 10
+"""
+_PREPARED = """
+select p.gid, p.owner as role, round(extract(epoch from clock_timestamp() - p.prepared))::int as seconds
+from pg_prepared_xacts as p
+where p.database = current_database() and p.prepared < clock_timestamp() - interval '5 minutes'
+order by p.prepared limit 10
+"""
+_SLOTS = """
+select s.slot_name from pg_replication_slots as s
+where not s.active and (s.xmin is not null or s.catalog_xmin is not null)
+"""
+_CLOCK = "select clock_timestamp() as at"
+_MOST_CLOCK_DIFFERENCE = 5.0  # seconds
+_MOST_CONNECTIONS = 0.9  # of max_connections
+
+
+def check_moment(rows: Callable[[str], list[Row]]) -> list[Finding]:
+    """Look at the server's sessions and its clock.
+
+    Args:
+        rows: Runs a query and returns its rows as dictionaries.
+
+    Returns:
+        What was found.
+    """
+    count = rows(_CONNECTIONS)[0]
+    return [_connections(count["n"], count["most"]), _clock(rows), *_transactions(rows)]
+
+
+def _connections(used: int, most: int) -> Finding:
+    full = used > most * _MOST_CONNECTIONS
+    return Finding(
+        "connections", not full, f"{used} of {most}", "raise max_connections, or use a pooler" if full else None
+    )
+
+
+def _clock(rows: Callable[[str], list[Row]]) -> Finding:
+    """The server's clock against this machine's, in the middle of the question."""
+    before = datetime.now(UTC)
+    server = rows(_CLOCK)[0]["at"]
+    after = datetime.now(UTC)
+    difference = (server - (before + (after - before) / 2)).total_seconds()
+    off = abs(difference) > _MOST_CLOCK_DIFFERENCE + (after - before).total_seconds()
+    return Finding(
+        "clock",
+        not off,
+        f"the server is {abs(difference):.1f} s {'ahead of' if difference > 0 else 'behind'} this machine",
+        "delays and times that you compute here are off by that: synchronise both clocks" if off else None,
+    )
+
+
+def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
+    found = [
+        Finding(
+            "old transaction",
+            False,
+            f"pid {one['pid']} ({one['role']}, {one['application'] or 'no name'}) is open for {one['seconds']} s",
+            f"it keeps dropped segments and dead rows: commit it, or select pg_terminate_backend({one['pid']})",
+        )
+        for one in rows(_OLD_TRANSACTIONS)
+    ]
+    found += [
+        Finding(
+            "prepared transaction",
+            False,
+            f"{one['gid']} of {one['role']} is prepared for {one['seconds']} s",
+            f"commit prepared or rollback prepared '{one['gid']}'",
+        )
+        for one in rows(_PREPARED)
+    ]
+    found += [
+        Finding(
+            "replication slot",
+            False,
+            f"{one['slot_name']} is not used and holds old rows",
+            f"select pg_drop_replication_slot('{one['slot_name']}'), if nobody needs it",
+        )
+        for one in rows(_SLOTS)
+    ]
+    return found or [Finding("old transactions", True, "none older than 5 minutes")]

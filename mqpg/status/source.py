@@ -1,0 +1,95 @@
+"""A broker to be watched: connected when it is first asked, and again after every loss."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+import mqpg
+from mqpg.dsn import resolve
+from mqpg.errors import translate
+
+__all__ = ["Source"]
+
+# A reader does not wait long for a server that is away, because it asks again soon.
+_SETTINGS = {"retry_timeout": 0, "pool_timeout": 5, "connect_timeout": 5, "call_timeout": 20, "listen": False}
+
+_READS = "set transaction read only; set local statement_timeout = '15s'"
+
+
+class Source:
+    """The client of one broker, which need not answer yet. Threads may share it.
+
+    Args:
+        dsn: The broker's database. None: the sources that `mqpg.connect` names.
+        name: The name that pg_stat_activity shows.
+        connections: How many connections it opens at most.
+    """
+
+    def __init__(self, dsn: str | None, name: str, connections: int = 2) -> None:
+        self.dsn = resolve(dsn)
+        self._settings = {**_SETTINGS, "application_name": name, "pool_max_size": connections}
+        self._lock = threading.Lock()
+        self._client: mqpg.Client | None = None
+
+    def client(self) -> mqpg.Client:
+        """Return the client, connected.
+
+        Returns:
+            The client. All callers share it, and `close` closes it.
+
+        Raises:
+            ConnectionFailed: The broker did not answer yet.
+            SchemaError: The schema is missing, or this release cannot work with it.
+        """
+        with self._lock:
+            if self._client is None:
+                self._client = mqpg.connect(self.dsn, **self._settings)
+            return self._client
+
+    def rows(self, query: str, values: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+        """Run a query that only reads. The server ends it after 15 seconds.
+
+        Args:
+            query: The SQL text.
+            values: Values of its named parameters. None: it has none.
+
+        Returns:
+            One dictionary for each row, in the order of the columns.
+
+        Raises:
+            Error: The query failed, or the broker does not answer.
+        """
+        try:
+            with self.reading() as conn, conn.cursor(row_factory=dict_row) as cursor:
+                return cursor.execute(query.encode(), values).fetchall()
+        except psycopg.Error as error:
+            raise translate(error) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[psycopg.Connection[Any]]:
+        """Open a transaction that only reads, for calls of the client.
+
+        The server ends it after 15 seconds.
+
+        Yields:
+            The connection.
+
+        Raises:
+            Error: The broker does not answer.
+        """
+        with self.client().transaction() as conn:
+            conn.execute(_READS, prepare=False)
+            yield conn
+
+    def close(self) -> None:
+        """Close all connections. The source can be used again."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()

@@ -1,0 +1,18 @@
+-- Whether a subscription began behind an offset and never got it. Where keep() has dropped the
+-- first version of its cursor, that is no longer known, and the answer is false.
+-- Locks: none. Cost: one index lookup; where it began there, that of _deliveries_of().
+create function mqpg._began_behind(subscription_id int, queue_id int, queue_offset bigint) returns boolean
+language plpgsql stable as $$
+declare
+    v_first mqpg.cursor;
+begin
+    select c.* into v_first from mqpg.cursor c
+    where c.subscription_id = _began_behind.subscription_id and c.queue_id = _began_behind.queue_id
+    order by c.version limit 1;
+    return v_first.action = 's' and v_first.committed > _began_behind.queue_offset and not exists (
+        select from mqpg._deliveries_of(
+            _began_behind.subscription_id, _began_behind.queue_id, _began_behind.queue_offset));
+end
+$$;
+comment on function mqpg._began_behind(int, int, bigint) is
+    'Internal: whether a subscription began behind an offset and never got it';

@@ -1,0 +1,16 @@
+-- Whether the consumer that owns a pinned queue seems to be gone: no consumer process of its name
+-- is alive, and it has done nothing with the queue for a minute, or its process ended after that.
+-- Locks: none. Cost: one row for each worker.
+create function mqpg._owner_is_gone(consumer_group text, topic text, owner text, changed_at timestamptz)
+returns boolean
+language sql stable as $$
+    select coalesce(not bool_or(w.alive), true) and (
+        _owner_is_gone.changed_at < clock_timestamp() - interval '1 minute'
+        or coalesce(bool_or(w.seen_at > _owner_is_gone.changed_at - interval '1 second'), false))
+    from mqpg.worker_status w
+    where w.role = 'consumer' and w.detail ->> 'consumer' = _owner_is_gone.owner
+        and w.detail ->> 'consumer_group' = _owner_is_gone.consumer_group
+        and w.detail ->> 'topic' = _owner_is_gone.topic
+$$;
+comment on function mqpg._owner_is_gone(text, text, text, timestamptz) is
+    'Internal: whether the owner of a pinned queue seems to be gone';

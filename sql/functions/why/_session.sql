@@ -1,0 +1,13 @@
+-- Who holds a lock, as pg_locks names it: {"pid": …}, or {"prepared_transaction": …} for one that
+-- is prepared for two-phase commit. The owner of the schema may not see when other roles' sessions
+-- began; why() adds that with the rights of its caller.
+-- Locks: none. Cost: reads the list of prepared transactions where it is one.
+create function mqpg._session(pid int, virtualtransaction text) returns jsonb
+language sql stable as $$
+    select case
+        when _session.pid is not null then jsonb_build_object('pid', _session.pid)
+        else jsonb_build_object('prepared_transaction', (
+            select p.gid from pg_prepared_xacts p where _session.virtualtransaction = '-1/' || p.transaction::text))
+    end
+$$;
+comment on function mqpg._session(int, text) is 'Internal: who holds a lock';

@@ -1,0 +1,13 @@
+-- The parts of why()'s detail that the caller may not see: an auditor reads no key and no tag of a
+-- message, unless it also is an operator or may read the topic.
+-- Locks: none. Cost: two looks at role_right.
+create function mqpg._why_hidden(topic_id int) returns text []
+language plpgsql stable as $$
+begin
+    return case
+        when mqpg._has_privilege('operator') or mqpg._holds('read', _why_hidden.topic_id) then '{}'
+        else '{key,tag}'
+    end;
+end
+$$;
+comment on function mqpg._why_hidden(int) is 'Internal: parts of the detail that the caller may not see';

@@ -1,0 +1,30 @@
+-- Why a committed message has no offset yet: append() does not run, or cannot.
+-- Locks: none. Cost: reads the server's list of locks, and one row for each worker.
+create function mqpg._why_not_appended() returns table (cause text, detail jsonb, remedy text)
+language plpgsql stable as $$
+declare
+    v_worker record;
+    v_holder jsonb := (mqpg._table_sessions('mqpg.append_lock', 'ExclusiveLock'))[1];
+    v_last timestamptz := (select t.at from mqpg.tick t order by t.tick_id desc limit 1);
+begin
+    select w.* into v_worker from mqpg._newest_worker('appender') w;
+    detail := jsonb_strip_nulls(jsonb_build_object(
+        'seen_at', v_worker.seen_at, 'last_error', v_worker.last_error, 'last_append_at', v_last));
+    if v_holder is not null and v_last < clock_timestamp() - interval '1 second' then
+        cause := 'append_locked';
+        detail := detail || v_holder;
+        remedy := 'One call of append() runs at a time, and this one has not ended. If it hangs: '
+            || mqpg._ending(v_holder);
+    elsif v_worker.at_work then
+        cause := 'not_appended';
+        remedy := 'The appender runs. Wait for its next call of append(), or look at last_error.';
+    else
+        cause := 'appender_not_running';
+        detail := detail || coalesce(v_worker.seat, '{}');
+        remedy := 'Start an appender (mqpg worker), or call append() yourself: select mqpg.append();'
+            || coalesce(' The seat of the appender is taken. To free it: ' || mqpg._ending(v_worker.seat), '');
+    end if;
+    return next;
+end
+$$;
+comment on function mqpg._why_not_appended() is 'Internal: why a committed message has no offset yet';

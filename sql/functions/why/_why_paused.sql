@@ -1,0 +1,25 @@
+-- Whether a topic or a subscription is paused.
+-- Locks: none. Cost: negligible.
+create function mqpg._why_paused(subscription mqpg.subscription, topic mqpg.topic)
+returns table (cause text, detail jsonb, remedy text)
+language plpgsql stable as $$
+begin
+    if (_why_paused.topic).paused then
+        cause := 'topic_paused';
+        detail := jsonb_build_object('topic', (_why_paused.topic).name,
+            'consumer_group', (_why_paused.subscription).consumer_group);
+        remedy := format('select mqpg.resume(%L);', (_why_paused.topic).name);
+        return next;
+    end if;
+    if (_why_paused.subscription).paused then
+        cause := 'group_paused';
+        detail := jsonb_build_object('topic', (_why_paused.topic).name,
+            'consumer_group', (_why_paused.subscription).consumer_group);
+        remedy := format('select mqpg.resume(%L, %L);', (_why_paused.topic).name,
+            (_why_paused.subscription).consumer_group);
+        return next;
+    end if;
+end
+$$;
+comment on function mqpg._why_paused(mqpg.subscription, mqpg.topic) is
+    'Internal: whether a topic or a subscription is paused';

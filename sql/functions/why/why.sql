@@ -1,0 +1,70 @@
+-- What holds a message, a half message or a group up, and what would move it. Each row is a cause,
+-- a stable word that docs/why.md lists, with its facts and a remedy in the words of SQL. No row
+-- where nothing holds it up: every group has acknowledged the message, or the group has nothing to
+-- do. why() runs as its caller, so that PostgreSQL decides what the caller may see of the session
+-- that detail names by its `pid`: how long its transaction is open, its role, application and
+-- state.
+
+-- Why a message has not reached every consumer group of its topic. A caller with the right to
+-- produce for its half message, and without the right to receive from its topic, learns what holds
+-- it up until it has its offset.
+-- Arguments:
+--   message_id: id of the message.
+-- Locks: none.
+-- Cost: a few index lookups for each group of the topic; reads the server's list of locks.
+-- Errors: MQ001 (null, negative, or no such message), MQ025.
+create function mqpg.why(message_id bigint) returns table (cause text, detail jsonb, remedy text)
+language plpgsql stable as $$
+begin
+    return query
+    select w.cause, w.detail || coalesce((
+        select jsonb_strip_nulls(jsonb_build_object(
+            'seconds', round(extract(epoch from clock_timestamp() - a.xact_start)::numeric, 1),
+            'role', a.usename, 'application', nullif(a.application_name, ''), 'state', a.state))
+        from pg_catalog.pg_stat_activity a where a.pid = (w.detail ->> 'pid')::int), '{}'), w.remedy
+    from mqpg._why(why.message_id) w;
+end
+$$;
+comment on function mqpg.why(bigint) is 'What holds a message up, and what would move it';
+
+-- Why the half message of a handle has not reached every consumer group of its topic.
+-- Arguments:
+--   handle: the handle from prepare().
+-- Locks: none.
+-- Cost: as for its message id.
+-- Errors: MQ001 (null), MQ006 (no such half message), MQ025.
+create function mqpg.why(handle text) returns table (cause text, detail jsonb, remedy text)
+language plpgsql stable as $$
+begin
+    return query
+    select w.cause, w.detail || coalesce((
+        select jsonb_strip_nulls(jsonb_build_object(
+            'seconds', round(extract(epoch from clock_timestamp() - a.xact_start)::numeric, 1),
+            'role', a.usename, 'application', nullif(a.application_name, ''), 'state', a.state))
+        from pg_catalog.pg_stat_activity a where a.pid = (w.detail ->> 'pid')::int), '{}'), w.remedy
+    from mqpg._why(why.handle) w;
+end
+$$;
+comment on function mqpg.why(text) is 'What holds a half message up, and what would move it';
+
+-- Why a consumer group does not get on with a topic.
+-- Arguments:
+--   consumer_group, topic: names of the group and the topic.
+-- Returns: at most 100 rows.
+-- Locks: none.
+-- Cost: two index lookups for each queue; reads the server's list of locks for each queue with
+-- unread messages, at most 100 of them.
+-- Errors: MQ001 (null), MQ002 (name), MQ003 (unknown topic), MQ025.
+create function mqpg.why(consumer_group text, topic text) returns table (cause text, detail jsonb, remedy text)
+language plpgsql stable as $$
+begin
+    return query
+    select w.cause, w.detail || coalesce((
+        select jsonb_strip_nulls(jsonb_build_object(
+            'seconds', round(extract(epoch from clock_timestamp() - a.xact_start)::numeric, 1),
+            'role', a.usename, 'application', nullif(a.application_name, ''), 'state', a.state))
+        from pg_catalog.pg_stat_activity a where a.pid = (w.detail ->> 'pid')::int), '{}'), w.remedy
+    from mqpg._why(why.consumer_group, why.topic) w;
+end
+$$;
+comment on function mqpg.why(text, text) is 'What holds a consumer group up in a topic, and what would move it';

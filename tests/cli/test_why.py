@@ -1,0 +1,177 @@
+"""`mqpg why` names the cause of what was broken on purpose, with real workers and consumers that are killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.broker import Broker, Session, seconds
+from tests.support.processes import Process, Processes
+from tests.support.waiting import eventually
+
+Start = Callable[..., Process]
+CONSUMER = """
+import mqpg
+
+@mqpg.consumer("orders", group="billing", database="sqlite:///bills.db", start="earliest")
+def bill(message, conn):
+    if message.payload == "poison":
+        raise ValueError("no such order")
+"""
+
+
+@pytest.fixture
+def broker(dsn: str) -> Iterator[Broker]:
+    broker = Broker(dsn)
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def mq(broker: Broker) -> Session:
+    session = broker.session()
+    session.call("create_topic", "orders", queues=1)
+    return session
+
+
+@pytest.fixture
+def start(dsn: str, tmp_path: Path) -> Iterator[Start]:
+    """`start("worker")` runs `mqpg worker` on this test's broker."""
+    (tmp_path / "shop.py").write_text(CONSUMER)
+    processes = Processes(tmp_path, dsn)
+    yield processes.start
+    processes.close()
+
+
+def why(dsn: str, *about: object, status: int = 1) -> list[dict[str, Any]]:
+    command = [str(Path(sys.executable).with_name("mqpg")), "why", *map(str, about), "--json"]
+    env = os.environ | {"MQPG_DATABASE_URL": dsn, "NO_COLOR": "1"}
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert ended.returncode == status, f"{ended.stdout}\n{ended.stderr}"
+    found: list[dict[str, Any]] = json.loads(ended.stdout) if ended.stdout else []
+    return found
+
+
+def causes(dsn: str, *about: object) -> list[str]:
+    return [row["cause"] for row in why(dsn, *about)]
+
+
+def test_a_worker_that_is_killed(mq: Session, dsn: str, start: Start) -> None:
+    mq.call("subscribe", "billing", "orders")
+    (row,) = why(dsn, mq.send("orders"))
+    assert (row["cause"], row["remedy"]) == ("appender_not_running", "start mqpg worker")
+    worker = start("worker", "appender")
+    eventually(lambda: mq.scalar("select count(*) from mqpg.worker_status where alive") == 1)
+    eventually(lambda: mq.scalar("select count(*) from mqpg.tick") > 1)
+    worker.kill()
+    sent = mq.send("orders")
+    eventually(lambda: causes(dsn, sent) == ["appender_not_running"])  # though its heartbeat is young
+    mq.append()
+    (row,) = why(dsn, sent)
+    assert (row["cause"], row["remedy"]) == ("waiting_for_consumer", "start mqpg consume for group billing")
+
+
+def test_a_ledger_that_went_away_and_a_half_that_is_parked(mq: Session, dsn: str, start: Start, tmp_path: Path) -> None:
+    mq.call("create_producer_group", "shop", checker="url", checker_target="shop", check_after=seconds(0.01))
+    handle = mq.prepare("orders", group="shop")
+    (_, row) = eventually(lambda: [r for r in [why(dsn, handle)] if len(r) == 2])[0]
+    assert (row["cause"], row["remedy"]) == ("ledger_not_served", "start mqpg worker with --ledger shop=URL")
+    start("worker", "compensator", "--ledger", "shop=postgresql+psycopg://nobody@127.0.0.1:1/nowhere")
+    eventually(lambda: causes(dsn, handle) == ["half_overdue", "ledger_unreachable"])
+    mq.call("settle", handle, "rollback", "given up")
+    (row,) = why(dsn, handle)
+    assert (row["cause"], row["detail"]["reason"]) == ("half_rolled_back", "given up")
+
+
+def test_a_consumer_that_came_back_under_another_name(mq: Session, dsn: str, start: Start) -> None:
+    start("worker", "appender")
+    first = start("consume", "shop:bill", "--consumer", "bill-1")
+    eventually(lambda: mq.scalar("select count(*) from mqpg.subscription") == 1)
+    sent = mq.send("orders", "1")
+    eventually(lambda: mq.value("settled", sent, "billing"))
+    assert why(dsn, sent, status=0) == []
+    assert first.stop() == 0
+    start("consume", "shop:bill", "--consumer", "bill-2")
+    sent = mq.send("orders", "2")
+    eventually(lambda: causes(dsn, "billing", "orders") == ["owner_gone"])
+    (row,) = why(dsn, sent)
+    assert row["detail"]["owner"] == "bill-1"
+    assert row["remedy"].startswith("start the consumer bill-1 again")
+    assert "mqpg subscription unpin billing orders --consumer bill-1" in row["remedy"]
+
+
+def test_a_consumer_waits_for_its_topic(mq: Session, dsn: str, start: Start) -> None:
+    mq.call("drop_topic", "orders")
+    consumer = start("consume", "shop:bill", "--consumer", "bill-1")
+    eventually(lambda: "topic orders does not exist yet" in consumer.log())
+    mq.call("create_topic", "orders", queues=1)
+    eventually(lambda: mq.scalar("select count(*) from mqpg.subscription") == 1)
+    second = start("consume", "shop:bill", "--consumer", "bill-2")
+    mq.call("drop_topic", "orders", force=True)
+    third = start("consume", "shop:bill", "--consumer", "bill-3")
+    eventually(lambda: "topic orders does not exist yet" in third.log())
+    assert third.stop() == 0
+    second.kill()
+
+
+def test_a_poison_message(mq: Session, dsn: str, start: Start) -> None:
+    start("worker", "appender")
+    start("consume", "shop:bill", "--consumer", "bill-1")
+    eventually(lambda: mq.scalar("select count(*) from mqpg.subscription") == 1)
+    sent = mq.send("orders", '"poison"')
+    (row,) = eventually(lambda: [r for r in [why(dsn, sent)] if r[0]["cause"] == "retry_due"])[0]
+    assert "no such order" in row["detail"]["reason"]
+
+
+def test_a_typo_in_a_filter(mq: Session, dsn: str) -> None:
+    mq.call("subscribe", "billing", "orders", filter="$.amuont > 10")
+    sent = mq.send("orders", '{"amount": 50}')
+    mq.append()
+    assert mq.receive("orders", group="billing") == []
+    (row,) = why(dsn, sent)
+    assert (row["cause"], row["detail"]["values"]) == ("filtered_out", {'$."amuont"': []})
+    assert causes(dsn, "billing", "orders") == ["filter_chooses_nothing"]
+
+
+def test_an_old_transaction(mq: Session, dsn: str, broker: Broker) -> None:
+    mq.call("subscribe", "billing", "orders")
+    sender = broker.session()
+    with sender.transaction():
+        sent = sender.send("orders")
+        (row,) = why(dsn, sent)
+        assert (row["cause"], row["detail"]["pid"]) == ("transaction_open", sender.pid)
+        assert row["detail"]["state"] == "idle in transaction"
+        assert row["detail"]["seconds"] >= 0
+
+
+def test_a_full_queue(mq: Session, dsn: str) -> None:
+    mq.call("subscribe", "billing", "orders", mode="shared")
+    mq.send_batch("orders", ["1"] * 70)
+    mq.append()
+    for _ in range(64):
+        mq.receive("orders", group="billing", max_messages=1)
+    assert causes(dsn, "billing", "orders") == ["too_many_deliveries"]
+
+
+def test_names_that_are_unknown(mq: Session, dsn: str) -> None:
+    for about in ((99,), ("no-handle",), ("billing", "nowhere")):
+        assert why(dsn, *about, status=2) == []
+    assert causes(dsn, "billing", "orders") == ["not_subscribed"]
+
+
+def test_in_words(mq: Session, dsn: str) -> None:
+    mq.call("subscribe", "billing", "orders")
+    mq.call("pause", "orders", "billing")
+    command = [str(Path(sys.executable).with_name("mqpg")), "why", "billing", "orders"]
+    env = os.environ | {"MQPG_DATABASE_URL": dsn, "NO_COLOR": "1"}
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert ended.stdout == (
+        "group_paused: run mqpg subscription resume billing orders\n    topic orders, consumer_group billing\n"
+    )

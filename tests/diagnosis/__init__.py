@@ -1,0 +1,1 @@
+"""Ten things that are broken on purpose, and what names them."""

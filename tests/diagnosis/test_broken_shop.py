@@ -1,0 +1,59 @@
+"""What is broken in a shop under load is named by `mqpg status` and `mqpg why`, with what mends it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.diagnosis.broken_shop import BrokenShop, broken_shop
+from tests.support.waiting import eventually
+
+_SAID = {
+    "worker missing": r"no keeper is at work.*start mqpg worker",
+    "blocked segment": r"consume_queue_1 waits for \d+ s .*held up by pid (\d+) \(monthly report, in a transaction for \d+ s\): let it end, or select pg_terminate_backend\(\1\)",
+    "ledger away": r"producer group shop has 1 half message whose check is overdue \(no verdict from the ledger shop: .*refused.*\)",
+    "parked halves": r"producer group app has 3 parked half messages: decide",
+    "filter typo": r"group receipts of topic payments gets nothing through its filter .*stat",
+    "poison message": r"group billing of topic orders is held up.*queue_blocked",
+    "renamed consumer": r"group stock of topic deliveries .*Start the consumer stock-1 again \(at work .*: stock-one\)",
+    "full queue": r"group mailer of topic mails .*64 open deliveries at most. The oldest is that of the consumer mailer-7",
+}
+
+
+@pytest.fixture
+def shop(dsn: str, tmp_path: Path) -> Iterator[BrokenShop]:
+    with broken_shop(dsn, tmp_path) as running:
+        yield running
+
+
+def _mqpg(shop: BrokenShop, *arguments: str) -> Any:
+    command = [str(Path(sys.executable).with_name("mqpg")), *arguments, "--json"]
+    env = os.environ | {"MQPG_DATABASE_URL": shop.dsn}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_each_thing_is_named(shop: BrokenShop) -> None:
+    missing = dict(_SAID)
+    attention: list[str] = []
+
+    def named() -> bool:
+        attention[:] = _mqpg(shop, "status")["attention"]
+        for thing, words in list(missing.items()):
+            if any(re.search(words, sentence) for sentence in attention):
+                del missing[thing]
+        return not missing
+
+    eventually(named, 140, 5, lambda: f"{missing} in {attention}")
+    (cause,) = [one for one in _mqpg(shop, "why", str(shop.uncommitted)) if one["cause"] == "transaction_open"]
+    assert cause["detail"]["application"] == "import job"
+    assert len(attention) <= 12, attention

@@ -1,0 +1,656 @@
+"""why(): each cause is found where it is so, and nothing is said where nothing holds a message up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.broker import Broker, Session, refused, seconds
+from tests.support.waiting import eventually
+
+SEATS = {"appender": 1, "compensator": 2}
+
+
+def causes(mq: Session, *about: object) -> list[str]:
+    return [row.cause for row in mq.call("why", *about)]
+
+
+def only(mq: Session, *about: object) -> Any:
+    (row,) = mq.call("why", *about)
+    assert row.remedy
+    return row
+
+
+def sent(mq: Session, topic: str = "one", **named: Any) -> int:
+    """Send a message and append it."""
+    found = mq.send(topic, named.pop("payload", "{}"), **named)
+    mq.append()
+    return found
+
+
+def at_work(mq: Session, broker: Broker, role: str, **detail: str) -> Session:
+    """A worker of that role has just reported, and sits on its seat as long as the session lives."""
+    named = ", ".join(f"'{name}', '{value}'" for name, value in detail.items())
+    mq.execute(
+        "select mqpg._heartbeat(%s || '-1', %s, 'host', 1, 'active', jsonb_build_object(" + named + "))", role, role
+    )
+    worker = broker.session()
+    if role in SEATS:
+        worker.execute("select pg_advisory_lock(1836150837, %s)", SEATS[role])
+    return worker
+
+
+def message_id(handle: str) -> int:
+    return int(handle.split(".")[2])
+
+
+# ids and handles that name nothing
+
+
+def test_an_unknown_id_or_handle_is_an_error(mq: Session) -> None:
+    sent(mq)
+    handle = mq.prepare("one")
+    stranger = handle[:-4] + ("0000" if handle[-4:] != "0000" else "1111")
+    with refused("MQ001", "names no message here"):
+        mq.call("why", 123456789)
+    for name in (stranger, "nonsense", ""):
+        with refused("MQ006", "names no half message here"):
+            mq.call("why", name)
+    with refused("MQ003"):
+        mq.call("why", "g", "nowhere")
+
+
+def test_an_open_transaction_that_may_have_sent_it(mq: Session, broker: Broker) -> None:
+    sent(mq)
+    sender = broker.session()
+    with sender.transaction():
+        mid = sender.send("one")
+        handle = sender.prepare("one")
+        for about in (mid, handle):
+            row = only(mq, about)
+            assert (row.cause, row.detail["pid"]) == ("transaction_open", sender.pid)
+            assert row.detail["seconds"] >= 0
+            assert f"pg_terminate_backend({sender.pid})" in row.remedy
+    assert causes(mq, mid) == ["appender_not_running"]
+
+
+# half messages
+
+
+def test_an_undecided_half_says_when_it_is_checked(mq: Session) -> None:
+    handle = mq.prepare("one")
+    row = only(mq, handle)
+    assert row.cause == "half_undecided"
+    assert row.detail["producer_group"] == "pg"
+    assert row.detail["checker"] == "due_checks"
+    assert row.detail["check_at"] > row.detail["prepared_at"]
+    assert mq.call("why", message_id(handle)) == mq.call("why", handle)
+    mq.rollback(handle)
+    row = only(mq, handle)
+    assert (row.cause, row.detail["by"]) == ("half_rolled_back", "producer")
+
+
+def test_an_overdue_half_without_a_compensator(mq: Session, broker: Broker) -> None:
+    mq.call("create_producer_group", "here", check_after=seconds(0.01), checker="ledger")
+    handle = mq.prepare("one", group="here")
+    eventually(lambda: causes(mq, handle) == ["half_overdue", "compensator_not_running"])
+    at_work(mq, broker, "compensator")
+    assert causes(mq, handle) == ["half_overdue"]
+    mq.execute("update mqpg.worker set seen_at = seen_at - interval '1 minute'")
+    assert causes(mq, handle)[1] == "compensator_not_running"
+    eventually(lambda: (mq.call("compensate"), causes(mq, handle) == ["half_rolled_back"])[1])
+
+
+def test_an_open_local_transaction_is_named(mq: Session, broker: Broker) -> None:
+    mq.call("create_producer_group", "here", checker="ledger")
+    handle = mq.prepare("one", group="here")
+    local = broker.session()
+    with local.transaction():
+        local.call("local_begin", handle)
+        undecided, open_ = mq.call("why", handle)
+        assert undecided.cause == "half_undecided"
+        assert (open_.cause, open_.detail["pid"]) == ("local_transaction_open", local.pid)
+        assert str(local.pid) in open_.remedy
+    row = only(mq, handle)
+    assert (row.cause, row.detail["local_transaction"]) == ("half_undecided", "committed")
+
+
+def test_a_ledger_that_nobody_serves(mq: Session) -> None:
+    mq.call("create_producer_group", "shop", checker="url", checker_target="shop")
+    handle = mq.prepare("one", group="shop")
+    _, row = mq.call("why", handle)
+    assert (row.cause, row.detail["ledger"]) == ("ledger_not_served", "shop")
+    assert "--ledger shop=URL" in row.remedy
+    mq.execute("select pg_advisory_lock(1836150846, mqpg._ledger_lock('shop'))")
+    assert causes(mq, handle) == ["half_undecided"]
+
+
+def test_a_parked_half(mq: Session) -> None:
+    mq.execute(
+        "create function public.mute(handle text, key text, headers jsonb, payload json) returns mqpg.verdict "
+        "language sql security definer as 'select null::mqpg.verdict'"
+    )
+    mq.call("create_producer_group", "here", check_after=seconds(0.01), max_checks=1, checker="function",
+            checker_target="public.mute")  # fmt: skip
+    handle = mq.prepare("one", group="here")
+
+    def parked() -> bool:
+        mq.call("compensate")
+        return causes(mq, handle) == ["half_parked"]
+
+    eventually(parked, timeout=20)
+    row = only(mq, handle)
+    assert "answered null" in row.detail["reason"]
+    assert "rearm()" in row.remedy
+    mq.call("rearm", handle)
+    assert "half_parked" not in causes(mq, handle)
+
+
+# delayed, or not appended
+
+
+def test_a_delayed_message_says_until_when(mq: Session) -> None:
+    mid = mq.send("one", delay=seconds(60))
+    row = only(mq, mid)
+    assert row.cause == "delayed"
+    assert mq.call("recall", mid)[0][0]
+    assert causes(mq, mid) == ["recalled"]
+    handle = mq.prepare("one", delay=seconds(60))
+    mq.commit(handle)
+    assert causes(mq, handle) == ["delayed"]
+
+
+def test_a_due_message_waits_for_the_appender(mq: Session) -> None:
+    mid = mq.send("one", delay=seconds(0.01))
+    eventually(lambda: causes(mq, mid) == ["appender_not_running"])
+
+
+def test_the_appender_does_not_run_or_is_locked(mq: Session, broker: Broker) -> None:
+    mid = mq.send("one")
+    row = only(mq, mid)
+    assert row.cause == "appender_not_running"
+    assert row.remedy == "Start an appender (mqpg worker), or call append() yourself: select mqpg.append();"
+    worker = at_work(mq, broker, "appender", last_error="boom")
+    row = only(mq, mid)
+    assert (row.cause, row.detail["last_error"]) == ("not_appended", "boom")
+    worker.execute("select pg_advisory_unlock_all()")  # as when it is killed: its heartbeat is not old yet
+    assert only(mq, mid).cause == "appender_not_running"
+    other = broker.session()
+    with other.transaction():
+        other.execute("lock table mqpg.append_lock in exclusive mode")
+        eventually(lambda: causes(mq, mid) == ["append_locked"])
+        assert only(mq, mid).detail["pid"] == other.pid
+    mq.append()
+    assert causes(mq, mid) == ["waiting_for_consumer"]
+
+
+def test_a_stranger_on_the_seat_of_the_appender(mq: Session, broker: Broker) -> None:
+    other = broker.session()
+    other.execute("select pg_advisory_lock(1836150837, 1)")
+    row = only(mq, mq.send("one"))
+    assert (row.cause, row.detail["pid"]) == ("appender_not_running", other.pid)
+
+
+# groups
+
+
+def test_what_is_acknowledged_has_no_row(mq: Session) -> None:
+    mid = sent(mq)
+    row = only(mq, mid)
+    assert (row.cause, row.detail["messages_ahead"], row.detail["consumers"]) == ("waiting_for_consumer", 0, 0)
+    delivery = mq.receive("one", consumer="c1")
+    row = only(mq, mid)
+    assert (row.cause, row.detail["consumer"], row.detail["attempt"]) == ("leased", "c1", 1)
+    assert row.detail["until"]
+    mq.ack(delivery[0].receipt)
+    assert causes(mq, mid) == []
+
+
+def test_no_group_reads_the_topic(mq: Session) -> None:
+    mq.call("create_topic", "alone")
+    mid = mq.send("alone")
+    assert causes(mq, mid) == ["appender_not_running", "no_group"]
+    mq.append()
+    assert causes(mq, mid) == ["no_group"]
+    assert causes(mq, "g", "alone") == ["not_subscribed"]
+
+
+def test_a_broadcast_group_without_a_member(mq: Session) -> None:
+    mq.call("create_topic", "news", queues=1)
+    mq.call("subscribe", "b", "news", mode="broadcast")
+    mid = sent(mq, "news")
+    assert causes(mq, mid) == ["no_member"]
+    assert causes(mq, "b", "news") == ["no_member"]
+    delivery = mq.receive("news", group="b", consumer="c1")
+    assert only(mq, mid).detail["member"] == "c1"
+    mq.ack(delivery[0].receipt)
+    assert causes(mq, mid) == []
+
+
+def test_a_paused_topic_and_a_paused_group(mq: Session) -> None:
+    mid = sent(mq)
+    mq.call("pause", "one")
+    assert causes(mq, mid) == ["topic_paused"]
+    mq.call("pause", "one", "g")
+    assert causes(mq, mid) == causes(mq, "g", "one") == ["topic_paused", "group_paused"]
+    mq.call("resume", "one")
+    row = only(mq, mid)
+    assert (row.cause, row.remedy) == ("group_paused", "select mqpg.resume('one', 'g');")
+    mq.execute(row.remedy)
+    assert causes(mq, mid) == ["waiting_for_consumer"]
+
+
+@pytest.mark.parametrize("passed", [False, True])
+def test_a_filter_that_does_not_choose_it(mq: Session, passed: bool) -> None:
+    mq.call("create_topic", "f", queues=1)
+    mq.call("subscribe", "g", "f", filter="$.amount > 10 && $headers.eu == true")
+    mid = sent(mq, "f", payload='{"amount": 5, "other": 1}', tag="blue", headers='{"eu": true}')
+    if passed:
+        assert mq.receive("f") == []
+    row = only(mq, mid)
+    assert row.cause == "filtered_out"
+    assert row.detail["values"] == {'$."amount"': [5], '$"headers"."eu"': [True]}
+    assert row.detail["tag"] == "blue"
+    assert "amount" in row.detail["filter"]
+
+
+def test_a_tag_that_does_not_choose_it_and_a_filter_that_was_replaced(mq: Session) -> None:
+    mq.call("create_topic", "f", queues=1)
+    mq.call("subscribe", "g", "f", tags=["red"])
+    blue, red = sent(mq, "f", tag="blue"), sent(mq, "f", tag="red")
+    delivery = mq.receive("f")
+    assert [m.message_id for m in delivery] == [red]
+    mq.ack(delivery[0].receipt)
+    row = only(mq, blue)
+    assert (row.cause, row.detail["tags"], row.detail["tag"]) == ("filtered_out", ["red"], "blue")
+    mq.call("alter_subscription", "g", "f", tags=["blue"])
+    assert causes(mq, blue) == ["filtered_out"]
+    assert causes(mq, red) == []
+
+
+def test_a_retry_that_waits_and_a_dead_letter(mq: Session) -> None:
+    mq.call("create_topic", "r", queues=1)
+    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(0.1))
+    mid = sent(mq, "r")
+    delivery = mq.receive("r")
+    mq.nack(delivery[0].receipt, [mid], reason="no stock")
+    row = only(mq, mid)
+    assert (row.cause, row.detail["attempt"], row.detail["reason"]) == ("retry_due", 2, "no stock")
+    eventually(lambda: causes(mq, mid) == ["retry_due", "appender_not_running"])
+    mq.append()
+    row = only(mq, mid)
+    assert (row.cause, row.detail["queue_id"]) == ("waiting_for_consumer", -1)
+    delivery = mq.receive("r")
+    assert only(mq, mid).cause == "leased"
+    mq.nack(delivery[0].receipt, [mid], reason="still none")
+    row = only(mq, mid)
+    assert (row.cause, row.detail["reason"], row.detail["attempts"]) == ("dead_letter", "still none", 2)
+    mq.execute(row.remedy[row.remedy.index("select") :])
+    mq.append()
+    mq.ack(mq.receive("r")[0].receipt)
+    assert causes(mq, mid) == []
+
+
+def test_a_discarded_dead_letter(mq: Session) -> None:
+    mq.call("create_topic", "r", queues=1)
+    mq.call("subscribe", "g", "r", max_attempts=1)
+    mid = sent(mq, "r")
+    mq.nack(mq.receive("r")[0].receipt, [mid], reason="bad")
+    mq.call("discard_dead_letters", "g", "r")
+    assert only(mq, mid).cause == "discarded"
+    mq.call("seek", "g", "r", "earliest")
+    assert causes(mq, mid) == ["waiting_for_consumer"]
+    mq.ack(mq.receive("r")[0].receipt)
+    assert causes(mq, mid) == []
+
+
+def test_behind_a_key(mq: Session) -> None:
+    mq.call("create_topic", "k", queues=1)
+    mq.call("subscribe", "g", "k", on_failure="block_key", retry_delay=seconds(60))
+    first, second = mq.send_batch("k", ["1", "2"], keys=["a", "a"])
+    mq.append()
+    delivery = mq.receive("k")
+    mq.nack(delivery[0].receipt, [first], reason="no stock")
+    row = only(mq, first)
+    assert (row.cause, row.detail["attempt"], row.detail["reason"]) == ("retry_due", 2, "no stock")
+    row = only(mq, second)
+    assert (row.cause, row.detail["key"], row.detail["blocked_by_offset"]) == ("behind_key", "a", 0)
+    assert causes(mq, "g", "k") == ["behind_key"]
+
+
+def test_behind_a_message_that_blocks_its_queue(mq: Session) -> None:
+    mq.call("create_topic", "k", queues=1)
+    mq.call("subscribe", "g", "k", on_failure="block_queue", retry_delay=seconds(60))
+    first, second = mq.send_batch("k", ["1", "2"])
+    mq.append()
+    mq.nack(mq.receive("k")[0].receipt, [first], reason="no stock")
+    assert only(mq, first).cause == "retry_due"
+    row = only(mq, second)
+    assert (row.cause, row.detail["queue_offset"]) == ("queue_blocked", 0)
+    assert "has failed once" in row.remedy
+    assert causes(mq, "g", "k") == ["queue_blocked"]
+
+
+def test_too_many_deliveries_of_consumers_with_and_without_a_name(mq: Session) -> None:
+    mq.call("alter_subscription", "g", "one", mode="shared")
+    mq.send_batch("one", ["1"] * 65)
+    mq.append()
+    first = mq.receive("one", max_messages=1)
+    mq.receive("one", max_messages=1, consumer="c2")
+    for _ in range(62):
+        mq.receive("one", max_messages=1)
+    row = only(mq, "g", "one")
+    assert row.cause == "too_many_deliveries"
+    assert "that of a consumer without a name, which has" in row.remedy
+    mq.ack(first[0].receipt)
+    mq.receive("one", max_messages=1)
+    assert "that of the consumer c2, which has" in only(mq, "g", "one").remedy
+
+
+def test_behind_an_open_delivery(mq: Session) -> None:
+    first, second = sent(mq), sent(mq)
+    mq.receive("one", max_messages=1, consumer="c1")
+    row = only(mq, second)
+    assert (row.cause, row.detail["consumer"], row.detail["queue_offset"]) == ("leased", "c1", 0)
+    row = only(mq, "g", "one")
+    assert (row.cause, row.detail["consumer"]) == ("leased", "c1")
+    assert only(mq, first).detail["queue_offset"] == 0
+
+
+def test_a_lease_that_ended(mq: Session) -> None:
+    mid = sent(mq)
+    mq.receive("one", lease=seconds(0.01))
+    eventually(lambda: causes(mq, mid) == ["waiting_for_consumer"])
+    assert only(mq, mid).detail["lease_ended_at"]
+
+
+def test_a_queue_that_a_transaction_has_locked(mq: Session, broker: Broker) -> None:
+    mid = sent(mq)
+    consumer = broker.session()
+    with consumer.transaction():
+        consumer.receive("one")
+        for about in ((mid,), ("g", "one")):
+            row = only(mq, *about)
+            assert (row.cause, row.detail["pid"]) == ("queue_locked", consumer.pid)
+    assert causes(mq, mid) == ["leased"]
+
+
+def test_an_owner_that_is_gone(mq: Session, broker: Broker) -> None:
+    mq.call("create_topic", "p", queues=1)
+    mq.call("subscribe", "g", "p", mode="pinned")
+    sent(mq, "p")
+    mq.ack(mq.receive("p", consumer="bill-1")[0].receipt)
+    mid = sent(mq, "p")
+    assert causes(mq, mid) == ["waiting_for_consumer"]
+    at_work(mq, broker, "consumer", consumer="bill-1", consumer_group="g", topic="p")
+    assert causes(mq, mid) == ["waiting_for_consumer"]
+    mq.execute("update mqpg.worker set state = 'stopped'")
+    for about in ((mid,), ("g", "p")):
+        row = only(mq, *about)
+        assert (row.cause, row.detail["owner"]) == ("owner_gone", "bill-1")
+        assert "mqpg.unpin('g', 'p', consumer => 'bill-1')" in row.remedy
+
+
+def test_what_a_seek_or_a_purge_skipped(mq: Session) -> None:
+    mid = sent(mq)
+    mq.call("seek", "g", "one", "latest")
+    row = only(mq, mid)
+    assert (row.cause, row.detail["why"]) == ("skipped", "seek")
+    mq.execute(row.remedy[row.remedy.index("select") :])
+    assert causes(mq, mid) == ["waiting_for_consumer"]
+    mq.nack(mq.receive("one")[0].receipt, [mid], delay=seconds(60))
+    assert causes(mq, mid) == ["retry_due"]
+    mq.call("purge_topic", "one")
+    row = only(mq, mid)
+    assert (row.cause, row.detail["why"]) == ("skipped", "purge")
+
+
+# a group
+
+
+def test_a_group_that_has_nothing_to_do(mq: Session) -> None:
+    assert causes(mq, "g", "one") == []
+    mq.ack(mq.receive("one")[0].receipt) if sent(mq) else None
+    assert causes(mq, "g", "one") == []
+
+
+def test_a_group_behind_an_appender_that_does_not_run(mq: Session, broker: Broker) -> None:
+    mq.send("one")
+    assert causes(mq, "g", "one") == ["appender_not_running"]
+    at_work(mq, broker, "appender")
+    assert causes(mq, "g", "one") == []
+
+
+def test_a_group_that_nobody_serves(mq: Session) -> None:
+    sent(mq)
+    assert causes(mq, "g", "one") == []  # a moment ago
+    mq.execute("update mqpg.cursor set at = at - interval '2 minutes'")
+    row = only(mq, "g", "one")
+    assert (row.cause, row.detail["messages"], row.detail["consumers"]) == ("waiting_for_consumer", 1, 0)
+
+
+def test_a_filter_that_chooses_nothing(mq: Session) -> None:
+    mq.call("create_topic", "f", queues=1)
+    mq.call("subscribe", "g", "f", filter="$.amuont > 10")
+    for _ in range(3):
+        sent(mq, "f", payload='{"amount": 50}')
+        assert mq.receive("f") == []
+    row = only(mq, "g", "f")
+    assert row.cause == "filter_chooses_nothing"
+    mq.call("alter_subscription", "g", "f", filter="$.amount > 10")
+    sent(mq, "f", payload='{"amount": 50}')
+    mq.ack(mq.receive("f")[0].receipt)
+    assert causes(mq, "g", "f") == []
+
+
+def test_a_relay_topic_follows_the_commit(mq: Session) -> None:
+    mq.call("create_topic", "relay", queues=1, kind="relay")
+    mq.call("subscribe", "g", "relay")
+    handle = mq.prepare("relay", headers="{}")
+    assert causes(mq, handle) == ["half_undecided"]
+    mq.commit(handle)
+    assert causes(mq, handle) == ["appender_not_running"]
+    mq.append()
+    assert causes(mq, handle) == ["waiting_for_consumer"]
+    mq.ack(mq.receive("relay")[0].receipt)
+    assert causes(mq, handle) == []
+
+
+def test_a_dropped_topic(mq: Session) -> None:
+    mid = sent(mq)
+    mq.call("drop_topic", "one", force=True)
+    assert causes(mq, mid) == ["topic_dropped"]
+
+
+# rights
+
+
+def role(mq: Session, broker: Broker, *grants: str) -> Session:
+    name = f"why_{mq.scalar('select count(*) from pg_roles')}"
+    mq.execute(f"create role {name}")
+    for grant in grants:
+        mq.execute(f"select mqpg.{grant}".replace("ROLE", f"'{name}'"))
+    session = broker.session()
+    session.execute(f"set role {name}")
+    return session
+
+
+def test_a_producer_learns_of_its_halves_and_no_more(mq: Session, broker: Broker) -> None:
+    mq.call("create_producer_group", "other")
+    mine, theirs = mq.prepare("one"), mq.prepare("one", group="other")
+    producer = role(mq, broker, "grant_produce('pg', ROLE)", "grant_send('one', ROLE)")
+    assert causes(producer, mine) == causes(producer, message_id(mine)) == ["half_undecided"]
+    with refused("MQ025"):
+        producer.call("why", theirs)
+    with refused("MQ025"):
+        producer.call("why", message_id(theirs))
+    with refused("MQ025"):
+        producer.call("why", "g", "one")
+    mq.commit(mine)
+    mq.append()
+    assert causes(producer, mine) == []  # it may not know the groups
+    mq.execute("select mqpg.grant_receive('g', 'one', %s)", producer.scalar("select current_user::text"))
+    assert causes(producer, mine) == ["waiting_for_consumer"]
+
+
+def test_only_who_may_read_bodies_sees_the_values_that_a_filter_found(mq: Session, broker: Broker) -> None:
+    mq.call("create_topic", "f", queues=1)
+    mq.call("subscribe", "g", "f", filter="$.salary > 10")
+    mid = sent(mq, "f", payload='{"salary": 5}')
+    operator = role(mq, broker, "grant_operator(ROLE)")
+    reader = role(mq, broker, "grant_receive('g', 'f', ROLE)")
+    assert "values" not in only(operator, mid).detail
+    assert only(reader, mid).detail["values"] == {'$."salary"': [5]}
+    consumer = broker.session()
+    second = sent(mq, "f", payload='{"salary": 50}')
+    with consumer.transaction():
+        consumer.receive("f")
+        assert "seconds" not in only(reader, second).detail
+        mq.execute("grant pg_read_all_stats to " + operator.scalar("select current_user::text"))
+        assert "seconds" in only(operator, second).detail
+
+
+def test_the_cost_does_not_grow_with_the_log(mq: Session) -> None:
+    """No table of the log is scanned: the rows that are read stay few."""
+    mid = sent(mq)
+    for _ in range(20):
+        mq.send_batch("one", ["{}"] * 1000)
+    mq.append()
+    mq.execute("analyze mqpg.commit_log")
+
+    def scanned() -> int:
+        mq.execute("select pg_stat_force_next_flush()") if mq.conn.info.server_version >= 150000 else None
+        return int(mq.scalar(
+            "select coalesce(sum(seq_tup_read), 0) from pg_stat_xact_user_tables where schemaname = 'mqpg' "
+            "and relname ~ '^(commit_log|consume_queue|op_log|delayed|cursor|tick|check_log)'"))  # fmt: skip
+
+    with mq.transaction():
+        before = scanned()
+        assert causes(mq, mid) == ["waiting_for_consumer"]
+        assert causes(mq, "g", "one") == []
+        assert scanned() - before < 50
+
+
+# settled()
+
+
+def test_settled_is_true_after_the_acknowledgement(mq: Session) -> None:
+    mid = mq.send("one")
+    assert mq.value("settled", mid, "g") is False
+    mq.append()
+    assert mq.value("settled", mid, "g") is False
+    delivery = mq.receive("one")
+    assert mq.value("settled", mid, "g") is False
+    mq.ack(delivery[0].receipt)
+    assert mq.value("settled", mid, "g") is True
+
+
+def test_settled_of_a_half_of_a_retry_and_of_a_dead_letter(mq: Session) -> None:
+    mq.call("create_topic", "r", queues=1)
+    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(0.01))
+    handle = mq.prepare("r")
+    mid = message_id(handle)
+    assert mq.value("settled", mid, "g") is False
+    mq.commit(handle)
+    mq.append()
+    for _ in range(2):
+        (message,) = eventually(lambda: (mq.append(), mq.receive("r"))[1])
+        mq.nack(message.receipt, [mid], reason="bad")
+        assert mq.value("settled", mid, "g") is False
+    assert mq.scalar("select count(*) from mqpg.dead_letter") == 1
+    mq.call("redrive", "g", "r")
+    mq.append()
+    mq.ack(mq.receive("r")[0].receipt)
+    assert mq.value("settled", mid, "g") is True
+
+
+def test_settled_raises_where_the_group_never_gets_it(mq: Session) -> None:
+    mq.call("create_topic", "f", queues=1)
+    mq.call("subscribe", "g", "f", filter="$.a > 10", max_attempts=1)
+    low, high = sent(mq, "f", payload='{"a": 1}'), sent(mq, "f", payload='{"a": 11}')
+    for _ in range(2):
+        with refused("MQ018", "filtered out"):
+            mq.call("settled", low, "g")
+        delivery = mq.receive("f")
+    mq.nack(delivery[0].receipt, [high]) if delivery else None
+    rolled_back, recalled = mq.prepare("one"), mq.send("one", delay=seconds(60))
+    mq.rollback(rolled_back)
+    mq.call("recall", recalled)
+    skipped = sent(mq, "one")
+    mq.call("seek", "g", "one", "latest")
+    for mid, word in ((message_id(rolled_back), "rolled back"), (recalled, "recalled"), (skipped, "skipped (seek)")):
+        with refused("MQ018", word):
+            mq.call("settled", mid, "g")
+
+
+def test_settled_raises_where_the_group_began_behind_it(mq: Session) -> None:
+    mid = sent(mq)
+    mq.call("subscribe", "late", "one", start="latest")
+    mq.call("subscribe", "latecomers", "one", mode="broadcast", start="latest")
+    mq.receive("one", group="latecomers", consumer="c1")
+    for group in ("late", "latecomers"):
+        with refused("MQ018", "began behind it"):
+            mq.call("settled", mid, group)
+    mq.call("seek", "late", "one", "earliest")
+    assert mq.value("settled", mid, "late") is False
+    mq.ack(mq.receive("one", group="late")[0].receipt)
+    assert mq.value("settled", mid, "late") is True
+
+
+def test_settled_after_a_purge_of_a_retry_or_a_discard_raises(mq: Session) -> None:
+    mq.call("create_topic", "r", queues=1)
+    mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(0.01))
+    purged = sent(mq, "r")
+    mq.nack(mq.receive("r")[0].receipt, [purged])
+    mq.call("purge_topic", "r")
+    with refused("MQ018", "skipped (purge)"):
+        mq.call("settled", purged, "g")
+    dead = sent(mq, "r")
+    for _ in range(2):
+        (message,) = eventually(lambda: (mq.append(), mq.receive("r"))[1])
+        mq.nack(message.receipt, [dead])
+    mq.call("discard_dead_letters", "g", "r", message_ids=[dead])
+    with refused("MQ018", "discarded"):
+        mq.call("settled", dead, "g")
+
+
+def test_settled_in_a_broadcast_group_and_in_a_relay_topic(mq: Session) -> None:
+    mq.call("create_topic", "news", queues=1)
+    mq.call("subscribe", "b", "news", mode="broadcast")
+    mid = sent(mq, "news")
+    assert mq.value("settled", mid, "b") is False
+    first, second = (mq.receive("news", group="b", consumer=name) for name in ("c1", "c2"))
+    mq.ack(first[0].receipt)
+    assert mq.value("settled", mid, "b") is False
+    mq.ack(second[0].receipt)
+    assert mq.value("settled", mid, "b") is True
+    mq.call("create_topic", "relay", queues=1, kind="relay")
+    mq.call("subscribe", "g", "relay")
+    handle = mq.prepare("relay", headers="{}")
+    mq.append()
+    mq.ack(mq.receive("relay")[0].receipt)  # PREPARE
+    assert mq.value("settled", message_id(handle), "g") is False
+    mq.commit(handle)
+    mq.append()
+    mq.ack(mq.receive("relay")[0].receipt)
+    assert mq.value("settled", message_id(handle), "g") is True
+
+
+def test_settled_refuses_what_it_does_not_know(mq: Session, broker: Broker) -> None:
+    mid = sent(mq)
+    for args, code in (
+        ((999999, "g"), "MQ001"),
+        ((None, "g"), "MQ001"),
+        ((mid, "nobody"), "MQ005"),
+        ((mid, "a b"), "MQ002"),
+    ):
+        with refused(code):
+            mq.call("settled", *args)
+    stranger = role(mq, broker, "grant_receive('g', 't', ROLE)")
+    with refused("MQ025"):
+        stranger.call("settled", mid, "g")
+    mine = role(mq, broker, "grant_receive('g', 'one', ROLE)")
+    assert mine.value("settled", mid, "g") is False
+    with refused("MQ025"):
+        mine.call("settled", 999999, "g")
