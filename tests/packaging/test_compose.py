@@ -22,9 +22,67 @@ def compose() -> dict[str, Any]:
     return loaded
 
 
-def test_the_parts_are_there(compose: dict[str, Any]) -> None:
-    assert {"postgres", "migrate", "workers", "spark-master", "spark-worker"} <= compose["services"].keys()
-    assert "healthcheck" in compose["services"]["postgres"]
+PROFILES = {
+    "database": {"postgres", "migrate"},
+    "workers": {"postgres", "migrate", "workers"},
+    "web": {"postgres", "migrate", "web"},
+    "observability": {"postgres", "migrate", "workers", "prometheus", "grafana"},
+    "spark": {"postgres", "migrate", "spark-master", "spark-worker"},
+    "audit": {"postgres", "migrate", "spark-master", "spark-worker", "audit"},
+    "ha": {"postgres", "standby"},
+}
+RUN_ONCE = {"migrate", "audit"}
+
+
+def test_profiles(compose: dict[str, Any]) -> None:
+    services = compose["services"]
+    found = {profile: {name for name in services if profile in services[name]["profiles"]} for profile in PROFILES}
+    assert found == PROFILES
+    assert {profile for service in services.values() for profile in service["profiles"]} == set(PROFILES)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_profile_has_what_its_services_depend_on(compose: dict[str, Any], profile: str) -> None:
+    """Compose refuses one that depends on a service of another profile."""
+    for name in PROFILES[profile]:
+        assert set(compose["services"][name].get("depends_on", ())) <= PROFILES[profile], name
+
+
+def test_what_runs_has_a_health_check(compose: dict[str, Any]) -> None:
+    without = {name for name, service in compose["services"].items() if "healthcheck" not in service}
+    assert without == RUN_ONCE
+
+
+def test_images_are_pinned(compose: dict[str, Any]) -> None:
+    images = [service["image"] for service in compose["services"].values() if "build" not in service]
+    bases = [base for base in re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE) if ":" in base]
+    pinned = re.compile(r"[\w/]+:v?\d+(\.\d+){1,2}(-[\w-]+)?$")
+    named = [re.sub(r"^\$\{\w+:-(.*)\}$", r"\1", image) for image in images]
+    assert len(named) == 4
+    assert len(bases) == 2
+    assert [image for image in named + bases if not pinned.match(image)] == []
+
+
+def test_images_run_as_an_ordinary_user_with_a_number() -> None:
+    """Kubernetes cannot see that a name is not root."""
+    stages = re.split(r"^FROM ", DOCKERFILE, flags=re.MULTILINE)[2:]
+    users = [re.findall(r"^USER (\S+)$", stage, re.MULTILINE)[-1] for stage in stages]
+    assert [int(user) > 0 for user in users] == [True, True]
+    assert f"--uid {users[0]} " in DOCKERFILE
+
+
+def test_prometheus_and_grafana_find_their_files(compose: dict[str, Any]) -> None:
+    def mounted(name: str) -> dict[str, str]:
+        volumes = [volume.split(":") for volume in compose["services"][name]["volumes"]]
+        return {volume[1]: volume[0] for volume in volumes if volume[0].startswith("./")}
+
+    settings = yaml.safe_load((ROOT / "deploy/compose/prometheus.yml").read_text(encoding="utf-8"))
+    assert {mounted("prometheus")[path] for path in settings["rule_files"]} == {"./deploy/prometheus-alerts.yml"}
+    provider = yaml.safe_load((ROOT / "deploy/compose/grafana-dashboards.yml").read_text(encoding="utf-8"))
+    folder = provider["providers"][0]["options"]["path"]
+    assert mounted("grafana")[f"{folder}/mqpg.json"] == "./deploy/grafana-dashboard.json"
+    source = yaml.safe_load((ROOT / "deploy/compose/grafana-datasource.yml").read_text(encoding="utf-8"))
+    assert source["datasources"][0]["url"] == "http://prometheus:9090"
 
 
 def test_dependencies_volumes_and_targets_exist(compose: dict[str, Any]) -> None:
@@ -35,7 +93,12 @@ def test_dependencies_volumes_and_targets_exist(compose: dict[str, Any]) -> None
         if "build" in service:
             assert service["build"]["target"] in targets, name
         for volume in service.get("volumes", ()):
-            assert volume.partition(":")[0] in compose["volumes"], name
+            source, _, rest = volume.partition(":")
+            if source.startswith("./"):
+                assert (ROOT / source).is_file(), source
+                assert rest.endswith(":ro"), volume
+            else:
+                assert source in compose["volumes"], name
 
 
 def test_commands_exist(compose: dict[str, Any]) -> None:
@@ -68,7 +131,7 @@ def test_dockerfile_copies_every_package() -> None:
 def test_the_data_are_in_the_volume_with_every_image(compose: dict[str, Any]) -> None:
     """An image before 18 declares a volume of its own at /var/lib/postgresql/data, which goes with the container."""
     service = compose["services"]["postgres"]
-    ((_, mounted),) = (volume.split(":") for volume in service["volumes"])
+    (mounted,) = (path for name, path, *_ in (volume.split(":") for volume in service["volumes"]) if name == "data")
     data = PurePosixPath(service["environment"]["PGDATA"])
     assert data.is_relative_to(mounted)
     assert not data.is_relative_to("/var/lib/postgresql/data")

@@ -66,10 +66,10 @@ class Service:
     def wait(self) -> int:
         return self.process.wait(PATIENCE * 2)
 
-    def stop(self) -> int:
-        """By SIGTERM, as Docker does."""
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> int:
+        """By SIGTERM, as Docker does where the image names no other signal."""
         if self.process.poll() is None:
-            self.process.terminate()
+            self.process.send_signal(by)
         try:
             return self.process.wait(40)
         except subprocess.TimeoutExpired:
@@ -99,14 +99,15 @@ class Compose:
         return {"PATH": path, "SPARK_LOCAL_IP": "127.0.0.1"} | given
 
     def command(self, name: str) -> list[str]:
-        return [self.text(word) for word in self.services[name]["command"]]
+        service = self.services[name]
+        return [self.text(word) for word in (*service.get("entrypoint", ()), *service["command"])]
 
     def start(self, name: str, *, program: str | None = None, more: list[str] | None = None, **extra: str) -> Service:
         first, *rest = self.command(name)
         command = [program or first, *rest, *(more or [])]
         if os.geteuid() == 0:
             command = [*AS_NOBODY, *command]
-        log = self.folder / f"{name}-{len(self._started)}.log"
+        log = self.folder / f"{name}-{len(list(self.folder.glob('*.log')))}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,
@@ -170,43 +171,28 @@ def broker(dsn: str) -> dict[str, str]:
     return {"postgresql://postgres:mqpg@postgres:5432/mqpg": dsn}
 
 
+def worker_port(port: int) -> dict[str, str]:
+    """Each container has the port of its own."""
+    return {"0.0.0.0:9464": f"127.0.0.1:{port}", "127.0.0.1:9464": f"127.0.0.1:{port}"}
+
+
+def initialise(data: Path, *more: str) -> None:
+    command = [find_binaries().program("initdb"), "-D", str(data), "-U", "postgres", "-E", "UTF8", "--no-sync", *more]
+    subprocess.run([*(AS_NOBODY if os.geteuid() == 0 else []), *command], check=True, capture_output=True)
+
+
 def test_postgres_starts_with_its_command(compose: Callable[..., Compose], folder: Path) -> None:
     services = compose(**{"--host=127.0.0.1": f"--host={folder}"})
     data = folder / "data"
     binaries = find_binaries()
-    prefix = AS_NOBODY if os.geteuid() == 0 else []
-    subprocess.run(
-        [
-            *prefix,
-            binaries.program("initdb"),
-            "-D",
-            str(data),
-            "-U",
-            "postgres",
-            "-A",
-            "trust",
-            "-E",
-            "UTF8",
-            "--no-sync",
-        ],
-        check=True,
-        capture_output=True,
-    )
+    initialise(data, "-A", "trust")
     service = services.start(
         "postgres",
         program=binaries.program("postgres"),
         more=["-D", str(data), "-k", str(folder), "-c", "listen_addresses=", "-p", "5432"],
     )
     where = f"host={folder} port=5432 user=postgres dbname=postgres"
-
-    def answers() -> bool:
-        try:
-            psycopg.connect(where).close()
-        except psycopg.OperationalError:
-            return False
-        return True
-
-    eventually(lambda: service.ended() is not None or answers(), PATIENCE)
+    eventually(lambda: service.ended() is not None or answers(where), PATIENCE)
     with psycopg.connect(where) as connection:
         assert connection.execute("show max_wal_size").fetchone() == ("2GB",)
     assert service.stop() == 0, service.log()
@@ -217,7 +203,11 @@ def test_migrate_and_two_workers(compose: Callable[..., Compose], empty_dsn: str
     migration = services.start("migrate")
     assert migration.wait() == 0, migration.log()
     migrate.check(empty_dsn)
-    workers = [services.start("workers") for _ in range(services.services["workers"]["deploy"]["replicas"])]
+    copies = [compose(**broker(empty_dsn), **worker_port(port)) for port in (free_port(), free_port())]
+    assert len(copies) == services.services["workers"]["deploy"]["replicas"]
+    workers = [copy.start("workers") for copy in copies]
+    for copy, started in zip(copies, workers, strict=True):
+        copy.become_healthy(started, "workers")
     with psycopg.connect(empty_dsn, autocommit=True) as connection:
         sql = "select role, count(*) filter (where state = 'active') from mqpg.worker_status where alive group by role having count(*) = 2"
         eventually(
@@ -228,6 +218,95 @@ def test_migrate_and_two_workers(compose: Callable[..., Compose], empty_dsn: str
         connection.execute("select mqpg.create_topic('t', queues => 1), mqpg.subscribe('g', 't'), mqpg.send('t', '1')")
         eventually(lambda: connection.execute("select from mqpg.receive('g', 't')").rowcount == 1, PATIENCE)
     assert [worker.stop() for worker in workers] == [0, 0], workers[0].log() + workers[1].log()
+
+
+def test_the_dashboard(compose: Callable[..., Compose], dsn: str) -> None:
+    port = free_port()
+    services = compose(
+        **broker(dsn), **{"0.0.0.0": "127.0.0.1", "127.0.0.1:8765": f"127.0.0.1:{port}", "8765": str(port)}
+    )
+    web = services.start("web")
+    services.become_healthy(web, "web")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/") as answer:
+        assert b"password" in answer.read()
+    web.stop()
+
+
+def test_prometheus_finds_what_a_worker_serves(compose: Callable[..., Compose], dsn: str) -> None:
+    """The address and the path of its configuration, with one container's host."""
+    (job,) = yaml.safe_load((ROOT / "deploy/compose/prometheus.yml").read_text("utf-8"))["scrape_configs"]
+    (found,) = job["dns_sd_configs"]
+    port = free_port()
+    services = compose(**broker(dsn), **worker_port(port))
+    assert found["names"] == ["workers"]
+    assert services.services["workers"]["command"][-1].endswith(f":{found['port']}")
+    worker = services.start("workers")
+    services.become_healthy(worker, "workers")
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{job.get('metrics_path', '/metrics')}") as answer:
+        assert b"mqpg_up 1.0" in answer.read()
+
+
+@pytest.mark.timeout(400)
+def test_standby_follows_and_takes_over(compose: Callable[..., Compose], folder: Path) -> None:
+    """The scripts of the profile ha, with a stand-in for the image's entrypoint and its access rules."""
+    binaries, password = find_binaries(), folder / "password"
+    password.write_text("mqpg")
+    data, ports = folder / "primary", (free_port(), free_port())
+    initialise(data, "-A", "scram-sha-256", f"--pwfile={password}")
+    rules = data / "pg_hba.conf"
+    rules.write_text("local all all trust\nhost all all all scram-sha-256\n")  # those of the image
+    subprocess.run([ROOT / "deploy/compose/replication.sh"], env={"PGDATA": str(data)}, check=True)
+    (folder / "docker-entrypoint.sh").write_text(f'#!/bin/sh\nexec "$@" -k {folder} -p {ports[1]}\n')
+    (folder / "docker-entrypoint.sh").chmod(0o755)
+    hosts = ",".join(f"127.0.0.1:{port}" for port in ports)
+    services = compose(
+        **worker_port(free_port()),
+        **{
+            "/usr/local/bin/standby.sh": str(ROOT / "deploy/compose/standby.sh"),
+            "/var/lib/postgresql/mqpg": str(folder / "standby"),
+            "@postgres:5432/mqpg": f"@{hosts}/postgres",
+        },
+    )
+    primary = services.start(
+        "postgres", program=binaries.program("postgres"), more=["-D", str(data), "-k", str(folder), "-p", str(ports[0])]
+    )
+    first, second = (f"postgresql://postgres:mqpg@127.0.0.1:{port}/postgres" for port in ports)
+    eventually(lambda: primary.ended() is not None or answers(first), PATIENCE)
+    migrate.upgrade(first)
+    path = os.pathsep.join([str(folder), str(Path(binaries.program("postgres")).parent), os.environ["PATH"]])
+    standby = services.start("standby", PATH=path, PGHOST="127.0.0.1", PGPORT=str(ports[0]))
+    eventually(lambda: standby.ended() is not None or answers(second), PATIENCE)
+    assert standby.ended() is None, standby.log()
+    worker = services.start("workers")
+    services.become_healthy(worker, "workers")
+    with psycopg.connect(first, autocommit=True) as connection:
+        connection.execute("select mqpg.create_topic('t', queues => 1), mqpg.subscribe('g', 't'), mqpg.send('t', '1')")
+        row = connection.execute("select application_name, state from pg_stat_replication").fetchone()
+        assert row == ("standby", "streaming")
+        sql = "select pg_current_wal_flush_lsn() <= replay_lsn from pg_stat_replication"
+        eventually(lambda: connection.execute(sql).fetchone() == (True,), PATIENCE)
+    assert primary.stop(signal.SIGINT) == 0, primary.log()  # the image's signal: a fast shutdown
+    with psycopg.connect(second, autocommit=True) as connection:
+        assert connection.execute("select pg_promote()").fetchone() == (True,)
+        receive = "select payload from mqpg.receive('g', 't')"
+        assert eventually(lambda: received(connection, receive), PATIENCE, 0.2, worker.log) == [(1,)]
+    assert worker.stop() == 0, worker.log()
+
+
+def answers(dsn: str) -> bool:
+    try:
+        psycopg.connect(dsn).close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def received(connection: psycopg.Connection[Any], sql: str) -> list[tuple[Any, ...]]:
+    """Nothing while the worker has not yet adopted the promoted server."""
+    try:
+        return connection.execute(sql.encode()).fetchall()
+    except psycopg.DatabaseError:
+        return []
 
 
 @pytest.mark.spark

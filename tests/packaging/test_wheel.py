@@ -66,9 +66,30 @@ def test_the_wheel_holds_every_module_and_every_sql_file(wheel: Path, source: Pa
                 assert f"{package}/{path.relative_to(source / folder).as_posix()}" in names
 
 
+def test_the_wheel_holds_the_pages_of_the_dashboard(wheel: Path, source: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    files = [path for folder in ("templates", "static") for path in (source / "mqpg" / "web" / folder).iterdir()]
+    assert len(files) > 20
+    assert {f"mqpg/web/{path.parent.name}/{path.name}" for path in files} <= names
+    assert any(name.endswith("htmx.LICENSE") and "dist-info" in name for name in names)
+
+
 def test_help_lists_the_commands_without_the_extras(fresh: Path) -> None:
     done = _mqpg(fresh, "--help")
-    for command in ("up", "down", "migrate", "topic", "group", "worker", "consume", "audit", "chaos", "demo", "bench"):
+    for command in (
+        "up",
+        "down",
+        "migrate",
+        "topic",
+        "group",
+        "worker",
+        "consume",
+        "audit",
+        "chaos",
+        "demo",
+        "bench",
+        "web",
+    ):
         assert f" {command} " in done.stdout
     assert done.stderr == ""
 

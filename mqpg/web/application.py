@@ -1,0 +1,171 @@
+"""The ASGI application: its routes, and what happens to errors."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from mqpg import errors
+from mqpg.errors import ConfigurationError
+from mqpg.status import Source
+
+from .headers import SecurityHeaders
+from .pages import (
+    actions,
+    audits,
+    dead_letters,
+    groups,
+    half_messages,
+    login,
+    messages,
+    overview,
+    search,
+    storage,
+    topics,
+    workers,
+)
+from .security import Security
+from .site import Site
+from .visit import Visit
+
+__all__ = ["app"]
+
+logger = logging.getLogger(__name__)
+
+_TIMED_OUT = "57014"
+_LARGEST_FORM = 100_000  # bytes
+_FOLDER = Path(__file__).parent / "static"
+Page = Callable[[Visit], Response]
+
+_PAGES: list[tuple[str, Page]] = [
+    ("/", overview.page),
+    ("/live", overview.live),
+    ("/topics", topics.listing),
+    ("/topics/{topic}", topics.page),
+    ("/groups", groups.listing),
+    ("/groups/{group}/{topic}", groups.page),
+    ("/half-messages", half_messages.listing),
+    ("/half-messages/{handle}", half_messages.page),
+    ("/search", search.page),
+    ("/messages/{message_id}", messages.page),
+    ("/dead-letters", dead_letters.overview),
+    ("/dead-letters/{group}/{topic}", dead_letters.listing),
+    ("/storage", storage.page),
+    ("/workers", workers.page),
+    ("/audits", audits.page),
+]
+
+
+def app(
+    dsn: str | None = None, *, password: str | None = None, actions: bool = False, hosts: Sequence[str] | None = None
+) -> Starlette:
+    """Make the dashboard of one broker.
+
+    It connects when it is first asked. While the broker is away, every page says so and comes back
+    by itself.
+
+    Args:
+        dsn: The broker's database. Its role decides what the pages show and what actions may do.
+            None: the sources that `mqpg.connect` names.
+        password: The password of the login, without which no page is shown. None: everybody who
+            reaches the application may read.
+        actions: Whether those who have logged in may change something.
+        hosts: The host names that requests may name, against a foreign name that resolves to this
+            server. None: any.
+
+    Returns:
+        The application. Run it in one process, which holds its sessions.
+
+    Raises:
+        ConfigurationError: Actions without a password, an empty password, or no database is named.
+    """
+    if actions and password is None:
+        raise ConfigurationError("actions need a login: give a password")
+    if password is not None and not password:
+        raise ConfigurationError("the password is empty")
+    site = Site(Source(dsn, "mqpg web", 8), Security(password), actions)
+    middleware = [Middleware(SecurityHeaders)]
+    if hosts is not None:
+        middleware.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False))
+    made = Starlette(routes=_routes(site), middleware=middleware)
+    made.state.site = site
+    return made
+
+
+def _routes(site: Site) -> list[Route | Mount]:
+    routes: list[Route | Mount] = [Route(path, _endpoint(site, page), methods=["GET"]) for path, page in _PAGES]
+    return [
+        *routes,
+        Route("/login", _endpoint(site, login.page, public=True), methods=["GET"]),
+        Route("/login", _endpoint(site, login.submit, public=True), methods=["POST"]),
+        Route("/logout", _endpoint(site, login.leave), methods=["POST"]),
+        Route("/actions/{action}", _endpoint(site, actions.submit), methods=["POST"]),
+        Route("/healthz", _healthz, methods=["GET"]),
+        Mount("/static", StaticFiles(directory=_FOLDER)),
+        Route("/{path:path}", _endpoint(site, _missing), methods=["GET"]),
+    ]
+
+
+def _endpoint(site: Site, page: Page, *, public: bool = False) -> Callable[[Request], Awaitable[Response]]:
+    """Run a page in a thread, because it waits for the database."""
+
+    async def endpoint(request: Request) -> Response:
+        form: dict[str, list[str]] = {}
+        if request.method == "POST":
+            body = await _body(request)
+            if body is None:
+                return PlainTextResponse("the form is too large", 413)
+            form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
+        return await run_in_threadpool(_show, Visit(site, request, form), page, public)
+
+    return endpoint
+
+
+async def _body(request: Request) -> bytes | None:
+    """The body. None where it is larger than any form of these pages."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size > _LARGEST_FORM:
+            return None
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _show(visit: Visit, page: Page, public: bool) -> Response:
+    if not public and not visit.may_read:
+        return visit.to_login()
+    try:
+        return page(visit)
+    except (errors.ConnectionFailed, errors.SchemaError) as error:
+        return visit.problem(503, "The broker does not answer", error, again=True)
+    except errors.NotGranted as error:
+        return visit.problem(403, "The dashboard's role may not do this", error)
+    except errors.NotFound as error:
+        return visit.problem(404, "There is no such thing", error)
+    except errors.Error as error:
+        if error.sqlstate == _TIMED_OUT:
+            return visit.problem(503, "This takes too long", "The broker gave up after 15 seconds. Ask for less.")
+        return visit.problem(400, "The broker refused this", error)
+    except Exception:
+        logger.exception("page failed", extra={"path": visit.request.url.path})
+        return visit.problem(500, "This page failed", "The log of the dashboard says why.")
+
+
+def _missing(visit: Visit) -> Response:
+    return visit.problem(404, "There is no such page", visit.request.url.path)
+
+
+async def _healthz(request: Request) -> Response:
+    return PlainTextResponse("ok\n")

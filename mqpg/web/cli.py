@@ -1,0 +1,74 @@
+"""`mqpg web`: run the dashboard."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mqpg.cli.options import Dsn
+from mqpg.errors import ConfigurationError
+from mqpg.metrics.address import is_loopback
+
+__all__ = ["web"]
+
+_PASSWORD = "MQPG_WEB_PASSWORD"
+_LOCAL = ["localhost", "127.0.0.1", "[::1]", "::1"]
+
+
+def web(
+    host: Annotated[str, typer.Option(help="The address to listen on. Others than loopback need a password.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(help="The port; 0: any free one.", min=0, max=65535)] = 8765,
+    actions: Annotated[
+        bool, typer.Option("--actions", help="Let those who have logged in change something. Needs a password.")
+    ] = False,
+    password_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--password-file",
+            help=f"A file whose first line is the login's password. Default: {_PASSWORD}, or no login.",
+            show_default=False,
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option("--allow-host", help="A host name that browsers use for it; may be repeated. Default: any."),
+    ] = None,
+    dsn: Dsn = None,
+) -> None:
+    """Show the dashboard in a browser, until Ctrl-C.
+
+    Without a password everybody who reaches it may read, and nobody may change anything.
+    """
+    try:
+        import uvicorn
+
+        from .application import app
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio"):
+            raise
+        raise ConfigurationError(f"the package {error.name} is missing: pip install 'mqpg[web]'") from error
+    password = _password(password_file)
+    if password is None and not is_loopback(host):
+        raise ConfigurationError(
+            f"{host} can be reached from other machines: set {_PASSWORD} or --password-file, or listen on 127.0.0.1"
+        )
+    # Without a login only this machine's own names are accepted, so no foreign page reads along.
+    hosts = allow_host or (_LOCAL if password is None else None)
+    made = app(dsn, password=password, actions=actions, hosts=hosts)
+    if port:
+        typer.echo(f"mqpg: the dashboard is at http://{f'[{host}]' if ':' in host else host}:{port}/", err=True)
+    uvicorn.run(made, host=host, port=port, log_level="warning" if port else "info", timeout_graceful_shutdown=3)
+
+
+def _password(file: Path | None) -> str | None:
+    if file is None:
+        return os.environ.get(_PASSWORD)
+    lines = file.read_text(encoding="utf-8").splitlines()
+    if not lines or not lines[0]:
+        raise ConfigurationError(f"{file} is empty")
+    return lines[0]

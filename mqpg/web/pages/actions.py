@@ -1,0 +1,169 @@
+"""Actions: each is asked for twice, and done as whoever has logged in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from mqpg.errors import InvalidArgument
+
+from ..visit import Visit
+
+__all__ = ["submit"]
+
+_LONGEST_REASON = 500
+
+
+@dataclass(frozen=True)
+class _Action:
+    """What a form can ask for.
+
+    Attributes:
+        title: What its button says.
+        warning: What it does, and what that means.
+        run: Does it, and says what was done.
+        back: The page to return to.
+        needs_reason: Whether somebody must say why.
+        is_final: Whether it cannot be undone.
+    """
+
+    title: str
+    warning: str
+    run: Callable[[Visit], str]
+    back: Callable[[Visit], str]
+    needs_reason: bool = False
+    is_final: bool = False
+
+
+def submit(visit: Visit) -> Response:
+    """Ask whether it is meant, or do it where it was asked."""
+    session = visit.session
+    if not visit.may_act or session is None:
+        return visit.problem(403, "This dashboard only reads", "Start it with --actions, and log in.")
+    if not visit.site.security.is_token(visit.text("token"), session.nonce) or _is_foreign(visit):
+        return visit.problem(403, "This form was not made for you", "Load the page again.")
+    action = _ACTIONS.get(visit.place("action"))
+    if action is None:
+        return visit.problem(404, "There is no such action", visit.place("action"))
+    reason = visit.text("reason")[:_LONGEST_REASON]
+    if visit.text("confirmed") != "yes" or (action.needs_reason and not reason):
+        fields = [
+            (name, value)
+            for name, values in visit.form.items()
+            for value in values
+            if name not in ("token", "confirmed", "reason")
+        ]
+        return visit.page("confirm.html", action=action, about=_about(visit), fields=fields, reason=reason)
+    done = action.run(visit)
+    return visit.page("done.html", action=action, about=_about(visit), done=done, back=action.back(visit))
+
+
+def _is_foreign(visit: Visit) -> bool:
+    return visit.request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none")
+
+
+def _about(visit: Visit) -> list[tuple[str, str]]:
+    """What the action is about, in the words of the pages."""
+    names = {
+        "handle": "Half message",
+        "group": "Group",
+        "topic": "Topic",
+        "target": "To",
+        "queue": "Queue",
+        "filter": "Filter",
+        "most": "At most",
+    }
+    found = [(title, visit.text(name)) for name, title in names.items() if visit.text(name)]
+    ids = visit.form.get("id", [])
+    return [*found, ("Messages", ", ".join(ids))] if ids else found
+
+
+def _settle(verdict: str) -> Callable[[Visit], str]:
+    def run(visit: Visit) -> str:
+        assert visit.session is not None
+        reason = f"{visit.session.name}: {visit.text('reason')[:_LONGEST_REASON]}"
+        outcome = visit.mq.settle(visit.text("handle"), "commit" if verdict == "commit" else "rollback", reason)
+        return f"The half message is {outcome.replace('_', ' ')}. The decision keeps the reason “{reason}”."
+
+    return run
+
+
+def _rearm(visit: Visit) -> str:
+    visit.mq.rearm(visit.text("handle"))
+    return "Its checker is asked again, counting from 0."
+
+
+def _pause(visit: Visit) -> str:
+    visit.mq.pause(visit.text("topic"), visit.text("group") or None)
+    return "Delivery is paused. Producers can still send."
+
+
+def _resume(visit: Visit) -> str:
+    visit.mq.resume(visit.text("topic"), visit.text("group") or None)
+    return "Delivery continues."
+
+
+def _seek(visit: Visit) -> str:
+    target = visit.text("target")
+    if not target:
+        raise InvalidArgument("say where to: earliest, latest, a time, or an offset with a queue")
+    visit.mq.seek(visit.text("group"), visit.text("topic"), target, visit.number("queue"))
+    return f"The group continues at {target}. Its open deliveries can no longer be acknowledged."
+
+
+def _choice(visit: Visit) -> dict[str, object]:
+    """Which dead letters: those that are ticked, or all that match the filter."""
+    if visit.text("scope") == "all":
+        return {"filter": visit.text("filter") or None, "max_messages": visit.number("most")}
+    ids = [int(one) for one in visit.form.get("id", []) if re.fullmatch(r"[0-9]{1,18}", one)]
+    if not ids:
+        raise InvalidArgument("no message is chosen: tick some, or choose all of them")
+    return {"message_ids": ids}
+
+
+def _redrive(visit: Visit) -> str:
+    number = visit.mq.redrive(visit.text("group"), visit.text("topic"), **_choice(visit))  # type: ignore[arg-type]
+    return f"{number:,} dead letters are delivered again, counting their attempts from 1."
+
+
+def _discard(visit: Visit) -> str:
+    choice = _choice(visit)
+    number = visit.mq.discard_dead_letters(visit.text("group"), visit.text("topic"), **choice)  # type: ignore[arg-type]
+    return f"{number:,} dead letters are deleted."
+
+
+def _to_half(visit: Visit) -> str:
+    return visit.link("half-messages", visit.text("handle"))
+
+
+def _to_group(visit: Visit) -> str:
+    group, topic = visit.text("group"), visit.text("topic")
+    return visit.link("groups", group, topic) if group else visit.link("topics", topic)
+
+
+def _to_letters(visit: Visit) -> str:
+    return visit.link("dead-letters", visit.text("group"), visit.text("topic"))
+
+
+_ACTIONS = {
+    "commit": _Action(
+        "Commit", "Its message is delivered, as if the local transaction had committed.", _settle("commit"), _to_half,
+        needs_reason=True, is_final=True,
+    ),
+    "rollback": _Action(
+        "Roll back", "Its message is never delivered, as if the local transaction had rolled back.",
+        _settle("rollback"), _to_half, needs_reason=True, is_final=True,
+    ),
+    "rearm": _Action("Check again", "Its checker is asked again, counting from 0.", _rearm, _to_half),
+    "pause": _Action("Pause", "Delivery stops until somebody resumes it. Producers can still send.", _pause, _to_group),
+    "resume": _Action("Resume", "Delivery continues where it stopped.", _resume, _to_group),
+    "seek": _Action(
+        "Seek", "Messages in between are delivered again, or never. Open deliveries can no longer be acknowledged.",
+        _seek, _to_group,
+    ),
+    "redrive": _Action("Redrive", "They are delivered again, counting their attempts from 1.", _redrive, _to_letters),
+    "discard": _Action("Discard", "They are deleted for good.", _discard, _to_letters, is_final=True),
+}  # fmt: skip

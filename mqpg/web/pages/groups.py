@@ -1,0 +1,70 @@
+"""Subscriptions: consumer groups with their lag, and one group with its queues and members."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from mqpg.errors import UnknownSubscription
+
+from ..visit import Visit
+
+__all__ = ["listing", "page"]
+
+_PAGE = 50
+_QUEUES = 256  # of a broadcast group with many members the page shows those that lag most
+_LIST = """
+select s.consumer_group, s.topic_name as topic, s.mode, s.paused, l.lag, l.claims, l.changed_at
+from (
+    select g.consumer_group, g.topic_name, g.mode, g.paused from mqpg._subscriptions(null) as g
+    where (g.consumer_group, g.topic_name) > (%(group)s, %(topic)s)
+        and (position(%(q)s in g.consumer_group) > 0 or position(%(q)s in g.topic_name) > 0)
+    order by g.consumer_group, g.topic_name limit %(limit)s
+) as s
+cross join lateral (
+    select sum(v.lag)::bigint as lag, sum(v.claims)::bigint as claims, max(v.changed_at) as changed_at
+    from mqpg._subscription_lag(s.consumer_group, s.topic_name) as v
+) as l
+order by s.consumer_group, s.topic_name
+"""
+_ONE = """
+select s.consumer_group, s.topic_name as topic, s.mode, s.on_failure, s.filter, s.tags, s.max_attempts,
+    s.retry_delay, s.paused
+from mqpg._subscriptions(%(topic)s) as s where s.consumer_group = %(group)s
+"""
+_LAG = """
+select v.queue_id, v.committed, v.next_offset, v.lag, v.claims, v.owner, v.changed_at
+from mqpg._subscription_lag(%(group)s, %(topic)s) as v
+order by v.lag desc, v.owner nulls first, v.queue_id limit %(limit)s
+"""
+_MEMBERS = """
+select w.worker_id, w.host, w.pid, w.state, w.alive, w.seen_at, w.detail
+from mqpg.worker_status as w
+where w.role = 'consumer' and w.detail ->> 'consumer_group' = %(group)s and w.detail ->> 'topic' = %(topic)s
+order by w.alive desc, w.seen_at desc limit 50
+"""
+
+
+def listing(visit: Visit) -> Response:
+    """List subscriptions in order of their names."""
+    part = visit.text("q")
+    place = {"group": visit.text("after_group"), "topic": visit.text("after_topic")}
+    found = visit.rows(_LIST, q=part, limit=_PAGE + 1, **place)
+    last = found[_PAGE - 1] if len(found) > _PAGE else None
+    return visit.page("groups.html", groups=found[:_PAGE], last=last, after=place["group"], q=part)
+
+
+def page(visit: Visit) -> Response:
+    """Show one subscription."""
+    place = {"group": visit.place("group"), "topic": visit.place("topic")}
+    found = visit.rows(_ONE, **place)
+    if not found:
+        raise UnknownSubscription(f"group {place['group']} is not subscribed to topic {place['topic']}")
+    queues = visit.rows(_LAG, limit=_QUEUES, **place)
+    return visit.page(
+        "group.html",
+        group=found[0],
+        queues=queues,
+        lag=sum(one["lag"] for one in queues),
+        members=visit.rows(_MEMBERS, **place),
+        why=visit.why(place["group"], place["topic"]),
+    )

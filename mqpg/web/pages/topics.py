@@ -1,0 +1,68 @@
+"""Topics, page by page, and one topic with its queues and groups."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from mqpg.errors import UnknownTopic
+
+from ..visit import Visit
+
+__all__ = ["listing", "page"]
+
+_PAGE = 50
+_LIST = """
+select t.topic, t.kind, t.queues, t.retention::text as retention, t.paused, d.messages
+from (
+    select o.topic, o.kind, o.queues, o.retention, o.paused from mqpg.topics as o
+    where o.topic > %(after)s and position(%(q)s in o.topic) > 0
+    order by o.topic limit %(limit)s
+) as t
+cross join lateral (
+    select sum(q.next_offset - q.oldest_offset)::bigint as messages from mqpg._queue_depth(t.topic) as q
+) as d
+order by t.topic
+"""
+_ONE = """
+select t.topic, t.kind, t.queues, t.retention::text as retention, t.paused, t.max_payload,
+    t.message_ttl::text as message_ttl, t.on_expired, t.lose_after::text as lose_after, t.lose_over, t.checksums,
+    t.archive, t.created_at
+from mqpg.topics as t where t.topic = %(topic)s
+"""
+_DEPTH = """
+select q.queue_id, q.oldest_offset, q.next_offset, q.next_offset - q.oldest_offset as messages
+from mqpg._queue_depth(%(topic)s) as q order by q.queue_id limit 256
+"""
+_GROUPS = """
+select s.consumer_group, s.topic_name as topic, s.mode, s.paused, l.lag, l.claims, l.changed_at
+from (
+    select g.consumer_group, g.topic_name, g.mode, g.paused from mqpg._subscriptions(%(topic)s) as g limit 100
+) as s
+cross join lateral (
+    select sum(v.lag)::bigint as lag, sum(v.claims)::bigint as claims, max(v.changed_at) as changed_at
+    from mqpg._subscription_lag(s.consumer_group, s.topic_name) as v
+) as l
+order by s.consumer_group
+"""
+
+
+def listing(visit: Visit) -> Response:
+    """List topics in order of their names."""
+    after, part = visit.text("after"), visit.text("q")
+    found = visit.rows(_LIST, after=after, q=part, limit=_PAGE + 1)
+    last = found[_PAGE - 1]["topic"] if len(found) > _PAGE else None
+    return visit.page("topics.html", topics=found[:_PAGE], next_after=last, after=after, q=part)
+
+
+def page(visit: Visit) -> Response:
+    """Show one topic."""
+    name = visit.place("topic")
+    found = visit.rows(_ONE, topic=name)
+    if not found:
+        raise UnknownTopic(f"no topic {name}")
+    return visit.page(
+        "topic.html",
+        topic=found[0],
+        queues=visit.rows(_DEPTH, topic=name),
+        groups=visit.rows(_GROUPS, topic=name),
+    )

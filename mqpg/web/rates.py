@@ -1,0 +1,96 @@
+"""Rates over time, from what workers report with their heartbeats."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from mqpg.metrics.reading import Reading
+
+__all__ = ["Rates", "Sample"]
+
+_KEPT = 300
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The broker at one moment.
+
+    Attributes:
+        at: The moment, on the clock of this process.
+        appended: Messages that got an offset, a second. None: not known yet.
+        handled: Messages that consumers handled, a second. None: not known yet.
+        lag: Messages that groups have not acknowledged.
+        oldest: Age of the oldest of them in seconds.
+        undecided: Half messages that are pending.
+    """
+
+    at: float
+    appended: float | None
+    handled: float | None
+    lag: int
+    oldest: int
+    undecided: int
+
+
+@dataclass
+class _Counter:
+    """What one worker has reported: when, how many, and how fast since the report before."""
+
+    reported: float
+    number: int
+    rate: float | None = None
+
+
+class Rates:
+    """Keeps the samples of the last minutes, while somebody looks."""
+
+    def __init__(self) -> None:
+        self._samples: deque[Sample] = deque(maxlen=_KEPT)
+        self._counters: dict[tuple[str, str], _Counter] = {}
+
+    def add(self, at: float, found: Reading) -> None:
+        """Take a sample.
+
+        Args:
+            at: The moment, on the clock of this process.
+            found: The state of the broker then.
+        """
+        groups = found.overview.groups
+        self._samples.append(
+            Sample(
+                at,
+                self._rate(at, found, "appender", "messages"),
+                self._rate(at, found, "consumer", "handled"),
+                sum(one["lag"] for one in groups),
+                max((one["oldest_unread_seconds"] or 0 for one in groups), default=0),
+                sum(one["pending"] for one in found.overview.half_messages),
+            )
+        )
+
+    def samples(self) -> list[Sample]:
+        """Return the samples, the oldest first."""
+        return list(self._samples)
+
+    def _rate(self, at: float, found: Reading, role: str, key: str) -> float | None:
+        """The sum of all workers of a role. A worker's rate changes with each of its heartbeats."""
+        known: dict[tuple[str, str], _Counter] = {}
+        for one in found.workers:
+            number = one["detail"].get(key)
+            if one["role"] != role or not isinstance(number, int):
+                continue
+            reported = at - float(one["seen_seconds_ago"])
+            before = self._counters.get((role, one["worker_id"]))
+            known[role, one["worker_id"]] = _counted(before, _Counter(reported, number))
+        self._counters = {name: one for name, one in self._counters.items() if name[0] != role} | known
+        rates = [one.rate for one in known.values() if one.rate is not None]
+        return sum(rates) if rates else None
+
+
+def _counted(before: _Counter | None, now: _Counter) -> _Counter:
+    if before is None:
+        return now
+    if now.reported - before.reported < 0.5:  # the same heartbeat
+        return before
+    rate = max(0, now.number - before.number) / (now.reported - before.reported)
+    return _Counter(now.reported, now.number, rate)

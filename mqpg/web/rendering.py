@@ -1,0 +1,93 @@
+"""The templates and their filters."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from datetime import datetime
+from urllib.parse import quote
+
+from jinja2 import Environment
+
+from mqpg._templates import escaping_environment
+
+from .charts import plot
+
+__all__ = ["environment"]
+
+_LONGEST = 20_000  # characters of a payload that a page shows
+
+
+def environment() -> Environment:
+    """Make the environment of the dashboard's pages, with its filters.
+
+    Returns:
+        The environment.
+    """
+    made = escaping_environment("mqpg.web")
+    made.filters |= {
+        "count": _count,
+        "seconds": _seconds,
+        "bytes": _bytes,
+        "when": _when,
+        "plain": _plain,
+        "path": lambda text: quote(str(text), safe=""),
+        "pretty": _pretty,
+    }
+    made.globals |= {"plot": plot}
+    return made
+
+
+def _count(number: float | None) -> str:
+    if number is None:
+        return "–"
+    return f"{number:,}" if isinstance(number, int) or (number >= 100 and number == int(number)) else f"{number:,.1f}"
+
+
+def _seconds(number: float | None) -> str:
+    """A duration, in its two largest units."""
+    if number is None:
+        return "–"
+    left = max(0, round(number))
+    parts: list[str] = []
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
+        if left >= size or (unit == "s" and not parts):
+            parts.append(f"{left // size} {unit}")
+            left %= size
+    return " ".join(parts[:2])
+
+
+def _bytes(number: float | None) -> str:
+    if number is None:
+        return "–"
+    size, unit = float(number), "B"
+    for larger in ("kB", "MB", "GB", "TB"):
+        if size < 1000:
+            break
+        size, unit = size / 1000, larger
+    return f"{size:,.0f} {unit}" if unit == "B" or size >= 100 else f"{size:,.1f} {unit}"
+
+
+def _when(at: datetime | str | None) -> str:
+    if isinstance(at, str):
+        try:
+            at = datetime.fromisoformat(at)
+        except ValueError:
+            return _plain(at)
+    return "–" if at is None else at.strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def _plain(value: object) -> str:
+    """Text in which control characters, and those that turn the direction, show as escapes."""
+    text = "" if value is None else str(value)
+    return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+
+
+def _pretty(raw: str | None) -> str:
+    """JSON, indented. What cannot be read stays as it is, and what is long is cut."""
+    text = raw or ""
+    if len(text) <= _LONGEST:
+        with suppress(ValueError, RecursionError):
+            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    cut = len(text) - _LONGEST
+    return _plain(text[:_LONGEST]) + (f"\n… and {cut:,} characters more" if cut > 0 else "")

@@ -1,0 +1,133 @@
+"""One request: who asks, for what, and the ways to answer."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+import mqpg
+from mqpg.cause import Cause
+from mqpg.dsn import describe
+from mqpg.errors import InvalidArgument, NotFound, NotGranted, SchemaTooOld
+from mqpg.status.finding import Row
+
+from .security import SESSION_COOKIE, Session
+from .site import Site
+
+__all__ = ["Visit"]
+
+_BIGINT = 2**63 - 1
+_NUMBER = re.compile(r"-?[0-9]{1,19}")
+_MOST_CAUSES = 50
+_AGAIN = "4"  # seconds after which a page about a broker that is away is loaded again
+
+
+class Visit:
+    """A request to the dashboard.
+
+    Args:
+        site: The dashboard.
+        request: The request.
+        form: The fields of its form; empty for GET.
+    """
+
+    def __init__(self, site: Site, request: Request, form: dict[str, list[str]]) -> None:
+        self.site, self.request, self.form = site, request, form
+
+    @cached_property
+    def session(self) -> Session | None:
+        """Who has logged in. None: nobody, or there is no login."""
+        return self.site.security.session(self.request.cookies.get(SESSION_COOKIE))
+
+    @property
+    def may_read(self) -> bool:
+        """Whether pages are shown."""
+        return self.session is not None or not self.site.security.has_login
+
+    @property
+    def may_act(self) -> bool:
+        """Whether forms are shown and accepted."""
+        return self.site.actions and self.session is not None
+
+    @property
+    def mq(self) -> mqpg.Client:
+        """The client of the broker."""
+        return self.site.source.client()
+
+    def rows(self, query: str, **values: Any) -> list[Row]:
+        """Run a query that only reads; see `Source.rows`."""
+        return self.site.source.rows(query, values or None)
+
+    def why(self, about: int | str, topic: str | None = None) -> list[Cause] | None:
+        """What holds something up; see `Client.why`.
+
+        None where the broker cannot say, for example to a role that may not ask. The page is worth
+        showing without it.
+        """
+        try:
+            with self.site.source.reading() as conn:
+                return self.mq.why(about, topic, conn=conn)[:_MOST_CAUSES]
+        except (NotGranted, NotFound, InvalidArgument, SchemaTooOld):
+            return None
+
+    def place(self, name: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[name])
+
+    def text(self, name: str) -> str:
+        """A field of the form or the query, without blanks around it; empty where there is none."""
+        given = (
+            self.form.get(name, [""])[0] if self.request.method == "POST" else self.request.query_params.get(name, "")
+        )
+        return given.replace("\x00", "").strip()
+
+    def number(self, name: str) -> int | None:
+        """The same as a number that PostgreSQL takes. None where it is missing."""
+        given = self.text(name)
+        if not given:
+            return None
+        if not _NUMBER.fullmatch(given) or abs(int(given)) > _BIGINT:
+            raise InvalidArgument(f"{name} must be a number, not {given[:40]!r}")
+        return int(given)
+
+    def link(self, *parts: object, **query: object) -> str:
+        """The address of another page of this dashboard, wherever it is mounted."""
+        path = "".join(f"/{quote(str(part), safe='')}" for part in parts) or "/"
+        given = {name: value for name, value in query.items() if value not in (None, "")}
+        return str(self.request.scope.get("root_path", "")) + path + (f"?{urlencode(given)}" if given else "")
+
+    def page(self, template: str, status: int = 200, **values: Any) -> HTMLResponse:
+        """Render a template."""
+        session = self.session
+        text = self.site.templates.get_template(template).render(
+            link=self.link,
+            here=self.request.url.path.removeprefix(self.request.scope.get("root_path", "")),
+            session=session,
+            may_act=self.may_act,
+            token=self.site.security.token(session.nonce) if session else "",
+            # Where the broker is, is nothing for those who have not logged in.
+            broker_name=describe(self.site.source.dsn) if self.may_read else "",
+            **values,
+        )
+        return HTMLResponse(text, status)
+
+    def problem(self, status: int, title: str, why: object, *, again: bool = False) -> Response:
+        """Say what is wrong; with `again` the browser asks again by itself."""
+        is_part = "HX-Request" in self.request.headers
+        template = "problem_part.html" if is_part else "problem.html"
+        answer = self.page(template, status, title=title, why=" ".join(str(why).split()), again=again)
+        if again and not is_part and self.request.method == "GET":
+            answer.headers["Refresh"] = _AGAIN
+        return answer
+
+    def to_login(self) -> Response:
+        """Ask for the password first."""
+        target = self.link("login")
+        if "HX-Request" in self.request.headers:
+            return Response(status_code=204, headers={"HX-Redirect": target})
+        return RedirectResponse(target, 303)

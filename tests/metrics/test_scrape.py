@@ -1,0 +1,233 @@
+"""A scrape of a real broker: every metric is there, and its cost does not follow the log."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from mqpg.metrics.collector import BrokerCollector
+from mqpg.status import Source
+from tests.support.broker import Broker, Session
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+NAME = re.compile(r"\bmqpg_[a-z_]+\b")
+AUDIT = "select mqpg._heartbeat('audit-1', 'audit', 'h', 1, 'active', %s::jsonb)"
+COMPENSATOR = "select mqpg._heartbeat('compensator-1', 'compensator', 'h', 1, 'active', %s::jsonb)"
+APPENDER = "select mqpg._heartbeat('appender-1', 'appender', 'h', 1, 'active', %s::jsonb)"
+CONSUMER = "select mqpg._heartbeat('consumer-1', 'consumer', 'h', 1, 'active', %s::jsonb)"
+
+
+@pytest.fixture
+def mq(dsn: str) -> Iterator[Session]:
+    """A session at a broker for this test alone."""
+    broker = Broker(dsn)
+    yield broker.session()
+    broker.close()
+
+
+@pytest.fixture
+def source(dsn: str) -> Iterator[Source]:
+    made = Source(dsn, "test")
+    yield made
+    made.close()
+
+
+def scrape(source: Source) -> dict[str, list[tuple[dict[str, str], float]]]:
+    """Name of a sample -> its labels and values, as Prometheus parses the page."""
+    registry = CollectorRegistry()
+    registry.register(BrokerCollector(source))
+    found: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(generate_latest(registry).decode()):
+        found.setdefault(family.name, [])
+        for sample in family.samples:
+            found.setdefault(sample.name, []).append((sample.labels, sample.value))
+    return found
+
+
+def value(found: dict[str, Any], name: str, **labels: str) -> float:
+    (only,) = [number for have, number in found[name] if labels.items() <= have.items()]
+    return float(only)
+
+
+def busy(mq: Session) -> None:
+    """One of everything that can be measured."""
+    mq.call("create_topic", "orders", queues=2)
+    mq.call("subscribe", "board", "orders", max_attempts=1)
+    mq.call("subscribe", "other", "orders")
+    mq.call("create_producer_group", "shop", check_after="00:10:00")
+    mq.commit(mq.prepare("orders", "1", "shop"))
+    mq.prepare("orders", "2", "shop")
+    mq.send("orders", "3", key="k")
+    mq.append()
+    (got, *_) = mq.receive("orders", group="board", max_messages=1)
+    mq.nack(got.receipt, [got.message_id], reason="no")
+    mq.send("orders", "4", key="k")
+    mq.call("pause", "orders", "other")
+    verdict = {"verdict": "valid"}
+    ledger = {"state": "ok", "commit": 3, "rollback": 1, "wait": 0}
+    mq.execute(AUDIT, json.dumps(verdict))
+    mq.execute(COMPENSATOR, json.dumps({"failures": 0, "checked": 2, "ledgers": {"shop": ledger}, "functions": {}}))
+    mq.execute(APPENDER, json.dumps({"messages": 7, "iterations": 5, "append_seconds": 0.5, "pass_seconds": 0.1}))
+    mq.execute(
+        CONSUMER, json.dumps({"consumer_group": "board", "topic": "orders", "handled": 9, "raised": 1, "consumer": "c"})
+    )
+
+
+def test_a_scrape_shows_the_broker(mq: Session, source: Source) -> None:
+    busy(mq)
+    found = scrape(source)
+    assert value(found, "mqpg_up") == 1
+    assert value(found, "mqpg_half_messages", producer_group="shop", state="pending") == 1
+    assert value(found, "mqpg_append_backlog") == 1
+    assert 0 < value(found, "mqpg_append_lag_seconds") < 60
+    assert 0 < value(found, "mqpg_decision_seconds", of="longest") < 60
+    assert value(found, "mqpg_group_dead_letters", consumer_group="board") == 1
+    assert value(found, "mqpg_group_lag_messages", consumer_group="other", topic="orders") == 2
+    assert value(found, "mqpg_group_paused", consumer_group="other") == 1
+    assert 0 <= value(found, "mqpg_group_oldest_unread_seconds", consumer_group="other") < 60
+    assert value(found, "mqpg_group_consumers", consumer_group="board") == 1
+    assert value(found, "mqpg_workers_alive", role="keeper") == 0
+    assert value(found, "mqpg_workers_active", role="compensator") == 1
+    assert value(found, "mqpg_check_backs_total", ledger="shop", verdict="commit") == 3
+    assert value(found, "mqpg_ledger_answers", ledger="shop") == 1
+    assert value(found, "mqpg_appended_messages_total", worker="appender-1") == 7
+    assert value(found, "mqpg_append_pass_seconds", worker="appender-1") == 0.1
+    assert value(found, "mqpg_consumer_raised_messages_total", topic="orders") == 1
+    assert value(found, "mqpg_audit_verdict", verdict="valid") == 1
+    assert value(found, "mqpg_audit_verdict", verdict="invalid") == 0
+    assert value(found, "mqpg_table_partitions", table="commit_log") >= 1
+
+
+def test_nothing_waits_after_a_pass(mq: Session, source: Source) -> None:
+    busy(mq)
+    mq.append()
+    found = scrape(source)
+    assert value(found, "mqpg_append_backlog") == 0
+    assert value(found, "mqpg_append_lag_seconds") == 0
+
+
+def test_what_committed_late_waits_too(mq: Session, source: Source, dsn: str) -> None:
+    """Its transaction id lies below the newest tick's snapshot."""
+    busy(mq)
+    with psycopg.connect(dsn) as late:
+        late.execute("select mqpg.send('orders', '5'::text)")
+        mq.send("orders", "6")
+        mq.append()
+        assert value(scrape(source), "mqpg_append_backlog") == 0
+        late.commit()
+    assert value(scrape(source), "mqpg_append_backlog") == 1
+
+
+def test_the_backlog_is_counted_up_to_a_bound(mq: Session, source: Source) -> None:
+    mq.call("create_topic", "orders", queues=1)
+    for _ in range(3):
+        mq.execute("select count(mqpg.send('orders', '1'::text)) from generate_series(1, 600)")
+    assert value(scrape(source), "mqpg_append_backlog") == 1001
+
+
+def named_by(what: str) -> set[str]:
+    if what == "alerts":
+        rules = yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]
+        return {name for rule in rules for name in NAME.findall(rule["expr"])}
+    panels = json.loads((DEPLOY / "grafana-dashboard.json").read_text())["panels"]
+    return {name for panel in panels for target in panel["targets"] for name in NAME.findall(target["expr"])}
+
+
+@pytest.mark.parametrize("what", ["alerts", "dashboard"])
+def test_every_metric_that_is_named_exists(mq: Session, source: Source, what: str) -> None:
+    busy(mq)
+    names = named_by(what)
+    assert len(names) > 10
+    assert names - set(scrape(source)) == set()
+
+
+def test_the_manual_lists_every_metric_and_alert(mq: Session, source: Source) -> None:
+    busy(mq)
+    text = (DEPLOY.parent / "docs" / "metrics.md").read_text()
+    listed = set(re.findall(r"^\| `(mqpg_[a-z_]+)", text, re.MULTILINE))
+    assert listed == {name for name, samples in scrape(source).items() if not name.endswith("_created")} - {
+        name.removesuffix("_total") for name in scrape(source) if name.endswith("_total")
+    }
+    rules = yaml.safe_load((DEPLOY / "prometheus-alerts.yml").read_text())["groups"][0]["rules"]
+    assert {rule["alert"] for rule in rules} == set(re.findall(r"^\| `(Mqpg\w+)`", text, re.MULTILINE))
+    assert all({"summary", "description"} <= rule["annotations"].keys() for rule in rules)
+
+
+def test_a_broker_that_is_away(source: Source, empty_dsn: str) -> None:
+    away = Source("host=127.0.0.1 port=1 dbname=x connect_timeout=2", "test")
+    assert value(scrape(away), "mqpg_up") == 0
+    assert value(scrape(Source(empty_dsn, "test")), "mqpg_up") == 0
+    assert value(scrape(source), "mqpg_up") == 1
+
+
+def test_a_worker_role_is_enough(mq: Session, dsn: str, server: Any) -> None:
+    busy(mq)
+    name = f"mqpg_scraper_{mq.pid}"
+    mq.execute(f"create role {name} login password 'x'")
+    try:
+        mq.call("grant_worker", name)
+        source = Source(psycopg.conninfo.make_conninfo(dsn, user=name, password="x"), "test")
+        found = scrape(source)
+        source.close()
+        assert value(found, "mqpg_up") == 1
+        assert "mqpg_append_backlog" in found
+    finally:
+        mq.execute(f"drop owned by {name}")
+        mq.execute(f"drop role {name}")
+
+
+def buffers(mq: Session) -> float:
+    """Pages of mqpg's tables and indexes that the server has read so far."""
+    mq.execute("select pg_stat_force_next_flush()")
+    return float(
+        mq.scalar(
+            "select sum(heap_blks_read + heap_blks_hit + coalesce(idx_blks_read + idx_blks_hit, 0))"
+            " from pg_statio_user_tables where schemaname = 'mqpg'"
+        )
+    )
+
+
+def test_the_cost_does_not_follow_the_log(mq: Session, dsn: str) -> None:
+    mq.call("create_topic", "orders", queues=2)
+    mq.call("subscribe", "board", "orders")
+
+    def pages() -> float:
+        scrape(one := Source(dsn, "test"))  # warm
+        one.close()
+        before = buffers(mq)
+        for _ in range(3):
+            scrape(one := Source(dsn, "test"))
+            one.close()  # the session's statistics arrive when it ends
+        return (buffers(mq) - before) / 3
+
+    mq.send_batch("orders", ["1"] * 1000)
+    mq.append()
+    short = pages()
+    for _ in range(100):
+        mq.execute("select count(mqpg.send('orders', '1'::text)) from generate_series(1, 100)")
+        mq.append()
+    mq.execute("vacuum analyze mqpg.commit_log")
+    long = pages()
+    assert short > 0
+    assert long < short + 60, (short, long)
+
+
+@pytest.mark.parametrize("module", ["mqpg", "mqpg.cli", "mqpg.workers.cli"])
+def test_a_plain_import_needs_no_extra(module: str) -> None:
+    code = (
+        f"import sys, {module}; print([m for m in ('starlette', 'uvicorn', 'prometheus_client') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,94 @@
+"""The units for systemd and the manifests for Kubernetes: they can be read, and the commands in them are right."""
+
+from __future__ import annotations
+
+import configparser
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+import yaml
+from typer.main import get_command
+
+from mqpg.cli import app
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+
+
+def require_right(command: list[str]) -> None:
+    """Parse it as the command line does, without running it. A wrong option raises."""
+    assert command[0] == "mqpg"
+    group: Any = get_command(app)
+    context = typer.Context(group, info_name="mqpg")
+    rest = command[1:]
+    while isinstance(group, typer.core.TyperGroup) or hasattr(group, "get_command"):
+        name = rest[0] if rest and not rest[0].startswith("-") else None
+        found = group.get_command(context, name) if name else None
+        if found is None:
+            assert name is None, f"{command}: no command {name}"
+            assert group.invoke_without_command, f"{command}: a command is missing"
+            break
+        group, rest = found, rest[1:]
+    group.make_context(group.name, rest, resilient_parsing=False)
+
+
+def unit(path: Path) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(interpolation=None, strict=False)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(path.read_text())
+    return parser
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_unit(path: Path) -> None:
+    found = unit(path)
+    assert found.sections() == ["Unit", "Service", "Install"]
+    service = found["Service"]
+    command = shlex.split(service["ExecStart"].replace("$HANDLER", "shop.billing:bill"))
+    assert command[0] == "/opt/mqpg/bin/mqpg"
+    require_right(["mqpg", *command[1:]])
+    # 2: wrong usage, 4: the schema is too new. A restart changes neither.
+    assert service["RestartPreventExitStatus"].split() == ["2", "4"]
+    # Longer than `mqpg worker` waits for its children.
+    assert int(service["TimeoutStopSec"]) > 30
+
+
+def objects() -> list[dict[str, Any]]:
+    return [one for path in MANIFESTS for one in yaml.safe_load_all(path.read_text())]
+
+
+def test_manifests_name_their_objects() -> None:
+    kinds = {(one["kind"], one["metadata"]["name"]) for one in objects()}
+    assert kinds == {
+        ("Cluster", "mqpg"),
+        ("Job", "mqpg-migrate"),
+        ("Deployment", "mqpg-worker"),
+        ("StatefulSet", "bill"),
+    }
+    assert all(one["apiVersion"] and one["spec"] for one in objects())
+
+
+def test_commands_and_ports_of_the_manifests() -> None:
+    pods = [one["spec"]["template"] for one in objects() if "template" in one["spec"]]
+    for pod in pods:
+        (container,) = pod["spec"]["containers"]
+        require_right(container["command"])
+        names = {variable["name"] for variable in container["env"]}
+        assert "MQPG_DATABASE_URL" in names
+        if "consume" in container["command"]:
+            assert "MQPG_CONSUMER" in names, "pinned queues belong to a name that stays"
+        for port in container.get("ports", []):
+            assert any(text.endswith(f":{port['containerPort']}") for text in container["command"])
+            assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+            assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+
+
+def test_selectors_choose_their_pods() -> None:
+    for one in objects():
+        if "selector" in one["spec"]:
+            wanted = one["spec"]["selector"]["matchLabels"]
+            assert wanted.items() <= one["spec"]["template"]["metadata"]["labels"].items()

@@ -1,0 +1,236 @@
+"""Each action over HTTP, and everything that must refuse one."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+import mqpg.web
+from mqpg.dsn import describe
+from mqpg.errors import ConfigurationError
+from tests.support.broker import Session
+from tests.web.story import PASSWORD, Operator, Story, log_in, token_of
+
+
+def checks(mq: Session, handle: str) -> list[tuple[str, str, str | None]]:
+    return [
+        (row.event, row.by, row.reason)
+        for row in mq.rows(
+            "select event, by, reason from mqpg.check_log where message_id = %s order by at", id_of(handle)
+        )
+    ]
+
+
+def id_of(handle: str) -> int:
+    return int(handle.split(".")[2])
+
+
+@pytest.mark.parametrize(("action", "outcome"), [("commit", "already_committed"), ("rollback", "already_rolled_back")])
+@pytest.mark.parametrize("which", ["parked", "pending"])
+def test_a_half_message_is_decided_by_hand(
+    operator: Operator, mq: Session, story: Story, action: str, outcome: str, which: str
+) -> None:
+    handle = getattr(story, which)
+    page = operator.ask(action, handle=handle)
+    assert handle in page
+    assert "This cannot be undone" in page
+    assert mq.scalar("select count(*) from mqpg.op_log where message_id = %s", id_of(handle)) == 0, "asked, not done"
+    page = operator.do(action, handle=handle, reason="order 3 was <paid>")
+    assert "ada: order 3 was &lt;paid&gt;" in page
+    assert mq.value(action, handle) == outcome
+    assert mq.scalar("select reason from mqpg.op_log where message_id = %s", id_of(handle)) == "ada: order 3 was <paid>"
+    assert "ada: order 3 was" in operator.client.get(f"/half-messages/{handle}").text
+    assert handle not in operator.client.get("/half-messages").text
+
+
+def test_a_decision_needs_a_reason(operator: Operator, mq: Session, story: Story) -> None:
+    fields = {"token": operator.token, "confirmed": "yes", "handle": story.parked, "reason": " "}
+    answer = operator.client.post("/actions/commit", data=fields)
+    assert 'name="reason"' in answer.text
+    assert mq.scalar("select count(*) from mqpg.half_parked") == 1
+
+
+def test_the_first_decision_stands(operator: Operator, story: Story) -> None:
+    operator.do("commit", handle=story.parked, reason="yes")
+    assert "already committed" in operator.do("rollback", handle=story.parked, reason="no")
+
+
+def test_a_parked_one_is_checked_again(operator: Operator, mq: Session, story: Story) -> None:
+    operator.do("rearm", handle=story.parked)
+    assert mq.scalar("select count(*) from mqpg.half_parked") == 0
+    assert checks(mq, story.parked)[-1][0] == "rearmed"
+    refused = {"token": operator.token, "confirmed": "yes", "handle": "nonsense"}
+    assert operator.client.post("/actions/rearm", data=refused).status_code == 404
+
+
+def test_pause_and_resume(operator: Operator, mq: Session) -> None:
+    operator.do("pause", topic="orders")
+    assert mq.scalar("select paused from mqpg.topics where topic = 'orders'") is True
+    assert "paused" in operator.client.get("/topics/orders").text
+    operator.do("resume", topic="orders")
+    assert mq.scalar("select paused from mqpg.topics where topic = 'orders'") is False
+    operator.do("resume", group="news", topic="returns")
+    assert len(mq.receive("returns", group="news")) == 4
+
+
+def test_seek(operator: Operator, mq: Session) -> None:
+    mq.drain("orders", group="shipping")
+    operator.do("seek", group="shipping", topic="orders", target="earliest")
+    assert len(mq.drain("orders", group="shipping")) == 6
+    operator.do("seek", group="shipping", topic="orders", target="0", queue="0")
+    for wrong in ({"target": ""}, {"target": "some day"}, {"target": "1", "queue": "x"}):
+        fields = {"token": operator.token, "confirmed": "yes", "group": "shipping", "topic": "orders"} | wrong
+        assert operator.client.post("/actions/seek", data=fields).status_code == 400
+
+
+def left(mq: Session) -> list[int]:
+    return [row[0] for row in mq.rows("select message_id from mqpg.dead_letter order by message_id")]
+
+
+def test_redrive_what_is_ticked(operator: Operator, mq: Session, story: Story) -> None:
+    page = operator.do("redrive", group="billing", topic="orders", scope="chosen", id=[str(story.order)])
+    assert "1 dead letters are delivered again" in page
+    assert left(mq) == sorted(set(story.dead) - {story.order})
+    nothing = {"token": operator.token, "confirmed": "yes", "group": "billing", "topic": "orders", "scope": "chosen"}
+    assert operator.client.post("/actions/redrive", data=nothing).status_code == 400
+    assert len(left(mq)) == 1
+
+
+def test_discard_by_filter_and_all(operator: Operator, mq: Session, story: Story) -> None:
+    fields = {"group": "billing", "topic": "orders", "scope": "all"}
+    operator.do("discard", filter="$.amount == 12.5", **fields)
+    assert story.order not in left(mq)
+    assert len(left(mq)) == len(story.dead) - 1
+    operator.do("discard", **fields)
+    assert left(mq) == []
+
+
+@pytest.mark.parametrize("token", ["", "0" * 64, "é", None])
+def test_a_form_without_its_token_is_refused(operator: Operator, mq: Session, token: str | None) -> None:
+    fields = {"confirmed": "yes", "topic": "orders"} | ({} if token is None else {"token": token})
+    assert operator.client.post("/actions/pause", data=fields).status_code == 403
+    assert operator.client.post("/logout", data=fields).status_code == 403
+    assert mq.scalar("select paused from mqpg.topics where topic = 'orders'") is False
+
+
+def test_a_token_of_another_session_is_refused(operators: Callable[..., Operator], mq: Session) -> None:
+    ada, eve = operators("ada"), operators("eve")
+    fields = {"confirmed": "yes", "topic": "orders", "token": eve.token}
+    assert ada.client.post("/actions/pause", data=fields).status_code == 403
+    assert mq.scalar("select paused from mqpg.topics where topic = 'orders'") is False
+
+
+def test_another_site_is_refused(operator: Operator) -> None:
+    fields = {"confirmed": "yes", "topic": "orders", "token": operator.token}
+    answer = operator.client.post("/actions/pause", data=fields, headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer.status_code == 403
+
+
+def test_an_action_is_no_link(operator: Operator) -> None:
+    assert operator.client.get("/actions/pause?topic=orders&confirmed=yes").status_code == 404
+    assert operator.client.post("/actions/drop_everything", data={"token": operator.token}).status_code == 404
+    assert operator.client.post("/actions/pause", content=b"x" * 200_000).status_code == 413
+
+
+@pytest.fixture
+def stranger(dsn: str, story: Story) -> Iterator[TestClient]:
+    """Somebody at a dashboard with a password, before the login."""
+    app = mqpg.web.app(dsn, password=PASSWORD, actions=True)
+    yield TestClient(app, "http://localhost", follow_redirects=False)
+    app.state.site.source.close()
+
+
+def test_nothing_is_shown_before_the_login(stranger: TestClient, story: Story, mq: Session) -> None:
+    for path in ("/", "/topics", "/half-messages", f"/messages/{story.order}", "/missing"):
+        answer = stranger.get(path)
+        assert (answer.status_code, answer.headers["location"]) == (303, "/login")
+    assert stranger.get("/live", headers={"HX-Request": "true"}).headers["hx-redirect"] == "/login"
+    for action in ("pause", "commit"):
+        assert stranger.post(f"/actions/{action}", data={"topic": "orders", "confirmed": "yes"}).status_code == 303
+    assert mq.scalar("select paused from mqpg.topics where topic = 'orders'") is False
+
+
+def test_the_login_does_not_say_where_the_broker_is(stranger: TestClient, dsn: str) -> None:
+    where = html.escape(describe(dsn))
+    assert where not in stranger.get("/login").text
+    assert log_in(stranger) == 303
+    assert where in stranger.get("/").text
+
+
+def test_login_and_logout(stranger: TestClient) -> None:
+    assert log_in(stranger, password="wrong") == 401
+    assert log_in(stranger, name=" ") == 400
+    assert log_in(stranger, name="ada <b>") == 303
+    page = stranger.get("/topics").text
+    assert "ada &lt;b&gt;" in page
+    cookie = stranger.cookies["mqpg_session"]
+    assert stranger.post("/logout", data={"token": token_of(page)}).status_code == 303
+    stranger.cookies.set("mqpg_session", cookie)
+    assert stranger.get("/topics").status_code == 303, "a stolen cookie is worth nothing after the logout"
+
+
+def test_the_cookie(stranger: TestClient) -> None:
+    token = token_of(stranger.get("/login").text)
+    answer = stranger.post("/login", data={"token": token, "name": "ada", "password": PASSWORD})
+    (cookie,) = [one for one in answer.headers.get_list("set-cookie") if one.startswith("mqpg_session=")]
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    value = stranger.cookies["mqpg_session"]
+    name, nonce, began, signature = value.split(".")
+    for forged in (
+        "",
+        "x",
+        "a.b.c.d",
+        f"{name}x.{nonce}.{began}.{signature}",
+        f"{name}.{nonce}.99999999.{signature}",
+        value[:-1],
+    ):
+        stranger.cookies.clear()
+        stranger.cookies.set("mqpg_session", forged)
+        assert stranger.get("/topics").status_code == 303, forged
+
+
+def test_a_login_form_of_another_site_is_refused(stranger: TestClient) -> None:
+    fields = {"name": "ada", "password": PASSWORD, "token": token_of(stranger.get("/login").text)}
+    stranger.cookies.clear()
+    assert stranger.post("/login", data=fields).status_code == 403
+
+
+def test_guessing_is_stopped(stranger: TestClient) -> None:
+    assert [log_in(stranger, password=f"guess {n}") for n in range(11)] == [401] * 10 + [429]
+    assert log_in(stranger) == 429, "not even the right one"
+
+
+def test_a_login_that_only_reads(dsn: str, story: Story, mq: Session) -> None:
+    app = mqpg.web.app(dsn, password=PASSWORD)
+    client = TestClient(app, "http://localhost", follow_redirects=False)
+    assert log_in(client) == 303
+    page = client.get(f"/half-messages/{story.parked}").text
+    assert "/actions/" not in page
+    fields = {"token": token_of(page), "confirmed": "yes", "topic": "orders"}
+    assert client.post("/actions/pause", data=fields).status_code == 403
+    app.state.site.source.close()
+
+
+def test_a_foreign_host_name_is_refused(dsn: str, story: Story) -> None:
+    app = mqpg.web.app(dsn, hosts=["localhost", "127.0.0.1"])
+    client = TestClient(app, "http://localhost")
+    assert client.get("/topics").status_code == 200
+    assert client.get("/topics", headers={"Host": "evil.example"}).status_code == 400
+    app.state.site.source.close()
+
+
+def test_actions_without_a_password_are_refused(dsn: str) -> None:
+    with pytest.raises(ConfigurationError, match="need a login"):
+        mqpg.web.app(dsn, actions=True)
+    with pytest.raises(ConfigurationError, match="empty"):
+        mqpg.web.app(dsn, password="")
+
+
+def test_hidden_fields_are_escaped(operator: Operator) -> None:
+    page = operator.ask("seek", group='"><script>', topic="orders", target="'\"&")
+    assert "<script>" not in page
+    assert 'value="\'"&"' in html.unescape(page)

@@ -1,0 +1,387 @@
+"""Each page over HTTP, of a real broker."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from typing import Any
+
+import psycopg
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.testclient import TestClient
+
+import mqpg.web
+from mqpg.audit.handles import HANDLE
+from tests.support.broker import Session
+from tests.support.waiting import eventually
+from tests.web.story import PASSWORD, Operator, Story, log_in
+
+PAGES = ["/", "/live", "/topics", "/topics/orders", "/groups", "/groups/billing/orders", "/groups/shipping/orders",
+         "/half-messages", "/search", "/dead-letters", "/dead-letters/billing/orders", "/storage", "/workers", "/audits"]  # fmt: skip
+VOID = {"meta", "link", "input", "br", "line", "path"}
+
+
+class Balanced(HTMLParser):
+    """Every element is closed, and nothing inline that the policy forbids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.hrefs: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        names = {name for name, _ in attributes}
+        assert "style" not in names, self.getpos()
+        assert not [name for name in names if name.startswith("on")], self.getpos()
+        self.hrefs += [value or "" for name, value in attributes if name == "href"]
+        if tag not in VOID and tag not in ("option", "p", "li", "dt", "dd"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID and tag not in ("option", "p", "li", "dt", "dd"):
+            assert self.open.pop() == tag, self.getpos()
+
+
+def words(visitor: TestClient, path: str, status: int = 200) -> str:
+    """The page's source, after the checks that every page must pass."""
+    answer = visitor.get(path)
+    assert answer.status_code == status, answer.text
+    parser = Balanced()
+    parser.feed(answer.text)
+    assert parser.open == []
+    assert "<script>" not in answer.text
+    return html.unescape(answer.text)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_is_well_formed_and_has_the_headers(visitor: TestClient, path: str) -> None:
+    words(visitor, path)
+    headers = visitor.get(path).headers
+    policy = headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["cache-control"] == "no-store"
+
+
+def test_every_link_leads_somewhere(visitor: TestClient) -> None:
+    seen, todo = set[str](), ["/"]
+    while todo:
+        path = todo.pop()
+        if path in seen or path.startswith("#"):
+            continue
+        seen.add(path)
+        answer = visitor.get(path)
+        assert answer.status_code == 200, path
+        if answer.headers["content-type"].startswith("text/html"):
+            parser = Balanced()
+            parser.feed(answer.text)
+            todo += parser.hrefs
+    assert {"/topics/orders", "/groups/billing/orders", "/static/style.css"} <= seen
+    assert len(seen) > 20
+
+
+def test_the_overview(visitor: TestClient, mq: Session) -> None:
+    page = words(visitor, "/")
+    assert "no keeper is at work" in page
+    assert "group news of topic returns is paused with 4 messages unread" in page
+    assert 'hx-get="/live"' in page
+    assert page.count("<svg") == 5
+    mq.send("returns", "{}")
+    mq.append()
+    eventually(lambda: "with 5 messages unread" in words(visitor, "/live"), 10)
+
+
+def test_topics(visitor: TestClient) -> None:
+    assert ">returns<" in words(visitor, "/topics")
+    assert ">returns<" not in words(visitor, "/topics?q=ord")
+    assert "No topic has this" in words(visitor, "/topics?q=%25")
+    page = words(visitor, "/topics/returns")
+    assert "30 days" in page
+    assert "/groups/news/returns" in page
+    words(visitor, "/topics/missing", 404)
+
+
+def test_groups(visitor: TestClient) -> None:
+    page = words(visitor, "/groups")
+    assert page.index("billing") < page.index("news") < page.index("shipping")
+    page = words(visitor, "/groups/billing/orders")
+    assert "billing-1" in page
+    assert "shop:bill" in page
+    assert "at most 1 attempts" in page
+    assert "paused" in words(visitor, "/groups/news/returns")
+    words(visitor, "/groups/missing/orders", 404)
+
+
+def test_half_messages(visitor: TestClient, story: Story) -> None:
+    page = words(visitor, "/half-messages")
+    assert story.pending in page
+    assert story.parked in page
+    assert story.committed not in page
+    assert story.pending not in words(visitor, "/half-messages?state=parked")
+    assert story.parked not in words(visitor, "/half-messages?group=shop")
+    page = words(visitor, f"/half-messages/{story.parked}")
+    assert "1× of at most 1, then park" in page
+    assert "<td>asked" in page
+    assert "due_checks" in page
+    assert "<td>parked" in page
+    assert "Nobody was asked yet" in words(visitor, f"/half-messages/{story.pending}")
+    assert "It is decided" in words(visitor, f"/half-messages/{story.committed}")
+    words(visitor, "/half-messages/nonsense", 404)
+
+
+def test_a_message_with_its_whole_history(visitor: TestClient, story: Story) -> None:
+    page = words(visitor, f"/messages/{story.order}")
+    for event in ("born", "appended", "delivered", "dead"):
+        assert f"<b>{event}</b>" in page
+    assert '"amount": 12.5' in page
+    assert '"trace": "abc"' in page
+    named = HANDLE.match(story.parked)
+    assert named
+    assert "<b>prepared</b>" in words(visitor, f"/messages/{named[2]}")
+    words(visitor, "/messages/99999999", 404)
+    words(visitor, "/messages/99999999999999999999", 404)
+    words(visitor, "/messages/abc", 404)
+
+
+def test_search(visitor: TestClient, story: Story) -> None:
+    assert visitor.get(f"/search?id={story.order}").headers["location"] == f"/messages/{story.order}"
+    assert f"/messages/{story.order}" in words(visitor, "/search?topic=orders&key=o-1")
+    assert "prepared" in words(visitor, "/search?topic=orders&key=o-2").lower()
+    assert "0 found" in words(visitor, "/search?topic=orders&key=none")
+    words(visitor, "/search?id=abc", 400)
+    words(visitor, "/search?topic=missing&key=a", 404)
+
+
+def test_search_by_time(visitor: TestClient, mq: Session, story: Story) -> None:
+    mq.execute("select pg_sleep(0.05)")
+    at = mq.scalar("select clock_timestamp()::text")
+    ids = [mq.send("orders", "{}") for _ in range(3)]
+    mq.append()
+    page = visitor.get("/search", params={"topic": "orders", "at": at}).text
+    assert "3 found" in page
+    assert all(f"/messages/{one}" in page for one in ids)
+    assert "9 found" in visitor.get("/search", params={"topic": "orders", "at": "2020-01-01"}).text
+    assert "0 found" in visitor.get("/search", params={"topic": "orders", "at": "2090-01-01"}).text
+    assert visitor.get("/search", params={"topic": "orders", "at": "some day"}).status_code == 400
+
+
+def test_dead_letters(visitor: TestClient, story: Story) -> None:
+    assert "/dead-letters/billing/orders" in words(visitor, "/dead-letters")
+    page = visitor.get("/dead-letters/billing/orders").text
+    assert "the card was &lt;b&gt;refused&lt;/b&gt;" in page
+    assert f"/messages/{story.order}" in page
+    assert "There are none that match" in visitor.get("/dead-letters/billing/orders?filter=$.amount > 100").text
+    assert visitor.get("/dead-letters/billing/orders?filter=((").status_code == 400
+    assert visitor.get("/dead-letters/billing/orders?after=x").status_code == 400
+    words(visitor, "/dead-letters/missing/orders", 404)
+
+
+def test_why_something_waits(visitor: TestClient, mq: Session, story: Story) -> None:
+    for path in ("/groups/news/returns", f"/half-messages/{story.parked}", f"/messages/{story.order}"):
+        page = words(visitor, path)
+        assert "Why it waits" in page, path
+        assert 'class="cause"' in page, path
+    assert "mqpg.resume" in words(visitor, "/groups/news/returns")
+    assert "shipping" in words(visitor, f"/messages/{story.order}").partition("Time line")[0]
+    assert "Nothing holds it up" in words(visitor, "/groups/billing/orders")
+
+
+def test_storage_workers_and_audits(visitor: TestClient) -> None:
+    page = words(visitor, "/storage")
+    assert "commit_log" in page
+    assert ">open<" in page
+    page = words(visitor, "/workers")
+    assert "4711" in page
+    assert "node-1" in page
+    page = words(visitor, "/audits")
+    assert "2 messages were lost" in page
+    assert ">invalid<" in page
+
+
+def test_nothing_to_act_on_without_a_login(visitor: TestClient, story: Story) -> None:
+    for path in (*PAGES, f"/half-messages/{story.parked}"):
+        page = visitor.get(path).text
+        assert 'name="token"' not in page
+    assert visitor.post("/actions/pause", data={"topic": "orders", "confirmed": "yes"}).status_code == 403
+
+
+def test_pages_of_long_lists(visitor: TestClient, mq: Session) -> None:
+    for n in range(60):
+        mq.call("create_topic", f"t-{n:03}", queues=1)
+        mq.call("subscribe", "many", f"t-{n:03}")
+        mq.prepare("orders", "{}", "shop")
+    seen = follow(visitor, "/topics")
+    assert [f"t-{n:03}" in seen for n in range(60)] == [True] * 60
+    seen = follow(visitor, "/groups?q=many")
+    assert [f"/groups/many/t-{n:03}" in seen for n in range(60)] == [True] * 60
+    assert follow(visitor, "/half-messages").count('class="handle"') == 62
+
+
+def follow(visitor: TestClient, path: str) -> str:
+    """All pages of a list."""
+    text = ""
+    while path:
+        page = words(visitor, path)
+        text += page
+        _, _, rest = page.partition('<a rel="next" href="')
+        path = rest.partition('"')[0]
+    return text
+
+
+def test_ten_thousand_topics_and_a_hundred_thousand_dead_letters(visitor: TestClient, mq: Session) -> None:
+    """Every list reads a page of it, so it answers within a fraction of the limit."""
+    mq.execute("select count(mqpg.create_topic('x-' || n, 1)) from generate_series(1, 10000) as n")
+    mq.execute("select mqpg.send_batch('orders', array_fill('{}'::text, array[1000])) from generate_series(1, 100)")
+    mq.append()
+    mq.execute(
+        "insert into mqpg.dead_letter (subscription_id, message_id, deliver_id, queue_id, attempts, reason)"
+        " select s.subscription_id, l.batch_id * 1024 + i, l.batch_id * 1024 + i, 0, 1, 'x'"
+        " from mqpg.subscription s, mqpg.commit_log l, generate_series(0, l.n - 1) i"
+        " where s.consumer_group = 'shipping' and l.kind = 'n' and l.n > 100"
+    )
+    mq.execute("analyze mqpg.dead_letter, mqpg.topic")
+    for path in ("/topics", "/topics?after=x-5", "/groups", "/dead-letters", "/dead-letters/shipping/orders", "/"):
+        began = mq.scalar("select clock_timestamp()")
+        words(visitor, path)
+        seconds = mq.scalar("select extract(epoch from clock_timestamp() - %s)", began)
+        print(f"{path}: {seconds:.3f} s")
+        assert seconds < 5, path
+    assert "more than 1,000" in words(visitor, "/dead-letters")
+
+
+def test_a_mounted_dashboard_links_to_itself(dsn: str, story: Story) -> None:
+    inner = mqpg.web.app(dsn)
+    outer = TestClient(Starlette(routes=[Mount("/queue", inner)]), follow_redirects=False)
+    page = outer.get("/queue/topics").text
+    assert 'href="/queue/topics/orders"' in page
+    assert 'href="/queue/static/style.css"' in page
+    assert outer.get("/queue/static/style.css").status_code == 200
+    assert 'href="/queue/topics" aria-current="page"' in page
+    assert outer.get(f"/queue/search?id={story.order}").headers["location"] == f"/queue/messages/{story.order}"
+    inner.state.site.source.close()
+
+
+HOSTILE = '"><script>alert(1)</script>\u202e{{ 7*7 }}\x01'
+
+
+def test_hostile_text_is_shown_as_text(visitor: TestClient, mq: Session, story: Story) -> None:
+    payload = json.dumps({"a": HOSTILE, "</pre>": 1})
+    sent = mq.send("orders", payload, key=HOSTILE, tag=HOSTILE, headers=json.dumps({HOSTILE: HOSTILE}))
+    mq.append()
+    got = mq.receive("orders", group="billing")
+    while got:
+        mq.nack(got[0].receipt, [one.message_id for one in got], reason=HOSTILE)
+        got = mq.receive("orders", group="billing")
+    detail = {HOSTILE: HOSTILE, "consumer_group": "billing", "topic": "orders", "consumer": HOSTILE, "verdict": HOSTILE}
+    for role in ("consumer", "audit", "appender"):
+        mq.execute(
+            "select mqpg._heartbeat(%s, %s, %s, 1, 'active', %s::jsonb)", f"{role}-h", role, HOSTILE, json.dumps(detail)
+        )
+    for path in (*PAGES, f"/messages/{sent}"):
+        text = visitor.get(path).text
+        assert "<script>alert" not in text, path
+        assert "\u202e" not in text, path
+        assert "{{" not in text.replace("{{ 7*7 }}", ""), path
+        assert ">49<" not in text, path
+    for path in ("/topics", "/groups", "/half-messages", "/search", "/dead-letters/billing/orders"):
+        answer = visitor.get(path, params=dict.fromkeys(("q", "state", "group", "topic", "key"), HOSTILE))
+        assert "<script>alert" not in answer.text
+    shown = visitor.get("/dead-letters/billing/orders").text
+    assert "&lt;script&gt;alert(1)" in shown
+    assert "\\u202e" in shown
+
+
+@pytest.mark.parametrize("word", ["%00", "9" * 5000, "-1", "%ff", "..%2f..", "a" * 3000, "%F0%9F%92%A9", "'", "%"])
+def test_no_word_breaks_a_page(visitor: TestClient, word: str) -> None:
+    for path in ("/topics/{}", "/groups/{}/orders", "/groups/billing/{}", "/half-messages/{}", "/messages/{}",
+                 "/dead-letters/{}/orders", "/dead-letters/billing/orders?after={}", "/search?id={}", "/topics?after={}",
+                 "/dead-letters/billing/orders?after=1&after_consumer={}", "/dead-letters/billing/orders?filter={}",
+                 "/search?topic=orders&at={}", "/search?topic={}&key={}", "/half-messages?after_at={}&after={}",
+                 "/half-messages?group={}&state={}", "/groups?after_group={}&after_topic={}", "/static/{}"):  # fmt: skip
+        answer = visitor.get(path.format(word, word))
+        assert answer.status_code in (200, 303, 400, 403, 404), (path, answer.status_code, answer.text)
+        assert "content-security-policy" in answer.headers
+
+
+@pytest.fixture
+def own_visitor(own_server: Any) -> Iterator[TestClient]:
+    app = mqpg.web.app(own_server.dsn)
+    yield TestClient(app, "http://localhost", follow_redirects=False)
+    app.state.site.source.close()
+
+
+def test_the_database_goes_away_and_comes_back(own_visitor: TestClient, own_server: Any) -> None:
+    assert own_visitor.get("/").status_code == 200
+    own_server.server.stop()
+    for path in ("/topics", "/half-messages", "/workers", "/messages/1"):
+        answer = own_visitor.get(path)
+        assert answer.status_code == 503
+        assert "The broker does not answer" in answer.text
+        assert answer.headers["refresh"]
+    part = own_visitor.get("/live", headers={"HX-Request": "true"})
+    assert (part.status_code, "refresh" in part.headers, "<html" in part.text) == (503, False, False)
+    assert own_visitor.get("/healthz").status_code == 200
+    own_server.server.start()
+    eventually(lambda: own_visitor.get("/topics").status_code == 200, 30)
+    eventually(lambda: own_visitor.get("/").status_code == 200, 30)
+
+
+def test_a_database_without_the_schema(empty_dsn: str) -> None:
+    app = mqpg.web.app(empty_dsn)
+    answer = TestClient(app).get("/topics")
+    assert answer.status_code == 503
+    assert "mqpg migrate" in answer.text
+
+
+def test_a_role_without_rights_is_told_so(mq: Session, dsn: str, story: Story, roles: Callable[[str], str]) -> None:
+    app = mqpg.web.app(roles("nobody"))
+    answer = TestClient(app).get("/topics")
+    assert answer.status_code in (403, 503)
+    app.state.site.source.close()
+
+
+def test_what_a_reader_and_an_operator_need(mq: Session, story: Story, roles: Callable[[str], str], dsn: str) -> None:
+    reader, operator = roles("reader"), roles("operator")
+    for one in (reader, operator):
+        name = psycopg.conninfo.conninfo_to_dict(one)["user"]
+        mq.call("grant_auditor", name)
+        mq.call("grant_receive", "*", "*", name)
+    mq.call("grant_operator", psycopg.conninfo.conninfo_to_dict(operator)["user"])
+    app = mqpg.web.app(reader)
+    client = TestClient(app, "http://localhost")
+    for path in (
+        *PAGES,
+        f"/messages/{story.order}",
+        f"/half-messages/{story.parked}",
+        "/search?topic=orders&at=2020-01-01",
+    ):
+        assert client.get(path).status_code == 200, path
+    app.state.site.source.close()
+    app = mqpg.web.app(operator, password=PASSWORD, actions=True)
+    client = TestClient(app, "http://localhost", follow_redirects=False)
+    assert log_in(client) == 303
+    Operator(client).do("commit", handle=story.parked, reason="paid")
+    Operator(client).do("redrive", group="billing", topic="orders", scope="all")
+    app.state.site.source.close()
+
+
+@pytest.fixture
+def roles(mq: Session, dsn: str) -> Iterator[Callable[[str], str]]:
+    """Makes login roles, and returns their DSNs."""
+    made: list[str] = []
+
+    def make(name: str) -> str:
+        role = f"mqpg_web_{name}_{mq.pid}"
+        mq.execute(f"create role {role} login password 'x'")
+        made.append(role)
+        return psycopg.conninfo.make_conninfo(dsn, user=role, password="x")
+
+    yield make
+    for role in made:
+        mq.execute(f"drop owned by {role}")
+        mq.execute(f"drop role {role}")

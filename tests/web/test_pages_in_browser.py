@@ -1,0 +1,112 @@
+"""The dashboard in headless Chromium: on a screen and a phone, light and dark, by keyboard, live."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import uvicorn
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
+
+import mqpg.web
+from tests.support.broker import Session
+from tests.web.story import PASSWORD, Story
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def address(dsn: str, story: Story) -> Iterator[str]:
+    """A dashboard with actions, on a real port."""
+    app = mqpg.web.app(dsn, password=PASSWORD, actions=True)
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.02)
+    port = server.servers[0].sockets[0].getsockname()[1]
+    yield f"http://127.0.0.1:{port}"
+    server.should_exit = True
+    thread.join(10)
+    app.state.site.source.close()
+
+
+@pytest.fixture
+def inside(browser: Chrome, address: str) -> Chrome:
+    """A browser that has logged in, by keyboard."""
+    browser.delete_all_cookies()
+    browser.get(address)
+    browser.switch_to.active_element.send_keys("ada", Keys.TAB, PASSWORD, Keys.ENTER)
+    patient(browser).until(lambda b: b.find_element(By.TAG_NAME, "h1").text == "Overview")
+    return browser
+
+
+def patient(browser: Chrome) -> WebDriverWait[Chrome]:
+    """Wait, also while the page before is replaced."""
+    return WebDriverWait(browser, 20, ignored_exceptions=[StaleElementReferenceException, NoSuchElementException])
+
+
+def look(browser: Chrome, scheme: str, width: int, height: int) -> None:
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "width", "height"), [("light", 1280, 900), ("dark", 1280, 900), ("dark", 390, 844), ("light", 390, 844)]
+)
+def test_every_page_fits(
+    inside: Chrome, address: str, story: Story, picture_folder: Path, scheme: str, width: int, height: int
+) -> None:
+    inside.get_log("browser")
+    look(inside, scheme, width, height)
+    pages = {
+        "overview": "/", "topics": "/topics", "topic": "/topics/orders", "groups": "/groups",
+        "group": "/groups/billing/orders", "paused": "/groups/news/returns", "halves": "/half-messages", "half": f"/half-messages/{story.parked}",
+        "message": f"/messages/{story.order}", "search": "/search?topic=orders&key=o-1",
+        "letters": "/dead-letters/billing/orders", "storage": "/storage", "workers": "/workers", "audits": "/audits",
+    }  # fmt: skip
+    for name, path in pages.items():
+        inside.get(address + path)
+        assert inside.find_element(By.TAG_NAME, "h1").is_displayed()
+        assert inside.execute_script("return document.scrollingElement.scrollWidth") <= width, path
+        dark = inside.execute_script("return getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
+        assert dark == (scheme == "dark")
+        inside.get_screenshot_as_file(str(picture_folder / f"web-{name}-{scheme}-{width}.png"))
+    assert inside.get_log("browser") == [], "nothing breaks the policy of the page"
+
+
+def test_the_overview_renews_itself(inside: Chrome, mq: Session) -> None:
+    mq.call("subscribe", "late-comer", "returns")
+    patient(inside).until(lambda b: "late-comer" in b.find_element(By.ID, "live").text)
+    assert inside.get_log("browser") == []
+
+
+def test_a_half_message_is_decided_with_the_keyboard_alone(
+    inside: Chrome, address: str, story: Story, mq: Session
+) -> None:
+    inside.get(f"{address}/half-messages/{story.parked}")
+    button = inside.find_element(By.XPATH, "//button[text()='Commit…']")
+    button.send_keys(Keys.ENTER)
+    patient(inside).until(lambda b: b.find_element(By.TAG_NAME, "h1").text == "Commit?")
+    inside.switch_to.active_element.send_keys("paid, see invoice 3", Keys.ENTER)
+    patient(inside).until(lambda b: "is committed" in b.find_element(By.TAG_NAME, "main").text)
+    assert mq.commit(story.parked) == "already_committed"
+
+
+def test_ticked_dead_letters_are_discarded(inside: Chrome, address: str, story: Story, mq: Session) -> None:
+    inside.get(f"{address}/dead-letters/billing/orders")
+    inside.find_elements(By.NAME, "id")[0].send_keys(Keys.SPACE)
+    inside.find_element(By.XPATH, "//button[text()='Discard…']").send_keys(Keys.ENTER)
+    patient(inside).until(lambda b: b.find_element(By.TAG_NAME, "h1").text == "Discard?")
+    inside.find_element(By.XPATH, "//button[text()='Yes, discard']").send_keys(Keys.ENTER)
+    patient(inside).until(lambda b: "1 dead letters are deleted" in b.find_element(By.TAG_NAME, "main").text)
+    assert mq.scalar("select count(*) from mqpg.dead_letter") == len(story.dead) - 1
