@@ -1,0 +1,265 @@
+"""Spans of OpenTelemetry, after its semantic conventions for messaging systems.
+
+The context of a producer travels in the headers of its message, in the fields of the propagator
+that the program has configured: `traceparent` and `tracestate` by default. The payload never
+changes. Only `mqpg.tracing` imports this module, once the program has imported OpenTelemetry.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextvars import Token
+from types import TracebackType
+from typing import Any
+
+from opentelemetry import context as contexts
+from opentelemetry import propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import SpanKind, Status, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from mqpg.errors import Undecodable
+from mqpg.message import Json, Message, decode
+from mqpg.tracing.span import Span
+
+__all__ = ["ProcessSpan", "ProducerSpan", "ReceiveSpan", "add_context", "is_configured"]
+
+logger = logging.getLogger("mqpg")
+
+_MOST_LINKS = 128  # that the SDK keeps by default
+
+_Attributes = dict[str, AttributeValue]
+
+
+def is_configured() -> bool:
+    """Whether the program has set a tracer provider."""
+    return not isinstance(trace.get_tracer_provider(), (trace.ProxyTracerProvider, trace.NoOpTracerProvider))
+
+
+def add_context(headers: Any, context: Context | None = None) -> Any:
+    """The headers with a context, by default the current one.
+
+    They stay as they are where they have a context already, or are no object that fields can be
+    added to.
+    """
+    if headers is not None and (not isinstance(headers, Mapping) or _carried(headers)):
+        return headers
+    fields: dict[str, str] = {}
+    try:
+        propagate.inject(fields, context)
+    except Exception:
+        _log_failure("write the context")
+        return headers
+    return {**(headers or {}), **fields} if fields else headers
+
+
+class _Recorded(Span):
+    """What all spans do: they become the current one, and an error ends them as failed."""
+
+    __slots__ = ("_span", "_token")
+
+    _span: trace.Span | None
+    _token: Token[Context] | None
+
+    def _begin(self, span: trace.Span, context: Context | None = None) -> None:
+        self._span = span
+        self._token = contexts.attach(trace.set_span_in_context(span, context))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            contexts.detach(self._token)
+        if self._span is None:
+            return
+        try:
+            if isinstance(error, Exception):
+                self._span.record_exception(error)
+                self._span.set_status(Status(StatusCode.ERROR, str(error)))
+                self._span.set_attribute("error.type", f"{type(error).__module__}.{type(error).__qualname__}")
+            self._span.end()
+        except Exception:
+            # The call is made. Whoever saw it fail would make it again.
+            _log_failure("end a span")
+
+
+class ProducerSpan(_Recorded):
+    """A call that sends, prepares or decides."""
+
+    __slots__ = ("_count", "_handle", "_operation", "_topic")
+
+    def __init__(self, operation: str, topic: str | None, count: int | None, handle: str | None) -> None:
+        self._operation, self._topic, self._count, self._handle = operation, topic, count, handle
+
+    def __enter__(self) -> Span:
+        attributes = _attributes(self._operation, "send", self._topic, self._count)
+        self._begin(_start(self._operation, self._topic, SpanKind.PRODUCER, attributes))
+        if isinstance(self._handle, str):
+            self.prepared(self._handle)
+        return self
+
+    def carry(self, headers: Any) -> Any:
+        known = _context_of(headers)
+        if known is not None:
+            # It was stored before, as by an outbox, or the caller added it.
+            assert self._span is not None
+            self._span.add_link(known)
+            return headers
+        return add_context(headers)
+
+    def carry_all(self, headers: Sequence[Any] | None, count: int) -> Sequence[Any] | None:
+        return [self.carry(one) for one in ([None] * count if headers is None else headers)]
+
+    def sent(self, message_id: int) -> None:
+        assert self._span is not None
+        self._span.set_attribute("messaging.message.id", str(message_id))
+
+    def prepared(self, handle: str) -> None:
+        message_id = handle.split(".")[-2:-1]
+        if message_id and message_id[0].isdecimal():
+            self.sent(int(message_id[0]))
+
+
+class ReceiveSpan(_Recorded):
+    """A call of `receive`. It has a span only where messages came, or an error."""
+
+    __slots__ = ("_group", "_since", "_topic")
+
+    def __init__(self, group: str, topic: str) -> None:
+        self._group, self._topic = group, topic
+        self._span = self._token = None
+
+    def __enter__(self) -> Span:
+        self._since = time.time_ns()
+        return self
+
+    def received(self, messages: Sequence[Message]) -> None:
+        if messages:
+            self._start(messages)
+
+    def _start(self, messages: Sequence[Message]) -> None:
+        attributes = _attributes("receive", "receive", self._topic, len(messages), self._group)
+        if messages:
+            attributes["messaging.destination.partition.id"] = str(messages[0].queue_id)
+        self._span = _start(
+            "receive", self._topic, SpanKind.CONSUMER, attributes, links=_links(messages), since=self._since
+        )
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception) and self._span is None:
+            self._start(())
+        super().__exit__(kind, error, traceback)
+
+
+class ProcessSpan(_Recorded):
+    """A handler's call, for one message or a batch."""
+
+    __slots__ = ("_given", "_group")
+
+    def __init__(self, group: str, given: Message | Sequence[Message]) -> None:
+        self._group, self._given = group, given
+
+    def __enter__(self) -> Span:
+        given = self._given
+        if not isinstance(given, Message):
+            attributes = _attributes("process", "process", given[0].topic, len(given), self._group)
+            self._begin(_start("process", given[0].topic, SpanKind.CONSUMER, attributes, links=_links(given)))
+            return self
+        attributes = _attributes("process", "process", given.topic, None, self._group)
+        attributes["messaging.message.id"] = str(given.message_id)
+        attributes["messaging.destination.partition.id"] = str(given.queue_id)
+        attributes["mqpg.attempt"] = given.attempt
+        context = _extract(_headers_of(given))
+        self._begin(_start("process", given.topic, SpanKind.CONSUMER, attributes, context=context), context)
+        return self
+
+
+def _start(
+    operation: str,
+    topic: str | None,
+    kind: SpanKind,
+    attributes: _Attributes,
+    *,
+    context: Context | None = None,
+    links: Sequence[trace.Link] = (),
+    since: int | None = None,
+) -> trace.Span:
+    # Asked for each time, because programs set their provider after they imported mqpg.
+    tracer = trace.get_tracer("mqpg", schema_url="https://opentelemetry.io/schemas/1.28.0")
+    name = operation if topic is None else f"{operation} {topic}"
+    try:
+        return tracer.start_span(name, context, kind, attributes, links, since)
+    except Exception:
+        _log_failure("start a span")
+        return trace.INVALID_SPAN
+
+
+def _log_failure(what: str) -> None:
+    """Note that a part of OpenTelemetry which the program has configured is broken."""
+    logger.warning("tracing cannot %s", what, exc_info=True)
+
+
+def _attributes(name: str, kind: str, topic: str | None, count: int | None, group: str | None = None) -> _Attributes:
+    found: _Attributes = {
+        "messaging.system": "mqpg",
+        "messaging.operation.name": name,
+        "messaging.operation.type": kind,
+    }
+    if topic is not None:
+        found["messaging.destination.name"] = str(topic)
+    if count is not None:
+        found["messaging.batch.message_count"] = count
+    if group is not None:
+        found["messaging.consumer.group.name"] = str(group)
+    return found
+
+
+def _links(messages: Iterable[Message]) -> list[trace.Link]:
+    """A link to the producer of each message that has a context, to the first ones of many."""
+    found: list[trace.Link] = []
+    for message in messages:
+        context = _context_of(_headers_of(message))
+        if context is not None:
+            found.append(trace.Link(context, {"messaging.message.id": str(message.message_id)}))
+            if len(found) == _MOST_LINKS:
+                break
+    return found
+
+
+def _headers_of(message: Message) -> Any:
+    try:
+        return message.headers
+    except Undecodable:
+        return None
+
+
+def _context_of(headers: Any) -> trace.SpanContext | None:
+    """The span that these headers name."""
+    try:
+        known = decode(headers.raw, "headers") if isinstance(headers, Json) else headers
+    except Undecodable:
+        return None
+    if not isinstance(known, Mapping) or not _carried(known):
+        return None
+    found = trace.get_current_span(_extract(known, Context())).get_span_context()
+    return found if found.is_valid else None
+
+
+def _carried(headers: Mapping[Any, Any]) -> bool:
+    """Whether the headers have a field of the propagator."""
+    return any(name in headers for name in propagate.get_global_textmap().fields)
+
+
+def _extract(headers: Any, context: Context | None = None) -> Context:
+    """The context of the headers, in the given or the current one."""
+    known = headers if isinstance(headers, Mapping) else {}
+    fields = {name: value for name, value in known.items() if isinstance(value, str)}
+    try:
+        return propagate.extract(fields, context)
+    except Exception:
+        _log_failure("read the context of a message")
+        return contexts.get_current() if context is None else context
