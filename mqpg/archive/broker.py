@@ -9,9 +9,8 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
-from mqpg._connect import transport
+from mqpg._text_session import one_line, text_session
 from mqpg.dsn import describe
 from mqpg.errors import ConnectionFailed, DatabaseError, NotGranted, WrongState
 
@@ -20,15 +19,10 @@ from .files import Column
 
 __all__ = ["Broker", "Range", "TooSlow", "open_broker"]
 
-# Both ends of a COPY and mqpg.note_archived() must print rows alike.
+# text_session() lets all of them print rows alike, mqpg.note_archived() too.
 _SETTINGS = """
 set search_path = pg_catalog, pg_temp;
-set datestyle = 'ISO';
-set timezone = 'UTC';
-set intervalstyle = 'postgres';
-set client_encoding = 'UTF8';
 set jit = off;
-set idle_in_transaction_session_timeout = 0;
 """
 
 
@@ -293,28 +287,15 @@ def open_broker(dsn: str) -> Iterator[Broker]:
 
 
 def _connect(dsn: str) -> psycopg.Connection[dict[str, Any]]:
-    try:
-        connection = psycopg.connect(
-            dsn,
-            autocommit=True,
-            row_factory=dict_row,
-            application_name="mqpg archive",
-            **transport(dsn),
-        )
-        connection.execute(_SETTINGS.encode())
-    except psycopg.Error as error:
-        raise ConnectionFailed(f"no connection to {describe(dsn)}: {_one_line(error)}") from error
+    connection = text_session(dsn, "mqpg archive")
+    connection.execute(_SETTINGS.encode())
     return connection
 
 
 def _translated(error: psycopg.Error, name: str) -> Exception:
-    text = f"{name}: {_one_line(error)}"
+    text = f"{name}: {one_line(error)}"
     if error.sqlstate == "MQ018":
         return WrongState(text)
     if error.sqlstate in ("MQ025", "42501"):
         return NotGranted(f"{text} (mqpg archive needs the rights of a worker and of an auditor, and temporary tables)")
     return ConnectionFailed(text) if isinstance(error, psycopg.OperationalError) else DatabaseError(text)
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from mqpg._file_lock import file_lock
 from mqpg.errors import ConfigurationError
 
 __all__ = ["clear_away", "locked", "manifest_of", "publish", "remove", "slug", "temporary"]
@@ -32,17 +32,10 @@ def locked(folder: Path) -> Iterator[None]:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigurationError(f"--to: {folder} cannot be written: {error}") from error
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigurationError(f"--to: another mqpg archive is writing to {folder}") from error
+    with file_lock(folder / ".lock", "--to", f"another mqpg archive is writing to {folder}"):
         yield
-    finally:
-        os.close(handle)
 
 
 def clear_away(folder: Path) -> None:

@@ -31,7 +31,8 @@ class AuditOptions:
         examples: How many anomalies of each kind the report shows. The counts are always full.
         staging: The URI of a folder that Spark's driver and all executors share. None means a
             temporary folder of this machine, or the executors' own disks on a cluster.
-        archive: The folder of an archive, from which dropped segments are read. None means none.
+        archive: The folder of an archive, from which dropped segments are read. The Spark engine
+            also takes a URI. None means none.
     """
 
     dsn: str | None = None
@@ -46,4 +47,4 @@ class AuditOptions:
     partitions: int = 2
     examples: int = 32
     staging: str | None = None
-    archive: Path | None = None
+    archive: str | Path | None = None

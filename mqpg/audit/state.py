@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import importlib.metadata
 import json
 import os
@@ -13,6 +12,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from mqpg._file_lock import file_lock
 from mqpg.errors import ConfigurationError
 
 from .options import AuditOptions
@@ -158,16 +158,5 @@ def locked_state(path: Path) -> Iterator[None]:
     Raises:
         ConfigurationError: Another audit holds the lock, or it cannot be written.
     """
-    lock = path.with_name(f"{path.name}.lock")
-    try:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise ConfigurationError(f"--state: {lock} cannot be written: {error}") from error
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigurationError(f"--state: another audit is using {path}") from error
+    with file_lock(path.with_name(f"{path.name}.lock"), "--state", f"another audit is using {path}"):
         yield
-    finally:
-        os.close(handle)

@@ -9,7 +9,7 @@ import pytest
 
 from mqpg.archive.run import archive
 from tests.archive.segments import count, fill, noted
-from tests.support.broker import Session
+from tests.support.broker import Session, refused
 from tests.support.retention import dropped, keep, pass_time, retain, roll
 
 PARTS = ("commit_log_1", "op_log_1", "consume_queue_1", "tick_1", "delayed_1")
@@ -65,6 +65,22 @@ def test_a_topic_that_asks_no_longer_lets_go(expired: Session) -> None:
     assert left(expired, "consume_queue") > 0
     expired.call("alter_topic", "kept", archive=False)
     assert {"commit_log_1", "consume_queue_1"} <= dropped(expire(expired))
+
+
+def test_a_topic_that_waits_for_the_archive_is_not_dropped(expired: Session, dsn: str, tmp_path: Path) -> None:
+    fill(expired)
+    with refused("MQ012", "not archived"):
+        expired.call("drop_topic", "kept")
+    archive(tmp_path, dsn)
+    expired.call("drop_topic", "kept")
+
+
+@pytest.mark.parametrize("how", ["force", "archive off"])
+def test_the_archive_can_be_given_up(expired: Session, how: str) -> None:
+    fill(expired)
+    if how == "archive off":
+        expired.call("alter_topic", "kept", archive=False)
+    expired.call("drop_topic", "kept", force=how == "force")
 
 
 def test_decisions_wait_for_their_own_files(expired: Session, dsn: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from mqpg.archive.run import archive
@@ -18,6 +20,8 @@ from mqpg.audit.sql.engine import run_audit
 from mqpg.audit.verdict import Verdict
 from mqpg.cli import app
 from mqpg.errors import ConfigurationError
+from mqpg.spark.jobs.audit import run_audit_in
+from mqpg.spark.read.archive import open_archive
 from tests.audit.story import Story, Trio
 
 Audit = Callable[..., Report]
@@ -42,6 +46,22 @@ def audit(trio: Trio) -> Audit:
     def run(**options: Any) -> Report:
         chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}} | options
         return run_audit(AuditOptions(**chosen))
+
+    return run
+
+
+@pytest.fixture
+def both(spark: SparkSession, trio: Trio) -> Audit:
+    """A function that audits `trio` with both engines, and requires the same facts."""
+
+    def run(messages: int | None = None, **options: Any) -> Report:
+        chosen = {"dsn": trio.broker, "ledgers": {"shop": trio.ledger}, "applied": {"board": trio.consumer}} | options
+        by_sql = run_audit(AuditOptions(**chosen))
+        by_spark = run_audit_in(spark, AuditOptions(**chosen), messages=messages)
+        assert facts(by_spark) == facts(by_sql), (by_spark.examples, by_sql.examples)
+        assert by_spark.run.get("archive") == by_sql.run.get("archive")
+        assert by_spark.run["broker"]["left_out"] == by_sql.run["broker"]["left_out"]
+        return by_spark
 
     return run
 
@@ -119,6 +139,76 @@ def test_the_audit_after_the_drop_is_the_one_before(closed: Story, folder: Path,
     assert after.run["broker"]["left_out"] == before.run["broker"]["left_out"]
 
 
+@pytest.mark.spark
+def test_both_engines_read_the_same(closed: Story, trio: Trio, tmp_path: Path, both: Audit, audit: Audit) -> None:
+    """Groups are moved over archived messages, and back, and a half message stays undecided."""
+    message = closed.business()
+    closed.append()
+    closed.broker.execute("select mqpg.seek('mail', 'orders', 'latest')")
+    closed.broker.execute("select mqpg.seek('board', 'orders', 'earliest')")
+    closed.drain()
+    for _ in range(3):
+        roll(closed)
+    strange = """(a, "b" \\c{1,2})"""
+    closed.broker.execute("update mqpg.cursor set claims[1].consumer = %s where claims <> '{}'", (strange,))
+    archive(tmp_path, trio.broker)
+    before = audit()
+    drop(closed)
+    assert facts(both(archive=tmp_path)) == facts(before)
+    closed.consumer.execute("delete from mqpg_applied where message_id = %s", (message,))
+    chosen = {"archive": f"file://{tmp_path}", "topics": ("orders",), "groups": ("board",)}
+    assert found(both(**chosen, messages=1_000_000)) == {"lost": 1}
+
+
+@pytest.mark.spark
+def test_both_engines_find_what_was_archived(
+    closed: Story, trio: Trio, tmp_path: Path, both: Audit, audit: Audit, spark: SparkSession
+) -> None:
+    oldest = "(select min(batch_id) from mqpg.commit_log)"
+    for fault in (
+        f"update mqpg.commit_log set payloads[1] = '7' where batch_id = {oldest} + 1",
+        f"delete from mqpg.commit_log where batch_id = {oldest}",
+        "delete from mqpg.cursor where (subscription_id, queue_id, version) in "
+        "(select subscription_id, queue_id, 2 from mqpg.cursor where queue_id >= 0 order by 1, 2 limit 1)",
+        "update mqpg.cursor set claims[1].lease_until = at + interval '1 hour' where slot = 1 and action = 'r'",
+    ):
+        closed.broker.execute(fault)
+    archive(tmp_path, trio.broker)
+    before = audit()
+    drop(closed)
+    after = both(archive=tmp_path)
+    assert found(after) == found(before)
+    assert {"corrupt", "gap", "skipped"} <= found(after).keys()
+    path = tmp_path / closed.one("select location from mqpg.archived_segment where table_name = 'op_log' limit 1")
+    whole = path.read_bytes()
+    for damage, why in DAMAGES.items():
+        path.write_bytes(whole)
+        damage(path)
+        with pytest.raises(ConfigurationError, match=why) as by_sql:
+            audit(archive=tmp_path)
+        with pytest.raises(ConfigurationError) as by_spark:
+            run_audit_in(spark, AuditOptions(dsn=trio.broker, archive=tmp_path))
+        assert str(by_spark.value) == str(by_sql.value)
+    with pytest.raises(ConfigurationError, match="reads a folder of this machine"):
+        audit(archive="hdfs://somewhere/archive")
+
+
+@pytest.mark.spark
+def test_an_archive_in_another_file_system(closed: Story, trio: Trio, folder: Path, spark: SparkSession) -> None:
+    """The driver reads a copy of each file, and Spark reads the files themselves."""
+    drop(closed)
+    name = f"fs.viewfs.mounttable.here{os.getpid()}.link./data"
+    spark.sparkContext._jsc.hadoopConfiguration().set(name, f"file://{folder}")
+    uri = f"viewfs://here{os.getpid()}/data"
+    opened = open_archive(spark, uri, trio.broker)
+    opened.verify()
+    assert opened.chosen.summary().rows > 50
+    location = closed.one("select location from mqpg.archived_segment where table_name = 'tick' limit 1")
+    (folder / location).unlink()
+    with pytest.raises(ConfigurationError, match=f"{uri}/{location} is missing"):
+        open_archive(spark, uri, trio.broker)
+
+
 def test_work_after_the_drop_is_judged_with_it(closed: Story, folder: Path, audit: Audit) -> None:
     drop(closed)
     message = closed.business()
@@ -161,6 +251,22 @@ def test_a_fault_that_was_archived_is_found(
     drop(closed)
     assert found(audit()) == {}
     assert found(audit(archive=tmp_path)) == {kind: 1}
+
+
+def test_decisions_that_are_still_there_are_judged(closed: Story, folder: Path, audit: Audit) -> None:
+    """The bodies are dropped. A decision that changes now differs from the one in the archive."""
+    before = audit()
+    closed.broker.execute("update mqpg.settings set value = '1 year' where name = 'op_log_keep'")
+    bodies = "select count(*) from mqpg.segment where family = 'log' and body_dropped_at is not null"
+    for _ in range(30):
+        keep(closed, 10, retention="0 s")
+        if closed.one(bodies) >= 2:
+            break
+    assert "log" not in gone(closed)
+    assert facts(audit(archive=folder)) == facts(before)
+    oldest = "(select min(message_id) from mqpg.op_log where stage = 0 and op = 'c')"
+    closed.broker.execute(f"delete from mqpg.op_log where message_id = {oldest}")
+    assert audit(archive=folder).verdict is Verdict.INVALID
 
 
 def damage_missing(path: Path) -> None:
@@ -277,10 +383,14 @@ def test_the_archive_may_be_moved(closed: Story, folder: Path, audit: Audit, tmp
     assert audit(archive=tmp_path / "elsewhere").verdict is Verdict.VALID
 
 
-@pytest.mark.parametrize(
-    "more", [["--engine", "spark"], ["--engine", "sql", "--state", "s"], ["--engine", "sql", "--follow"]]
-)
+@pytest.mark.parametrize("more", [["--engine", "sql", "--state", "s"], ["--engine", "sql", "--follow"]])
 def test_where_it_cannot_be_used(more: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     done = CliRunner().invoke(app, ["audit", "--archive", str(tmp_path), *more])
     assert done.exit_code == 2
-    assert "--archive needs --engine sql" in capfd.readouterr().err
+    assert "--archive can be used neither" in capfd.readouterr().err
+
+
+def test_an_interval_without_follow_is_refused() -> None:
+    done = CliRunner().invoke(app, ["audit", "--engine", "sql", "--interval", "5"])
+    assert done.exit_code == 2
+    assert "--interval needs --follow" in done.output

@@ -51,6 +51,22 @@ def at(mq: Session, group: str) -> int:
     return int(found)
 
 
+def test_a_half_whose_segment_is_dropped_meanwhile_is_not_lost(brisk: Session, broker: Broker) -> None:
+    """Its ledger would send it a second time."""
+    handle = brisk.prepare("one")
+    assert brisk.commit(handle) == "committed"
+    brisk.append()
+    brisk.drain("one")
+    brisk.value("adopt")
+    old = broker.session()
+    with old.transaction():
+        old.execute("set transaction isolation level repeatable read")
+        old.rows("select from mqpg.topic")
+        gone(brisk, {"commit_log_1"}, roll(brisk))
+        assert old.call("_lost_halves", [handle]) == []
+    assert old.call("_lost_halves", [handle]) == []
+
+
 # a position is never computed from nowhere
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg
 
+from mqpg._text_session import one_line, text_session
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import Report
 from mqpg.audit.verdict import Verdict
@@ -21,7 +22,6 @@ from mqpg.dsn import resolve
 from mqpg.errors import ConnectionFailed, DatabaseError, LedgerError
 
 from .incremental import open_progress
-from .workspace import connect, one_line
 
 __all__ = ["Audited", "follow"]
 
@@ -129,7 +129,7 @@ class _Heartbeat:
             self._told.clear()
             ended = self._ended
             try:
-                connection = connection or connect(self._dsn)
+                connection = connection or text_session(self._dsn, "mqpg audit")
                 state = "stopped" if ended else "active"
                 identity = (self._worker_id, socket.gethostname(), os.getpid())
                 connection.execute(_BEAT, (*identity, state, json.dumps(self._detail)))

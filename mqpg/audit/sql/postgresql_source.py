@@ -11,6 +11,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
+from mqpg._text_session import one_line, text_session
 from mqpg.audit.handles import IS_HANDLE, OF_BROKER
 from mqpg.audit.state import Digests, Judged
 from mqpg.dsn import describe, to_libpq
@@ -18,7 +19,7 @@ from mqpg.errors import ConnectionFailed, DatabaseError
 
 from .fingerprint import USERS, grouped
 from .user_tables import COLUMNS, OF_ONE_BROKER
-from .workspace import Workspace, connect, one_line
+from .workspace import Workspace
 
 __all__ = ["PostgresqlSource"]
 
@@ -49,7 +50,7 @@ class PostgresqlSource:
             ConnectionFailed: The database does not answer.
         """
         name = describe(url)
-        with connect(to_libpq(url)) as connection:
+        with text_session(to_libpq(url), "mqpg audit") as connection:
             try:
                 clock = connection.execute("select clock_timestamp() as now").fetchone()
                 connection.execute("begin isolation level repeatable read read only")
@@ -128,12 +129,14 @@ class PostgresqlSource:
         closed = sql.SQL("coalesce(q.message_id < {} and not q.message_id = any({}::bigint[]), false)").format(
             sql.Literal(judged.until_id), sql.Literal(judged.open)
         )
-        # Without the fence, PostgreSQL could cast the parts of what is no handle.
-        rows = sql.SQL("({} offset 0) as q where {}").format(query, closed)
+        if table == "ledger_row":
+            # Without the fence, PostgreSQL could cast the parts of what is no handle.
+            query += sql.SQL(" offset 0")
+        rows = sql.SQL("({}) as q where {}").format(query, closed)
         hashed = self.rows(sql.SQL(grouped(USERS[table], "{}", {})).format(rows))
         found = {row["part"]: [row["n"], int(row["digest"])] for row in hashed}
         self.digests.setdefault(table, {}).update(found)
-        return sql.SQL("select q.* from ({} offset 0) as q where not {}").format(query, closed)
+        return sql.SQL("select q.* from ({}) as q where not {}").format(query, closed)
 
     def journal_rows(self, topics: list[str] | None, broker_id: str) -> dict[str, int]:
         """See Source."""

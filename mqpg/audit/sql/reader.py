@@ -20,13 +20,14 @@ from typing import Any, LiteralString
 
 from psycopg import sql
 
+from mqpg.audit.archived import Archive
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import NO_JOURNAL, NO_LEDGER, NO_SUBSCRIPTION, NotJudged, SnapshotRecord
 from mqpg.audit.state import Judged
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import LedgerError, NotFound, UnknownProducerGroup, UnknownTopic
 
-from .archived import Archive, load_archive, with_archive
+from .archived import load_archive, with_archive
 from .fingerprint import add
 from .judged import check_broker, check_users, leave_out
 from .postgresql_source import PostgresqlSource
@@ -83,7 +84,7 @@ class Inputs:
 
 
 def connect_once(dsn: str, options: AuditOptions) -> None:
-    """Connect to every database once, so that a wrong URL is reported at once.
+    """Connect to every other database once, so that a wrong URL is reported at once.
 
     Args:
         dsn: The broker's DSN in libpq notation.
@@ -93,7 +94,7 @@ def connect_once(dsn: str, options: AuditOptions) -> None:
         ConnectionFailed: A database does not answer.
         ConfigurationError: A URL is wrong.
     """
-    for url in {dsn, *options.ledgers.values(), *options.applied.values()}:
+    for url in {*options.ledgers.values(), *options.applied.values()} - {dsn}:
         with open_source(url):
             pass
 

@@ -10,16 +10,15 @@ from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
-from mqpg._connect import transport
+from mqpg._text_session import one_line, text_session
 from mqpg.audit.kinds import KINDS
 from mqpg.dsn import describe
-from mqpg.errors import ConfigurationError, ConnectionFailed, DatabaseError, NotGranted
+from mqpg.errors import ConfigurationError, DatabaseError, NotGranted
 
 from .statements import FRAMES, READS, TABLES, Folder, statement
 
-__all__ = ["BrokerSnapshot", "Workspace", "connect", "one_line", "open_workspace"]
+__all__ = ["BrokerSnapshot", "Workspace", "open_workspace"]
 
 # search_path: no table or operator of a user stands before the built-in ones and the temporary
 # tables. The memory is for one session, and the temporary tables are large.
@@ -29,15 +28,6 @@ set work_mem = '64MB';
 set temp_buffers = '64MB';
 set jit = off;
 set default_transaction_isolation = 'read committed';
-"""
-# What both ends of a COPY must agree on, and what would end a long audit.
-_COMMON = """
-set datestyle = 'ISO';
-set timezone = 'UTC';
-set intervalstyle = 'postgres';
-set client_encoding = 'UTF8';
-set statement_timeout = 0;
-set idle_in_transaction_session_timeout = 0;
 """
 _BEGIN = "begin isolation level repeatable read read only"
 # The views of the tables with partitions. LOCK TABLE locks what a view reads, its partitions too.
@@ -243,32 +233,6 @@ class Workspace:
             raise DatabaseError(f"{what} of {self.name}: {one_line(error)}") from error
 
 
-def connect(dsn: str) -> psycopg.Connection[dict[str, Any]]:
-    """Connect to a database for reading.
-
-    Args:
-        dsn: The DSN in libpq notation.
-
-    Returns:
-        The connection in autocommit mode.
-
-    Raises:
-        ConnectionFailed: The database does not answer.
-    """
-    try:
-        connection = psycopg.connect(
-            dsn,
-            autocommit=True,
-            row_factory=dict_row,
-            application_name="mqpg audit",
-            **transport(dsn),
-        )
-        connection.execute(_COMMON.encode())
-    except psycopg.Error as error:
-        raise ConnectionFailed(f"no connection to {describe(dsn)}: {one_line(error)}") from error
-    return connection
-
-
 @contextlib.contextmanager
 def open_workspace(dsn: str) -> Iterator[Workspace]:
     """Open the session at the broker, with empty temporary tables, until the block ends.
@@ -284,7 +248,7 @@ def open_workspace(dsn: str) -> Iterator[Workspace]:
         NotGranted: The role may not create temporary tables.
         ConfigurationError: The server is a standby.
     """
-    with connect(dsn) as connection:
+    with text_session(dsn, "mqpg audit") as connection:
         name = describe(dsn)
         workspace = Workspace(connection, dsn, name)
         connection.execute(_SETTINGS.encode())
@@ -303,15 +267,3 @@ def open_workspace(dsn: str) -> Iterator[Workspace]:
                 "audit the primary, or use --engine spark"
             ) from error
         yield workspace
-
-
-def one_line(error: BaseException) -> str:
-    """Return an error's text on one line.
-
-    Args:
-        error: The error.
-
-    Returns:
-        The text.
-    """
-    return " ".join(str(error).split())

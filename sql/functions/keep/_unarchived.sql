@@ -15,7 +15,10 @@ begin
             tstzmultirange(tstzrange(_unarchived.lower_bound::timestamptz, _unarchived.upper_bound::timestamptz))
             - coalesce((
                 select range_agg(tstzrange(a.lower_bound::timestamptz, a.upper_bound::timestamptz))
-                from mqpg.archived_segment a where a.table_name = _unarchived.table_name), '{}')) as r(r);
+                from mqpg.archived_segment a
+                where a.table_name = _unarchived.table_name
+                    and a.upper_bound::timestamptz > _unarchived.lower_bound::timestamptz
+                    and a.lower_bound::timestamptz < _unarchived.upper_bound::timestamptz), '{}')) as r(r);
     else
         return query
         select lower(r.r)::text, upper(r.r)::text
@@ -23,7 +26,10 @@ begin
             int8multirange(int8range(_unarchived.lower_bound::bigint, _unarchived.upper_bound::bigint))
             - coalesce((
                 select range_agg(int8range(a.lower_bound::bigint, a.upper_bound::bigint))
-                from mqpg.archived_segment a where a.table_name = _unarchived.table_name), '{}')) as r(r);
+                from mqpg.archived_segment a
+                where a.table_name = _unarchived.table_name
+                    and a.upper_bound::bigint > _unarchived.lower_bound::bigint
+                    and a.lower_bound::bigint < _unarchived.upper_bound::bigint), '{}')) as r(r);
     end if;
 end
 $$;

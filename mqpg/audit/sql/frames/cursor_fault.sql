@@ -46,16 +46,18 @@ compared as (
         exists (
             select from unnest(r.claims) as c
             where c.epoch > 0
-                and not (c.epoch is not distinct from r.epoch and r.action in ('r', 't'))
+                and not (c.epoch is not distinct from r.epoch and r.action in ('r', 'b', 't'))
                 and not exists (select from unnest(r.previous_claims) as p where p.epoch = c.epoch)
         ) as foreign_claim,
         -- Claims of the version before that are gone or changed: those of other epochs than this
         -- version's, and those whose lease had not ended.
         gone.others as others_gone,
+        gone.claims as ended,
         gone.leased as leased_gone
     from recorded as r
     cross join lateral (
         select
+            count(*) as claims,
             coalesce(bool_or(p.epoch is distinct from r.epoch), false) as others,
             coalesce(bool_or(p.epoch > 0 and nullif(p.lease_until, 'infinity') > r.at), false) as leased
         from unnest(r.previous_claims) as p
@@ -83,7 +85,7 @@ ruled as (
             when c.step <> 'next' then null
             when c.action in ('a', 'n', 'e', 'l') and not c.epoch_held and c.claimed = c.previous_claimed
                 then 'no such epoch'
-            when c.action in ('r', 't') and (not c.epoch_given or c.epoch <= coalesce(c.highest_before, 0))
+            when c.action in ('r', 'b', 't') and (not c.epoch_given or c.epoch <= coalesce(c.highest_before, 0))
                 then 'no new epoch'
             when c.foreign_claim then 'foreign claim'
             -- A pinned consumer takes its own claims again at any time.
@@ -92,11 +94,12 @@ ruled as (
             when c.first_pending <> c.committed then 'moved'
             when c.action in ('a', 'n') and (c.moved or c.others_gone) then 'moved'
             when c.action in ('e', 'l', 'u', 'i', 'c', 'k') and (c.moved or c.done <> 0) then 'moved'
+            when c.action = 'b' and (c.done <= 0 or c.ended <> 1) then 'moved'
             when c.action = 't' and (c.done < 0 or (c.on_failure <> 'block_key' and c.done <> 0)) then 'moved'
             when c.action in ('q', 'x') and c.done > 0 and not c.by_record and not c.moved_back_later then 'moved'
             -- A receive skips what a filter leaves out. It needs no record, because lost judges it.
             when c.action in ('r', 'f', 'd') and c.done < 0 then 'moved'
-            when c.action not in ('a', 'n', 'e', 'l', 'u', 'i', 'c', 'k', 't', 'q', 'x', 'r', 'f', 'd') then 'moved'
+            when c.action not in ('a', 'n', 'e', 'l', 'u', 'i', 'c', 'k', 't', 'q', 'x', 'r', 'b', 'f', 'd') then 'moved'
         end as rule
     from compared as c
     cross join lateral (
