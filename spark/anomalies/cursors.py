@@ -119,11 +119,11 @@ def _missing() -> Column:
 def _stale() -> Column:
     receipt = F.col("action").isin("a", "n", "e", "l")
     held = F.expr("exists(previous_claims, c -> c.epoch <=> epoch)")
-    given = F.col("action").isin("r", "t")
+    given = F.col("action").isin("r", "b", "t")
     not_given = F.expr("not exists(claims, c -> c.epoch <=> epoch)")
     not_rising = F.col("epoch") <= F.coalesce("highest_before", F.lit(0))
     foreign = F.expr(
-        "exists(claims, c -> c.epoch > 0 and not (c.epoch <=> epoch and action in ('r', 't')) "
+        "exists(claims, c -> c.epoch > 0 and not (c.epoch <=> epoch and action in ('r', 'b', 't')) "
         "and not exists(previous_claims, p -> p.epoch = c.epoch))"
     )
     return (
@@ -146,11 +146,13 @@ def _unexplained_move(on_record: Column) -> Column:
         "filter(claims, c -> not c.epoch <=> epoch))) > 0"
     )
     first = F.expr("if(size(claims) > 0, array_min(transform(claims, c -> c.from_offset)), claimed)")
+    ended = F.expr("size(array_except(previous_claims, claims))")
     # A receive skips what a filter leaves out. It needs no record, because `lost` judges it.
     unexplained = (
         F.when(action == "a", moved | others_gone)
         .when(action == "n", moved | others_gone)
         .when(action.isin("e", "l", "u", "i", "c", "k"), moved | (F.col("done") != 0))
+        .when(action == "b", (F.col("done") <= 0) | (ended != 1))
         .when(action == "t", (F.col("done") < 0) | ((F.col("on_failure") != "block_key") & (F.col("done") != 0)))
         .when(action.isin("q", "x"), (F.col("done") > 0) & ~on_record)
         .when(action.isin("r", "f", "d"), F.col("done") < 0)

@@ -31,6 +31,7 @@ __all__ = ["audit"]
 _log = logging.getLogger(__name__)
 
 _UNKNOWN, _UNREACHABLE = 2, 3
+_INTERVAL = 30.0
 _OR_SQL = "or use --engine sql, which needs neither Spark nor Java"
 # What the JVM and Spark say when the heap is too small.
 _NO_MEMORY = ("OutOfMemoryError", "Could not allocate memory", "must be at least", "Too small initial heap")
@@ -100,12 +101,12 @@ def audit(
         ),
     ] = None,
     archive: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             metavar="FOLDER",
-            help="Read segments that retention has dropped from the files of `mqpg archive`. Needs --engine sql.",
+            help="Read segments that retention has dropped from the files of `mqpg archive`. With Spark, a URI such as "
+            "hdfs://… may name the folder.",
             show_default=False,
-            file_okay=False,
         ),
     ] = None,
     follow: Annotated[
@@ -117,8 +118,14 @@ def audit(
         ),
     ] = False,
     interval: Annotated[
-        float, typer.Option(help="With --follow: seconds between two audits.", min=0.1, metavar="SECONDS")
-    ] = 30,
+        float | None,
+        typer.Option(
+            help="With --follow: seconds between two audits. Default: 30.",
+            min=0.1,
+            metavar="SECONDS",
+            show_default=False,
+        ),
+    ] = None,
     local_threads: Annotated[
         int | None,
         typer.Option(
@@ -170,6 +177,8 @@ def audit(
     Exit status: 0 valid, 1 invalid, 2 unknown, wrong usage or an audit that could not be finished,
     3 no connection or a schema that is missing, too old or too new.
     """
+    if interval is not None and not follow:
+        raise typer.Exit(_fail("--interval needs --follow, because a single audit has no next one", _UNKNOWN))
     status = _guarded(
         lambda: _audit(
             dsn,
@@ -184,7 +193,7 @@ def audit(
             engine,
             state,
             archive,
-            interval if follow else None,
+            (interval or _INTERVAL) if follow else None,
             local_threads,
             memory,
             staging,
@@ -252,7 +261,7 @@ def _audit(
     ledger_keep: float,
     engine: Literal["spark", "sql"],
     state: Path | None,
-    archive: Path | None,
+    archive: str | None,
     interval: float | None,
     threads: int | None,
     memory: str | None,
@@ -269,8 +278,8 @@ def _audit(
         raise ConfigurationError(
             "--state and --follow need --engine sql, because the Spark engine audits everything each time"
         )
-    if archive is not None and (engine != "sql" or state is not None or interval is not None):
-        raise ConfigurationError("--archive needs --engine sql, and can be used neither with --state nor with --follow")
+    if archive is not None and (state is not None or interval is not None):
+        raise ConfigurationError("--archive can be used neither with --state nor with --follow")
     options = AuditOptions(
         dsn=dsn,
         ledgers=ledgers,

@@ -76,8 +76,9 @@ def reconcile(
     """
     from datetime import timedelta
 
+    from mqpg.jdbc_jar import find_jdbc_jar
+
     from ..jobs.reconcile import ReconcileOptions, connect_once
-    from ..read.jar import find_jdbc_jar
     from ..read.session import default_threads, open_session
 
     threads = local_threads or default_threads()

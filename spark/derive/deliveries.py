@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from .messages import expand_batches
+from .messages import IdRanges, expand_batches, in_ranges
 
-__all__ = ["add_lives", "derive_deliveries", "derive_positions", "derive_retries", "derive_retry_times"]
+__all__ = [
+    "add_dropped_replays",
+    "add_lives",
+    "derive_deliveries",
+    "derive_positions",
+    "derive_retries",
+    "derive_retry_times",
+]
 
 
 def add_lives(journal: DataFrame, subscriptions: DataFrame, offsets: DataFrame, topics: DataFrame) -> DataFrame:
@@ -44,6 +53,33 @@ def add_lives(journal: DataFrame, subscriptions: DataFrame, offsets: DataFrame, 
         .withColumn("subscription_id", named)
         .drop("present_id", "present_count", "continues")
     )
+
+
+def add_dropped_replays(replays: DataFrame, jumps: DataFrame, effects: DataFrame, entries: DataFrame) -> DataFrame:
+    """Add the messages that a seek back delivered again and whose offsets retention has dropped.
+
+    The journal says which messages these offsets held.
+
+    Args:
+        replays: Rows with the columns of `schemas.REPLAYS`.
+        jumps: Rows with the columns of `schemas.JUMPS`.
+        effects: Journal rows with the states of their messages.
+        entries: The offsets of the queues.
+
+    Returns:
+        Rows with the columns of `schemas.REPLAYS`.
+    """
+    back = jumps.where("back").select("jump_id", "subscription_id", "queue_id", "from_offset", "to_offset")
+    lane = F.when(F.col("queue_id") == -1, F.col("subscription_id")).otherwise(F.lit(0))
+    applied = effects.select("subscription_id", "queue_id", "queue_offset", "message_id", "topic_id")
+    found = applied.join(F.broadcast(back), ["subscription_id", "queue_id"])
+    found = found.where("queue_offset >= from_offset and queue_offset < to_offset").withColumn("lane", lane)
+    present = entries.select("topic_id", F.col("subscription_id").alias("lane"), "queue_id", "queue_offset")
+    found = found.join(present, ["topic_id", "lane", "queue_id", "queue_offset"], "left_anti")
+    found = found.select("jump_id", "subscription_id", "message_id").distinct()
+    dropped = found.groupBy("subscription_id", "message_id").agg(F.count(F.lit(1)).alias("times"))
+    both = replays.unionByName(dropped).groupBy("subscription_id", "message_id")
+    return both.agg(F.sum("times").alias("times"))
 
 
 def derive_retries(
@@ -137,7 +173,13 @@ def derive_positions(
 
 
 def derive_deliveries(
-    entries: DataFrame, positions: DataFrame, effects: DataFrame, retries: DataFrame, dead_letters: DataFrame
+    entries: DataFrame,
+    positions: DataFrame,
+    effects: DataFrame,
+    retries: DataFrame,
+    dead_letters: DataFrame,
+    archived_ranges: IdRanges,
+    purged_before: datetime,
 ) -> DataFrame:
     """Say for each group and each offset since its start what the group did with the message.
 
@@ -147,12 +189,15 @@ def derive_deliveries(
         effects: Journal rows with the states of their messages.
         retries: What `derive_retries` returns.
         dead_letters: Rows with the columns of `schemas.DEAD_LETTERS`.
+        archived_ranges: The ids of messages that were read from an archive, without their bodies.
+        purged_before: Position jumps from before this time may have been deleted.
 
     Returns:
         One row for each group and offset. `times_applied` says how often the journal has the
         message, `behind_position` whether the group's position is beyond the offset, and `dead`
         whether the group does not have to apply it. `unjudged` means that a filter may have left it
-        out and that its body is dropped, so nobody can say any more whether it did.
+        out and that its body is dropped, so nobody can say any more whether it did. Or it was read
+        from an archive, and is so old that the record of a jump over it may be deleted.
     """
     journal = (
         effects.where("owner_id is not null")
@@ -187,6 +232,10 @@ def derive_deliveries(
     )
     behind = F.col("queue_offset") < F.col("next_offset")
     untouched = F.col("times_applied").isNull() & F.col("retry_attempt").isNull() & F.col("is_dead").isNull()
+    unknown = F.col("filtered") & (F.col("state") == "expired")
+    if archived_ranges:
+        forgotten = F.coalesce(F.col("committed_at") < F.lit(purged_before), F.lit(False))
+        unknown |= in_ranges("message_id", archived_ranges) & (F.col("filtered") | forgotten)
     return rows.select(
         "consumer_group",
         "topic",
@@ -206,5 +255,5 @@ def derive_deliveries(
         F.coalesce("times_applied", F.lit(0)).alias("times_applied"),
         F.col("is_dead").isNotNull().alias("dead"),
         behind.alias("behind_position"),
-        (F.col("filtered") & (F.col("state") == "expired") & behind & untouched).alias("unjudged"),
+        (unknown & behind & untouched).alias("unjudged"),
     )

@@ -22,7 +22,14 @@ from .cursor_history import (
     derive_released,
     derive_transitions,
 )
-from .deliveries import add_lives, derive_deliveries, derive_positions, derive_retries, derive_retry_times
+from .deliveries import (
+    add_dropped_replays,
+    add_lives,
+    derive_deliveries,
+    derive_positions,
+    derive_retries,
+    derive_retry_times,
+)
 from .messages import (
     IdRanges,
     add_message_state,
@@ -121,16 +128,23 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
     raw |= {name: F.broadcast(raw[name]) for name in _LOOKED_UP if store.tuning.broadcasts(inputs.rows_of(name))}
     topics, queue_rows, dropped_ranges = raw["topic"], raw["consume_queue"], inputs.dropped_ranges
     bodies = store.narrow(raw["commit_log"].unionByName(raw["survivor"]))
-    messages = store.materialize("messages", derive_messages(bodies, raw["op_log"], raw["delayed"]), key=_ID)
     offsets = derive_entries(queue_rows).join(topics, "topic_id")
     journal = add_lives(add_topic_id(raw["applied"], topics), raw["subscription"], raw["offsets"], topics)
     cursors = derive_positions(raw["subscription"], raw["cursors"], raw["offsets"], topics, queue_rows)
-    entries, effects, positions, transitions = run_concurrently(
-        lambda: store.materialize("entries", add_message_state(offsets, messages, topics, dropped_ranges), key=_ID),
-        lambda: store.materialize("effects", add_message_state(journal, messages, topics, dropped_ranges), key=_ID),
+    # The messages of a small history are one task, which leaves a core to the others.
+    states = derive_messages(bodies, raw["op_log"], raw["delayed"])
+    messages, positions, transitions = run_concurrently(
+        lambda: store.materialize("messages", states, key=_ID),
         lambda: store.materialize("positions", cursors),
         lambda: store.materialize("transitions", derive_transitions(raw["cursor_history"], raw["reader"])),
     )
+    entries, effects = run_concurrently(
+        lambda: store.materialize("entries", add_message_state(offsets, messages, topics, dropped_ranges), key=_ID),
+        lambda: store.materialize("effects", add_message_state(journal, messages, topics, dropped_ranges), key=_ID),
+    )
+    replays = raw["replay"]
+    if not inputs.complete and any(row["back"] for row in inputs.broker["left_out"]):
+        replays = add_dropped_replays(replays, raw["jump"], effects, entries)
     known_since = derive_known_since(transitions)
     released = derive_released(transitions)
     queued_ids = entries.where("subscription_id = 0").select("message_id").distinct()
@@ -149,7 +163,17 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
     matches = matches.withColumn("seen", F.col("is_seen").isNotNull()).drop("is_seen")
     deliveries, ledger_matches, failures = run_concurrently(
         lambda: store.materialize(
-            "deliveries", derive_deliveries(entries, with_journal, effects, retries, raw["dead_letter"]), key=_ID
+            "deliveries",
+            derive_deliveries(
+                entries,
+                with_journal,
+                effects,
+                retries,
+                raw["dead_letter"],
+                inputs.archived_ranges,
+                inputs.jumps_purged_before,
+            ),
+            key=_ID,
         ),
         lambda: store.materialize("ledger_matches", matches.join(topics, "topic_id", "left"), key=_ID),
         lambda: store.materialize("failures", derive_failures(released, entries)),
@@ -191,6 +215,6 @@ def derive_frames(inputs: AuditInputs, store: FrameStore) -> Frames:
         letters=derive_letters(raw["letter"], known_since, raw["reader"]),
         remains=raw["remains"],
         jumps=raw["jump"],
-        replays=raw["replay"],
+        replays=replays,
         dropped_ranges=dropped_ranges,
     )

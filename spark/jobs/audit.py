@@ -17,16 +17,16 @@ from mqpg.audit.conclusions import equations, histograms, holes, unfinished, wit
 from mqpg.audit.options import AuditOptions
 from mqpg.audit.report import PURGED, UNATTRIBUTED, NotJudged, Report
 from mqpg.audit.verdict import Relation, rule
-from mqpg.errors import ConfigurationError
+from mqpg.jdbc_jar import JdbcJar, find_jdbc_jar
 
 from .. import anomalies
 from ..derive import conservation
 from ..derive.batch_ids import count_holes
 from ..derive.frames import Frames, derive_frames
 from ..derive.timeline import late_commits
+from ..read.archive import require_visible
 from ..read.audit_reader import connect_once, read_inputs
 from ..read.inputs import AuditInputs
-from ..read.jar import JdbcJar, find_jdbc_jar
 from ..read.session import open_session, run_concurrently
 from ..read.stores import open_store
 from ..read.tuning import Tuning
@@ -88,10 +88,11 @@ def run_audit_in(
         NotFound: The broker has no such topic, consumer group or producer group.
         LedgerError: A database has no journal or ledger.
         UnpinnedRead: Spark read rows that are not those of the pinned snapshots.
-        ConfigurationError: The options name an archive.
+        ConfigurationError: A file of the archive is not the one that the broker noted, or the
+            executors cannot see the archive.
     """
     if options.archive is not None:
-        raise ConfigurationError("the Spark engine reads no archive: use the SQL engine")
+        require_visible(spark, str(options.archive))
     read_from = time.monotonic()
     messages = connect_once(options) if messages is None else messages
     tuning = Tuning(messages, spark.sparkContext.defaultParallelism)
@@ -226,5 +227,6 @@ def _run_row(
         "drained": options.drained,
         "spark_version": pyspark.__version__,
         "jdbc": str(jar) if jar else "the session's own",
+        **({"archive": asdict(inputs.archive)} if inputs.archive else {}),
         "_started": started,
     }

@@ -20,12 +20,13 @@ from pyspark.sql import functions as F
 import mqpg
 from mqpg.dsn import resolve
 from mqpg.errors import LedgerError
+from mqpg.jdbc_jar import find_jdbc_jar
 from mqpg.message import Unsettled, Verdict
 
 from ..derive.messages import IdRanges, expand_batches, hash_nonces, in_ranges
 from ..read import queries, schemas, user_queries
 from ..read.database import is_postgresql, parse_database
-from ..read.jar import find_jdbc_jar
+from ..read.horizon import HORIZON, Horizon
 from ..read.jdbc import JdbcReader
 from ..read.session import open_session, without_codegen
 from ..read.snapshot import Snapshot, pinned_snapshot
@@ -169,9 +170,10 @@ def _compare(spark: SparkSession, dsn: str, options: ReconcileOptions) -> list[_
             for number, url in enumerate(options.ledgers or (own.conninfo,))
         ]
         broker = stack.enter_context(pinned_snapshot(own))
+        horizon = Horizon.of(broker.rows(HORIZON)[0])
         frames = {
             query.name: reader.read(broker, query)
-            for query in queries.broker_queries(None)
+            for query in queries.broker_queries(None, horizon)
             if query.name in ("commit_log", "survivor", "op_log", "topic")
         }
         dropped_ranges = [(row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)]

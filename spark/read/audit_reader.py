@@ -19,8 +19,8 @@ vacuum there. A small audit reads everything in one job of Spark, and then relea
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import SparkSession
 
@@ -31,7 +31,10 @@ from mqpg.dsn import resolve
 from mqpg.errors import NotFound, UnknownProducerGroup, UnknownTopic
 
 from . import queries
+from .archive import Archive, open_archive
+from .archived_broker import add_archived
 from .database import is_postgresql, parse_database
+from .horizon import HORIZON, Horizon
 from .inputs import AuditInputs
 from .jdbc import JdbcReader
 from .size import count_rows, estimate_messages
@@ -84,7 +87,7 @@ def connect_once(options: AuditOptions) -> int:
     for url in {resolve(options.dsn), *options.ledgers.values(), *options.applied.values()}:
         if is_postgresql(url):
             with pinned_snapshot(parse_database(url)) as snapshot:
-                messages = max(messages, estimate_messages(snapshot))
+                messages = max(messages, estimate_messages(snapshot, archive=options.archive is not None))
         else:
             with contextlib.closing(SqlalchemySnapshot.open(url)) as database:
                 messages = max(messages, count_rows(database))
@@ -142,12 +145,17 @@ class _AuditReader:
             )
             user_databases.read_consumers(journals)
             self._note_strange_journals()
+            archive = None
+            if self.options.archive is not None:
+                # Before the snapshot. A segment that is dropped between the two is not read.
+                archive = open_archive(self.spark, self.options.archive, self.database.conninfo)
+                self.inputs.archive = archive.chosen.summary()
             with released_when_read(self.reader, stack) as reading:
                 broker = pin_and_record(reading, self.inputs, "broker", self.database)
                 self.inputs.taken_at = broker.taken_at
                 # A ledger that is read much later has deleted rows that the broker still has.
                 user_databases.pin_ledgers(ledgers)
-                self._read_broker(broker)
+                self._read_broker(broker, archive)
             user_databases.read_ledgers(self.producer_groups)
             self.inputs.rows |= self.reader.verify()
         return self.inputs
@@ -215,14 +223,27 @@ class _AuditReader:
         self.inputs.not_judged += [NotJudged(NO_LEDGER, name) for name in producing if name not in wanted]
         return _by_value(wanted)
 
-    def _read_broker(self, broker: Snapshot) -> None:
-        ids = None
+    def _read_broker(self, broker: Snapshot, archive: Archive | None) -> None:
+        ids, all_ids = None, [row["topic_id"] for row in broker.rows("select topic_id from mqpg.audit_topic")]
         if self.topics is not None:
             rows = broker.rows("select topic_id from mqpg.audit_topic where name = any(%s)", self.topics)
             ids = [row["topic_id"] for row in rows]
+
+        def adapt(text: str) -> str:
+            return archive.adapt(text) if archive else text
+
+        horizon = Horizon.of(broker.rows(adapt(HORIZON))[0], archive.ticks if archive else None)
+        self.inputs.floor_id, self.inputs.newest_id = horizon.floor_id, horizon.newest_id
         frames = self.inputs.frames
-        for query in queries.broker_queries(ids):
+        for query in queries.broker_queries(ids, horizon):
+            if query.name != "remains":
+                query = replace(query, origin=adapt(query.origin), columns=adapt(query.columns))
             frames[query.name] = self.reader.read(broker, query)
+        if archive is not None:
+            scope = None if ids is None else (ids, all_ids)
+            self.inputs.rows |= add_archived(frames, archive, horizon, broker, scope, self.store)
+            chosen = archive.chosen.ranges["commit_log"]
+            self.inputs.archived_ranges = [(int(low) * 1024, int(high) * 1024 - 1) for low, high in chosen]
         if self.topics is not None:  # Dropped topics are read for the ids of their messages only.
             frames["consume_queue"] = frames["consume_queue"].join(
                 frames["topic"].select("topic_id"), "topic_id", "left_semi"
@@ -230,21 +251,27 @@ class _AuditReader:
         if self.options.groups:
             for name in ("subscription", "reader", "jump"):
                 frames[name] = frames[name].where(frames[name].consumer_group.isin(*self.options.groups))
-        self.inputs.dropped_ranges = [
-            (row["first_id"], row["last_id"]) for row in broker.rows(queries.DROPPED_SEGMENTS)
-        ]
+        self._read_facts(broker, adapt)
+        if archive is not None:
+            known = broker.rows("select coalesce(max(subscription_id), 0) as newest from mqpg.audit_subscription")
+            self.inputs.had_other_subscriptions |= archive.newest_subscription > known[0]["newest"]
+
+    def _read_facts(self, broker: Snapshot, adapt: Callable[[str], str]) -> None:
+        """Read what the driver itself has to know."""
+        dropped = broker.rows(adapt(queries.DROPPED_SEGMENTS))
+        self.inputs.dropped_ranges = [(row["first_id"], row["last_id"]) for row in dropped]
         gone = broker.rows(
-            "select count(*) as n from mqpg.audit_segment "
-            "where family = 'tick' and (body_dropped_at is not null or left_out <> '{}')"
+            adapt(f"select count(*) as n from mqpg.audit_segment s where s.family = 'tick' and {queries.DROPPED}")
         )
         self.inputs.complete = gone[0]["n"] == 0
-        for row in broker.rows("select floor_id, batch_seq from mqpg.audit_tick order by tick_id desc limit 1"):
-            self.inputs.floor_id, self.inputs.newest_id = row["floor_id"], row["batch_seq"]
-        self.inputs.segments = [(row["lower"], row["upper"]) for row in broker.rows(queries.LOG_SEGMENTS)]
+        segments = broker.rows(adapt(queries.LOG_SEGMENTS))
+        self.inputs.segments = [(row["lower"], row["upper"]) for row in segments]
         self.inputs.had_other_subscriptions = broker.rows(queries.OTHER_SUBSCRIPTIONS)[0]["had_others"]
         slots = broker.rows(
-            "select segment_no::int as slot from mqpg.audit_segment "
-            "where family = 'cursor' and body_dropped_at is not null order by 1"
+            adapt(
+                "select s.segment_no::int as slot from mqpg.audit_segment s "
+                "where s.family = 'cursor' and s.body_dropped_at is not null order by 1"
+            )
         )
         self.inputs.dropped_slots = [row["slot"] for row in slots]
         keep = broker.rows(

@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from mqpg.audit.archived import Archive
 from mqpg.audit.report import NotJudged, SnapshotRecord
 
 __all__ = ["AuditInputs", "foreign_offsets"]
@@ -40,6 +41,8 @@ class AuditInputs:
         jumps_purged_before: Position jumps from before this time may have been deleted.
         dedup_window: The window within which a dedup id stores one message, in seconds.
         complete: Whether no part of the consume queues was ever dropped.
+        archive: What was read from an archive. None means that there is none.
+        archived_ranges: The ranges (first id, last id) of messages that were read from an archive.
     """
 
     frames: dict[str, DataFrame] = field(default_factory=dict)
@@ -63,6 +66,8 @@ class AuditInputs:
     jumps_purged_before: datetime = datetime.min
     dedup_window: float = 0.0
     complete: bool = True
+    archive: Archive | None = None
+    archived_ranges: list[tuple[int, int]] = field(default_factory=list)
 
     def rows_of(self, frame: str) -> int:
         """Return how many rows a frame has.

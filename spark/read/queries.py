@@ -11,9 +11,12 @@ from psycopg.sql import SQL, Composable, Literal
 from pyspark.sql.types import StructType
 
 from . import schemas
+from .horizon import DROPPED, Horizon
 
 __all__ = [
+    "DROPPED",
     "DROPPED_SEGMENTS",
+    "JUMPS",
     "LOG_SEGMENTS",
     "OTHER_SUBSCRIPTIONS",
     "Query",
@@ -22,22 +25,6 @@ __all__ = [
     "literal_text",
 ]
 
-_NEWEST_TICK = "(select k.snapshot from mqpg.audit_tick k order by k.tick_id desc limit 1)"
-_NEWEST_TICK_DUE = "(select k.due_until from mqpg.audit_tick k order by k.tick_id desc limit 1)"
-# Segments that retention dropped, or whose messages it left out in part when segments were merged.
-_DROPPED = "(s.body_dropped_at is not null or s.left_out <> '{}')"
-# The first tick whose rows in consume_queue all survive. An earlier tick, whose rows are dropped,
-# may have appended what this tick's snapshot sees.
-_FIRST_SURVIVING_TICK = (
-    f"(select coalesce(max(s.upper_bound::bigint), 0) from mqpg.audit_segment s where s.family = 'tick' and {_DROPPED})"
-)
-_OLDEST_TICK = (
-    f"(select k.snapshot from mqpg.audit_tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"
-)
-_OLDEST_TICK_DUE = (
-    f"(select k.due_until from mqpg.audit_tick k where k.tick_id >= {_FIRST_SURVIVING_TICK} order by k.tick_id limit 1)"
-)
-_TICKS_DROPPED = f"exists (select from mqpg.audit_segment s where s.family = 'tick' and {_DROPPED})"
 # Retention drops decisions later than bodies, and none while a half message of the segment is
 # undecided.
 _DECISIONS_GONE = (
@@ -85,8 +72,8 @@ _REMAINS = " union all ".join(
 )
 
 LOG_SEGMENTS = """
-select lower_bound::bigint as lower, upper_bound::bigint as upper from mqpg.audit_segment
-where family = 'log' and opened_at is not null and body_dropped_at is null and left_out = '{}' order by 1
+select s.lower_bound::bigint as lower, s.upper_bound::bigint as upper from mqpg.audit_segment s
+where s.family = 'log' and s.opened_at is not null and s.body_dropped_at is null and s.left_out = '{}' order by 1
 """
 # Ids of subscriptions ascend without end. One that is missing may have been a subscription.
 OTHER_SUBSCRIPTIONS = """
@@ -95,9 +82,14 @@ select count(*) < coalesce(max(s.subscription_id), 0) or exists (
     where c.subscription_id > (select coalesce(max(n.subscription_id), 0) from mqpg.audit_subscription n)) as had_others
 from mqpg.audit_subscription s
 """
-DROPPED_SEGMENTS = """
-select lower_bound::bigint * 1024 as first_id, upper_bound::bigint * 1024 - 1 as last_id
-from mqpg.audit_segment where family = 'log' and (body_dropped_at is not null or left_out <> '{}')
+DROPPED_SEGMENTS = f"""
+select s.lower_bound::bigint * 1024 as first_id, s.upper_bound::bigint * 1024 - 1 as last_id
+from mqpg.audit_segment s where s.family = 'log' and {DROPPED}
+"""
+# What groups were moved over, with the topic's id.
+JUMPS = """
+select j.subscription_id, j.topic_id, j.queue_id::int as queue_id, j.from_offset, j.to_offset, j.back
+from mqpg.audit_position_jump j
 """
 
 
@@ -126,13 +118,18 @@ class Query:
     fetch_rows: int = 5000
 
 
-def _covered(xid: str) -> str:
-    return f"coalesce(pg_visible_in_snapshot({xid}, {_NEWEST_TICK}), false) as covered"
+def _literal(value: str | None, kind: str) -> str:
+    return f"null::{kind}" if value is None else f"'{value}'::{kind}"
 
 
-def _may_be_dropped(xid: str, also: str = "true") -> str:
-    seen = f"coalesce(pg_visible_in_snapshot({xid}, {_OLDEST_TICK}), true)"
-    return f"{_TICKS_DROPPED} and {also} and {seen} as may_be_dropped"
+def _covered(xid: str, horizon: Horizon) -> str:
+    newest = _literal(horizon.newest_snapshot, "pg_snapshot")
+    return f"coalesce(pg_visible_in_snapshot({xid}, {newest}), false) as covered"
+
+
+def _may_be_dropped(xid: str, horizon: Horizon, also: str = "true") -> str:
+    seen = f"coalesce(pg_visible_in_snapshot({xid}, {_literal(horizon.oldest_snapshot, 'pg_snapshot')}), true)"
+    return f"{str(horizon.ticks_dropped).lower()} and {also} and {seen} as may_be_dropped"
 
 
 def literal_text(composed: Composable) -> str:
@@ -147,12 +144,13 @@ def literal_text(composed: Composable) -> str:
     return composed.as_string(None)
 
 
-def broker_queries(topic_ids: list[int] | None) -> list[Query]:
+def broker_queries(topic_ids: list[int] | None, horizon: Horizon) -> list[Query]:
     """Return the queries that read a broker.
 
     Args:
         topic_ids: Only these topics, and those that were dropped, because the ids of their messages
             may appear elsewhere. None means all topics.
+        horizon: How far the appender is at the snapshot.
 
     Returns:
         The queries.
@@ -164,10 +162,12 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
                 "(x.topic_id = any({}::int[]) or x.topic_id not in (select t.topic_id from mqpg.audit_topic t))"
             ).format(Literal(topic_ids))
         )
+    newest_due, oldest_due = (_literal(due, "timestamptz") for due in (horizon.newest_due, horizon.oldest_due))
+    state = f"{_covered('x.xid', horizon)}, {_may_be_dropped('x.xid', horizon)}"
     body = (
         "x.xid::text::bigint as xid, x.born_at, x.topic_id, x.producer_group_id, x.kind::text as kind, "
         "x.queue_id::int as queue_id, "
-        f"x.check_at, {_covered('x.xid')}, {_may_be_dropped('x.xid')}"
+        f"x.check_at, {state}"
     )
     return [
         Query(
@@ -197,7 +197,7 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
             "case when x.visible_at = 'infinity' then x.deliver_id end as relayed_as, "
             "case when x.op = 'c' and x.visible_at is distinct from 'infinity' then x.deliver_id end as deliver_id, "
             "x.queue_id::int as queue_id, "
-            f"{_covered('x.xid')}, {_may_be_dropped('x.xid')}",
+            f"{state}",
             f"mqpg.audit_op_log x where {scope}",
             schemas.DECISIONS,
             "x.message_id",
@@ -206,8 +206,8 @@ def broker_queries(topic_ids: list[int] | None) -> list[Query]:
             "delayed",
             "x.first_id, x.n::int as n, x.deliver_id, x.queue_id::int as queue_id, x.written_at, x.visible_at, "
             "x.xid::text::bigint as xid, x.topic_id, x.subscription_id, "
-            f"x.attempt::int as attempt, coalesce(x.visible_at <= {_NEWEST_TICK_DUE}, false) as due, "
-            f"{_covered('x.xid')}, {_may_be_dropped('x.xid', f'x.visible_at <= {_OLDEST_TICK_DUE}')}",
+            f"x.attempt::int as attempt, coalesce(x.visible_at <= {newest_due}, false) as due, "
+            f"{_covered('x.xid', horizon)}, {_may_be_dropped('x.xid', horizon, f'x.visible_at <= {oldest_due}')}",
             f"mqpg.audit_delayed x where {scope}",
             schemas.DELAYED,
             "x.first_id",

@@ -34,6 +34,7 @@ __all__ = [
     "LEDGER_GROUPS",
     "LETTERS",
     "LOCAL_COMMITS",
+    "MOVED",
     "OTHER_HALVES",
     "OFFSETS",
     "OUTBOX",
@@ -123,6 +124,8 @@ JUMPS = _parse(
     "jump_id bigint, at timestamp, subscription_id int, consumer_group string, topic string, queue_id int, "
     "from_offset bigint, to_offset bigint, why string, back boolean"
 )
+# The same with the topic's id, for looking up the offsets in archived queues.
+MOVED = _parse("subscription_id int, topic_id int, queue_id int, from_offset bigint, to_offset bigint, back boolean")
 # present: still a dead letter, neither redriven nor discarded.
 LETTERS = _parse(
     "subscription_id int, message_id bigint, deliver_id bigint, attempts int, died_at timestamp, present boolean"

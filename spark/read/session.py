@@ -22,8 +22,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mqpg.errors import ConfigurationError
+from mqpg.jdbc_jar import JdbcJar, find_jdbc_jar
 
-from .jar import JdbcJar, find_jdbc_jar
+from .class_archive import class_archive_options
 from .tuning import NO_CODEGEN, Tuning, default_memory
 
 __all__ = [
@@ -169,7 +170,7 @@ def open_session(
     if not _submitted():
         # Workers with another interpreter than the driver's would lack its packages.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-        options |= _jvm_options(threads or default_threads(), memory, tuning or Tuning(), scratch)
+        options |= _jvm_options(threads or default_threads(), memory, tuning or Tuning(), scratch, jar)
     session: SparkSession | None = None
     try:
         builder = SparkSession.builder.appName("mqpg audit")
@@ -202,17 +203,21 @@ def _require_java() -> None:
     )
 
 
-def _jvm_options(threads: int, memory: str | None, tuning: Tuning, scratch: Path) -> dict[str, str]:
+def _jvm_options(threads: int, memory: str | None, tuning: Tuning, scratch: Path, jar: JdbcJar) -> dict[str, str]:
     """Return the options of a JVM that this process starts, local session or cluster's driver."""
     log_config = scratch / "log4j2.properties"
     log_config.write_text(_QUIET)
     heap = memory or ("1g" if tuning.small else f"{default_memory() >> 20}m")
+    java_options = f"-Dlog4j2.configurationFile={log_config} {tuning.java_options()}"
+    master = os.environ.get("MQPG_SPARK_MASTER")
+    if tuning.short and not master:
+        java_options += f" {class_archive_options(jar.path)}"
     options = {
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={log_config} {tuning.java_options()}",
+        "spark.driver.extraJavaOptions": java_options,
         "spark.driver.memory": heap,
         "spark.sql.warehouse.dir": f"file://{scratch}/warehouse",
     }
-    if master := os.environ.get("MQPG_SPARK_MASTER"):
+    if master:
         return options | {"spark.master": master}
     # Spark stops where the host name does not resolve. Only this process connects to it anyway.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")

@@ -11,7 +11,7 @@ __all__ = ["count_rows", "estimate_messages"]
 # those that wait for the appender.
 _BROKER = """
 select greatest(
-    (select coalesce(sum(e.tail - b.base_offset), 0)
+    (select coalesce(sum(e.tail - case when %s then 0 else b.base_offset end), 0)
      from mqpg.audit_topic t cross join lateral generate_series(0, t.queues - 1) as q(queue_id)
      cross join lateral (
          select c.base_offset from mqpg.audit_consume_queue c
@@ -44,11 +44,12 @@ select exists (
 """
 
 
-def estimate_messages(snapshot: Snapshot) -> int:
+def estimate_messages(snapshot: Snapshot, *, archive: bool = False) -> int:
     """Estimate how many messages a database has: a broker, a ledger or a journal, or all of them.
 
     Args:
         snapshot: The database.
+        archive: Whether the messages that retention has dropped count too.
 
     Returns:
         The messages in its queues, or the rows of its largest table where these are more.
@@ -58,7 +59,7 @@ def estimate_messages(snapshot: Snapshot) -> int:
     """
     found = [int(snapshot.rows(_TABLES)[0]["messages"])]
     if snapshot.rows(_READABLE)[0]["readable"]:
-        found.append(int(snapshot.rows(_BROKER)[0]["messages"]))
+        found.append(int(snapshot.rows(_BROKER, archive)[0]["messages"]))
     return max(found)
 
 

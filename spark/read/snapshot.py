@@ -66,9 +66,13 @@ class Snapshot:
         """Return what each JDBC session runs first.
 
         BEGIN opens the transaction explicitly. With SET TRANSACTION alone and no fetch size the
-        driver is in autocommit mode, and the statement would silently pin nothing.
+        driver is in autocommit mode, and the statement would silently pin nothing. Times within
+        JSON are in UTC, as in an archive.
         """
-        return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{self.snapshot_id}'"
+        return (
+            f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT '{self.snapshot_id}'; "
+            "SET LOCAL timezone = 'UTC'"
+        )
 
     def jdbc(self) -> dict[str, str]:
         """Return the options of a Spark JDBC read at this snapshot.

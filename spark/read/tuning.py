@@ -17,8 +17,10 @@ __all__ = ["NO_CODEGEN", "Tuning", "default_memory"]
 
 NO_CODEGEN = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
-# Up to this many messages, one task that interprets its plan finishes before Spark has set up
-# shuffles and broadcasts and has compiled some hundred generated classes.
+# Up to this many messages, interpreting expressions takes less time than compiling them.
+_INTERPRETED = 50_000
+# Up to this many, one task finishes before Spark has set up shuffles and broadcasts and has
+# compiled some hundred classes for whole stages.
 _SMALL = 300_000
 # Up to this many, the second JIT compiler takes as long as it saves.
 _SHORT = 2_000_000
@@ -30,7 +32,8 @@ _GIB = 1 << 30
 # Where Linux says how much memory the container of this process may use.
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
-_ONE_TASK = NO_CODEGEN | {
+_ONE_TASK = {
+    "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.autoBroadcastJoinThreshold": "-1",
     "spark.sql.shuffle.partitions": "1",
@@ -60,6 +63,11 @@ class Tuning:
         return self.messages <= _SMALL
 
     @property
+    def short(self) -> bool:
+        """Whether the JVM lives too briefly for its second JIT compiler."""
+        return self.messages <= _SHORT
+
+    @property
     def partitions(self) -> int:
         """In how many partitions a frame with one row for each message is kept."""
         wanted = self.messages // _MESSAGES_PER_PARTITION
@@ -67,8 +75,11 @@ class Tuning:
 
     def settings(self) -> dict[str, str]:
         """Return the settings of the session while it derives and judges."""
+        if self.small and self.messages <= _INTERPRETED:
+            return _ONE_TASK | NO_CODEGEN
         if self.small:
-            return _ONE_TASK
+            # Projections and orderings are compiled, and the operators between them are not.
+            return _ONE_TASK | {"spark.sql.codegen.factoryMode": "FALLBACK"}
         return {
             "spark.sql.shuffle.partitions": str(self.partitions),
             # Spark would rather have few partitions than ones that fit into memory.
@@ -85,7 +96,7 @@ class Tuning:
 
     def java_options(self) -> str:
         """Return the options of a JVM that is started for this audit."""
-        return _SHORT_JVM if self.messages <= _SHORT else _LONG_JVM
+        return _SHORT_JVM if self.short else _LONG_JVM
 
     def broadcasts(self, rows: int) -> bool:
         """Say whether a frame is sent to every task instead of being sorted and shuffled.

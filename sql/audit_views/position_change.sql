@@ -14,6 +14,7 @@ select
     case c.action
         when 's' then 'subscribe'
         when 'r' then 'receive'
+        when 'b' then 'ack_and_receive'
         when 't' then 'take_over'
         when 'a' then 'ack'
         when 'n' then 'nack'
@@ -51,9 +52,10 @@ comment on column mqpg_audit.position_change.version is
     'Number of the change: grows by one for each subscription and queue, and by more with adopt()';
 comment on column mqpg_audit.position_change.changed_at is 'When it was';
 comment on column mqpg_audit.position_change.action is
-    'subscribe | receive | take_over (a returned or expired delivery) | ack | nack | extend | release | filtered '
-    '| expired | dead_letter | unpin | moved (see position_jump) | incarnation (a restore) | closed, carried (the '
-    'same position continues in a newer slot)';
+    'subscribe | receive | ack_and_receive (one delivery ended, the next began) | take_over (a returned or expired '
+    'delivery) | ack | nack | extend | release | filtered | expired | dead_letter | unpin | '
+    'moved (see position_jump) | incarnation (a restore) | '
+    'closed, carried (the same position continues in a newer slot)';
 comment on column mqpg_audit.position_change.committed_offset is
     'Afterwards: the group is done with everything below this offset';
 comment on column mqpg_audit.position_change.claimed_offset is

@@ -70,3 +70,13 @@ def test_large_audits_give_the_same_report_with_shuffles(
     report = audit()
     assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}
     assert report.groups[0]["applied"] == 64
+
+
+def test_audits_that_compile_expressions_give_the_same_report(
+    audit: Callable[..., Report], story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tuning, "_INTERPRETED", -1)
+    story.consumer.execute("delete from mqpg_applied where message_id = (select min(message_id) from mqpg_applied)")
+    report = audit()
+    assert {kind: count for kind, count in report.anomalies.items() if count} == {"lost": 1}
+    assert report.groups[0]["applied"] == 64

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from mqpg.archive.run import archive
+from mqpg.jdbc_jar import find_jdbc_jar
 from mqpg.spark.cli import submit
-from mqpg.spark.read.jar import find_jdbc_jar
 from tests.audit.cluster import SPARK, Cluster, running_cluster
 from tests.audit.story import Story, Trio
 
@@ -23,6 +25,17 @@ pytestmark = pytest.mark.spark
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with running_cluster(tmp_path_factory.mktemp("cluster") / "root") as running:
         yield running
+
+
+@pytest.fixture
+def hidden_archive(cluster: Cluster, trio: Trio) -> Iterator[Path]:
+    """An archive that only the driver sees."""
+    folder = cluster.driver_files / "archive"
+    archive(folder, trio.broker)
+    (folder / "some").mkdir()
+    (folder / "some" / "file.parquet").write_bytes(b"PAR1")
+    yield folder
+    shutil.rmtree(folder)  # The cluster is also that of the other tests, which look for left frames.
 
 
 def audit(cluster: Cluster, trio: Trio, *command: str, options: tuple[str, ...] = (), **variables: str) -> Any:
@@ -65,3 +78,18 @@ def test_spark_submit_decides_and_frames_are_staged(cluster: Cluster, trio: Trio
     assert (report["verdict"], report["reasons"]) == ("valid", [])
     assert [(topic["committed"], topic["queued"]) for topic in report["topics"]] == [(66, 66)]
     assert list(staging.iterdir()) == []
+
+
+def test_an_archive_that_executors_cannot_see_is_refused(cluster: Cluster, trio: Trio, hidden_archive: Path) -> None:
+    if not cluster.isolated:
+        pytest.skip("the workers see all folders of this machine")
+    done = subprocess.run(
+        [sys.executable, "-m", "mqpg", "audit", "--archive", str(hidden_archive)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env=cluster.environment() | {"MQPG_SPARK_MASTER": cluster.master, "MQPG_DATABASE_URL": trio.broker},
+        check=False,
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert f"the executors cannot see {hidden_archive}" in done.stderr

@@ -154,6 +154,22 @@ def test_changes_in_the_judged_part_are_found(
     assert valid(incremental())["judged_again"] is None
 
 
+def test_two_judged_rows_that_exchange_a_value(incremental: Callable[..., Report], story: Story) -> None:
+    """Number, sums and each column's values stay the same."""
+    valid(incremental())
+    ends = story.consumer.execute(
+        "select min(message_id) as one, max(message_id) as other from mqpg_applied where applied_at < now()"
+    ).fetchone()
+    assert ends is not None
+    exchanged = story.consumer.execute(
+        "update mqpg_applied a set applied_at = b.applied_at from mqpg_applied b where b.message_id in (%(one)s, %(other)s)"
+        " and a.message_id in (%(one)s, %(other)s) and a.message_id <> b.message_id",
+        dict(ends),
+    )
+    assert exchanged.rowcount == 2
+    assert "judged rows have changed" in incremental().run["incremental"]["judged_again"]
+
+
 def test_open_messages_stay_to_be_judged(incremental: Callable[..., Report], story: Story, state: Path) -> None:
     """An undecided half, a delayed message and a pending retry do not hold up the others."""
     half = story.prepare()
