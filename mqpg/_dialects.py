@@ -5,6 +5,7 @@ It looks at their tables, and reads the errors and states of their drivers.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sqlalchemy import Table, inspect, text
@@ -16,6 +17,7 @@ from mqpg.errors import LedgerError
 
 __all__ = [
     "MYSQL",
+    "chunks",
     "has",
     "has_failed",
     "in_transaction",
@@ -49,6 +51,14 @@ _READ_ONLY = (1290, 1792, 1836)
 _LOCKED, _LOCKED_STATES = (1205, 1213, 3572), ("55P03", "40P01")
 # MySQL: the victim of a deadlock is rolled back as a whole.
 _ROLLED_BACK = (1213,)
+# Every database takes that many parameters.
+_CHUNK = 500
+
+
+def chunks(ids: Iterable[int]) -> Iterator[list[int]]:
+    """Ids in order, in lists that fit into one statement of any database."""
+    ordered = sorted(ids)
+    return (ordered[start : start + _CHUNK] for start in range(0, len(ordered), _CHUNK))
 
 
 def has(conn: Connection, table: Table) -> bool:

@@ -32,6 +32,8 @@ __all__ = [
     "consumer_metadata",
     "inbox",
     "ledger",
+    "ledger_message",
+    "ledger_message_metadata",
     "ledger_metadata",
     "offsets",
     "outbox",
@@ -41,6 +43,7 @@ __all__ = [
 ]
 
 ledger_metadata = MetaData()
+ledger_message_metadata = MetaData()
 consumer_metadata = MetaData()
 outbox_metadata = MetaData()
 prepared_metadata = MetaData()
@@ -109,6 +112,22 @@ Index("mqpg_ledger_open", ledger.c.created_at, ledger.c.handle, postgresql_where
 # MySQL has no partial indexes.
 Index("mqpg_ledger_undone", ledger.c.done_at, ledger.c.created_at, ledger.c.handle).ddl_if(dialect=_MYSQL)
 
+# What a producer with keep_messages sent, by the handle of its ledger row. A broker that has lost
+# the half message gets it again.
+ledger_message = Table(
+    "mqpg_ledger_message",
+    ledger_message_metadata,
+    Column("handle", _word(200), primary_key=True),
+    Column("producer_group", _name, nullable=False),
+    Column("topic", _name, nullable=False),
+    Column("payload", _long, nullable=False),  # as it was prepared; the ledger has the final one
+    Column("message_key", _long),
+    Column("tag", _long),
+    Column("headers", _long),
+    Column("delay", _word(64)),
+    **_transactional,
+)
+
 offsets = Table(
     "mqpg_offsets",
     consumer_metadata,
@@ -122,6 +141,9 @@ offsets = Table(
     Column("broker", _word(40), primary_key=True),
     Column("incarnation", Integer, nullable=False),
     Column("updated_at", _time),
+    # When the offset was moved back behind the end that the broker had lost. From then on every
+    # message is looked up in the inbox and the journal before it is applied.
+    Column("realigned_at", _time),
     **_transactional,
 )
 

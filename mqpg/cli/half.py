@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, cast
 
 import typer
 
+import mqpg
 from mqpg.choices import Decision
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, print_rows
+from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows
+from mqpg.cli.passwords import warn_of_password
+from mqpg.errors import ConfigurationError
 from mqpg.message import Outcome
+from mqpg.settings import ledger_url, ledger_variable
 
 __all__ = ["app"]
 
@@ -27,6 +32,7 @@ _LIST = """
     where h.producer_group = coalesce(%(group)s, h.producer_group)
     order by h.prepared_at limit %(limit)s
 """
+_LOST_COLUMNS = ["message_id", "topic", "handle", "new_handle", "outcome"]
 
 Handle = Annotated[str, typer.Argument(help="The handle, as `mqpg half list` prints it.")]
 
@@ -52,6 +58,7 @@ def settle(
     handle: Handle,
     verdict: Annotated[str, typer.Argument(help="commit or rollback.")],
     reason: Annotated[str, typer.Option("--reason", help="Why; stored with the decision.")],
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Decide a half message by hand, and print the outcome.
@@ -60,13 +67,46 @@ def settle(
     """
     with broker(dsn) as mq:
         outcome = mq.settle(handle, cast("Decision", verdict), reason)
-    typer.echo(outcome)
+    print_result("settle", outcome, as_json=json, handle=handle, verdict=verdict, reason=reason, outcome=str(outcome))
     if outcome is Outcome.UNKNOWN or not outcome.removeprefix("already_").startswith(verdict.replace("back", "")):
         raise typer.Exit(1)
 
 
 @app.command()
-def rearm(handle: Handle, dsn: Dsn = None) -> None:
+def rearm(handle: Handle, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Start the check-backs of a parked half message again, counting from 0."""
     with broker(dsn) as mq:
         mq.rearm(handle)
+    print_result("rearm", as_json=json, handle=handle)
+
+
+@app.command()
+def recover(
+    ledger: Annotated[
+        str,
+        typer.Option(
+            "--ledger",
+            help="The producers' ledger: a SQLAlchemy URL, or the NAME of a variable MQPG_LEDGER_<NAME>.",
+            callback=warn_of_password,
+        ),
+    ],
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what is lost.")] = False,
+    json: Json = False,
+    dsn: Dsn = None,
+) -> None:
+    """Find what the broker has lost of committed transactions, and send it again.
+
+    A promoted asynchronous standby or a restored copy may have lost half messages. Those that the
+    ledger keeps (keep_messages) are prepared and committed again, each once. It may be repeated,
+    and run while producers work.
+
+    Exit status 1 where something stays lost.
+    """
+    url = ledger if "://" in ledger else ledger_url(ledger)
+    if url is None:
+        raise ConfigurationError(f"--ledger {ledger}: the variable {ledger_variable(ledger)} is not set")
+    with broker(dsn) as mq, mqpg.TransactionalProducer(mq, group="", ledger=url) as producer:
+        found = producer.recover_lost(dry_run=dry_run)
+    print_rows([asdict(one) for one in found], _LOST_COLUMNS, as_json=json)
+    if any(one.new_handle is None for one in found):
+        raise typer.Exit(1)

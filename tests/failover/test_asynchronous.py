@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -15,22 +17,17 @@ import pytest
 import sqlalchemy
 
 import mqpg
-from mqpg import migrate
-from mqpg.embedded import EmbeddedServer, find_binaries
-from tests.support.standby import Pair, replicated
+from mqpg import errors, migrate
+from mqpg.embedded import EmbeddedServer
+from tests.support.standby import Pair, asynchronous, follows
 from tests.support.waiting import eventually
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     """A primary with the database `broker`, and a standby that no commit waits for."""
-    with EmbeddedServer(binaries=find_binaries()) as primary:
-        migrate.upgrade(primary.create_database("broker"))
-        with replicated(primary) as made:
-            with psycopg.connect(primary.dsn(), autocommit=True) as conn:
-                conn.execute("alter system set synchronous_standby_names = ''")
-                conn.execute("select pg_reload_conf()")
-            yield made
+    with asynchronous() as made:
+        yield made
 
 
 @pytest.fixture
@@ -38,16 +35,16 @@ def shop() -> Iterator[str]:
     with EmbeddedServer() as server:
         url = server.create_database("shop").replace("postgresql://", "postgresql+psycopg://")
         with mqpg.Ledger(url) as ledger:
-            ledger.create()
+            ledger.create(keep_messages=True)
         with psycopg.connect(server.dsn("shop")) as conn:
             conn.execute("create table sale (n int primary key)")
         yield url
 
 
-def _sell(mq: mqpg.Client, shop: str, numbers: range) -> set[int]:
+def _sell(mq: mqpg.Client, shop: str, numbers: range, *, keep_messages: bool = False) -> set[int]:
     """Sell with T2, and return the ids of the messages."""
     handles = []
-    with mqpg.TransactionalProducer(mq, group="shop", ledger=shop) as producer:
+    with mqpg.TransactionalProducer(mq, group="shop", ledger=shop, keep_messages=keep_messages) as producer:
         for n in numbers:
             with producer.transaction("orders", {"n": n}) as tx:
                 tx.execute(sqlalchemy.text("insert into sale values (:n)"), {"n": n})
@@ -55,12 +52,6 @@ def _sell(mq: mqpg.Client, shop: str, numbers: range) -> set[int]:
         producer.recover(older_than=timedelta(0))
     mq.append()
     return {int(handle.split(".")[2]) for handle in handles}
-
-
-def _follows(primary: EmbeddedServer) -> bool:
-    with psycopg.connect(primary.dsn()) as conn:
-        row = conn.execute("select replay_lsn >= pg_current_wal_lsn() from pg_stat_replication").fetchone()
-    return bool(row and row[0])
 
 
 @pytest.mark.chaos
@@ -72,7 +63,7 @@ def test_what_an_asynchronous_standby_lacks_is_lost_by_name(pair: Pair, shop: st
         mq.subscribe("board", "orders")
         mq.create_producer_group("shop", checker="url", checker_target="shop")
         _sell(mq, shop, range(5))
-        eventually(lambda: _follows(pair.primary))
+        eventually(lambda: follows(pair.primary))
         pair.freeze_replication()
         lost = _sell(mq, shop, range(5, 10))
     pair.destroy_primary()
@@ -86,6 +77,89 @@ def test_what_an_asynchronous_standby_lacks_is_lost_by_name(pair: Pair, shop: st
     assert report["verdict"] == "invalid"
     assert {kind: n for kind, n in report["anomalies"]["by_kind"].items() if n} == {"lost": 5}
     assert {one["message_id"] for one in report["anomalies"]["examples"]} == lost
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300)
+def test_a_ledger_with_messages_sends_again_what_was_lost(pair: Pair, shop: str) -> None:
+    """Nine sales are done and one is under way when the primary is lost. The standby has five of them, and
+    the half message of a sixth without its decision.
+
+    Several recoveries run at the same time, and one is killed wherever it is. Each sale is applied once.
+    """
+    with mqpg.connect(pair.primary.dsn("broker")) as mq:
+        mq.create_topic("orders", queues=1)
+        mq.subscribe("board", "orders")
+        mq.create_producer_group("shop", checker="url", checker_target="shop")
+        _sell(mq, shop, range(5), keep_messages=True)
+        with producing(mq, shop, {"n": 5}, key="five", tag="t", headers={"h": 1}):
+            eventually(lambda: follows(pair.primary))
+            pair.freeze_replication()
+        _sell(mq, shop, range(6, 9), keep_messages=True)
+        broker = _lose_under_way(pair, mq, shop)
+    recoveries = [_start_recovery(broker, shop) for _ in range(4)]
+    recoveries[0].kill()
+    assert [one.wait(60) for one in recoveries] == [-signal.SIGKILL, 0, 0, 0]
+    with mqpg.connect(broker) as mq:
+        with mqpg.TransactionalProducer(mq, group="shop", ledger=shop) as producer:
+            producer.recover(older_than=timedelta(0))
+            assert producer.recover_lost() == []
+            assert producer.recover(older_than=timedelta(0)) == 0
+        eventually(lambda: mq.append() >= 0 and _lag(mq) == 10)
+        received = mq.receive("board", "orders", 100)
+        assert sorted(message.payload["n"] for message in received) == list(range(10))
+        by_number = {message.payload["n"]: message for message in received}
+        assert (by_number[5].key, by_number[5].tag, by_number[5].headers) == ("five", "t", {"h": 1})
+        assert by_number[9].payload == {"n": 9, "final": True}
+        assert by_number[9].key == "nine"
+        assert [n for n in by_number if "mqpg-earlier-ids" in (by_number[n].headers or {})] == [6, 7, 8, 9]
+        received.ack()
+        _settle_the_rest(mq, shop)
+    report = _audit(broker, shop)
+    assert report["verdict"] == "valid", report
+
+
+@contextmanager
+def producing(mq: mqpg.Client, shop: str, sale: dict[str, Any], **options: Any) -> Iterator[Any]:
+    """A sale whose half message is stored, and whose local transaction is open."""
+    with (
+        mqpg.TransactionalProducer(mq, group="shop", ledger=shop, keep_messages=True) as producer,
+        producer.transaction("orders", sale, **options) as tx,
+    ):
+        tx.execute(sqlalchemy.text("insert into sale values (:n)"), {"n": sale["n"]})
+        yield tx
+
+
+def _lose_under_way(pair: Pair, mq: mqpg.Client, shop: str) -> str:
+    """Lose the primary while sale 9 is under way. Its live producer meets the new one."""
+    with ExitStack() as clients, ExitStack() as stack:
+        stack.enter_context(pytest.raises(errors.UnknownHandle))
+        tx = stack.enter_context(producing(mq, shop, {"n": 9}, key="nine"))
+        tx.commit_payload({"n": 9, "final": True})
+        pair.destroy_primary()
+        broker = pair.promote().dsn("broker")
+        assert migrate.adopt_promoted(broker) is not None
+        tx.mq = clients.enter_context(mqpg.connect(broker))
+    return broker
+
+
+def _start_recovery(broker: str, shop: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "mqpg", "half", "recover", "--ledger", shop, "--dsn", broker]
+    return subprocess.Popen(command)
+
+
+def _lag(mq: mqpg.Client) -> int:
+    with mq.transaction() as conn:
+        row = conn.execute("select sum(lag) from mqpg.subscription_lag").fetchone()
+    return int(row[0]) if row else 0
+
+
+def _settle_the_rest(mq: mqpg.Client, shop: str) -> None:
+    """What a recovery prepared and did not record is rolled back, as the compensator does it."""
+    with mqpg.Ledger(shop) as ledger, mq.transaction() as conn:
+        for (handle,) in conn.execute("select handle from mqpg.half_pending").fetchall():
+            assert ledger.verdict(handle) is mqpg.Verdict.ROLLBACK
+            mq.rollback(handle, conn=conn)
 
 
 def _received(mq: mqpg.Client) -> list[mqpg.Message]:

@@ -20,8 +20,9 @@ from mqpg._async._acompat import (
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
 from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg._dialects import has_failed, in_transaction, is_answer, is_autocommit
-from mqpg._draft import Draft
+from mqpg._draft import Draft, drafts_of
 from mqpg.arguments import encode
 from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
 from mqpg.message import Interval, Json, Outcome
@@ -89,6 +90,8 @@ class LocalTransaction:
         # Whose half messages `add` prepares. None where the producer sends one message with each
         # transaction.
         self._group = group
+        # Where messages are kept beside the ledger rows. None: nowhere.
+        self._messages: LedgerMessages | None = None
         self._topics: dict[str, str] = {}
         self._final_payloads: dict[str, Json] = {}
         self._taken_back: list[str] = []
@@ -184,10 +187,13 @@ class LocalTransaction:
         """
         group = self._require_group()
         # Durable before its ledger row is written, like the first one.
-        handle = await prepare_half(self.mq, group, Draft(topic, payload, key, tag, headers, delay))
+        draft = Draft(topic, payload, key, tag, headers, delay)
+        handle = await prepare_half(self.mq, group, draft)
         self.handles.append(handle)
         self._topics[handle] = topic
         await self._ledger.begin(self.connection, handle, topic)
+        if self._messages is not None:
+            await self._messages.store(self.connection, group, {handle: draft})
         return handle
 
     @must_await
@@ -229,6 +235,9 @@ class LocalTransaction:
         self._topics |= dict.fromkeys(handles, topic)
         for handle in handles:
             await self._ledger.begin(self.connection, handle, topic)
+        if self._messages is not None and handles:
+            drafts = drafts_of(topic, payloads, keys, tags, headers, delay)
+            await self._messages.store(self.connection, group, dict(zip(handles, drafts, strict=True)))
         return handles
 
     @must_await
@@ -241,6 +250,11 @@ class LocalTransaction:
         self._require_open()
         if await abandon_local(self):
             await report_rollback(self)
+
+    async def _keep_messages(self, messages: LedgerMessages, draft: Draft) -> None:
+        """Keep the first message with its ledger row, and later those of `add`."""
+        self._messages = messages
+        await messages.store(self.connection, self._require_group(), {self.handle: draft})
 
     async def _begin(self, topic: str) -> None:
         """Begin, and write the ledger row. Raises Fenced, LedgerError."""

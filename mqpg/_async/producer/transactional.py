@@ -7,6 +7,7 @@ what it left open.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -34,9 +35,12 @@ from mqpg._async.producer.recovery import DoneMarker, Recovery
 from mqpg._async.stores.ledger import AsyncLedger
 from mqpg._draft import Draft
 from mqpg.choices import Checker
-from mqpg.message import Interval
+from mqpg.errors import UnknownHandle
+from mqpg.message import Interval, LostHalf, Outcome
 
 __all__ = ["AsyncTransactionalProducer"]
+
+logger = logging.getLogger("mqpg")
 
 # The checker `ledger` looks into the broker's own ledger, which this producer does not write.
 _CHECKERS: tuple[Checker, ...] = ("url", "due_checks", "function")
@@ -52,13 +56,24 @@ class AsyncTransactionalProducer(AsyncClosing):
         group: The producer group, with any checker but `ledger`.
         ledger: The SQLAlchemy URL or engine of the database of the business tables, in which table
             mqpg_ledger lives.
+        keep_messages: Keep each message in table mqpg_ledger_message of that database, in the local
+            transaction. Where a broker loses it, because an asynchronous standby was promoted or a
+            copy was restored, recovery prepares it again.
     """
 
-    def __init__(self, mq: AsyncClient | AsyncBrokers, *, group: str, ledger: str | URL | Engine | AsyncLedger) -> None:
+    def __init__(
+        self,
+        mq: AsyncClient | AsyncBrokers,
+        *,
+        group: str,
+        ledger: str | URL | Engine | AsyncLedger,
+        keep_messages: bool = False,
+    ) -> None:
         self.mq = mq
         self.brokers = AsyncBrokers.around(mq)
         self.group = group
         self.ledger = ledger if isinstance(ledger, AsyncLedger) else AsyncLedger(ledger)
+        self.keep_messages = keep_messages
         self._marker = DoneMarker(self.ledger)
         self._recoveries: dict[str, Recovery] = {}
 
@@ -71,13 +86,13 @@ class AsyncTransactionalProducer(AsyncClosing):
         await self.ledger.close()
 
     async def create_ledger(self) -> None:
-        """Create table mqpg_ledger where it is missing.
+        """Create what is missing: mqpg_ledger, and with `keep_messages` mqpg_ledger_message.
 
         Raises:
             ConnectionFailed: The ledger's database does not answer.
             DatabaseError: The table cannot be created.
         """
-        await self.ledger.create()
+        await self.ledger.create(keep_messages=self.keep_messages)
 
     @asynccontextmanager
     async def transaction(
@@ -124,17 +139,17 @@ class AsyncTransactionalProducer(AsyncClosing):
             ConfigurationError: The group's checker is `ledger`, the broker's own, which is not this
                 one.
             LedgerError: The ledger's table is missing or not as it must be.
+            UnknownHandle: The local transaction has committed, but the broker has lost its half
+                message. With `keep_messages` recovery sends it again, and nothing is raised.
             UnknownTopic: There is no such topic.
             UnknownProducerGroup: There is no such producer group.
             PayloadTooLarge: The payload is larger than the topic allows.
             ConnectionFailed: No broker answers, or the ledger's database does not.
         """
-        prepare = partial(
-            prepare_half,
-            group=self.group,
-            draft=Draft(topic, payload, key, tag, headers, delay),
-            checkers=_CHECKERS,
-        )
+        draft = Draft(topic, payload, key, tag, headers, delay)
+        prepare = partial(prepare_half, group=self.group, draft=draft, checkers=_CHECKERS)
+        if self.keep_messages:
+            await self.ledger.messages.verify()
         # Where an answer is lost, no ledger has the handle of that half message. It is rolled back.
         visits = await self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
         mq, handle = visits.first()
@@ -144,6 +159,8 @@ class AsyncTransactionalProducer(AsyncClosing):
             await rollback_half(mq, handle)
             raise
         try:
+            if self.keep_messages:
+                await tx._keep_messages(self.ledger.messages, draft)
             yield tx
             if tx.open:
                 await commit_local(tx)
@@ -160,11 +177,13 @@ class AsyncTransactionalProducer(AsyncClosing):
 
     async def _report_commit(self, tx: LocalTransaction) -> None:
         """Steps 3 and 4."""
-        if len(tx.handles) == 1:
-            tx.outcome = await decide(tx.mq, tx.handle, tx.final_payload)
-        else:
-            outcomes = await decide_all(tx.mq, tx.handles, tx._final_payloads)
-            tx.outcome = outcomes[tx.handle] if outcomes is not None else None
+        try:
+            tx.outcome = await _decide(tx)
+        except UnknownHandle as error:
+            if not self.keep_messages:
+                raise
+            # Whoever repeated the transaction because of an error would do everything twice.
+            logger.warning("recovery sends it again once the broker is adopted: %s", error)
         if tx.outcome is not None:
             for handle in tx.handles:
                 await mark_done(self._marker, handle)
@@ -175,7 +194,8 @@ class AsyncTransactionalProducer(AsyncClosing):
         """Send again the decisions of ledger rows that are not marked done (protocol T2, step 5).
 
         Each decision goes to the broker that its handle names. A broker that is away keeps its
-        rows.
+        rows. What a broker has lost in a promotion or a restore is prepared again, where the ledger
+        keeps its message. The first call after that also looks at rows that are marked done.
 
         Args:
             max_rows: How many rows to handle for each broker.
@@ -195,6 +215,34 @@ class AsyncTransactionalProducer(AsyncClosing):
 
         return await self.brokers.each(recover_at)
 
+    async def recover_lost(self, *, dry_run: bool = False) -> list[LostHalf]:
+        """Find committed ledger rows whose half messages a broker has lost, and send these again.
+
+        A promoted standby or a restored copy may have lost them. Rows that are marked done are
+        looked at too. A message is sent again where the ledger keeps it. It has a new id then, and
+        the header `mqpg-earlier-ids`.
+
+        Args:
+            dry_run: Only find them.
+
+        Returns:
+            What was lost. `new_handle` is None where the message was not sent again.
+
+        Raises:
+            ConnectionFailed: No broker answers, or the ledger's database does not.
+            LedgerError: The table is missing or not as it must be.
+        """
+        await self._marker.flush()
+        lost: list[LostHalf] = []
+
+        async def recover_at(mq: AsyncClient) -> int:
+            found = await Recovery(mq, self.ledger).recover_lost(dry_run=dry_run)
+            lost.extend(found)
+            return len(found)
+
+        await self.brokers.each(recover_at)
+        return lost
+
     async def run_recovery(self, stop: Event, interval: float = 5.0) -> None:
         """Run `recover` periodically, through restarts of either database.
 
@@ -203,6 +251,14 @@ class AsyncTransactionalProducer(AsyncClosing):
             interval: Seconds between two runs.
         """
         await run_periodically(self.recover, stop, interval, f"recovery of producer group {self.group}")
+
+
+async def _decide(tx: LocalTransaction) -> Outcome | None:
+    """Step 3: commit the half messages of a transaction. Raises as `decide` does."""
+    if len(tx.handles) == 1:
+        return await decide(tx.mq, tx.handle, tx.final_payload)
+    outcomes = await decide_all(tx.mq, tx.handles, tx._final_payloads)
+    return None if outcomes is None else outcomes[tx.handle]
 
 
 async def mark_done(marker: DoneMarker, handle: str) -> None:

@@ -60,7 +60,7 @@ class UserDatabase:
                             await begin_immediate(conn)
                         await run_sync(conn, upgrade, table)
             except SQLAlchemyError as error:
-                if not await self._has(table):
+                if not await self.has(table):
                     raise self.failure(error) from error
 
     async def ensure(self, metadata: MetaData) -> None:
@@ -80,7 +80,8 @@ class UserDatabase:
                 await self.create(metadata)
             await self.verify(conn, *tables)
 
-    async def _has(self, table: Table) -> bool:
+    async def has(self, table: Table) -> bool:
+        """Whether a table of this name exists. False also where the database does not answer."""
         try:
             async with self.engine.connect() as conn:
                 return bool(await run_sync(conn, _dialects.has, table))

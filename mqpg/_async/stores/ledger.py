@@ -15,6 +15,7 @@ from mqpg._async._acompat import Connection, Engine
 from mqpg._async.closing import AsyncClosing
 from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
+from mqpg._async.stores.ledger_messages import LedgerMessages
 from mqpg._dialects import is_denied, is_locked, is_read_only
 from mqpg._tables import clock, ledger, ledger_metadata
 from mqpg.choices import LedgerEntry
@@ -72,15 +73,21 @@ class AsyncLedger(AsyncClosing):
 
     def __init__(self, database: str | URL | Engine) -> None:
         self.database = UserDatabase(database)
+        self.messages = LedgerMessages(self.database)
 
-    async def create(self) -> None:
+    async def create(self, *, keep_messages: bool = False) -> None:
         """Create the table where it is missing.
+
+        Args:
+            keep_messages: Create table mqpg_ledger_message too, for producers with `keep_messages`.
 
         Raises:
             ConnectionFailed: The database does not answer.
             DatabaseError: The table cannot be created.
         """
         await self.database.create(ledger_metadata)
+        if keep_messages:
+            await self.messages.create()
 
     async def close(self) -> None:
         """Close the connections, unless the engine is the caller's."""
@@ -243,6 +250,18 @@ class AsyncLedger(AsyncClosing):
                 chosen = ledger.c.handle.in_(ordered[start : start + _CHUNK])
                 await conn.execute(update(ledger).where(chosen, ledger.c.done_at.is_(None)).values(done_at=clock()))
 
+    async def reopen(self, handle: str) -> None:
+        """Note that the broker lacks the decision over this handle after all: it has lost it.
+
+        Recovery then tries again, and `purge` keeps the row and its message.
+
+        Args:
+            handle: The handle of a committed row.
+        """
+        async with self.database.engine.begin() as conn:
+            mine = (ledger.c.handle == handle, ledger.c.entry == "local")
+            await conn.execute(update(ledger).where(*mine).values(done_at=None))
+
     async def open_rows(
         self,
         limit: int = 1000,
@@ -276,8 +295,52 @@ class AsyncLedger(AsyncClosing):
             rows = (await conn.execute(query)).all()
         return [OpenRow(row[0], row[1], None if row[2] is None else Json(row[2]), row[3]) for row in rows]
 
+    async def topics(self, handles: Sequence[str]) -> dict[str, str | None]:
+        """Look up the topics of ledger rows.
+
+        Args:
+            handles: The handles of the rows.
+
+        Returns:
+            The topic of each handle that has a row, or None where the row names none.
+        """
+        found: dict[str, str | None] = {}
+        async with self.database.engine.connect() as conn:
+            for start in range(0, len(handles), _CHUNK):
+                chosen = ledger.c.handle.in_(handles[start : start + _CHUNK])
+                query = select(ledger.c.handle, ledger.c.topic).where(chosen)
+                found |= {row[0]: row[1] for row in await conn.execute(query)}
+        return found
+
+    async def committed_before(
+        self, broker_id: str, incarnation: int, after: str = "", limit: int = 1000
+    ) -> list[OpenRow]:
+        """List committed rows whose handles a broker issued in other incarnations, by handle.
+
+        They may be marked done or not.
+
+        Args:
+            broker_id: The broker.
+            incarnation: The incarnation that is left out.
+            after: Continue behind this handle.
+            limit: How many rows to list at most.
+
+        Returns:
+            The rows.
+        """
+        query = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at).where(
+            ledger.c.entry == "local",
+            ledger.c.handle.startswith(f"{broker_id}.", autoescape=True),
+            ~ledger.c.handle.startswith(f"{broker_id}.{incarnation}.", autoescape=True),
+            ledger.c.handle > after,
+        )
+        async with self.database.engine.connect() as conn:
+            await self.database.verify(conn, ledger)
+            rows = (await conn.execute(query.order_by(ledger.c.handle).limit(limit))).all()
+        return [OpenRow(row[0], row[1], None if row[2] is None else Json(row[2]), row[3]) for row in rows]
+
     async def purge(self, older_than: timedelta = timedelta(days=1)) -> int:
-        """Delete rows that were marked done.
+        """Delete rows that were marked done, and the messages that are kept with them.
 
         Args:
             older_than: How long ago they must have been marked; a day by default.
@@ -285,10 +348,12 @@ class AsyncLedger(AsyncClosing):
         Returns:
             How many rows were deleted.
         """
+        keeps_messages = await self.messages.exists()
         async with self.database.engine.begin() as conn:
-            before = await _now(conn) - older_than
-            result = await conn.execute(delete(ledger).where(ledger.c.done_at <= before))
-            return int(result.rowcount)
+            old = ledger.c.done_at <= await _now(conn) - older_than
+            if keeps_messages:
+                await self.messages.purge(conn, old)
+            return int((await conn.execute(delete(ledger).where(old))).rowcount)
 
     async def flush(self, handle: str, lock_timeout: float = 5.0) -> None:
         """Flush everything that is committed in this database.

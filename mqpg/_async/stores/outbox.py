@@ -16,11 +16,12 @@ from mqpg._async.stores.database import UserDatabase
 from mqpg._async.stores.durability import DURABLE_COMMIT, wait_until_flushed
 from mqpg._async.stores.ledger import is_transient
 from mqpg._dialects import is_locked
-from mqpg._draft import Draft
+from mqpg._draft import Draft, interval_text
 from mqpg._tables import clock, outbox, outbox_metadata
 from mqpg.arguments import encode
 from mqpg.errors import Fenced, InvalidArgument, LedgerError
-from mqpg.message import Interval, Json
+from mqpg.message import Json
+from mqpg.tracing import add_context
 
 __all__ = ["Outbox", "OutboxEntry", "StoredMessage", "StoredState", "payload_of"]
 
@@ -62,8 +63,8 @@ class StoredMessage:
             payload=payload,
             message_key=draft.key,
             tag=draft.tag,
-            headers=encode(draft.headers, "headers"),
-            delay=_seconds(draft.delay),
+            headers=encode(add_context(draft.headers), "headers"),
+            delay=interval_text(draft.delay),
             producer_group=group,
         )
 
@@ -239,9 +240,3 @@ class OutboxEntry:
 def payload_of(row: StoredMessage) -> Json:
     """The payload as it is stored."""
     return Json(row.payload)
-
-
-def _seconds(delay: Interval | None) -> str | None:
-    if isinstance(delay, timedelta):
-        delay = delay.total_seconds()
-    return delay if delay is None or isinstance(delay, str) else f"{delay!r} s"

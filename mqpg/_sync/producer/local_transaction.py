@@ -11,7 +11,7 @@ from sqlalchemy import Executable, Result
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._dialects import has_failed, in_transaction, is_answer, is_autocommit
-from mqpg._draft import Draft
+from mqpg._draft import Draft, drafts_of
 from mqpg._sync._acompat import (
     Connection,
     ScopedSession,
@@ -23,6 +23,7 @@ from mqpg._sync._acompat import (
 from mqpg._sync.client.client import Client
 from mqpg._sync.producer.prepare_and_decide import prepare_half, rollback_half, rollback_halves
 from mqpg._sync.stores.database import UserDatabase
+from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg.arguments import encode
 from mqpg.errors import InvalidArgument, LedgerError, OutcomeUnknown, UnknownHandle, WrongState
 from mqpg.message import Interval, Json, Outcome
@@ -90,6 +91,8 @@ class LocalTransaction:
         # Whose half messages `add` prepares. None where the producer sends one message with each
         # transaction.
         self._group = group
+        # Where messages are kept beside the ledger rows. None: nowhere.
+        self._messages: LedgerMessages | None = None
         self._topics: dict[str, str] = {}
         self._final_payloads: dict[str, Json] = {}
         self._taken_back: list[str] = []
@@ -185,10 +188,13 @@ class LocalTransaction:
         """
         group = self._require_group()
         # Durable before its ledger row is written, like the first one.
-        handle = prepare_half(self.mq, group, Draft(topic, payload, key, tag, headers, delay))
+        draft = Draft(topic, payload, key, tag, headers, delay)
+        handle = prepare_half(self.mq, group, draft)
         self.handles.append(handle)
         self._topics[handle] = topic
         self._ledger.begin(self.connection, handle, topic)
+        if self._messages is not None:
+            self._messages.store(self.connection, group, {handle: draft})
         return handle
 
     @must_await
@@ -228,6 +234,9 @@ class LocalTransaction:
         self._topics |= dict.fromkeys(handles, topic)
         for handle in handles:
             self._ledger.begin(self.connection, handle, topic)
+        if self._messages is not None and handles:
+            drafts = drafts_of(topic, payloads, keys, tags, headers, delay)
+            self._messages.store(self.connection, group, dict(zip(handles, drafts, strict=True)))
         return handles
 
     @must_await
@@ -240,6 +249,11 @@ class LocalTransaction:
         self._require_open()
         if abandon_local(self):
             report_rollback(self)
+
+    def _keep_messages(self, messages: LedgerMessages, draft: Draft) -> None:
+        """Keep the first message with its ledger row, and later those of `add`."""
+        self._messages = messages
+        messages.store(self.connection, self._require_group(), {self.handle: draft})
 
     def _begin(self, topic: str) -> None:
         """Begin, and write the ledger row. Raises Fenced, LedgerError."""

@@ -12,9 +12,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._sync._acompat import Lock
 from mqpg._sync.client.client import Client
+from mqpg._sync.producer.prepare_again import find_lost, prepare_again
 from mqpg._sync.stores.ledger import Ledger, OpenRow
 from mqpg.errors import ConnectionFailed, Error
-from mqpg.message import Outcome
+from mqpg.message import LostHalf, Outcome
 
 __all__ = ["DoneMarker", "Recovery"]
 
@@ -75,17 +76,44 @@ class Recovery:
         self._mq = mq
         self._ledger = ledger
         self._after: OpenRow | None = None
+        # The last incarnation whose losses were looked for among the rows that are marked done. The
+        # first one has lost nothing.
+        self._compared = 1
 
     def run(self, max_rows: int, older_than: timedelta) -> int:
         """Send the decisions of some rows again. The next call continues behind the last one."""
         # A handle belongs to one broker, so other brokers' handles are left out.
-        broker_id = (self._mq.info()).broker_id
+        info = self._mq.info()
+        incarnation, again = self._mq.queries.incarnation(), 0
+        if incarnation > self._compared and self._ledger.messages.exists():
+            again = sum(one.new_handle is not None for one in self.recover_lost())
+            self._compared = incarnation
         while True:
-            rows = self._ledger.open_rows(max_rows, older_than, broker_id=broker_id, after=self._after)
+            rows = self._ledger.open_rows(max_rows, older_than, broker_id=info.broker_id, after=self._after)
             self._after = rows[-1] if len(rows) == max_rows else None
-            done = self._decide(rows)
+            done = again + self._decide(rows)
             if done or self._after is None:
                 return done
+
+    def recover_lost(self, *, dry_run: bool = False) -> list[LostHalf]:
+        """Send again what was lost with earlier incarnations, and return it.
+
+        A half message that survived without its decision is committed again.
+        """
+        broker_id, incarnation = (self._mq.info()).broker_id, self._mq.queries.incarnation()
+        lost: list[LostHalf] = []
+        after = ""
+        while rows := self._ledger.committed_before(broker_id, incarnation, after):
+            after = rows[-1].handle
+            handles = [row.handle for row in rows]
+            if not dry_run:
+                self._ledger.flush(after)
+                outcomes = self._commit(rows)
+                handles = [handle for handle, outcome in outcomes if outcome is Outcome.UNKNOWN]
+            for one in find_lost(self._mq, self._ledger, handles):
+                result = one if dry_run else prepare_again(self._mq, self._ledger, one)
+                lost += [] if result is None else [result]
+        return lost
 
     def _decide(self, rows: Sequence[OpenRow]) -> int:
         if not rows:
@@ -97,15 +125,27 @@ class Recovery:
         fences = [row.handle for row in rows if row.entry == "fence"]
         if fences:
             outcomes += self._mq.rollback_batch(fences)
+        unknown = [handle for handle, outcome in outcomes if outcome is Outcome.UNKNOWN and entries[handle] == "local"]
+        replaced = self._replace(unknown)
         done = []
         for handle, outcome in outcomes:
+            if handle in replaced:
+                continue
             if outcome in _CONTRADICTIONS[entries[handle]]:
                 logger.error("ledger row %s (%s): the broker says %s", handle, entries[handle], outcome)
             else:
                 done.append(handle)
         if done:
             self._ledger.mark_done(done)
-        return len(done)
+        return len(done) + len(replaced)
+
+    def _replace(self, handles: Sequence[str]) -> set[str]:
+        """Send again those that the broker has lost and the ledger keeps. Returns their handles."""
+        if not handles or not self._ledger.messages.exists():
+            return set()
+        lost = find_lost(self._mq, self._ledger, handles)
+        results = [(one, prepare_again(self._mq, self._ledger, one)) for one in lost]
+        return {one.handle for one, result in results if result is None or result.new_handle is not None}
 
     def _commit(self, rows: Sequence[OpenRow]) -> list[tuple[str, Outcome]]:
         """Commit them together.

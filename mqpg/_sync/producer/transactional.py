@@ -8,6 +8,7 @@ what it left open.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -35,9 +36,12 @@ from mqpg._sync.producer.prepare_and_decide import decide, decide_all, prepare_h
 from mqpg._sync.producer.recovery import DoneMarker, Recovery
 from mqpg._sync.stores.ledger import Ledger
 from mqpg.choices import Checker
-from mqpg.message import Interval
+from mqpg.errors import UnknownHandle
+from mqpg.message import Interval, LostHalf, Outcome
 
 __all__ = ["TransactionalProducer"]
+
+logger = logging.getLogger("mqpg")
 
 # The checker `ledger` looks into the broker's own ledger, which this producer does not write.
 _CHECKERS: tuple[Checker, ...] = ("url", "due_checks", "function")
@@ -53,13 +57,24 @@ class TransactionalProducer(Closing):
         group: The producer group, with any checker but `ledger`.
         ledger: The SQLAlchemy URL or engine of the database of the business tables, in which table
             mqpg_ledger lives.
+        keep_messages: Keep each message in table mqpg_ledger_message of that database, in the local
+            transaction. Where a broker loses it, because an asynchronous standby was promoted or a
+            copy was restored, recovery prepares it again.
     """
 
-    def __init__(self, mq: Client | Brokers, *, group: str, ledger: str | URL | Engine | Ledger) -> None:
+    def __init__(
+        self,
+        mq: Client | Brokers,
+        *,
+        group: str,
+        ledger: str | URL | Engine | Ledger,
+        keep_messages: bool = False,
+    ) -> None:
         self.mq = mq
         self.brokers = Brokers.around(mq)
         self.group = group
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+        self.keep_messages = keep_messages
         self._marker = DoneMarker(self.ledger)
         self._recoveries: dict[str, Recovery] = {}
 
@@ -72,13 +87,13 @@ class TransactionalProducer(Closing):
         self.ledger.close()
 
     def create_ledger(self) -> None:
-        """Create table mqpg_ledger where it is missing.
+        """Create what is missing: mqpg_ledger, and with `keep_messages` mqpg_ledger_message.
 
         Raises:
             ConnectionFailed: The ledger's database does not answer.
             DatabaseError: The table cannot be created.
         """
-        self.ledger.create()
+        self.ledger.create(keep_messages=self.keep_messages)
 
     @contextmanager
     def transaction(
@@ -125,17 +140,17 @@ class TransactionalProducer(Closing):
             ConfigurationError: The group's checker is `ledger`, the broker's own, which is not this
                 one.
             LedgerError: The ledger's table is missing or not as it must be.
+            UnknownHandle: The local transaction has committed, but the broker has lost its half
+                message. With `keep_messages` recovery sends it again, and nothing is raised.
             UnknownTopic: There is no such topic.
             UnknownProducerGroup: There is no such producer group.
             PayloadTooLarge: The payload is larger than the topic allows.
             ConnectionFailed: No broker answers, or the ledger's database does not.
         """
-        prepare = partial(
-            prepare_half,
-            group=self.group,
-            draft=Draft(topic, payload, key, tag, headers, delay),
-            checkers=_CHECKERS,
-        )
+        draft = Draft(topic, payload, key, tag, headers, delay)
+        prepare = partial(prepare_half, group=self.group, draft=draft, checkers=_CHECKERS)
+        if self.keep_messages:
+            self.ledger.messages.verify()
         # Where an answer is lost, no ledger has the handle of that half message. It is rolled back.
         visits = self.brokers.visit(prepare, self.brokers.candidates(key), until=bool)
         mq, handle = visits.first()
@@ -145,6 +160,8 @@ class TransactionalProducer(Closing):
             rollback_half(mq, handle)
             raise
         try:
+            if self.keep_messages:
+                tx._keep_messages(self.ledger.messages, draft)
             yield tx
             if tx.open:
                 commit_local(tx)
@@ -161,11 +178,13 @@ class TransactionalProducer(Closing):
 
     def _report_commit(self, tx: LocalTransaction) -> None:
         """Steps 3 and 4."""
-        if len(tx.handles) == 1:
-            tx.outcome = decide(tx.mq, tx.handle, tx.final_payload)
-        else:
-            outcomes = decide_all(tx.mq, tx.handles, tx._final_payloads)
-            tx.outcome = outcomes[tx.handle] if outcomes is not None else None
+        try:
+            tx.outcome = _decide(tx)
+        except UnknownHandle as error:
+            if not self.keep_messages:
+                raise
+            # Whoever repeated the transaction because of an error would do everything twice.
+            logger.warning("recovery sends it again once the broker is adopted: %s", error)
         if tx.outcome is not None:
             for handle in tx.handles:
                 mark_done(self._marker, handle)
@@ -176,7 +195,8 @@ class TransactionalProducer(Closing):
         """Send again the decisions of ledger rows that are not marked done (protocol T2, step 5).
 
         Each decision goes to the broker that its handle names. A broker that is away keeps its
-        rows.
+        rows. What a broker has lost in a promotion or a restore is prepared again, where the ledger
+        keeps its message. The first call after that also looks at rows that are marked done.
 
         Args:
             max_rows: How many rows to handle for each broker.
@@ -196,6 +216,34 @@ class TransactionalProducer(Closing):
 
         return self.brokers.each(recover_at)
 
+    def recover_lost(self, *, dry_run: bool = False) -> list[LostHalf]:
+        """Find committed ledger rows whose half messages a broker has lost, and send these again.
+
+        A promoted standby or a restored copy may have lost them. Rows that are marked done are
+        looked at too. A message is sent again where the ledger keeps it. It has a new id then, and
+        the header `mqpg-earlier-ids`.
+
+        Args:
+            dry_run: Only find them.
+
+        Returns:
+            What was lost. `new_handle` is None where the message was not sent again.
+
+        Raises:
+            ConnectionFailed: No broker answers, or the ledger's database does not.
+            LedgerError: The table is missing or not as it must be.
+        """
+        self._marker.flush()
+        lost: list[LostHalf] = []
+
+        def recover_at(mq: Client) -> int:
+            found = Recovery(mq, self.ledger).recover_lost(dry_run=dry_run)
+            lost.extend(found)
+            return len(found)
+
+        self.brokers.each(recover_at)
+        return lost
+
     def run_recovery(self, stop: Event, interval: float = 5.0) -> None:
         """Run `recover` periodically, through restarts of either database.
 
@@ -204,6 +252,14 @@ class TransactionalProducer(Closing):
             interval: Seconds between two runs.
         """
         run_periodically(self.recover, stop, interval, f"recovery of producer group {self.group}")
+
+
+def _decide(tx: LocalTransaction) -> Outcome | None:
+    """Step 3: commit the half messages of a transaction. Raises as `decide` does."""
+    if len(tx.handles) == 1:
+        return decide(tx.mq, tx.handle, tx.final_payload)
+    outcomes = decide_all(tx.mq, tx.handles, tx._final_payloads)
+    return None if outcomes is None else outcomes[tx.handle]
 
 
 def mark_done(marker: DoneMarker, handle: str) -> None:

@@ -61,7 +61,7 @@ class UserDatabase:
                             begin_immediate(conn)
                         run_sync(conn, upgrade, table)
             except SQLAlchemyError as error:
-                if not self._has(table):
+                if not self.has(table):
                     raise self.failure(error) from error
 
     def ensure(self, metadata: MetaData) -> None:
@@ -81,7 +81,8 @@ class UserDatabase:
                 self.create(metadata)
             self.verify(conn, *tables)
 
-    def _has(self, table: Table) -> bool:
+    def has(self, table: Table) -> bool:
+        """Whether a table of this name exists. False also where the database does not answer."""
         try:
             with self.engine.connect() as conn:
                 return bool(run_sync(conn, _dialects.has, table))

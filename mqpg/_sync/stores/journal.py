@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from sqlalchemy import bindparam, insert
+from sqlalchemy import ColumnElement, bindparam, func, insert, or_, select, update
 
+from mqpg._dialects import chunks
 from mqpg._sync._acompat import Connection, PgConnection
 from mqpg._sync.stores.statements import StoreStatement
 from mqpg._tables import applied, clock
@@ -42,3 +43,43 @@ class Journal:
             for message in messages
         ]
         _WRITE.execute_all(conn, rows)
+
+    def recognise(self, conn: Connection, messages: Mapping[int, Message], broker_id: str) -> set[int]:
+        """Which of these ids were applied, whatever offsets they had then.
+
+        Their rows get the id and the offset under which the broker has the message now.
+
+        Args:
+            conn: The transaction of the effects.
+            messages: Each id to look for, with the message that has it now or had it before.
+            broker_id: The broker.
+        """
+        mine = self._mine(broker_id)
+        query = select(applied.c.message_id).where(*mine)
+        found: set[int] = set()
+        for ids in chunks(messages):
+            found |= {row[0] for row in conn.execute(query.where(applied.c.message_id.in_(ids)))}
+        for one in sorted(found):
+            message = messages[one]
+            values = {
+                "message_id": message.message_id,
+                "queue_id": message.queue_id,
+                "queue_offset": message.queue_offset,
+            }
+            conn.execute(update(applied).where(*mine, applied.c.message_id == one).values(**values))
+        return found
+
+    def has(self, conn: Connection, message_id: int, broker_id: str) -> bool:
+        """Whether this message was applied."""
+        query = select(applied.c.message_id).where(*self._mine(broker_id), applied.c.message_id == message_id)
+        return (conn.execute(query.limit(1))).first() is not None
+
+    def begins_before(self, conn: Connection, queue_id: int, offset: int, broker_id: str) -> bool:
+        """Whether the journal of a queue was kept already when this offset was applied."""
+        query = select(func.min(applied.c.queue_offset))
+        first = (conn.execute(query.where(*self._mine(broker_id), applied.c.queue_id == queue_id))).scalar()
+        return first is not None and int(first) <= offset
+
+    def _mine(self, broker_id: str) -> tuple[ColumnElement[bool], ...]:
+        of_broker = or_(applied.c.broker == broker_id, applied.c.broker.is_(None))
+        return applied.c.consumer_group == self._group, applied.c.topic == self._topic, of_broker

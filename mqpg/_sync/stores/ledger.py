@@ -17,6 +17,7 @@ from mqpg._sync._acompat import Connection, Engine
 from mqpg._sync.closing import Closing
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._sync.stores.durability import DURABLE_COMMIT, flush_with_commit, wait_until_flushed
+from mqpg._sync.stores.ledger_messages import LedgerMessages
 from mqpg._tables import clock, ledger, ledger_metadata
 from mqpg.choices import LedgerEntry
 from mqpg.errors import ConnectionFailed, Fenced, LedgerError, translate
@@ -73,15 +74,21 @@ class Ledger(Closing):
 
     def __init__(self, database: str | URL | Engine) -> None:
         self.database = UserDatabase(database)
+        self.messages = LedgerMessages(self.database)
 
-    def create(self) -> None:
+    def create(self, *, keep_messages: bool = False) -> None:
         """Create the table where it is missing.
+
+        Args:
+            keep_messages: Create table mqpg_ledger_message too, for producers with `keep_messages`.
 
         Raises:
             ConnectionFailed: The database does not answer.
             DatabaseError: The table cannot be created.
         """
         self.database.create(ledger_metadata)
+        if keep_messages:
+            self.messages.create()
 
     def close(self) -> None:
         """Close the connections, unless the engine is the caller's."""
@@ -244,6 +251,18 @@ class Ledger(Closing):
                 chosen = ledger.c.handle.in_(ordered[start : start + _CHUNK])
                 conn.execute(update(ledger).where(chosen, ledger.c.done_at.is_(None)).values(done_at=clock()))
 
+    def reopen(self, handle: str) -> None:
+        """Note that the broker lacks the decision over this handle after all: it has lost it.
+
+        Recovery then tries again, and `purge` keeps the row and its message.
+
+        Args:
+            handle: The handle of a committed row.
+        """
+        with self.database.engine.begin() as conn:
+            mine = (ledger.c.handle == handle, ledger.c.entry == "local")
+            conn.execute(update(ledger).where(*mine).values(done_at=None))
+
     def open_rows(
         self,
         limit: int = 1000,
@@ -277,8 +296,50 @@ class Ledger(Closing):
             rows = (conn.execute(query)).all()
         return [OpenRow(row[0], row[1], None if row[2] is None else Json(row[2]), row[3]) for row in rows]
 
+    def topics(self, handles: Sequence[str]) -> dict[str, str | None]:
+        """Look up the topics of ledger rows.
+
+        Args:
+            handles: The handles of the rows.
+
+        Returns:
+            The topic of each handle that has a row, or None where the row names none.
+        """
+        found: dict[str, str | None] = {}
+        with self.database.engine.connect() as conn:
+            for start in range(0, len(handles), _CHUNK):
+                chosen = ledger.c.handle.in_(handles[start : start + _CHUNK])
+                query = select(ledger.c.handle, ledger.c.topic).where(chosen)
+                found |= {row[0]: row[1] for row in conn.execute(query)}
+        return found
+
+    def committed_before(self, broker_id: str, incarnation: int, after: str = "", limit: int = 1000) -> list[OpenRow]:
+        """List committed rows whose handles a broker issued in other incarnations, by handle.
+
+        They may be marked done or not.
+
+        Args:
+            broker_id: The broker.
+            incarnation: The incarnation that is left out.
+            after: Continue behind this handle.
+            limit: How many rows to list at most.
+
+        Returns:
+            The rows.
+        """
+        query = select(ledger.c.handle, ledger.c.entry, ledger.c.payload, ledger.c.created_at).where(
+            ledger.c.entry == "local",
+            ledger.c.handle.startswith(f"{broker_id}.", autoescape=True),
+            ~ledger.c.handle.startswith(f"{broker_id}.{incarnation}.", autoescape=True),
+            ledger.c.handle > after,
+        )
+        with self.database.engine.connect() as conn:
+            self.database.verify(conn, ledger)
+            rows = (conn.execute(query.order_by(ledger.c.handle).limit(limit))).all()
+        return [OpenRow(row[0], row[1], None if row[2] is None else Json(row[2]), row[3]) for row in rows]
+
     def purge(self, older_than: timedelta = timedelta(days=1)) -> int:
-        """Delete rows that were marked done.
+        """Delete rows that were marked done, and the messages that are kept with them.
 
         Args:
             older_than: How long ago they must have been marked; a day by default.
@@ -286,10 +347,12 @@ class Ledger(Closing):
         Returns:
             How many rows were deleted.
         """
+        keeps_messages = self.messages.exists()
         with self.database.engine.begin() as conn:
-            before = _now(conn) - older_than
-            result = conn.execute(delete(ledger).where(ledger.c.done_at <= before))
-            return int(result.rowcount)
+            old = ledger.c.done_at <= _now(conn) - older_than
+            if keeps_messages:
+                self.messages.purge(conn, old)
+            return int((conn.execute(delete(ledger).where(old))).rowcount)
 
     def flush(self, handle: str, lock_timeout: float = 5.0) -> None:
         """Flush everything that is committed in this database.

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import insert, select, update
 
+from mqpg._dialects import chunks
 from mqpg._sync._acompat import Connection
 from mqpg._sync.stores.database import UserDatabase
 from mqpg._tables import clock, consumer_metadata, inbox, offsets
@@ -19,11 +20,20 @@ __all__ = ["Offsets", "Position"]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far one queue is applied: the next offset, and the id of the message before it."""
+    """How far one queue is applied: the next offset, and the id of the message before it.
+
+    `realigned`: messages from there on may have been applied before.
+    """
 
     next_offset: int
     last_message_id: int | None
     incarnation: int
+    realigned: bool = False
+
+
+_POSITION = (
+    offsets.c.next_offset, offsets.c.last_message_id, offsets.c.incarnation, offsets.c.realigned_at.is_not(None)
+)  # fmt: skip
 
 
 class Offsets:
@@ -48,17 +58,35 @@ class Offsets:
 
         `lock` keeps other processes of the same name out until the transaction ends.
         """
-        query = select(offsets.c.next_offset, offsets.c.last_message_id, offsets.c.incarnation)
-        query = query.where(*self._where(offsets, broker_id), offsets.c.queue_id == queue_id)
+        query = select(*_POSITION).where(*self._where(offsets, broker_id), offsets.c.queue_id == queue_id)
         row = (conn.execute(query.with_for_update() if lock else query)).first()
-        return None if row is None else Position(*row)
+        return None if row is None else _position(row)
+
+    def positions(self, conn: Connection, broker_id: str) -> dict[int, Position]:
+        """How far each queue is applied."""
+        query = select(offsets.c.queue_id, *_POSITION).where(*self._where(offsets, broker_id))
+        rows = conn.execute(query.order_by(offsets.c.queue_id))
+        return {row[0]: _position(row[1:]) for row in rows}
+
+    def realign(self, conn: Connection, broker_id: str, queue_id: int, position: Position) -> None:
+        """Put a queue's position where the broker and this database agree."""
+        values = {
+            "next_offset": position.next_offset,
+            "last_message_id": position.last_message_id,
+            "incarnation": position.incarnation,
+            "updated_at": clock(),
+            "realigned_at": clock(),
+        }
+        where = (*self._where(offsets, broker_id), offsets.c.queue_id == queue_id)
+        conn.execute(update(offsets).where(*where).values(**values))
 
     def move(self, conn: Connection, last: Message, known: Position | None, info: BrokerInfo) -> None:
         """Move the position behind `last`: everything up to it is applied or deferred."""
         values = {
             "next_offset": last.queue_offset + 1,
             "last_message_id": last.message_id,
-            "incarnation": info.incarnation,
+            # `info` may be from before an adoption that `known` is from.
+            "incarnation": info.incarnation if known is None else max(info.incarnation, known.incarnation),
             "updated_at": clock(),
         }
         if known is None:
@@ -76,10 +104,18 @@ class Offsets:
 
         The rows are locked.
         """
-        ids = sorted(message.message_id for message in messages)
-        query = select(inbox.c.message_id, inbox.c.state, inbox.c.reason)
-        query = query.where(*self._where(inbox, broker_id), inbox.c.message_id.in_(ids)).order_by(inbox.c.message_id)
-        return {row[0]: (row[1], row[2]) for row in conn.execute(query.with_for_update())}
+        return self.states_by_id(conn, broker_id, {message.message_id for message in messages})
+
+    def states_by_id(
+        self, conn: Connection, broker_id: str, message_ids: Collection[int]
+    ) -> dict[int, tuple[str, str | None]]:
+        """`states` of messages that the broker may no longer have."""
+        query = select(inbox.c.message_id, inbox.c.state, inbox.c.reason).where(*self._where(inbox, broker_id))
+        query = query.order_by(inbox.c.message_id).with_for_update()
+        found: dict[int, tuple[str, str | None]] = {}
+        for ids in chunks(message_ids):
+            found |= {row[0]: (row[1], row[2]) for row in conn.execute(query.where(inbox.c.message_id.in_(ids)))}
+        return found
 
     def defer(self, conn: Connection, broker_id: str, message: Message, reason: str) -> None:
         """Note that the offset skips this message. Only a retry may apply it, under this row."""
@@ -95,3 +131,7 @@ class Offsets:
     def _where(self, table: Any, broker_id: str) -> tuple[Any, ...]:
         columns = self._mine | {"broker": broker_id}
         return tuple(table.c[name] == value for name, value in columns.items())
+
+
+def _position(row: Sequence[Any]) -> Position:
+    return Position(row[0], row[1], row[2], bool(row[3]))

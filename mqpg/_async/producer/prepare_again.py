@@ -1,0 +1,87 @@
+"""Preparing again what a broker has lost (protocol T2, step 5).
+
+A promoted standby may lack the last transactions of its primary, and a restored copy lacks what
+came after it. Where such a half message belonged to a local transaction that has committed, and the
+ledger keeps messages, protocol T2 runs once more: `prepare`, then a local transaction that gives
+the ledger row the new handle, then `commit`. The ledger row exists once, so of several recoveries
+only one replaces its handle, and the half messages of the others are rolled back. A crash before
+that local transaction leaves a half message without a ledger row, which the check-back rolls back.
+A crash after it leaves a ledger row that is not marked done, which recovery commits.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+
+from mqpg._async.client.client import AsyncClient
+from mqpg._async.producer.prepare_and_decide import decide, prepare_half, rollback_half
+from mqpg._async.stores.ledger import AsyncLedger
+from mqpg._async.stores.ledger_messages import KeptMessage
+from mqpg.errors import ConnectionFailed, Error
+from mqpg.message import EARLIER_IDS, LostHalf
+
+__all__ = ["find_lost", "prepare_again"]
+
+logger = logging.getLogger("mqpg")
+
+
+async def find_lost(mq: AsyncClient, ledger: AsyncLedger, handles: Sequence[str]) -> list[LostHalf]:
+    """Which of these committed ledger rows name half messages that this broker has lost."""
+    found = await mq.queries.lost_halves(handles) if handles else []
+    topics = await ledger.topics(found)
+    return [LostHalf(handle, _message_id(handle), topics.get(handle), None, None) for handle in found]
+
+
+async def prepare_again(mq: AsyncClient, ledger: AsyncLedger, lost: LostHalf) -> LostHalf | None:
+    """Send a lost message again, if the ledger keeps it.
+
+    Returns what became of it. None where another process has replaced the handle, or does so.
+    """
+    kept = await ledger.messages.read(lost.handle) if await ledger.messages.exists() else None
+    if kept is None and not await ledger.topics([lost.handle]):
+        return None
+    if kept is None:
+        logger.error("ledger row %s (local): the broker has lost it, and the ledger keeps no message", lost.handle)
+        return lost
+    headers = _with_earlier_id(kept, lost.message_id)
+    try:
+        handle = await prepare_half(mq, kept.producer_group, kept.draft(headers))
+    except ConnectionFailed:
+        raise
+    except Error as error:
+        logger.error("ledger row %s (local): the broker has lost it, and refuses it now: %s", lost.handle, error)
+        # It may be marked done. Nobody would look at it again then, and a purge would delete it.
+        await ledger.reopen(lost.handle)
+        return lost
+    if not await ledger.messages.replace_handle(lost.handle, handle, headers):
+        await rollback_half(mq, handle)
+        return None
+    logger.warning("ledger row %s: the broker had lost it; prepared again as %s", lost.handle, handle)
+    try:
+        outcome = await decide(mq, handle, await ledger.final_payload(handle))
+    except Error as error:
+        # The row is open. The other messages do not wait for it.
+        logger.error("ledger row %s stays open, because its broker refuses it: %s", handle, error)
+        outcome = None
+    if outcome is not None:
+        await ledger.mark_done([handle])
+    return LostHalf(lost.handle, lost.message_id, kept.topic, handle, outcome)
+
+
+def _message_id(handle: str) -> int:
+    return int(handle.split(".")[2])
+
+
+def _with_earlier_id(kept: KeptMessage, message_id: int) -> str | None:
+    """The headers with one more earlier id, so that a consumer may recognise the message.
+
+    Headers that are no JSON object stay as they are.
+    """
+    headers = {} if kept.headers is None else json.loads(kept.headers)
+    if not isinstance(headers, dict):
+        return kept.headers
+    earlier = headers.get(EARLIER_IDS)
+    ids = earlier if isinstance(earlier, list) else []
+    return json.dumps(headers | {EARLIER_IDS: [*ids, message_id]}, ensure_ascii=False, separators=(",", ":"))

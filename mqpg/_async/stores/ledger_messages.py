@@ -1,0 +1,125 @@
+"""Table mqpg_ledger_message: what a ledger's half messages contained.
+
+A broker may lose a half message whose local transaction has committed: an asynchronous standby was
+promoted, or the broker was restored. With this table recovery prepares the message again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sqlalchemy import ColumnElement, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from mqpg._async._acompat import Connection, run_sync
+from mqpg._async.stores.database import UserDatabase
+from mqpg._async.stores.durability import wait_until_flushed
+from mqpg._dialects import has
+from mqpg._draft import Draft, interval_text
+from mqpg._tables import ledger, ledger_message, ledger_message_metadata
+from mqpg.arguments import encode
+from mqpg.errors import InvalidArgument, LedgerError
+from mqpg.message import Json
+
+__all__ = ["KeptMessage", "LedgerMessages"]
+
+_COLUMNS = ("producer_group", "topic", "payload", "message_key", "tag", "headers", "delay")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMessage:
+    """A message as it was prepared, with everything as text."""
+
+    producer_group: str
+    topic: str
+    payload: str
+    message_key: str | None
+    tag: str | None
+    headers: str | None
+    delay: str | None
+
+    def draft(self, headers: str | None) -> Draft:
+        """The message with these headers in place of its own."""
+        sent = None if headers is None else Json(headers)
+        return Draft(self.topic, Json(self.payload), self.message_key, self.tag, sent, self.delay)
+
+
+class LedgerMessages:
+    """The table, beside the ledger."""
+
+    def __init__(self, database: UserDatabase) -> None:
+        self._database = database
+
+    async def create(self) -> None:
+        """Create the table where it is missing."""
+        await self._database.create(ledger_message_metadata)
+
+    async def verify(self) -> None:
+        """Verify once that the table is as it must be. Raises LedgerError."""
+        await self._database.verify_table(ledger_message)
+
+    async def exists(self) -> bool:
+        """Whether the ledger has such a table, so that its messages can be prepared again."""
+        if self._database.knows(ledger_message):
+            return True
+        # Where the database does not answer, nobody may take that for a ledger that keeps nothing.
+        async with self._database.engine.connect() as conn:
+            return bool(await run_sync(conn, has, ledger_message))
+
+    async def store(self, conn: Connection, group: str, drafts: Mapping[str, Draft]) -> None:
+        """Keep messages under their handles, in the local transaction.
+
+        Raises InvalidArgument for a payload that is not JSON.
+        """
+        await conn.execute(insert(ledger_message), [_row(group, handle, draft) for handle, draft in drafts.items()])
+
+    async def read(self, handle: str) -> KeptMessage | None:
+        """The message of a handle. None where it was not kept."""
+        columns = [ledger_message.c[name] for name in _COLUMNS]
+        async with self._database.engine.connect() as conn:
+            row = (await conn.execute(select(*columns).where(ledger_message.c.handle == handle))).first()
+        return None if row is None else KeptMessage(*row)
+
+    async def replace_handle(self, handle: str, new: str, headers: str | None, lock_timeout: float = 5.0) -> bool:
+        """Give a committed ledger row and its message a new handle, durably (protocol T2, step 2).
+
+        False where another process was faster, or a check-back has fenced the new handle: then
+        nothing has changed. Raises LedgerError where the commit does not reach the disk in time.
+        The new half message must not be decided then. Recovery reads the ledger again.
+        """
+        try:
+            async with self._database.short_transaction(lock_timeout) as conn:
+                mine = (ledger.c.handle == handle, ledger.c.entry == "local")
+                # The key refuses a new handle that has a fence, as it does for a new row.
+                if (await conn.execute(update(ledger).where(*mine).values(handle=new, done_at=None))).rowcount != 1:
+                    return False
+                moved = update(ledger_message).where(ledger_message.c.handle == handle)
+                await conn.execute(moved.values(handle=new, headers=headers))
+                await conn.commit()
+                if await wait_until_flushed(conn):
+                    return True
+        except IntegrityError:
+            return False
+        raise LedgerError(f"ledger {self._database.describe()}: its commits are not on disk yet")
+
+    async def purge(self, conn: Connection, old: ColumnElement[bool]) -> None:
+        """Delete the messages of the ledger rows that fulfil a condition."""
+        handles = select(ledger.c.handle).where(old)
+        await conn.execute(delete(ledger_message).where(ledger_message.c.handle.in_(handles)))
+
+
+def _row(group: str, handle: str, draft: Draft) -> dict[str, str | None]:
+    payload = encode(draft.payload)
+    if payload is None:
+        raise InvalidArgument("payload must not be None")
+    return {
+        "handle": handle,
+        "producer_group": group,
+        "topic": draft.topic,
+        "payload": payload,
+        "message_key": draft.key,
+        "tag": draft.tag,
+        "headers": encode(draft.headers, "headers"),
+        "delay": interval_text(draft.delay),
+    }
