@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from dataclasses import asdict
+from typing import Annotated, Any
 
 import typer
 
-from mqpg.choices import Mode, OnFailure
+from mqpg import protocols
+from mqpg.choices import Mode, OnFailure, WithoutJournal
+from mqpg.cli import seeking
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Filter, Group, Json, Topic, print_rows
+from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, print_result, print_rows
+from mqpg.cli.passwords import warn_of_password
 
 __all__ = ["app"]
 
@@ -26,6 +31,8 @@ _LAG = """
     from mqpg.subscription_lag where consumer_group = %(group)s and topic = %(topic)s
     order by owner nulls first, queue_id
 """
+
+_REALIGNED_COLUMNS = ["queue_id", "from_offset", "to_offset", "next_offset", "journaled"]
 
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only messages with this tag; may be repeated.")]
 Attempts = Annotated[int | None, typer.Option(help="Deliveries after which a failed message becomes a dead letter.")]
@@ -77,14 +84,25 @@ def add(
     on_failure: Annotated[
         OnFailure, typer.Option(help="What a failed message holds back: skip (nothing), block_key or block_queue.")
     ] = "skip",
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Subscribe a consumer group.
 
     Where it is subscribed with the same settings, nothing happens.
     """
+    chosen: dict[str, Any] = {
+        "mode": mode,
+        "start": start,
+        "filter": filter,
+        "tags": tags or None,
+        "max_attempts": max_attempts,
+        "retry_delay": retry_delay,
+        "on_failure": on_failure,
+    }
     with broker(dsn) as mq:
-        mq.subscribe(group, topic, mode, start, filter, tags or None, max_attempts, retry_delay, on_failure)
+        mq.subscribe(group, topic, **chosen)
+    print_result("subscribe", as_json=json, consumer_group=group, topic=topic, **chosen)
 
 
 @app.command()
@@ -98,44 +116,48 @@ def alter(
     max_attempts: Attempts = None,
     retry_delay: Delay = None,
     on_failure: OnFailureOption = None,
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a subscription. `--filter true` removes the filter."""
+    changes: dict[str, Any] = {
+        "max_attempts": max_attempts,
+        "retry_delay": retry_delay,
+        "filter": filter,
+        "tags": [] if any_tag else tags or None,
+        "on_failure": on_failure,
+        "mode": mode,
+    }
     with broker(dsn) as mq:
-        mq.alter_subscription(
-            group,
-            topic,
-            max_attempts=max_attempts,
-            retry_delay=retry_delay,
-            filter=filter,
-            tags=[] if any_tag else tags or None,
-            on_failure=on_failure,
-            mode=mode,
-        )
+        mq.alter_subscription(group, topic, **changes)
+    print_result("alter_subscription", as_json=json, consumer_group=group, topic=topic, **changes)
 
 
 @app.command()
-def remove(group: Group, topic: Topic, consumer: Consumer = None, dsn: Dsn = None) -> None:
+def remove(group: Group, topic: Topic, consumer: Consumer = None, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Unsubscribe a group, and delete its positions, retries and dead letters.
 
     --consumer removes only that consumer of a broadcast group.
     """
     with broker(dsn) as mq:
         mq.unsubscribe(group, topic, consumer)
+    print_result("unsubscribe", as_json=json, consumer_group=group, topic=topic, consumer=consumer)
 
 
 @app.command()
-def pause(group: Group, topic: Topic, dsn: Dsn = None) -> None:
+def pause(group: Group, topic: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Stop delivery of a topic to this group."""
     with broker(dsn) as mq:
         mq.pause(topic, group)
+    print_result("pause", as_json=json, consumer_group=group, topic=topic)
 
 
 @app.command()
-def resume(group: Group, topic: Topic, dsn: Dsn = None) -> None:
+def resume(group: Group, topic: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Continue delivery after `pause`."""
     with broker(dsn) as mq:
         mq.resume(topic, group)
+    print_result("resume", as_json=json, consumer_group=group, topic=topic)
 
 
 @app.command()
@@ -145,15 +167,37 @@ def seek(
     target: Annotated[str, typer.Argument(help="earliest, latest, a time, or an offset (with --queue).")],
     queue: Queue = None,
     consumer: Consumer = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would skip and repeat.")] = False,
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
-    """Move a group to another position. Its open deliveries can no longer be acknowledged."""
+    """Move a group to another position. Its open deliveries can no longer be acknowledged.
+
+    It says how many messages the group skips and gets again, and asks on a terminal before it moves
+    anything.
+    """
     with broker(dsn) as mq:
-        mq.seek(group, topic, target, queue, consumer=consumer)
+        effect = seeking.preview(mq, group, topic, target, queue, consumer)
+        if not json:
+            typer.echo(seeking.sentence(effect))
+        if not dry_run:
+            if not yes and sys.stdin.isatty():
+                typer.confirm(f"Move group {group} in topic {topic} to {target}?", abort=True, err=True)
+            mq.seek(group, topic, target, queue, consumer=consumer)
+    facts = {"consumer_group": group, "topic": topic, "target": target, "queue_id": queue, "consumer": consumer}
+    print_result("seek", as_json=json, moved=not dry_run, **facts, **effect)
 
 
 @app.command()
-def unpin(group: Group, topic: Topic, queue: Queue = None, consumer: Consumer = None, dsn: Dsn = None) -> None:
+def unpin(
+    group: Group,
+    topic: Topic,
+    queue: Queue = None,
+    consumer: Consumer = None,
+    json: JsonResult = False,
+    dsn: Dsn = None,
+) -> None:
     """Take pinned queues away from their consumers: one queue or all, of one consumer or of all.
 
     Do this only when the consumer is gone for good, or its database has moved. The next consumer
@@ -161,3 +205,40 @@ def unpin(group: Group, topic: Topic, queue: Queue = None, consumer: Consumer = 
     """
     with broker(dsn) as mq:
         mq.unpin(group, topic, queue, consumer)
+    print_result("unpin", as_json=json, consumer_group=group, topic=topic, queue_id=queue, consumer=consumer)
+
+
+@app.command()
+def realign(
+    group: Group,
+    topic: Topic,
+    database: Annotated[
+        str,
+        typer.Option(
+            "--database",
+            envvar="MQPG_CONSUMER_DATABASE",
+            help="The consumer's own database: a SQLAlchemy URL.",
+            callback=warn_of_password,
+        ),
+    ],
+    without_journal: Annotated[
+        WithoutJournal | None,
+        typer.Option(
+            "--without-journal",
+            help="Where no journal says what was applied: repeat (apply again) or skip (leave out).",
+            show_default=False,
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what it would move.")] = False,
+    json: Json = False,
+    dsn: Dsn = None,
+) -> None:
+    """Move a consumer with its own database back behind a broker that has lost messages.
+
+    Run it when the consumer has stopped with OffsetBeyondLog after the promotion of an asynchronous
+    standby or a restore. From there on the consumer leaves out what its journal says it has
+    applied. Without a journal nothing is moved unless you choose.
+    """
+    with broker(dsn) as mq:
+        found = protocols.realign(mq, database, group, topic, without_journal=without_journal, dry_run=dry_run)
+    print_rows([asdict(one) for one in found], _REALIGNED_COLUMNS, as_json=json)

@@ -7,7 +7,8 @@ create table mqpg.broker (
     timeline text not null,
     key_hash_seed bigint not null
     default ('x' || encode(substr(uuid_send(gen_random_uuid()), 1, 8), 'hex'))::bit(64)::bigint,
-    installed_at timestamptz not null default clock_timestamp()
+    installed_at timestamptz not null default clock_timestamp(),
+    adoption_ticks bigint [] not null default '{}'
 );
 comment on table mqpg.broker is
     'Identity of this broker: id, incarnation and PostgreSQL system identifier';
@@ -22,6 +23,8 @@ comment on column mqpg.broker.timeline is
     'The timeline that the rows were written in; append() refuses to work in another one';
 comment on column mqpg.broker.key_hash_seed is
     'A secret, with which the views of the audit compute hashes of keys';
+comment on column mqpg.broker.adoption_ticks is
+    'The tick with which each incarnation but the first began; the last one is that of the present incarnation';
 insert into mqpg.broker (system_identifier, timeline)
 select
     system_identifier,

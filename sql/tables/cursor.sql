@@ -16,6 +16,7 @@ create table mqpg.cursor (
     action "char" not null,         -- what wrote this version:
                                     -- s subscribe, or a member joined: the first version
                                     -- r receive: fresh messages were claimed
+                                    -- b both: a claim was acknowledged, fresh messages claimed
                                     -- t take-over: a returned or expired claim was claimed again
                                     -- a ack, n nack, e extend, l release
                                     -- f filtered: receive skipped messages that match no filter
@@ -43,9 +44,9 @@ comment on column mqpg.cursor.epoch is
 comment on column mqpg.cursor.slot is 'The partition, a period of about cursor_slot_age';
 comment on column mqpg.cursor.queue_id is '-1: the subscription''s retry lane';
 comment on column mqpg.cursor.action is
-    'What wrote this version: s subscribe, r receive, t take-over, a ack, n nack, e extend, l release, f filtered, '
-    'x expired, d dead letter, u unpin, q moved by seek, purge or policy, i new incarnation, '
-    'c closed in this slot, k carried into this slot';
+    'What wrote this version: s subscribe, r receive, b both ack and receive, t take-over, a ack, n nack, '
+    'e extend, l release, f filtered, x expired, d dead letter, u unpin, q moved by seek, purge or policy, '
+    'i new incarnation, c closed in this slot, k carried into this slot';
 comment on column mqpg.cursor.owner is
     'Mode pinned: the consumer that owns the queue until unpin()';
 comment on column mqpg.cursor.claims is

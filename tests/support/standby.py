@@ -13,11 +13,12 @@ from pathlib import Path
 import psutil
 import psycopg
 
+from mqpg import migrate
 from mqpg.embedded import EmbeddedServer, find_binaries
 from mqpg.embedded.account import current_account
 from tests.support.waiting import eventually
 
-__all__ = ["Pair", "replicated"]
+__all__ = ["Pair", "asynchronous", "follows", "replicated"]
 
 _NAME = "standby"
 
@@ -69,6 +70,25 @@ def replicated(primary: EmbeddedServer, port: int | None = None) -> Iterator[Pai
             state = "select sync_state from pg_stat_replication"
             eventually(lambda: conn.execute(state).fetchall() == [("sync",)])
         yield Pair(primary, standby)
+
+
+@contextmanager
+def asynchronous() -> Iterator[Pair]:
+    """Make a primary with the database `broker`, and a standby that no commit waits for."""
+    with EmbeddedServer(binaries=find_binaries()) as primary:
+        migrate.upgrade(primary.create_database("broker"))
+        with replicated(primary) as made:
+            with psycopg.connect(primary.dsn(), autocommit=True) as conn:
+                conn.execute("alter system set synchronous_standby_names = ''")
+                conn.execute("select pg_reload_conf()")
+            yield made
+
+
+def follows(primary: EmbeddedServer) -> bool:
+    """Whether the standby has everything that the primary has written."""
+    with psycopg.connect(primary.dsn()) as conn:
+        row = conn.execute("select replay_lsn >= pg_current_wal_lsn() from pg_stat_replication").fetchone()
+    return bool(row and row[0])
 
 
 def _copy(primary: EmbeddedServer, port: int | None, stack: ExitStack) -> EmbeddedServer:

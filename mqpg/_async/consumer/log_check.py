@@ -36,16 +36,17 @@ class LogCheck:
         if queue_id in self._compared and fits:
             return
         if position is not None:
-            await self._compare(mq, queue_id, position, last)
+            await self.compare(mq, queue_id, position, last)
         self._compared.add(queue_id)
 
-    async def _compare(self, mq: AsyncClient, queue_id: int, position: Position, last: int) -> None:
-        info = await mq.info()
+    async def compare(self, mq: AsyncClient, queue_id: int, position: Position, last: int) -> None:
+        """Compare position and log now. Raises OffsetBeyondLog."""
+        # `info` may be from before an adoption, where the client connected before it.
+        incarnation = await mq.queries.incarnation()
         where = f"queue {queue_id} of topic {self._topic} in {self._database.describe()}"
-        if position.incarnation > info.incarnation:
+        if position.incarnation > incarnation:
             raise OffsetBeyondLog(
-                f"the offset of {where} is from incarnation {position.incarnation}, "
-                f"but the broker is in {info.incarnation}"
+                f"the offset of {where} is from incarnation {position.incarnation}, but the broker is in {incarnation}"
             )
         if position.next_offset == 0 or position.last_message_id is None:
             return
@@ -59,5 +60,6 @@ class LogCheck:
             found = at_offset[0].message_id if at_offset else "nothing"
             raise OffsetBeyondLog(
                 f"the log is not the one that the offset of {where} was counted in: at {position.next_offset - 1} it "
-                f"has {found}, not message {position.last_message_id}; compare both before you continue"
+                f"has {found}, not message {position.last_message_id}. After a promotion or a restore run "
+                "mqpg subscription realign"
             )

@@ -29,6 +29,7 @@ begin
         timeline = left(pg_walfile_name(pg_current_wal_insert_lsn()), 8)
     returning b.incarnation into v_incarnation;
     perform mqpg._renew_ids(v_tick, v_foreign);
+    update mqpg.broker b set adoption_ticks = b.adoption_ticks || (select max(t.tick_id) from mqpg.tick t);
     perform mqpg._renew_cursors();
     return format('incarnation %s of broker %s: %s', v_incarnation, (select b.broker_id from mqpg.broker b), case
         when v_foreign then 'transaction ids rewritten; what has no offset comes with the next append()'
