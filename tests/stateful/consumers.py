@@ -65,18 +65,25 @@ class Consumers(Base):
             )
             if isinstance(rows, str):
                 return ""
-            at = (before, self.now())
-            sub = self._positions(who, tx, group, owner)
-            if self._stands_still(group, tx, sub):
-                assert not rows, f"{group.group} is paused, or somebody joins it under that name"
-            if sub is None or not (rows or not tx.repeatable):
-                return ""
-            self._buried(who, tx, sub, at)
-            if rows:
-                self._given(tx, sub, rows, owner, (at[0] + lease, at[1] + lease), at, most)
-            elif not self._stands_still(group, tx, sub):
-                self._nothing_to_be_had(tx, sub, owner, queue_id, at)
-            self._perhaps_taken_over(sub, at)
+            return self.received(who, tx, group, rows, owner, queue_id, most, lease, before)
+
+    def received(
+        self, who: str, tx: Tx, group: Sub, rows: list[Any], owner: str, queue_id: int | None, most: int,
+        lease: float, before: float,
+    ) -> str:  # fmt: skip
+        """Compare what a receive gave with the model, and return the receipt."""
+        at = (before, self.now())
+        sub = self._positions(who, tx, group, owner)
+        if self._stands_still(group, tx, sub):
+            assert not rows, f"{group.group} is paused, or somebody joins it under that name"
+        if sub is None or not (rows or not tx.repeatable):
+            return ""
+        self._buried(who, tx, sub, at)
+        if rows:
+            self._given(tx, sub, rows, owner, (at[0] + lease, at[1] + lease), at, most)
+        elif not self._stands_still(group, tx, sub):
+            self._nothing_to_be_had(tx, sub, owner, queue_id, at)
+        self._perhaps_taken_over(sub, at)
         return str(rows[0].receipt) if rows else ""
 
     def unseen_sub(self, sub: Sub, tx: Tx) -> bool:

@@ -53,15 +53,15 @@ class Settling(Consumers, Producers):
                     if not claim.offsets:
                         claim.state = "spent"
 
-    def _refused(self, who: str, tx: Tx, claim: Claim, function: str, *args: object) -> None:
+    def _refused(self, who: str, tx: Tx, claim: Claim, function: str, *args: object, **named: object) -> None:
         """Require that the call is refused and changes nothing.
 
         An old snapshot may show the claim as it was, and then the write fails (40001).
         """
         codes = STALE | ({"MQ007"} if claim.state == "void" or tx.repeatable else set())
         before = self.mq.scalar("select count(*) from mqpg.cursor")
-        answer = self.attempt(who, codes, function, *args)
-        assert isinstance(answer, str), f"I8: {function}{args} was accepted"
+        answer = self.attempt(who, codes, function, *args, **named)
+        assert isinstance(answer, str), f"I8: {function}{args}{named} was accepted"
         assert self.mq.scalar("select count(*) from mqpg.cursor") == before, "I8: it was refused and changed something"
 
     @rule(who=PARTIES, receipt=receipts)
@@ -71,6 +71,39 @@ class Settling(Consumers, Producers):
                 del claim.lane.cells[offset]
 
         self._settle(who, receipt, "ack", effect=effect)
+
+    @rule(target=receipts, who=PARTIES, receipt=receipts, most=st.integers(1, 6), lease=LEASES)
+    def ack_and_receive(self, who: str, receipt: str, most: int, lease: float) -> str:
+        """One call ends a delivery and takes the next, or is refused and does neither."""
+        claim = self.model.claims.get(receipt)
+        tx = self.parties[who].tx
+        if claim is None or self.closing(who) or claim.lane.sub.gone:
+            return ""
+        lane, group = claim.lane, self.model.subs.get(claim.lane.sub.group)
+        if group is None or (tx is not None and (tx.repeatable or self.unseen_sub(group, tx))):
+            return ""
+        owner = lane.sub.name or lane.owner or "x"
+        named: dict[str, object] = {"max_messages": most, "lease": seconds(lease), "ack": receipt}
+        if group.mode in ("pinned", "broadcast"):
+            named["consumer"] = owner
+        with self.calling(who) as (_, tx):
+            if self.cursor_locked(lane, tx):
+                self.refused(who, {LOCKED, "MQ007"}, "receive", group.group, self.topic, **named)
+                return ""
+            if claim.state != "open":
+                self._refused(who, tx, claim, "receive", group.group, self.topic, **named)
+                return ""
+            before = self.now()
+            may = STALE if claim.doubtful else set()
+            rows = self.attempt(who, may, "receive", group.group, self.topic, **named)
+            self.model.touch(tx, lane)
+            if isinstance(rows, str):
+                self.take_over(claim)
+                return ""
+            for offset in claim.offsets:
+                del lane.cells[offset]
+            claim.state = "spent"
+            return self.received(who, tx, group, rows, owner, None, most, lease, before)
 
     @rule(who=PARTIES, receipt=receipts, which=WHICH)
     def ack_through(self, who: str, receipt: str, which: int) -> None:

@@ -24,7 +24,7 @@ from tests.stateful.invariants import rewritten
 from tests.stateful.machine import Base
 from tests.stateful.prepared import prepared
 
-EXAMPLES = int(os.environ.get("MQPG_STATEFUL_EXAMPLES", "80"))
+EXAMPLES = int(os.environ.get("MQPG_STATEFUL_EXAMPLES", "40"))
 STEPS = int(os.environ.get("MQPG_STATEFUL_STEPS", "50"))
 MINUTES = float(os.environ.get("MQPG_STATEFUL_MINUTES", "0"))
 

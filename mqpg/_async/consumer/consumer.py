@@ -161,7 +161,7 @@ class AsyncConsumer:
                         raise
                     await self._pause(stop, waiter, error)
                     continue
-                waiter.succeeded()
+                waiter.succeeded(found)
                 await self._gone_owners.look(mq)
                 if not found:
                     await waiter.wait(stop, self._gone_owners.until_next_look())
@@ -172,6 +172,7 @@ class AsyncConsumer:
                 other.wake()
             raise
         finally:
+            await self._site.finish(mq, worker)
             waiter.close()
 
     async def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:

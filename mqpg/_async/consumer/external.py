@@ -42,10 +42,15 @@ class External:
     async def close(self) -> None:
         """Do nothing, because no connection is open."""
 
+    async def finish(self, mq: AsyncClient, worker: int) -> None:
+        """Acknowledge the last delivery of a worker that makes no further step."""
+        await self._assignment.ack_now(mq, worker)
+
     async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
         """Handle one delivery. Returns how many messages it had.
 
-        Once `stop` is set, messages that were not begun are given back.
+        Once `stop` is set, messages that were not begun are given back. With `stop` a delivery that
+        is done is acknowledged by the next step, or by `finish`.
         """
         await self._assignment.subscribe(mq)
         await self._inbox.refuse(mq)
@@ -60,9 +65,13 @@ class External:
         async with heartbeat(mq, receipt, self._lease) as claimed:
             try:
                 if self._options.batch:
-                    await self._handle_batch(mq, claimed, messages)
+                    done = await self._handle_batch(mq, claimed, messages)
                 else:
-                    await self._handle_each(mq, claimed, messages, stop)
+                    done = await self._handle_each(mq, claimed, messages, stop)
+                if done is not None and stop is not None:
+                    self._assignment.ack_later(worker, receipt)
+                else:
+                    await self._ack_through(mq, claimed, done)
             except ReceiptError as error:
                 # The lease ended and another consumer has taken over, which handles these messages
                 # again.
@@ -71,45 +80,69 @@ class External:
 
     async def _handle_each(
         self, mq: AsyncClient, claimed: ClaimedDelivery, messages: Sequence[Message], stop: Event | None
-    ) -> None:
+    ) -> Message | None:
+        """Handle messages one by one.
+
+        Returns the last one that was handled, where it and what else is left of the delivery is not
+        acknowledged yet.
+        """
         result, each = DeliveryResult(), self._options.ack == "each"
-        done: Message | None = None  # not acknowledged yet
+        done: list[Message] = []  # not acknowledged yet
         for message in messages:
             if claimed.lost:
-                return
+                return None
             if message is not messages[0] and stop is not None and stop.is_set():
-                await self._ack_through(mq, claimed, done)
+                await self._ack_done(mq, claimed, done, result)
                 await mq.release(claimed.receipt)
-                return
+                return None
             if result.blocks(message):
                 # It was given back together with the failed message.
+                result.waiting.append(message)
                 continue
             failure = await self._attempt(mq, [message])
             if failure is None:
-                done = message
-                if each:
-                    await self._ack_through(mq, claimed, done)
-                    done = None
+                done.append(message)
+                if each and (stop is None or message is not messages[-1]):
+                    await self._ack_done(mq, claimed, done, result)
+                    done = []
                 continue
             if message.queue_id >= 0:
                 result.on_failure = await mq.queries.on_failure(self._options.group, self._options.topic)
             result.failures.append(failure)
             await nack_failures(mq, claimed.receipt, [failure])
-        await self._ack_through(mq, claimed, done)
+        if result.waiting:
+            await self._ack_done(mq, claimed, done, result)
+            return None
+        return done[-1] if done else None
+
+    async def _ack_done(
+        self, mq: AsyncClient, claimed: ClaimedDelivery, done: Sequence[Message], result: DeliveryResult
+    ) -> None:
+        """Acknowledge these messages, and never one that waits.
+
+        Where the subscription was altered just before the nack, what waits was not given back and
+        is still claimed. It comes again when the lease ends.
+        """
+        if result.waiting:
+            await mq.ack(done)
+        elif done:
+            await self._ack_through(mq, claimed, done[-1])
 
     async def _ack_through(self, mq: AsyncClient, claimed: ClaimedDelivery, done: Message | None) -> None:
         """Acknowledge everything up to the last message that was handled."""
         if done is not None:
             await mq.ack_delivery(claimed.receipt, done.queue_offset)
 
-    async def _handle_batch(self, mq: AsyncClient, claimed: ClaimedDelivery, messages: Sequence[Message]) -> None:
+    async def _handle_batch(
+        self, mq: AsyncClient, claimed: ClaimedDelivery, messages: Sequence[Message]
+    ) -> Message | None:
         failure = await self._attempt(mq, messages)
         if failure is None:
-            await mq.ack_delivery(claimed.receipt)
-        else:
-            # The failure does not show which message caused it, and trying them singly would repeat
-            # effects at once.
-            await nack_failures(mq, claimed.receipt, [Failure(message, failure.error) for message in messages])
+            return messages[-1]
+        # The failure does not show which message caused it, and trying them singly would repeat
+        # effects at once.
+        await nack_failures(mq, claimed.receipt, [Failure(message, failure.error) for message in messages])
+        return None
 
     async def _handle_acknowledged(self, mq: AsyncClient, messages: Sequence[Message]) -> None:
         for group in [messages] if self._options.batch else [[message] for message in messages]:

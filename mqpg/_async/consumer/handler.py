@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from mqpg._async._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within
 from mqpg._async.client.request_reply import is_request
 from mqpg.errors import HandlerStuck, HandlerTimeout
 from mqpg.handlers.options import ConsumerOptions
+from mqpg.handlers.payload import Given, what_is_given
 from mqpg.handlers.signature import second_parameter
 from mqpg.message import Message
+from mqpg.tracing import processing
 
 __all__ = ["HandlerInvoker", "Reply", "is_lost"]
 
@@ -28,10 +32,15 @@ class HandlerInvoker:
     def __init__(self, handler: Callable[..., Returns[object]], options: ConsumerOptions) -> None:
         self._options = options
         self._wants = second_parameter(handler, options)
+        self._given = what_is_given(handler, options)
         self._stuck = 0
         call = self._adapt(handler)
         for middleware in reversed(options.middleware):
             call = _around(middleware, call)
+        # With a time limit a synchronous handler has a thread of its own. The span belongs there.
+        self._span: Callable[[Any], AbstractContextManager[Any]] = (
+            partial(processing, options.group) if options.time_limit is None else nullcontext
+        )
         self._call: Call = call if options.time_limit is None else self._within_time(call)
 
     @property
@@ -47,11 +56,14 @@ class HandlerInvoker:
         if not messages:
             return []
         if self._options.batch:
-            await self._call(list(messages), conn)
+            given = list(messages)
+            with self._span(given):
+                await self._call(given, conn)
             return []
         replies = []
         for message in messages:
-            result = await self._call(message, conn)
+            with self._span(message):
+                result = await self._call(message, conn)
             if result is not None and is_request(message):
                 replies.append((message, result))
         return replies
@@ -65,19 +77,22 @@ class HandlerInvoker:
             )
 
     def _adapt(self, handler: Callable[..., Returns[object]]) -> Call:
-        """The handler as a call with two arguments."""
+        """The handler as a call with two arguments: a message or a list of messages, and `conn`."""
 
         async def with_message_only(given: Any, conn: Any) -> Any:
             return await handler(given)
 
         if self._wants == "nothing":
-            return with_message_only
-        return _with_session(handler) if self._wants == "session" else handler
+            call: Call = with_message_only
+        else:
+            call = _with_session(handler) if self._wants == "session" else handler
+        return call if self._given is None else _with_payload(self._given, call)
 
     def _within_time(self, inner: Call) -> Call:
         async def step(given: Any, conn: Any) -> Any:
             async def call() -> Any:
-                return await inner(given, conn)
+                with processing(self._options.group, given):
+                    return await inner(given, conn)
 
             try:
                 return await call_within(self._options.time_limit, call, conn)
@@ -88,6 +103,13 @@ class HandlerInvoker:
                 raise
 
         return step
+
+
+def _with_payload(given: Given, inner: Call) -> Call:
+    async def step(messages: Any, conn: Any) -> Any:
+        return await inner(given(messages), conn)
+
+    return step
 
 
 def _with_session(handler: Callable[..., Returns[object]]) -> Call:

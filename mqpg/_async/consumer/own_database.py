@@ -41,6 +41,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from mqpg._async._acompat import Connection, Event, Returns, run_sync
 from mqpg._async.client.client import AsyncClient
 from mqpg._async.consumer.acknowledge import ack_delivery, nack_failures
+from mqpg._async.consumer.applied_before import AppliedBefore
 from mqpg._async.consumer.assignment import QueueAssignment
 from mqpg._async.consumer.handler import HandlerInvoker, Reply
 from mqpg._async.consumer.log_check import LogCheck
@@ -76,16 +77,22 @@ class OwnDatabase:
         self._database = UserDatabase(options.database)
         self._offsets = Offsets(self._database, options.group, options.topic)
         self._journal = Journal(options.group, options.topic)
+        self._recognised = AppliedBefore(self._offsets, self._journal)
         self._log_check = LogCheck(options.topic, self._database)
 
     async def close(self) -> None:
         """Close the local connections, unless the engine is the caller's."""
         await self._database.close()
 
+    async def finish(self, mq: AsyncClient, worker: int) -> None:
+        """Acknowledge the last delivery of a worker that makes no further step."""
+        await self._assignment.ack_now(mq, worker)
+
     async def step(self, mq: AsyncClient, worker: int = 0, stop: Event | None = None) -> int:
         """Handle one delivery: effect and offset in one local transaction, then the ack.
 
-        Returns how many messages it had. Raises IterationLost.
+        Returns how many messages it had. With `stop` the next step makes the ack of a delivery that
+        is done, or `finish`. Raises IterationLost.
         """
         await self._offsets.ensure()
         await self._assignment.subscribe(mq)
@@ -106,7 +113,10 @@ class OwnDatabase:
                 await mq.release(str(delivery[0].receipt))
             raise
         await self._reply(mq, result.replies)
-        await self._report(mq, delivery, tried, result)
+        if stop is not None and not result.unacknowledged and len(tried) == len(delivery):
+            self._assignment.ack_later(worker, str(delivery[0].receipt))
+        else:
+            await self._report(mq, delivery, tried, result)
         return len(tried)
 
     async def _reply(self, mq: AsyncClient, replies: Sequence[Reply]) -> None:
@@ -179,6 +189,10 @@ class OwnDatabase:
             position = await self._offsets.position(conn, info.broker_id, messages[0].queue_id, lock=True)
             fresh = [m for m in messages if position is None or m.queue_offset >= position.next_offset]
             old: list[Failure] = []
+            if fresh and (position is None or not position.realigned):
+                fresh = await self._recognised.leave_out(conn, info.broker_id, fresh, only_sent_again=True)
+            elif fresh:
+                fresh = await self._recognised.leave_out(conn, info.broker_id, fresh)
             if len(fresh) < len(messages) or not claimed:
                 old, fresh = await self._sort_out(mq, conn, messages, fresh, claimed)
             result = await self._run(mq, conn, fresh)

@@ -84,6 +84,9 @@ class SameDatabase:
                 iteration.result = await self._apply(mq, iteration.conn, delivery)
         return iteration.handled
 
+    async def finish(self, mq: AsyncClient, worker: int) -> None:
+        """Do nothing, because each delivery is acknowledged with its effect."""
+
     async def close(self) -> None:
         """Close the connections that are not the client's."""
         if self._engine is not None:

@@ -1,18 +1,22 @@
 # Generated from mqpg/_async/consumer/assignment.py by tools/async_to_sync.py: change that file.
-"""Which queue a consumer asks next."""
+"""Which queue a consumer asks next, and which delivery it acknowledges with that."""
 
 from __future__ import annotations
 
+import logging
 from collections import deque
+from functools import partial
 
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.execute import Caller
 from mqpg.choices import Mode
-from mqpg.errors import ConfigurationError, UnknownSubscription
+from mqpg.errors import ConfigurationError, Error, ReceiptError, UnknownSubscription
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.message import RETRY_LANE, Message
 
 __all__ = ["QueueAssignment"]
+
+logger = logging.getLogger("mqpg")
 
 
 class QueueAssignment:
@@ -30,16 +34,21 @@ class QueueAssignment:
         named = options.queues
         self._turns: list[deque[int | None]] = [deque([None] if named is None else [*named, RETRY_LANE])]
         self._subscribed = False
+        self._done: dict[int, str] = {}  # by worker
         self.mode: Mode = options.wanted_mode
 
     def receive(self, mq: Client, worker: int = 0, *, conn: Caller | None = None) -> list[Message]:
-        """The next delivery, of the queue whose turn it is; empty where no queue has a message."""
+        """The next delivery, of the queue whose turn it is; empty where no queue has a message.
+
+        It acknowledges what `ack_later` noted.
+        """
         options = self._options
         turn = self._turns[worker % len(self._turns)]
         for _ in range(len(turn)):
             queue_id = turn[0]
             turn.rotate(-1)
-            messages = mq.receive(
+            call = partial(
+                mq.receive,
                 options.group,
                 options.topic,
                 options.max_messages,
@@ -48,9 +57,32 @@ class QueueAssignment:
                 queue_id=queue_id,
                 conn=conn,
             )
+            try:
+                messages = call(ack=self._done.get(worker))
+            except ReceiptError as error:
+                self._report_lost(error)
+                messages = call()
+            self._done.pop(worker, None)
             if messages:
                 return list(messages)
         return []
+
+    def ack_later(self, worker: int, receipt: str) -> None:
+        """Let the worker's next `receive` acknowledge a whole delivery: one call instead of two."""
+        self._done[worker] = receipt
+
+    def ack_now(self, mq: Client, worker: int) -> None:
+        """Acknowledge what no further `receive` of the worker will."""
+        receipt = self._done.pop(worker, None)
+        try:
+            if receipt is not None:
+                mq.ack_delivery(receipt)
+        except Error as error:
+            self._report_lost(error)
+
+    def _report_lost(self, error: Error) -> None:
+        # The lease ended and another consumer has taken over, or the broker does not answer.
+        logger.warning("%s/%s: %s", self._options.group, self._options.topic, error)
 
     def subscribe(self, mq: Client) -> None:
         """Create the subscription where it is missing, once, and refuse one of another mode.

@@ -162,7 +162,7 @@ class Consumer:
                         raise
                     self._pause(stop, waiter, error)
                     continue
-                waiter.succeeded()
+                waiter.succeeded(found)
                 self._gone_owners.look(mq)
                 if not found:
                     waiter.wait(stop, self._gone_owners.until_next_look())
@@ -173,6 +173,7 @@ class Consumer:
                 other.wake()
             raise
         finally:
+            self._site.finish(mq, worker)
             waiter.close()
 
     def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:

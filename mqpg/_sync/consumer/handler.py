@@ -4,14 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within
 from mqpg._sync.client.request_reply import is_request
 from mqpg.errors import HandlerStuck, HandlerTimeout
 from mqpg.handlers.options import ConsumerOptions
+from mqpg.handlers.payload import Given, what_is_given
 from mqpg.handlers.signature import second_parameter
 from mqpg.message import Message
+from mqpg.tracing import processing
 
 __all__ = ["HandlerInvoker", "Reply", "is_lost"]
 
@@ -29,10 +33,15 @@ class HandlerInvoker:
     def __init__(self, handler: Callable[..., Returns[object]], options: ConsumerOptions) -> None:
         self._options = options
         self._wants = second_parameter(handler, options)
+        self._given = what_is_given(handler, options)
         self._stuck = 0
         call = self._adapt(handler)
         for middleware in reversed(options.middleware):
             call = _around(middleware, call)
+        # With a time limit a synchronous handler has a thread of its own. The span belongs there.
+        self._span: Callable[[Any], AbstractContextManager[Any]] = (
+            partial(processing, options.group) if options.time_limit is None else nullcontext
+        )
         self._call: Call = call if options.time_limit is None else self._within_time(call)
 
     @property
@@ -48,11 +57,14 @@ class HandlerInvoker:
         if not messages:
             return []
         if self._options.batch:
-            self._call(list(messages), conn)
+            given = list(messages)
+            with self._span(given):
+                self._call(given, conn)
             return []
         replies = []
         for message in messages:
-            result = self._call(message, conn)
+            with self._span(message):
+                result = self._call(message, conn)
             if result is not None and is_request(message):
                 replies.append((message, result))
         return replies
@@ -66,19 +78,22 @@ class HandlerInvoker:
             )
 
     def _adapt(self, handler: Callable[..., Returns[object]]) -> Call:
-        """The handler as a call with two arguments."""
+        """The handler as a call with two arguments: a message or a list of messages, and `conn`."""
 
         def with_message_only(given: Any, conn: Any) -> Any:
             return handler(given)
 
         if self._wants == "nothing":
-            return with_message_only
-        return _with_session(handler) if self._wants == "session" else handler
+            call: Call = with_message_only
+        else:
+            call = _with_session(handler) if self._wants == "session" else handler
+        return call if self._given is None else _with_payload(self._given, call)
 
     def _within_time(self, inner: Call) -> Call:
         def step(given: Any, conn: Any) -> Any:
             def call() -> Any:
-                return inner(given, conn)
+                with processing(self._options.group, given):
+                    return inner(given, conn)
 
             try:
                 return call_within(self._options.time_limit, call, conn)
@@ -89,6 +104,13 @@ class HandlerInvoker:
                 raise
 
         return step
+
+
+def _with_payload(given: Given, inner: Call) -> Call:
+    def step(messages: Any, conn: Any) -> Any:
+        return inner(given(messages), conn)
+
+    return step
 
 
 def _with_session(handler: Callable[..., Returns[object]]) -> Call:

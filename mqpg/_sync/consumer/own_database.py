@@ -43,6 +43,7 @@ from mqpg._dialects import MYSQL, is_answer
 from mqpg._sync._acompat import Connection, Event, Returns, run_sync
 from mqpg._sync.client.client import Client
 from mqpg._sync.consumer.acknowledge import ack_delivery, nack_failures
+from mqpg._sync.consumer.applied_before import AppliedBefore
 from mqpg._sync.consumer.assignment import QueueAssignment
 from mqpg._sync.consumer.handler import HandlerInvoker, Reply
 from mqpg._sync.consumer.log_check import LogCheck
@@ -77,16 +78,22 @@ class OwnDatabase:
         self._database = UserDatabase(options.database)
         self._offsets = Offsets(self._database, options.group, options.topic)
         self._journal = Journal(options.group, options.topic)
+        self._recognised = AppliedBefore(self._offsets, self._journal)
         self._log_check = LogCheck(options.topic, self._database)
 
     def close(self) -> None:
         """Close the local connections, unless the engine is the caller's."""
         self._database.close()
 
+    def finish(self, mq: Client, worker: int) -> None:
+        """Acknowledge the last delivery of a worker that makes no further step."""
+        self._assignment.ack_now(mq, worker)
+
     def step(self, mq: Client, worker: int = 0, stop: Event | None = None) -> int:
         """Handle one delivery: effect and offset in one local transaction, then the ack.
 
-        Returns how many messages it had. Raises IterationLost.
+        Returns how many messages it had. With `stop` the next step makes the ack of a delivery that
+        is done, or `finish`. Raises IterationLost.
         """
         self._offsets.ensure()
         self._assignment.subscribe(mq)
@@ -107,7 +114,10 @@ class OwnDatabase:
                 mq.release(str(delivery[0].receipt))
             raise
         self._reply(mq, result.replies)
-        self._report(mq, delivery, tried, result)
+        if stop is not None and not result.unacknowledged and len(tried) == len(delivery):
+            self._assignment.ack_later(worker, str(delivery[0].receipt))
+        else:
+            self._report(mq, delivery, tried, result)
         return len(tried)
 
     def _reply(self, mq: Client, replies: Sequence[Reply]) -> None:
@@ -180,6 +190,10 @@ class OwnDatabase:
             position = self._offsets.position(conn, info.broker_id, messages[0].queue_id, lock=True)
             fresh = [m for m in messages if position is None or m.queue_offset >= position.next_offset]
             old: list[Failure] = []
+            if fresh and (position is None or not position.realigned):
+                fresh = self._recognised.leave_out(conn, info.broker_id, fresh, only_sent_again=True)
+            elif fresh:
+                fresh = self._recognised.leave_out(conn, info.broker_id, fresh)
             if len(fresh) < len(messages) or not claimed:
                 old, fresh = self._sort_out(mq, conn, messages, fresh, claimed)
             result = self._run(mq, conn, fresh)

@@ -85,6 +85,9 @@ class SameDatabase:
                 iteration.result = self._apply(mq, iteration.conn, delivery)
         return iteration.handled
 
+    def finish(self, mq: Client, worker: int) -> None:
+        """Do nothing, because each delivery is acknowledged with its effect."""
+
     def close(self) -> None:
         """Close the connections that are not the client's."""
         if self._engine is not None:

@@ -2,13 +2,14 @@
 -- ran out comes first, then fresh messages without those that the subscription's filter does not
 -- match. Messages whose attempts are used up become dead letters, and the last attempt of a message
 -- is delivered alone. Returns null if there is nothing to deliver. `tail` is the queue's next
--- offset as the caller has just seen it; null: it is looked up.
+-- offset as the caller has just seen it; null: it is looked up. `acknowledged` says that the new
+-- version also ends a claim, which is missing in `last_version`; the range is then a fresh one.
 -- Locks: none; the caller holds the queue's cursor lock.
 -- Cost: one cursor version; where attempts count, a look at the runs of the range; with a filter
 -- see _next_matches().
 create function mqpg._claim(
     subscription mqpg.subscription, last_version mqpg.cursor, max_messages int, lease interval, consumer text,
-    tail bigint default null
+    tail bigint default null, acknowledged boolean default false
 ) returns mqpg.claim
 language plpgsql as $$
 declare
@@ -42,7 +43,7 @@ begin
         if v_nth < 0 then
             return null;
         elsif v_nth = 0 then
-            v_action := 'r';
+            v_action := case when _claim.acknowledged then 'b' else 'r' end;
             v_old := null;
             v_rest := v_cursor.claims;
             v_tail := _claim.tail;
@@ -114,5 +115,5 @@ begin
     end loop;
 end
 $$;
-comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint) is
+comment on function mqpg._claim(mqpg.subscription, mqpg.cursor, int, interval, text, bigint, boolean) is
     'Internal: claim the next range of a queue';

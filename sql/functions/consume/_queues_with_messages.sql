@@ -1,7 +1,7 @@
 -- The queues from first_queue to last_queue in which receive() may find something, the one that
--- waited longest first: those with messages behind `claimed`, and those with claims, whatever these
--- are. A queue that another consumer owns is left out. `tail` is the queue's next offset, as
--- _tail() gives it, and `lane` the subscription under which its rows are stored.
+-- waited longest first and last_served last: those with messages behind `claimed`, and those with
+-- claims, whatever these are. A queue that another consumer owns is left out. `tail` is the queue's
+-- next offset, as _tail() gives it, and `lane` the subscription under which its rows are stored.
 -- The ends of queues are noted in queue_tail when a tick segment is closed, so newer rows can only
 -- be in the segments without a note: their ticks are from_tick to to_tick. The caller names both as
 -- variables, so that the executor opens only these partitions. An end may be one that has just been
@@ -11,7 +11,8 @@
 -- The subqueries behind ORDER BY and OFFSET 0 keep the planner from looking up more than that.
 -- Locks: none. Cost: one index lookup for each cursor; one or two for each end that is looked up.
 create function mqpg._queues_with_messages(
-    topic_id int, subscription_id int, consumer text, first_queue int, last_queue int, from_tick bigint, to_tick bigint
+    topic_id int, subscription_id int, consumer text, first_queue int, last_queue int, from_tick bigint, to_tick bigint,
+    last_served int default null
 ) returns table (queue_id int, lane int, claimed bigint, claims mqpg.claim [], tail bigint)
 language sql stable as $$
     select w.queue_id, w.lane, w.claimed, w.claims, e.tail
@@ -25,7 +26,7 @@ language sql stable as $$
             order by k.version desc limit 1
         ) as c
         where c.owner is null or c.owner = _queues_with_messages.consumer
-        order by c.at
+        order by case q.queue_id when _queues_with_messages.last_served then 'infinity' else c.at end
     ) as w
     cross join lateral (
         select coalesce(
@@ -45,5 +46,5 @@ language sql stable as $$
     ) as e
     where w.claimed < e.tail or cardinality(w.claims) > 0
 $$;
-comment on function mqpg._queues_with_messages(int, int, text, int, int, bigint, bigint) is
+comment on function mqpg._queues_with_messages(int, int, text, int, int, bigint, bigint, int) is
     'Internal: queues in which receive may find something';

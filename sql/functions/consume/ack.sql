@@ -21,7 +21,36 @@ declare
     v_version bigint;
     v_outside bigint;
     v_gone bigint [] := '{}';
+    v_id int;
+    v_signed text;
+    v_parts bigint [];
+    v_subscription record;
+    v_cursor mqpg.cursor;
 begin
+    -- The usual case is a whole delivery whose claim is the only one of its queue. It passes the
+    -- checks of _open_claim(), in the same order. Where one fails, the call continues below, which
+    -- refuses the receipt or waits for the lock.
+    if ack.through is null and ack.offsets is null then
+        v_id := substring(ack.receipt from '^([0-9]{1,9})[.]');
+        select s.receipt_secrets[1] as secret, s.receivers into v_subscription
+        from mqpg.subscription s where s.subscription_id = v_id;
+        v_signed := left(ack.receipt, -33);
+        if v_signed || '.' || mqpg._receipt_mac(v_subscription.secret, v_signed) = ack.receipt
+            and mqpg._may(v_subscription.receivers) then
+            v_parts := string_to_array(v_signed, '.');
+            if pg_try_advisory_xact_lock_shared(1836150843, v_id)
+                and pg_try_advisory_xact_lock(1836150833, (v_id * 1024 + v_parts[2] + 1)::int) then
+                v_cursor := mqpg._cursor(v_id, v_parts[2]::int);
+                v_claim := v_cursor.claims[1];
+                if cardinality(v_cursor.claims) = 1 and v_claim.epoch = v_parts[3]
+                    and v_claim.from_offset = v_parts[4] and v_claim.to_offset = v_parts[5] then
+                    v_version := mqpg._write_cursor(
+                        v_cursor, 'a', v_claim.epoch, v_cursor.claimed, v_cursor.owner, '{}');
+                    return;
+                end if;
+            end if;
+        end if;
+    end if;
     if ack.offsets is not null and (
         ack.through is not null or array_ndims(ack.offsets) > 1 or array_position(ack.offsets, null) is not null) then
         raise exception using errcode = 'MQ001',

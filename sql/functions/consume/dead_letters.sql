@@ -13,7 +13,8 @@
 -- Returns: attempts is the number of deliveries, reason that of the last one, and history all that
 -- is known of each (attempt, delivered_at, consumer, failed_at, reason).
 -- Locks: none.
--- Cost: one row of the commit log for each dead letter that is examined.
+-- Cost: one row of the commit log for each dead letter that is examined. Without a filter that is a
+-- page of each member, read from an index; with one, all of them are sorted.
 -- Errors: MQ001 (argument), MQ002 (name), MQ003 (unknown topic), MQ005 (unknown subscription),
 -- MQ014 (a body is missing), MQ020 (filter).
 create function mqpg.dead_letters(
@@ -38,12 +39,22 @@ begin
     end if;
     v_page := mqpg._died_at(v_group.subscription_id, dead_letters.after_id, dead_letters.after_consumer);
     for v_dead in
+        -- Without a filter, each member contributes at most one page, read from the index backward:
+        -- all of them would be sorted otherwise. One row more, because of two members that have the
+        -- message of the page before.
         select d.*, s.member from mqpg.subscription s
-        join mqpg.dead_letter d on d.subscription_id = s.subscription_id
+        cross join lateral (
+            select e.* from mqpg.dead_letter e
+            where e.subscription_id = s.subscription_id
+                and (e.died_at, e.message_id) <= (
+                    coalesce(v_page.died_at, 'infinity'), coalesce(dead_letters.after_id, 9223372036854775807))
+                and (dead_letters.message_ids is null or e.message_id = any(dead_letters.message_ids))
+            order by e.died_at desc, e.message_id desc
+            limit case when dead_letters.filter is null then dead_letters.max_messages + 1 end
+        ) as d
         where v_group.subscription_id in (s.subscription_id, s.member_of)
             and (dead_letters.after_id is null
                 or (d.died_at, d.message_id, s.member) < (v_page.died_at, dead_letters.after_id, v_page.member))
-            and (dead_letters.message_ids is null or d.message_id = any(dead_letters.message_ids))
         order by d.died_at desc, d.message_id desc, s.member desc
     loop
         select m.key, m.tag, m.headers, m.payload into v_body from mqpg._message(v_dead.deliver_id) m;

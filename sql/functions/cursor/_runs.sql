@@ -12,20 +12,41 @@ create function mqpg._runs(
 language plpgsql stable as $$
 declare
     v_recent bigint := mqpg._recent_tick();
-    v_base bigint := (
-        select b.base_offset from mqpg.consume_queue b
+    v_row record;
+    v_base bigint;
+    v_nth int;
+    v_skip bigint;
+begin
+    select b.base_offset, b.n, b.first_ids, b.starts, b.deliver_ids, b.attempts into v_row
+    from mqpg.consume_queue b
+    where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
+        and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
+        and b.tick_id >= v_recent
+    order by b.base_offset desc limit 1;
+    if not found then
+        v_recent := 0;
+        select b.base_offset, b.n, b.first_ids, b.starts, b.deliver_ids, b.attempts into v_row
+        from mqpg.consume_queue b
         where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
             and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
-            and b.tick_id >= v_recent
-        order by b.base_offset desc limit 1);
-begin
-    if v_base is null then
-        v_recent := 0;
-        v_base := (
-            select b.base_offset from mqpg.consume_queue b
-            where b.topic_id = _runs.topic_id and b.queue_id = _runs.queue_id
-                and b.subscription_id = _runs.subscription_id and b.base_offset <= _runs.from_offset
-            order by b.base_offset desc limit 1);
+        order by b.base_offset desc limit 1;
+    end if;
+    v_base := v_row.base_offset;
+    v_skip := _runs.from_offset - v_base;
+    -- Where one run holds the whole range, as behind sends of many messages, no query is needed.
+    v_nth := width_bucket(least(v_skip, 2147483647)::int, v_row.starts);
+    if _runs.to_offset > _runs.from_offset
+        and _runs.to_offset - v_base <= coalesce(v_row.starts[v_nth + 1], v_row.n)
+    then
+        v_skip := v_skip - v_row.starts[v_nth];
+        ids := array[v_row.first_ids[v_nth] + v_skip];
+        bodies := array[coalesce(v_row.deliver_ids[v_nth], v_row.first_ids[v_nth]) + v_skip];
+        offsets := array[_runs.from_offset];
+        lengths := array[(_runs.to_offset - _runs.from_offset)::int];
+        attempts := array[v_row.attempts[v_nth]::int];
+        lowest := bodies[1] / 1024;
+        highest := lowest;
+        return;
     end if;
     select array_agg(r.first_id + r.skip order by r.first_offset), array_agg(r.body + r.skip order by r.first_offset),
         array_agg(r.first_offset + r.skip order by r.first_offset),

@@ -156,7 +156,21 @@ def a_short_body(mq: Session) -> None:
     mq.execute("update mqpg.commit_log set payloads = payloads[1:2]")
 
 
-@pytest.mark.parametrize("damage", [a_lost_body, a_short_body])
+def a_lost_single(mq: Session) -> None:
+    """Delete one of three record batches with one message each."""
+    gone = [mq.send("one", "1") for _ in range(3)][1]
+    mq.append()
+    mq.execute("delete from mqpg.commit_log where batch_id = %s", gone // 1024)
+
+
+def an_empty_single(mq: Session) -> None:
+    """Keep the record batch of a message that was sent alone, but not its body."""
+    gone = [mq.send("one", "1") for _ in range(3)][1]
+    mq.append()
+    mq.execute("update mqpg.commit_log set payloads = '{}' where batch_id = %s", gone // 1024)
+
+
+@pytest.mark.parametrize("damage", [a_lost_body, a_short_body, a_lost_single, an_empty_single])
 @pytest.mark.parametrize("call", ["receive", "fetch"])
 def test_trap_a_missing_body_is_an_error(mq: Session, damage: object, call: str) -> None:
     damage(mq)  # type: ignore[operator]
@@ -165,7 +179,21 @@ def test_trap_a_missing_body_is_an_error(mq: Session, damage: object, call: str)
     assert mq.scalar("select count(*) from mqpg.cursor where action = 'r'") == 0
 
 
-@pytest.mark.parametrize("damage", [a_lost_body, a_short_body])
+def a_lost_single(mq: Session) -> None:
+    """Delete one of three record batches with one message each."""
+    gone = [mq.send("one", "1") for _ in range(3)][1]
+    mq.append()
+    mq.execute("delete from mqpg.commit_log where batch_id = %s", gone // 1024)
+
+
+def an_empty_single(mq: Session) -> None:
+    """Keep the record batch of a message that was sent alone, but not its body."""
+    gone = [mq.send("one", "1") for _ in range(3)][1]
+    mq.append()
+    mq.execute("update mqpg.commit_log set payloads = '{}' where batch_id = %s", gone // 1024)
+
+
+@pytest.mark.parametrize("damage", [a_lost_body, a_short_body, a_lost_single, an_empty_single])
 @pytest.mark.parametrize("call", ["receive", "fetch"])
 def test_trap_a_missing_body_is_an_error_mutant(mq: Session, damage: object, call: str) -> None:
     rule = {
