@@ -4,8 +4,8 @@
     python tools/async_to_sync.py --check   exit 1 and name the files that are out of date
 
 It works on tokens, so comments and layout survive. It removes `async` and `await` and replaces the
-names of NAMES, also in docstrings and other strings. All other differences are in `_acompat.py`,
-which is written by hand on both sides.
+names of NAMES, also in docstrings and other strings. All other differences are in `_acompat.py` and
+`_lanes.py`, which are written by hand on both sides.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["convert", "main"]
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE, TARGET = ROOT / "mqpg" / "_async", ROOT / "mqpg" / "_sync"
-BY_HAND = {"_acompat.py"}
+BY_HAND = {"_acompat.py", "_lanes.py"}
 
 NAMES = {
     "_async": "_sync",
@@ -44,7 +44,8 @@ NAMES = {
     "asynchronous": "synchronous",
     "connect_async": "connect",
 }
-_NAME = re.compile(r"\b(" + "|".join(map(re.escape, NAMES)) + r")\b")
+# An asynchronous standby is one in either variant.
+_NAME = re.compile(r"\b(" + "|".join(map(re.escape, NAMES)) + r")\b(?! standby)")
 _AWAIT = re.compile(r"\b(?:await|async) ")
 _STRINGS = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)}
 

@@ -9,22 +9,24 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import psycopg
 import psycopg_pool
-from sqlalchemy import URL
-from sqlalchemy.ext.asyncio import AsyncConnection as Connection
-from sqlalchemy.ext.asyncio import AsyncEngine as Engine
-from sqlalchemy.ext.asyncio import AsyncSession as Session
-from sqlalchemy.ext.asyncio import async_scoped_session as ScopedSession
-from sqlalchemy.ext.asyncio import create_async_engine
 
 from mqpg import dsn as dsns
 from mqpg._time_limit import AsyncLimitedConnection as BrokerConnection
 from mqpg.errors import HandlerTimeout
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+    from sqlalchemy.ext.asyncio import AsyncConnection as Connection
+    from sqlalchemy.ext.asyncio import AsyncEngine as Engine
+    from sqlalchemy.ext.asyncio import AsyncSession as Session
+    from sqlalchemy.ext.asyncio import async_scoped_session as ScopedSession
 
 __all__ = [
     "BrokerConnection",
@@ -45,6 +47,7 @@ __all__ = [
     "forgotten_awaits",
     "gather",
     "in_thread",
+    "is_sqlalchemy",
     "make_engine",
     "must_await",
     "run_sync",
@@ -70,7 +73,36 @@ sleep = asyncio.sleep
 in_thread = asyncio.to_thread
 
 
+# SQLAlchemy takes longer to load than everything else together, and a client needs it only for a
+# connection of SQLAlchemy.
+_OF_SQLALCHEMY = {
+    "Connection": "AsyncConnection",
+    "Engine": "AsyncEngine",
+    "ScopedSession": "async_scoped_session",
+    "Session": "AsyncSession",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_SQLALCHEMY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sqlalchemy.ext import asyncio as source
+
+    return getattr(source, _OF_SQLALCHEMY[name])
+
+
+def is_sqlalchemy(conn: Any) -> bool:
+    """Whether it is a connection or a session of SQLAlchemy that statements run on."""
+    if "sqlalchemy" not in sys.modules:
+        return False
+    from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, async_scoped_session
+
+    return isinstance(conn, (AsyncConnection, AsyncSession, async_scoped_session))
+
+
 def make_engine(url: URL, **options: Any) -> Engine:
+    from sqlalchemy.ext.asyncio import create_async_engine
+
     return create_async_engine(url, **options)
 
 

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextvars
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import psycopg
 import psycopg_pool
-from sqlalchemy import URL, Connection, Engine, create_engine
-from sqlalchemy.orm import Session
-from sqlalchemy.orm import scoped_session as ScopedSession
 
 from mqpg import dsn as dsns
 from mqpg._time_limit import LimitedConnection as BrokerConnection
 from mqpg.errors import HandlerTimeout
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine
+    from sqlalchemy.orm import Session
+    from sqlalchemy.orm import scoped_session as ScopedSession
 
 __all__ = [
     "BrokerConnection",
@@ -38,6 +41,7 @@ __all__ = [
     "forgotten_awaits",
     "gather",
     "in_thread",
+    "is_sqlalchemy",
     "make_engine",
     "must_await",
     "run_sync",
@@ -68,7 +72,35 @@ def in_thread(function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -
     return function(*args, **kwargs)
 
 
+_OF_SQLALCHEMY = {
+    "Connection": "Connection",
+    "Engine": "Engine",
+    "ScopedSession": "scoped_session",
+    "Session": "Session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_SQLALCHEMY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import sqlalchemy
+    from sqlalchemy import orm
+
+    return getattr(sqlalchemy if name in ("Connection", "Engine") else orm, _OF_SQLALCHEMY[name])
+
+
+def is_sqlalchemy(conn: Any) -> bool:
+    if "sqlalchemy" not in sys.modules:
+        return False
+    from sqlalchemy import Connection
+    from sqlalchemy.orm import Session, scoped_session
+
+    return isinstance(conn, (Connection, Session, scoped_session))
+
+
 def make_engine(url: URL, **options: Any) -> Engine:
+    from sqlalchemy import create_engine
+
     return create_engine(url, **options)
 
 

@@ -32,12 +32,19 @@ _DEAD_AMONG = statement("""
     select mqpg._dead_among(
         cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(message_ids)s as bigint[]))
 """)
+_INCARNATION = statement("select b.incarnation from mqpg._broker() b")
+_LOST_HALVES = statement("select mqpg._lost_halves(cast(%(handles)s as text[]))")
 # A consumer with its own database has to apply the offsets that its subscription's filter chooses
 # and that it was not moved over on purpose.
 _WANTED = statement("""
     select mqpg._wanted_offsets(
         cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(queue_id)s as int),
         cast(%(from_offset)s as bigint), cast(%(to_offset)s as bigint))
+""")
+_SURVIVING = statement("""
+    select s.surviving, s.next_offset from mqpg._surviving_offset(
+        cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(queue_id)s as int),
+        cast(%(incarnation)s as int)) s
 """)
 _GONE_OWNERS = statement("""
     select g.owner, g.queues, g.lag, g.changed_at from mqpg._gone_owners(
@@ -97,6 +104,17 @@ class Queries:
         values = {"consumer_group": consumer_group, "topic": topic, "message_ids": list(message_ids)}
         return {row[0] for row in await self._client._rows(_DEAD_AMONG, values, repeat=True)}
 
+    async def incarnation(self) -> int:
+        """The broker's incarnation now. `info` may be older, from before an adoption."""
+        return int(await self._scalar(_INCARNATION, {}))
+
+    async def lost_halves(self, handles: Sequence[str]) -> list[str]:
+        """Which of these handles the broker issued in an earlier incarnation and has lost since.
+
+        A promotion or a restore has lost them, not retention.
+        """
+        return [row[0] for row in await self._client._rows(_LOST_HALVES, {"handles": list(handles)}, repeat=True)]
+
     async def gone_owners(
         self, consumer_group: str, topic: str, consumer: str, silence: float
     ) -> tuple[HeldQueues, ...]:
@@ -120,6 +138,17 @@ class Queries:
             "to_offset": to_offset,
         }
         return [row[0] for row in await self._client._rows(_WANTED, values, repeat=True)]
+
+    async def surviving_offset(
+        self, consumer_group: str, topic: str, queue_id: int, incarnation: int
+    ) -> tuple[int | None, int]:
+        """Up to where a queue still is what a consumer has read in an incarnation, and its end.
+
+        The first is None where that incarnation is the present one.
+        """
+        values = {"consumer_group": consumer_group, "topic": topic, "queue_id": queue_id, "incarnation": incarnation}
+        surviving, next_offset = (await self._client._rows(_SURVIVING, values, repeat=True))[0]
+        return surviving, next_offset
 
     async def require_checker(self, producer_group: str, *allowed: Checker) -> None:
         """Refuse a group whose check-back looks into a ledger that its producer does not write.

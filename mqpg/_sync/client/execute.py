@@ -6,21 +6,24 @@ It is never committed here.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
-from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._sql import Statement
-from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, ScopedSession, Session
+from mqpg._sync._acompat import DriverConnection, PgConnection, is_sqlalchemy
 from mqpg.errors import Error, InvalidArgument, shown, translate
+
+if TYPE_CHECKING:
+    from mqpg._sync._acompat import Connection, ScopedSession, Session
 
 __all__ = ["REFUSALS", "Caller", "failure", "rows_in", "savepoint", "scalar"]
 
-Caller = PgConnection | Connection | Session | ScopedSession[Any]
+Caller: TypeAlias = "PgConnection | Connection | Session | ScopedSession[Any]"
 
 
 # What drivers raise for a value that they cannot send: text with a lone surrogate, an object of a
@@ -38,14 +41,28 @@ def rows_in(conn: Caller, statement: Statement, values: Mapping[str, Any]) -> li
             with conn.cursor(row_factory=tuple_row) as cursor:
                 cursor.execute(statement.query, values)
                 return cursor.fetchall()  # type: ignore[return-value]
-        if isinstance(conn, (Connection, Session, ScopedSession)):
+        if is_sqlalchemy(conn):
+            _require_postgresql(conn)
             return [tuple(row) for row in conn.execute(statement.clause, dict(values))]
-    except (psycopg.Error, SQLAlchemyError, *REFUSALS) as error:
+    except _driver_errors() as error:
         raise failure(error, values) from error
+    from mqpg._sync._acompat import Connection, Session
+
     raise InvalidArgument(
         f"conn must be a psycopg {DriverConnection.__name__}, a SQLAlchemy {Connection.__name__} "
         f"or {Session.__name__}, not {type(conn).__module__}.{type(conn).__qualname__}"
     )
+
+
+def _require_postgresql(conn: Any) -> None:
+    """Raises InvalidArgument where the connection is to a database that cannot be the broker."""
+    dialect = getattr(conn, "dialect", None) or getattr(getattr(conn, "bind", None), "dialect", None)
+    name = getattr(dialect, "name", "postgresql")
+    if name != "postgresql":
+        raise InvalidArgument(
+            f"conn is a connection to {name}, not to the broker: mqpg.TransactionalProducer sends with a transaction "
+            "of another database"
+        )
 
 
 def failure(error: Exception, values: Mapping[str, Any]) -> Error:
@@ -62,6 +79,15 @@ def failure(error: Exception, values: Mapping[str, Any]) -> Error:
                 why = " ".join(str(refusal).encode("utf-8", "backslashreplace").decode().split())
                 return InvalidArgument(f"{name} cannot be {shown(value)}: {why}")
     return known
+
+
+def _driver_errors() -> tuple[type[Exception], ...]:
+    """What a driver raises. SQLAlchemy's errors cannot come where it is not loaded."""
+    if "sqlalchemy" not in sys.modules:
+        return (psycopg.Error, *REFUSALS)
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return (psycopg.Error, SQLAlchemyError, *REFUSALS)
 
 
 def scalar(rows: Sequence[Sequence[Any]]) -> Any:

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mqpg._sql import Statement, function
-from mqpg._sync.client.connection import BaseClient
+from mqpg._sql import Statement, function, hasty
 from mqpg._sync.client.execute import Caller, scalar
+from mqpg._sync.client.group_commit import GroupCommit, Grouped, Values, column
 from mqpg.arguments import encode, encode_all, interval, listed
 from mqpg.message import Interval, Outcome
+from mqpg.tracing import producing
 
 __all__ = ["HalfMessages"]
 
@@ -34,7 +35,46 @@ _ROLLBACK_BATCH = function("rollback_batch", "handles text[]", columns="handle, 
 _LOCAL_BEGIN = function("local_begin", "handle text")
 
 
-class HalfMessages(BaseClient):
+def _collect_halves(batch: Sequence[Values]) -> Values:
+    first = batch[0]
+    return {
+        "topic": first["topic"],
+        "payloads": [values["payload"] for values in batch],
+        "producer_group": first["producer_group"],
+        "keys": column(batch, "key"),
+        "tags": column(batch, "tag"),
+        "headers": column(batch, "headers"),
+        "check_after": first["check_after"],
+        "delay": first["delay"],
+    }
+
+
+def _collect_handles(batch: Sequence[Values]) -> Values:
+    return {"handles": [values["handle"] for values in batch]}
+
+
+_PREPARE_TOGETHER = Grouped(_PREPARE, _PREPARE_BATCH, _collect_halves, repeat=True)
+_COMMIT_TOGETHER = Grouped(
+    single=_COMMIT,
+    first=hasty(_COMMIT),
+    together=hasty(_COMMIT_BATCH),
+    collect=_collect_handles,
+    repeat=True,
+    once_each="handle",
+    again={Outcome.COMMITTED.value: Outcome.ALREADY_COMMITTED.value},
+)
+_ROLLBACK_TOGETHER = Grouped(
+    single=_ROLLBACK,
+    first=hasty(_ROLLBACK),
+    together=hasty(_ROLLBACK_BATCH),
+    collect=_collect_handles,
+    repeat=True,
+    once_each="handle",
+    again={Outcome.ROLLED_BACK.value: Outcome.ALREADY_ROLLED_BACK.value},
+)
+
+
+class HalfMessages(GroupCommit):
     """Calls of a transactional producer.
 
     Decisions are idempotent: the first one stands, and the outcome of every later one says which it
@@ -89,20 +129,28 @@ class HalfMessages(BaseClient):
                 the half message. No producer knows its handle then, and the check-back rolls it
                 back.
         """
-        values = {
-            "topic": topic,
-            "payload": encode(payload),
-            "producer_group": producer_group,
-            "key": key,
-            "tag": tag,
-            "headers": encode(headers, "headers"),
-            "check_after": interval(check_after),
-            "delay": interval(delay),
-            "dedup_id": dedup_id,
-        }
-        # At worst a repetition leaves a half message whose handle no producer has. The check-back
-        # rolls it back.
-        return str(scalar(self._rows(_PREPARE, values, conn, repeat=True)))
+        with producing("prepare", topic) as span:
+            values: dict[str, Any] = {
+                "topic": topic,
+                "payload": encode(payload),
+                "producer_group": producer_group,
+                "key": key,
+                "tag": tag,
+                "headers": encode(span.carry(headers), "headers"),
+                "check_after": interval(check_after),
+                "delay": interval(delay),
+                "dedup_id": dedup_id,
+            }
+            # At worst a repetition leaves a half message whose handle no producer has. The
+            # check-back rolls it back.
+            if conn is None and dedup_id is None:
+                lane = (topic, producer_group, values["check_after"], values["delay"])
+                size = len(values["payload"] or "")
+                handle = str(self._grouped(_PREPARE_TOGETHER, lane, values, size))
+            else:
+                handle = str(scalar(self._rows(_PREPARE, values, conn, repeat=True)))
+            span.prepared(handle)
+            return handle
 
     def prepare_batch(
         self,
@@ -142,17 +190,20 @@ class HalfMessages(BaseClient):
             PayloadTooLarge: A payload is larger than the topic allows; nothing was stored.
             ConnectionFailed: The broker did not answer within `retry_timeout`.
         """
-        values = {
-            "topic": topic,
-            "payloads": encode_all(payloads),
-            "producer_group": producer_group,
-            "keys": listed(keys, "keys"),
-            "tags": listed(tags, "tags"),
-            "headers": encode_all(headers, "headers"),
-            "check_after": interval(check_after),
-            "delay": interval(delay),
-        }
-        return [row[0] for row in self._rows(_PREPARE_BATCH, values, conn, repeat=True)]
+        bodies = encode_all(payloads)
+        count = len(bodies or ())
+        with producing("prepare", topic, count=count) as span:
+            values = {
+                "topic": topic,
+                "payloads": bodies,
+                "producer_group": producer_group,
+                "keys": listed(keys, "keys"),
+                "tags": listed(tags, "tags"),
+                "headers": encode_all(span.carry_all(listed(headers, "headers"), count), "headers"),
+                "check_after": interval(check_after),
+                "delay": interval(delay),
+            }
+            return [row[0] for row in self._rows(_PREPARE_BATCH, values, conn, repeat=True)]
 
     def commit(self, handle: str, payload: Any = None, *, conn: Caller | None = None) -> Outcome:
         """Commit a half message (protocol T2, step 3).
@@ -172,10 +223,13 @@ class HalfMessages(BaseClient):
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
         """
-        if payload is None:
-            return Outcome(scalar(self._rows(_COMMIT, {"handle": handle}, conn, repeat=True)))
-        values = {"handle": handle, "payload": encode(payload)}
-        return Outcome(scalar(self._rows(_COMMIT_WITH, values, conn, repeat=True)))
+        with producing("commit", handle=handle):
+            if payload is None and conn is None:
+                return Outcome(self._grouped(_COMMIT_TOGETHER, (), {"handle": handle}))
+            if payload is None:
+                return Outcome(scalar(self._rows(_COMMIT, {"handle": handle}, conn, repeat=True)))
+            values = {"handle": handle, "payload": encode(payload)}
+            return Outcome(scalar(self._rows(_COMMIT_WITH, values, conn, repeat=True)))
 
     def rollback(self, handle: str, *, conn: Caller | None = None) -> Outcome:
         """Roll a half message back (protocol T2, step 3).
@@ -193,7 +247,10 @@ class HalfMessages(BaseClient):
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
         """
-        return Outcome(scalar(self._rows(_ROLLBACK, {"handle": handle}, conn, repeat=True)))
+        with producing("rollback", handle=handle):
+            if conn is None:
+                return Outcome(self._grouped(_ROLLBACK_TOGETHER, (), {"handle": handle}))
+            return Outcome(scalar(self._rows(_ROLLBACK, {"handle": handle}, conn, repeat=True)))
 
     def commit_batch(
         self, handles: Sequence[str], payloads: Sequence[Any] | None = None, *, conn: Caller | None = None
@@ -217,8 +274,9 @@ class HalfMessages(BaseClient):
         """
         values: dict[str, Any] = {"handles": listed(handles, "handles")}
         if payloads is None:
-            return self._outcomes(_COMMIT_BATCH, values, conn)
-        return self._outcomes(_COMMIT_BATCH_WITH, values | {"payloads": encode_all(payloads)}, conn)
+            return self._outcomes("commit", _COMMIT_BATCH, values, conn)
+        values["payloads"] = encode_all(payloads)
+        return self._outcomes("commit", _COMMIT_BATCH_WITH, values, conn)
 
     def rollback_batch(self, handles: Sequence[str], *, conn: Caller | None = None) -> list[tuple[str, Outcome]]:
         """Roll many half messages back at once (protocol T2, step 3).
@@ -235,7 +293,7 @@ class HalfMessages(BaseClient):
             ConnectionFailed: The broker did not answer within `retry_timeout`. It is safe to call
                 again.
         """
-        return self._outcomes(_ROLLBACK_BATCH, {"handles": listed(handles, "handles")}, conn)
+        return self._outcomes("rollback", _ROLLBACK_BATCH, {"handles": listed(handles, "handles")}, conn)
 
     def local_begin(self, handle: str, *, conn: Caller) -> None:
         """Write the ledger row of a local transaction in the broker's database (T2, step 2).
@@ -253,6 +311,9 @@ class HalfMessages(BaseClient):
         """
         self._rows(_LOCAL_BEGIN, {"handle": handle}, conn)
 
-    def _outcomes(self, statement: Statement, values: dict[str, Any], conn: Caller | None) -> list[tuple[str, Outcome]]:
-        rows = self._rows(statement, values, conn, repeat=True)
+    def _outcomes(
+        self, operation: str, statement: Statement, values: dict[str, Any], conn: Caller | None
+    ) -> list[tuple[str, Outcome]]:
+        with producing(operation, count=len(values["handles"] or ())):
+            rows = self._rows(statement, values, conn, repeat=True)
         return [(handle, Outcome(outcome)) for handle, outcome in rows]

@@ -8,10 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from mqpg._sql import function
-from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.execute import Caller, scalar
-from mqpg.arguments import encode, encode_all, interval, listed
+from mqpg._sync.client.group_commit import GroupCommit, Grouped, Values, column
+from mqpg.arguments import encode, encode_all, interval, listed, moment
 from mqpg.message import Interval
+from mqpg.tracing import producing
 
 __all__ = ["Send"]
 
@@ -28,7 +29,27 @@ _SEND_BATCH = function(
 _RECALL = function("recall", "message_id bigint")
 
 
-class Send(BaseClient):
+def _collect(batch: Sequence[Values]) -> Values:
+    return {
+        "topic": batch[0]["topic"],
+        "payloads": [values["payload"] for values in batch],
+        "keys": column(batch, "key"),
+        "tags": column(batch, "tag"),
+        "headers": column(batch, "headers"),
+    }
+
+
+_SEND_TOGETHER = Grouped(
+    single=_SEND,
+    together=function(
+        "send_batch", "topic text, payloads text[], keys text[], tags text[], headers jsonb[]", columns="*"
+    ),
+    collect=_collect,
+    repeat=False,
+)
+
+
+class Send(GroupCommit):
     """Calls of a producer whose business tables are in the broker's database."""
 
     def send(
@@ -48,7 +69,9 @@ class Send(BaseClient):
 
         With `conn` the message belongs to the caller's transaction: it is sent if and when that
         transaction commits. Without `conn` and without a `dedup_id` the call is never repeated, so
-        a connection that is lost meanwhile raises OutcomeUnknown.
+        a connection that is lost meanwhile raises OutcomeUnknown. Without `conn`, `delay`,
+        `deliver_at` and `dedup_id`, calls that are made at the same time travel together, see the
+        setting `group_commit`.
 
         Args:
             topic: The topic's name.
@@ -78,17 +101,24 @@ class Send(BaseClient):
             OutcomeUnknown: The connection was lost, and the message may or may not have been sent.
             ConnectionFailed: No connection could be made. Nothing was sent.
         """
-        values = {
-            "topic": topic,
-            "payload": encode(payload),
-            "key": key,
-            "tag": tag,
-            "headers": encode(headers, "headers"),
-            "delay": interval(delay),
-            "dedup_id": dedup_id,
-            "deliver_at": deliver_at,
-        }
-        return int(scalar(self._rows(_SEND, values, conn, repeat=dedup_id is not None)))
+        with producing("send", topic) as span:
+            values: dict[str, Any] = {
+                "topic": topic,
+                "payload": encode(payload),
+                "key": key,
+                "tag": tag,
+                "headers": encode(span.carry(headers), "headers"),
+                "delay": interval(delay),
+                "dedup_id": dedup_id,
+                "deliver_at": moment(deliver_at, "deliver_at"),
+            }
+            if conn is None and dedup_id is None and delay is None and deliver_at is None:
+                size = len(values["payload"] or "")
+                message_id = int(self._grouped(_SEND_TOGETHER, (topic,), values, size))
+            else:
+                message_id = int(scalar(self._rows(_SEND, values, conn, repeat=dedup_id is not None)))
+            span.sent(message_id)
+            return message_id
 
     def send_batch(
         self,
@@ -125,17 +155,20 @@ class Send(BaseClient):
             OutcomeUnknown: The connection was lost, and the messages may or may not have been sent.
             ConnectionFailed: No connection could be made. Nothing was sent.
         """
-        values = {
-            "topic": topic,
-            "payloads": encode_all(payloads),
-            "keys": listed(keys, "keys"),
-            "tags": listed(tags, "tags"),
-            "headers": encode_all(headers, "headers"),
-            "delay": interval(delay),
-            "dedup_ids": listed(dedup_ids, "dedup_ids"),
-        }
-        repeat = dedup_ids is not None and None not in dedup_ids
-        return [row[0] for row in self._rows(_SEND_BATCH, values, conn, repeat=repeat)]
+        bodies = encode_all(payloads)
+        count = len(bodies or ())
+        with producing("send", topic, count=count) as span:
+            values = {
+                "topic": topic,
+                "payloads": bodies,
+                "keys": listed(keys, "keys"),
+                "tags": listed(tags, "tags"),
+                "headers": encode_all(span.carry_all(listed(headers, "headers"), count), "headers"),
+                "delay": interval(delay),
+                "dedup_ids": listed(dedup_ids, "dedup_ids"),
+            }
+            repeat = dedup_ids is not None and None not in dedup_ids
+            return [row[0] for row in self._rows(_SEND_BATCH, values, conn, repeat=repeat)]
 
     def recall(self, message_id: int, *, conn: Caller | None = None) -> bool:
         """Take back a delayed message before it is due.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import random
+import time
 from types import TracebackType
 from typing import Self
 
@@ -22,7 +23,8 @@ _BEHIND = statement("""
         cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(consumer)s as text))
 """)
 
-_FLOOR = 0.02  # shortest pause between two looks, however often the appender notifies
+# The shortest pause between two wakes that bring nothing, however often the appender notifies.
+_FLOOR = 0.02
 _BEHIND_PAUSE = 1.0  # while another consumer has messages in flight
 _IDLE_PAUSE = 300.0  # while no consumer has: the listener sees everything that changes that
 
@@ -35,6 +37,8 @@ class TopicWaiter:
         self._mq, self._topic, self._group, self._consumer = mq, topic, group, consumer
         self._woken = Event()
         self._backoff = Backoff(0.1)
+        self._fruitless = 0  # waits since something was found
+        self._woken_at = 0.0
         self._listener = mq._ticks()
         self._interest = self._listener.add(topic, waker(self._woken))
 
@@ -49,23 +53,37 @@ class TopicWaiter:
     def wait(self, stop: Event | None = None, seconds: float | None = None) -> None:
         """Return when there may be new messages, when `stop` is set, or after `seconds`."""
         limit = _IDLE_PAUSE if seconds is None else max(0.0, seconds)
-        if stop is not None:
-            wait_for(stop, min(_FLOOR, limit))
-        else:
-            sleep(min(_FLOOR, limit))
-        if not self._woken.is_set() and limit > _BEHIND_PAUSE and self._is_behind():
-            limit = _BEHIND_PAUSE
+        self._pause(stop, limit)
         # The pauses differ, so that thousands of consumers do not look at the same moment.
-        wait_any(self._woken, stop, limit if seconds is not None else limit * random.uniform(0.8, 1.0))
+        spread = 1.0 if seconds is not None else random.uniform(0.8, 1.0)
+        soon = min(limit, _BEHIND_PAUSE)
+        wait_any(self._woken, stop, soon * spread)
+        ended = self._woken.is_set() or (stop is not None and stop.is_set())
+        if not ended and limit > soon and not self._is_behind():
+            wait_any(self._woken, stop, (limit - soon) * spread)
         self._woken.clear()
+        self._woken_at = time.monotonic()
+
+    def _pause(self, stop: Event | None, limit: float) -> None:
+        """Pause where the last wake was just now and brought nothing."""
+        self._fruitless += 1
+        left = min(self._woken_at + _FLOOR - time.monotonic(), limit)
+        if self._fruitless < 2 or left <= 0:
+            return
+        if stop is not None:
+            wait_for(stop, left)
+        else:
+            sleep(left)
 
     def failed(self) -> float:
         """How many seconds to pause after a failed iteration. Each one in a row makes it longer."""
         return self._backoff.next()
 
-    def succeeded(self) -> None:
-        """Make the next failure count as the first one."""
+    def succeeded(self, found: int) -> None:
+        """Make the next failure count as the first one. `found` is how many messages there were."""
         self._backoff.reset()
+        if found:
+            self._fruitless = 0
 
     def wake(self) -> None:
         """End a wait from outside."""

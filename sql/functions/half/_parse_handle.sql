@@ -1,5 +1,4 @@
--- The parts of a handle; all null if the text is no handle. _parse_handles(), in transact/, does
--- the same for many.
+-- The parts of a handle; all null if the text is no handle.
 -- Locks: none. Cost: one regular expression.
 create function mqpg._parse_handle(
     handle text, out broker_id text, out incarnation int, out message_id bigint, out nonce uuid

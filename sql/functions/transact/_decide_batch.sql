@@ -13,7 +13,8 @@ declare
     v_xid xid8;
     v_order bigint;
     v_now timestamptz;
-    -- Handles of this broker: places, lives, ids, nonces. The batches are distinct, ascending.
+    v_broker text := (select b.broker_id from mqpg.broker b);
+    -- Texts that may be handles: places, texts, ids. The batches are distinct, ascending.
     v_named record;
     v_ids bigint [];        -- for each handle: the message id, null if unknown
     v_facts record;         -- for each handle: topic, queue, delay and relay of its half message
@@ -40,14 +41,14 @@ begin
         return;
     end if;
     perform mqpg._force_sync();
-    select array_agg(p.place) as places, array_agg(p.incarnation) as lives, array_agg(p.message_id) as ids,
-        array_agg(p.nonce) as nonces, array_agg(distinct p.message_id / 1024) as batches into v_named
-    from mqpg._parse_handles(_decide_batch.handles) p
-    where p.broker_id = (select b.broker_id from mqpg.broker b);
-    -- Read each record batch once, however many of its half messages are named.
+    select array_agg(p.place) as places, array_agg(p.handle) as handles, array_agg(p.message_id) as ids,
+        array_agg(distinct p.message_id / 1024) as batches into v_named
+    from mqpg._handle_ids(_decide_batch.handles) p;
+    -- Read each record batch once, however many of its half messages are named. A text is a handle
+    -- where it is the very one that the half message has.
     with named as materialized (
-        select n.place, n.life, n.id, n.nonce
-        from unnest(v_named.places, v_named.lives, v_named.ids, v_named.nonces) as n(place, life, id, nonce)
+        select n.place, n.handle, n.id
+        from unnest(v_named.places, v_named.handles, v_named.ids) as n(place, handle, id)
     ),
     batch as materialized (
         select l.batch_id, l.n, l.nonce, l.incarnation, l.topic_id, l.queue_id, l.delay, l.relay, l.producer_group_id
@@ -58,13 +59,13 @@ begin
     half as (
         select n.place, n.id, b.topic_id, b.queue_id, b.delay, b.relay, b.producer_group_id
         from named n
-        join batch b on b.batch_id = n.id / 1024 and b.incarnation = n.life and n.id % 1024 < b.n
-            and mqpg._handle_nonce(b.nonce, n.id) = uuid_send(n.nonce)
+        join batch b on b.batch_id = n.id / 1024 and n.id % 1024 < b.n
+            and mqpg._handle(v_broker, b.incarnation, n.id, b.nonce) = n.handle
         union all
         select n.place, n.id, h.topic_id, h.queue_id, h.delay, h.relay, h.producer_group_id
         from named n
         join mqpg.held h on h.message_id = n.id
-        where h.kind = 'h' and mqpg._handle_nonce(h.nonce, n.id) = uuid_send(n.nonce) and h.incarnation = n.life
+        where h.kind = 'h' and mqpg._handle(v_broker, h.incarnation, n.id, h.nonce) = n.handle
             and n.id / 1024 not in (select b.batch_id from batch b)
     )
     select array_agg(h.id order by p.place) as ids, array_agg(h.topic_id order by p.place) as topics,

@@ -1,0 +1,134 @@
+"""Group commit: calls of one process that are made at the same time become one statement.
+
+Each caller gets its own answer. What fails for one of them is found by making the batch again in
+halves, which is safe because a statement that the server refused has changed nothing. After a lost
+connection nothing is made again that a single call would not repeat.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mqpg._async.client.connection import BaseClient
+from mqpg._async.client.execute import scalar
+from mqpg._sql import Statement
+from mqpg.errors import ConnectionFailed, Error, LockTimeout, OutcomeUnknown
+
+__all__ = ["GroupCommit", "Grouped", "Values", "column"]
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped:
+    """How calls of one kind travel together.
+
+    Attributes:
+        single: The statement of one call.
+        first: The same for a call that others may have to wait for. It gives up soon where the
+            call has to wait for another session.
+        together: The statement of several calls. Its last column has the answers.
+        collect: The values of `together` for those of several calls.
+        repeat: Whether the statements do no harm when they run twice.
+        once_each: Calls of one batch that name the same thing in this value. The server answers
+            all of them alike, and `again` is what all but the first get instead.
+        again: Pairs of an answer and what it is for the later calls.
+    """
+
+    single: Statement
+    together: Statement
+    collect: Callable[[Sequence[Values]], Values]
+    repeat: bool
+    first: Statement | None = None
+    once_each: str | None = None
+    again: Mapping[str, str] | None = None
+
+
+class GroupCommit(BaseClient):
+    """What the calls that travel together share."""
+
+    async def _grouped(self, kind: Grouped, lane: tuple[Any, ...], values: Values, size: int = 0) -> Any:
+        """The answer to one call, which travels with others of its lane.
+
+        Calls of one lane are made in the order in which they were issued. `size` is that of the
+        payload in bytes.
+        """
+        key = (kind, *lane)
+        if not self.settings.group_commit or not _is_hashable(key):
+            return scalar(await self._rows(kind.single, values, repeat=kind.repeat))
+        run = partial(self._answers, kind)
+        if self._lanes.enter(key):
+            first = kind.first or kind.single
+            try:
+                return scalar(await self._once(first, values, self._seconds(first)))
+            except LockTimeout:
+                if kind.first is None:
+                    raise
+            except OutcomeUnknown:
+                if not kind.repeat:
+                    raise
+                return scalar(await self._again(first, values, self._seconds(first)))
+            finally:
+                self._lanes.leave(key, run)
+        else:
+            answer = await self._lanes.join(key, values, size, run)
+            if not isinstance(answer, BaseException):
+                return answer
+            if kind.first is None or not isinstance(answer, LockTimeout):
+                raise answer
+        # It has to wait for another session, so it does that outside of the lane.
+        return scalar(await self._rows(kind.single, values, repeat=kind.repeat))
+
+    async def _answers(self, kind: Grouped, batch: Sequence[Values]) -> list[Any]:
+        """The answer or the error of each call of a batch."""
+        try:
+            if len(batch) == 1:
+                return [scalar(await self._rows(kind.first or kind.single, batch[0], repeat=kind.repeat))]
+            rows = await self._rows(kind.together, kind.collect(batch), repeat=kind.repeat)
+            return _spread(kind, batch, [row[-1] for row in rows])
+        except ConnectionFailed as error:
+            # Not known, or nothing was done: as each call would have been answered alone.
+            return [error, *(_copied(error) for _ in batch[1:])]
+        except Error as error:
+            if len(batch) == 1:
+                return [error]
+        # The server has rolled the batch back.
+        half = len(batch) // 2
+        return [*await self._answers(kind, batch[:half]), *await self._answers(kind, batch[half:])]
+
+
+def column(batch: Sequence[Values], name: str) -> list[Any] | None:
+    """One value of each call as an array. None where all are None."""
+    found = [values[name] for values in batch]
+    return found if any(one is not None for one in found) else None
+
+
+def _spread(kind: Grouped, batch: Sequence[Values], answers: list[Any]) -> list[Any]:
+    if kind.once_each is None or kind.again is None:
+        return answers
+    seen: set[Any] = set()
+    for place, values in enumerate(batch):
+        named = values[kind.once_each]
+        if named in seen:
+            answers[place] = kind.again.get(answers[place], answers[place])
+        seen.add(named)
+    return answers
+
+
+def _is_hashable(key: tuple[Any, ...]) -> bool:
+    try:
+        hash(key)
+    except TypeError:
+        return False
+    return True
+
+
+def _copied(error: ConnectionFailed) -> ConnectionFailed:
+    """The same error for another caller, so that their tracebacks do not mix."""
+    copied = copy.copy(error)
+    copied.__cause__ = error.__cause__
+    return copied

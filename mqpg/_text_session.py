@@ -1,0 +1,56 @@
+"""Sessions that copy or hash rows as text, which must look alike wherever it is printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+from mqpg._connect import transport
+from mqpg.dsn import describe
+from mqpg.errors import ConnectionFailed
+
+__all__ = ["one_line", "text_session"]
+
+# What both ends of a COPY, and all digests of rows, must agree on, and what would end a long read.
+_SETTINGS = """
+set datestyle = 'ISO';
+set timezone = 'UTC';
+set intervalstyle = 'postgres';
+set client_encoding = 'UTF8';
+set statement_timeout = 0;
+set idle_in_transaction_session_timeout = 0;
+"""
+
+
+def text_session(dsn: str, program: str) -> psycopg.Connection[dict[str, Any]]:
+    """Connect to a database whose rows are read as text.
+
+    Args:
+        dsn: The DSN in libpq notation.
+        program: What reads. The server shows it as application_name.
+
+    Returns:
+        The connection in autocommit mode.
+
+    Raises:
+        ConnectionFailed: The database does not answer.
+    """
+    try:
+        connection = psycopg.connect(
+            dsn, autocommit=True, row_factory=dict_row, application_name=program, **transport(dsn)
+        )
+        connection.execute(_SETTINGS.encode())
+    except psycopg.Error as error:
+        raise ConnectionFailed(f"no connection to {describe(dsn)}: {one_line(error)}") from error
+    return connection
+
+
+def one_line(error: BaseException) -> str:
+    """Return the text of an error in one line.
+
+    Args:
+        error: The error.
+    """
+    return " ".join(str(error).split())
