@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import date, datetime, timedelta
+from datetime import time as clock_time
+from decimal import Decimal
+from enum import Enum
 from typing import Any
+from uuid import UUID
 
 from mqpg.errors import InvalidArgument, shown
 from mqpg.message import Interval, Json
 
-__all__ = ["encode", "encode_all", "interval", "listed", "seconds"]
+__all__ = ["encode", "encode_all", "interval", "listed", "moment", "seconds"]
 
 _LONGEST_WAIT = 1e9  # seconds, which no lock of Python can exceed
 
@@ -22,9 +27,27 @@ def encode(payload: Any, name: str = "payload") -> str | None:
     if isinstance(payload, Json):
         return payload.raw
     try:
-        return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_jsonable)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"{name} must be an object that JSON can hold: {error}") from None
+
+
+def _jsonable(value: Any) -> Any:
+    """What JSON holds of a value that it has no type for. Reading by its type gives it back."""
+    if hasattr(value, "model_dump") and not isinstance(value, type):
+        return value.model_dump(mode="json", by_alias=True)
+    if hasattr(value, "__pydantic_serializer__") and not isinstance(value, type):
+        # A dataclass of pydantic, which knows its aliases.
+        return value.__pydantic_serializer__.to_python(value, mode="json", by_alias=True)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    if isinstance(value, (date, clock_time)):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, (UUID, Decimal)):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
 
 
 def encode_all(payloads: Iterable[Any] | None, name: str = "payloads") -> list[str | None] | None:
@@ -52,6 +75,13 @@ def interval(value: Interval | None) -> timedelta | str | None:
         raise InvalidArgument(
             f"a time span must be a timedelta, a number of seconds, or text such as '30 s', not {shown(value)}"
         ) from None
+
+
+def moment(value: datetime | None, name: str) -> datetime | None:
+    """The argument called `name`, a time with its zone. The server would take another for UTC."""
+    if isinstance(value, datetime) and value.utcoffset() is None:
+        raise InvalidArgument(f"{name} must have a time zone (tzinfo), and {value.isoformat()} has none")
+    return value
 
 
 def seconds(value: object, name: str) -> float:

@@ -18,6 +18,7 @@ __all__ = [
     "OnFailure",
     "TopicKind",
     "UnsettledState",
+    "WithoutJournal",
 ]
 
 TopicKind = Literal["normal", "relay"]
@@ -66,3 +67,6 @@ FoundState = Literal["prepared", "rolled_back", "committed", "delayed", "recalle
 
 LedgerEntry = Literal["local", "fence"]
 """What a ledger row is: a local transaction's, or a check-back's ruling that it rolls back."""
+
+WithoutJournal = Literal["skip", "repeat"]
+"""What a consumer without a journal does with messages that it may have applied or not."""

@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from sqlalchemy import URL, make_url
-from sqlalchemy.exc import ArgumentError
 
 from mqpg.errors import ConfigurationError
 from mqpg.settings import Settings
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL
+    from typing_extensions import TypeIs
 
 __all__ = ["describe", "has_password", "require_named", "resolve", "split_password", "to_libpq", "to_sqlalchemy"]
 
@@ -108,7 +111,7 @@ def to_libpq(dsn: str | URL) -> str:
     Raises:
         ConfigurationError: It cannot be read, or is of another database than PostgreSQL.
     """
-    if isinstance(dsn, URL):
+    if _is_url(dsn):
         if dsn.get_backend_name() != "postgresql":
             raise ConfigurationError(f"the URL must begin with postgresql://, not {dsn.drivername}://")
         return _conninfo(dsn)
@@ -134,7 +137,7 @@ def to_sqlalchemy(dsn: str | URL, *, asynchronous: bool = False) -> URL:
     Raises:
         ConfigurationError: The DSN cannot be read.
     """
-    if isinstance(dsn, URL):
+    if _is_url(dsn):
         url = dsn
     elif _ANY_URL.match(text := _text(dsn)) and not _LIBPQ_URL.match(text):
         url = _parse_url(text)
@@ -157,7 +160,7 @@ def describe(dsn: str | URL) -> str:
     Returns:
         Host, port and database. Of another database than PostgreSQL, the URL.
     """
-    if isinstance(dsn, URL) and dsn.get_backend_name() != "postgresql":
+    if _is_url(dsn) and dsn.get_backend_name() != "postgresql":
         return dsn.render_as_string(hide_password=True)
     try:
         found: Mapping[str, Any] = _parameters(to_libpq(dsn))
@@ -209,6 +212,15 @@ def has_password(text: str) -> bool:
         return "@" in text or "password" in text
 
 
+def _is_url(dsn: object) -> TypeIs[URL]:
+    """Whether it is a URL object of SQLAlchemy, which is not loaded where nobody has one."""
+    if "sqlalchemy" not in sys.modules:
+        return False
+    from sqlalchemy import URL
+
+    return isinstance(dsn, URL)
+
+
 def _text(dsn: str) -> str:
     if not isinstance(dsn, str):
         raise ConfigurationError(f"a DSN must be text or a SQLAlchemy URL, not {type(dsn).__name__}")
@@ -235,6 +247,9 @@ def _parameters(text: str) -> dict[str, Any]:
 
 
 def _parse_url(text: str) -> URL:
+    from sqlalchemy import make_url
+    from sqlalchemy.exc import ArgumentError
+
     _require_encoded(text)
     try:
         return make_url(text)
@@ -277,6 +292,8 @@ def _from_parameters(found: Mapping[str, Any]) -> URL:
         host = port = None
     elif port and not host:
         query["port"], port = port, None
+    from sqlalchemy import URL
+
     return URL.create(
         "postgresql+psycopg",
         username=found.get("user"),

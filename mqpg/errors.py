@@ -43,7 +43,8 @@ A class has an SQLSTATE where SQL can raise it.
      ├── OffsetBeyondLog           the consumer's own offset is beyond the broker's log
      ├── HandlerTimeout            a handler took longer than its consumer's `timeout`
      ├── HandlerStuck              too many handlers never returned: the process has to be restarted
-     └── NoReply                   no reply to a request came in time
+     ├── NoReply                   no reply to a request came in time
+     └── NotDone                   a consumer group did not acknowledge a message in time
 
 A message is one line that says what was wrong and what is allowed.
 """
@@ -51,8 +52,11 @@ A message is one line that says what was wrong and what is allowed.
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Sequence
 
 import psycopg
+
+from mqpg.cause import Cause
 
 __all__ = [
     "AlreadyDefined",
@@ -71,6 +75,7 @@ __all__ = [
     "MalformedReceipt",
     "MissingBody",
     "NoReply",
+    "NotDone",
     "NotFound",
     "NotGranted",
     "OffsetBeyondLog",
@@ -368,6 +373,19 @@ class NoReply(Error, TimeoutError):
     def __init__(self, message: str, *, correlation_id: str) -> None:
         super().__init__(message)
         self.correlation_id = correlation_id
+
+
+class NotDone(Error, TimeoutError):
+    """A consumer group did not acknowledge a message in time.
+
+    Args:
+        message: One line that says how long the call waited, and what holds the message up.
+        causes: What holds it up, as `Client.why` says it.
+    """
+
+    def __init__(self, message: str, *, causes: Sequence[Cause] = ()) -> None:
+        super().__init__(message)
+        self.causes = tuple(causes)
 
 
 def _subclasses(cls: type[Error]) -> list[type[Error]]:

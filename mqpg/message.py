@@ -15,15 +15,18 @@ from mqpg.errors import InvalidArgument, Undecodable
 __all__ = [
     "BrokerInfo",
     "DeadLetter",
+    "EARLIER_IDS",
     "FoundMessage",
     "HalfCheck",
     "HalfState",
     "HeldQueues",
     "Interval",
     "Json",
+    "LostHalf",
     "Message",
     "Outcome",
     "RETRY_LANE",
+    "Realigned",
     "Result",
     "Right",
     "TraceEvent",
@@ -36,6 +39,9 @@ Interval = timedelta | float | str
 
 RETRY_LANE = -1
 """The queue id of messages that come from the subscription's retry lane."""
+
+EARLIER_IDS = "mqpg-earlier-ids"
+"""The header with the ids that a message had before its broker lost it."""
 
 
 class Outcome(StrEnum):
@@ -292,6 +298,44 @@ class Unsettled:
     key: str | None
     state: UnsettledState
     outcome: Outcome | None
+
+
+@dataclass(frozen=True)
+class LostHalf:
+    """A half message that its broker has lost, although its local transaction committed.
+
+    Attributes:
+        handle: The handle that the broker no longer knows.
+        message_id: The id that the message had.
+        topic: The topic's name. None: it is not known.
+        new_handle: The handle under which the message was prepared again. None: it was not.
+        outcome: What the commit of the new half message came to. None: no commit was tried.
+    """
+
+    handle: str
+    message_id: int
+    topic: str | None
+    new_handle: str | None
+    outcome: Outcome | None
+
+
+@dataclass(frozen=True)
+class Realigned:
+    """A queue whose consumer was ahead of a broker that had lost messages (protocol C2).
+
+    Attributes:
+        queue_id: The queue.
+        from_offset: The consumer's next offset before.
+        to_offset: Its next offset now.
+        next_offset: The queue's next offset.
+        journaled: Whether the consumer's journal says what it had applied beyond the surviving end.
+    """
+
+    queue_id: int
+    from_offset: int
+    to_offset: int
+    next_offset: int
+    journaled: bool
 
 
 @dataclass(frozen=True)

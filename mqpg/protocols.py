@@ -12,15 +12,17 @@
 
 from __future__ import annotations
 
+from mqpg._async.consumer.realign import realign as realign_async
 from mqpg._async.producer.brokers import AsyncBrokers
 from mqpg._async.producer.outbox import AsyncOutboxProducer
 from mqpg._async.producer.post_message import AsyncPostProducer
 from mqpg._async.producer.reconciler import AsyncReconciler
+from mqpg._sync.consumer.realign import realign
 from mqpg._sync.producer.brokers import Brokers
 from mqpg._sync.producer.outbox import OutboxProducer
 from mqpg._sync.producer.post_message import PostProducer
 from mqpg._sync.producer.reconciler import Reconciler
-from mqpg.message import HalfState, Result, Unsettled
+from mqpg.message import HalfState, LostHalf, Realigned, Result, Unsettled
 
 __all__ = [
     "AsyncBrokers",
@@ -29,9 +31,13 @@ __all__ = [
     "AsyncReconciler",
     "Brokers",
     "HalfState",
+    "LostHalf",
     "OutboxProducer",
     "PostProducer",
+    "Realigned",
     "Reconciler",
     "Result",
     "Unsettled",
+    "realign",
+    "realign_async",
 ]

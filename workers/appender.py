@@ -47,7 +47,9 @@ class Appender(Worker):
     def __init__(self, options: Options, stop: threading.Event | None = None) -> None:
         super().__init__(options, stop)
         self._pace = AppendPace(most=options.interval or 0.05)
-        self.detail["messages"] = 0
+        # How many messages were appended, in how many seconds of work, and how long the last pass
+        # took that moved something.
+        self.detail |= {"messages": 0, "append_seconds": 0.0, "pass_seconds": 0.0}
         self._seen: tuple[int, int] = (0, 0)
         self._next_look = 0.0
 
@@ -75,9 +77,16 @@ class Appender(Worker):
             if not isinstance(translate(error), RestoredCluster) or not self._adopt(conn):
                 raise
             return 0.0
-        self.detail["messages"] += moved
+        took = time.monotonic() - began
+        self._count(moved, took)
         full = moved >= self.options.max_messages
-        return 0.0 if full else self._pace.after(moved, time.monotonic() - began)
+        return 0.0 if full else self._pace.after(moved, took)
+
+    def _count(self, moved: int, took: float) -> None:
+        self.detail["messages"] += moved
+        self.detail["append_seconds"] = round(self.detail["append_seconds"] + took, 6)
+        if moved:
+            self.detail["pass_seconds"] = round(took, 6)
 
     def _append(self, conn: Connection, now: float) -> int:
         if now >= self._next_look:

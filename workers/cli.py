@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated
 
 import typer
@@ -11,9 +13,12 @@ import typer
 from mqpg import dsn as dsns
 from mqpg import errors
 from mqpg._stop_signals import stop_on_eof, stop_on_signals
-from mqpg.cli.options import Dsn
+from mqpg.cli.options import Dsn, Json
 from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.workers import list_workers
+from mqpg.metrics import Health, MetricsServer, ask_endpoint, ask_host, parse_address
 from mqpg.schema.versions import EXIT_TOO_OLD
+from mqpg.status import Source
 
 from . import ROLES, Options, Supervisor
 from . import consume as runner
@@ -60,6 +65,23 @@ AdoptPromoted = Annotated[
         help="Continue by yourself after a failover: the appender calls adopt_promoted() on a promoted server.",
     ),
 ]
+Metrics = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="Serve /metrics for Prometheus, /healthz and /readyz there. Default: nowhere.",
+        show_default=False,
+    ),
+]
+AskHealth = Annotated[
+    bool,
+    typer.Option(
+        "--health",
+        help="Start nothing, but ask whether a running worker is healthy: the one that serves --metrics, or else, at "
+        "the broker, those of this host. Exit status 1 where it is not.",
+    ),
+]
 Beat = Annotated[float, typer.Option("--heartbeat", min=0.05, help="Seconds between two heartbeats.")]
 Patience = Annotated[float, typer.Option("--wait", min=0, help="How many seconds to try the first connection.")]
 Level = Annotated[str, typer.Option("--log-level", help="The lowest level to log: debug, info, warning or error.")]
@@ -70,7 +92,9 @@ Eof = Annotated[
 
 
 def worker(
-    role: Annotated[str | None, typer.Argument(help="appender, compensator or keeper. Default: all three.")] = None,
+    role: Annotated[
+        str | None, typer.Argument(help="appender, compensator or keeper, default all three; or list.")
+    ] = None,
     dsn: Dsn = None,
     ledger: Ledgers = None,
     interval: Interval = None,
@@ -78,23 +102,34 @@ def worker(
     check_timeout: CheckTime = 30.0,
     call_timeout: CallTime = CALL_TIMEOUT,
     adopt_promoted: AdoptPromoted = False,
+    metrics: Metrics = None,
+    health: AskHealth = False,
     heartbeat: Beat = 5.0,
     wait: Patience = 10.0,
     at_eof: Eof = False,
     log_level: Level = "info",
     log_format: Form = LogFormat.TEXT,
+    json: Json = False,
 ) -> None:
     """Run appender, compensator and keeper until SIGTERM.
 
-    You may start several copies. One of each role leads, and the others stand by.
+    You may start several copies. One of each role leads, and the others stand by. `mqpg worker
+    list` starts none: it lists those that report, and --json belongs to it.
 
     Exit status 4: the schema is too new for this release, from the start or since a migration.
     Upgrade mqpg; a restart cannot help.
     """
+    if role == "list":
+        list_workers(dsn, as_json=json)
+        return
     if role is not None and role not in ROLES:
         raise errors.ConfigurationError(f"role must be one of {', '.join(ROLES)}, not {role!r}")
     if role is None and interval is not None:
         raise errors.ConfigurationError("--interval goes with one role, because each role has its own default")
+    roles = list(ROLES) if role is None else [role]
+    if health:
+        _ask_health(metrics, dsn, roles)
+        return
     stop = _prepare(role or "supervisor", log_level, log_format, at_eof)
     options = Options(
         dsn=dsns.resolve(dsn),
@@ -108,9 +143,10 @@ def worker(
         ledgers=parse_ledgers(ledger or []),
     )
     if role is None:
-        _supervise(options, stop, ["--log-level", log_level, "--log-format", log_format.value])
+        _supervise(options, stop, ["--log-level", log_level, "--log-format", log_format.value], metrics)
     else:
-        ROLES[role](options, stop).run()
+        with _serving(metrics, options.dsn, roles, lambda: True):
+            ROLES[role](options, stop).run()
 
 
 def consume(
@@ -155,7 +191,29 @@ def consume(
     runner.run(wanted, handler, dsns.resolve(dsn), stop, heartbeat=heartbeat, patience=wait)
 
 
-def _supervise(options: Options, stop: threading.Event, arguments: list[str]) -> None:
+def _ask_health(metrics: str | None, dsn: str | None, roles: Sequence[str]) -> None:
+    """Print what is wrong with a running worker, and exit with 1, or print ok."""
+    if metrics is not None:
+        wrong = ask_endpoint(parse_address(metrics))
+    else:
+        source = Source(dsn, "mqpg worker --health", 1)
+        wrong = ask_host(source, roles)
+        source.close()
+    typer.echo(wrong or "ok", err=wrong is not None)
+    if wrong is not None:
+        raise typer.Exit(1)
+
+
+def _serving(
+    metrics: str | None, dsn: str, roles: Sequence[str], runs: Callable[[], bool]
+) -> AbstractContextManager[object]:
+    """Serve metrics and health while the block runs, where an address is given."""
+    if metrics is None:
+        return nullcontext()
+    return MetricsServer(parse_address(metrics), Health(runs, Source(dsn, "mqpg metrics"), roles))
+
+
+def _supervise(options: Options, stop: threading.Event, arguments: list[str], metrics: str | None) -> None:
     """Run all roles as child processes.
 
     The children get DSN and ledgers by their environment, because arguments would show passwords in
@@ -169,7 +227,8 @@ def _supervise(options: Options, stop: threading.Event, arguments: list[str]) ->
     arguments += ["--check-timeout", str(options.check_timeout), "--call-timeout", str(options.call_timeout)]
     arguments += ["--adopt-promoted"] if options.adopt_promoted else []
     supervisor = Supervisor(list(ROLES), arguments, environment, stop)
-    clean = supervisor.run()
+    with _serving(metrics, options.dsn, list(ROLES), supervisor.runs):
+        clean = supervisor.run()
     if supervisor.too_old:
         raise typer.Exit(EXIT_TOO_OLD)
     if not clean:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
+import re
 import sys
 import threading
 import traceback
@@ -13,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 import mqpg
-from mqpg.errors import ConfigurationError, SchemaTooNew
+from mqpg.errors import ConfigurationError, ConnectionFailed, SchemaTooNew
 from mqpg.message import HeldQueues
 
 from .heartbeat import Heartbeat
@@ -22,6 +23,9 @@ from .session import Connection, keep_connected, patiently
 __all__ = ["AnyConsumer", "load", "parse_queues", "run", "with_options"]
 
 logger = logging.getLogger(__name__)
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,126}")
+_TOPIC_PAUSE = 1.0  # seconds between two looks for a topic that is not there
 
 AnyConsumer = mqpg.Consumer | mqpg.AsyncConsumer
 
@@ -149,6 +153,10 @@ def run(
     def refresh() -> None:
         detail["blocked_by"] = [_held(one, options.group, options.topic) for one in counted.blocked_by]
 
+    if not _await_topic(mq, options.topic, stop):
+        mq.close()
+        return
+
     beating = _Beating(dsn, Heartbeat("consumer", heartbeat, detail), refresh, stop)
     with mq, beating:
         if isinstance(counted, mqpg.AsyncConsumer):
@@ -159,6 +167,27 @@ def run(
     logger.info("stopped", extra={"handled": detail["handled"], "raised": detail["raised"]})
     if beating.too_new is not None:
         raise beating.too_new
+
+
+def _await_topic(mq: mqpg.Client, topic: str, stop: threading.Event) -> bool:
+    """Wait until the topic is there, so that producers and consumers may start in any order.
+
+    Returns whether it is. False: `stop` is set.
+    """
+    if _NAME.fullmatch(topic) is None:
+        return True  # it can never be there, and subscribing says so
+    waiting = False
+    while not stop.is_set():
+        try:
+            if mq.queries.topic_kind(topic) is not None:
+                return True
+        except ConnectionFailed:
+            return True  # the consumer knows how to wait for its broker
+        if not waiting:
+            logger.warning("topic %s does not exist yet: waiting for it (mqpg topic create %s makes it)", topic, topic)
+            waiting = True
+        stop.wait(_TOPIC_PAUSE)
+    return False
 
 
 async def _run_async(consumer: mqpg.AsyncConsumer, dsn: str, stop: threading.Event, settings: dict[str, Any]) -> None:

@@ -18,7 +18,24 @@ import psycopg
 import typer
 
 from mqpg import errors
-from mqpg.cli import dead_letters, find, group, half, migrate, rights, server, status, subscription, topic, uninstall
+from mqpg.cli import (
+    broker_settings,
+    dead_letters,
+    doctor,
+    find,
+    group,
+    half,
+    messages,
+    migrate,
+    rights,
+    server,
+    status,
+    subscription,
+    top,
+    topic,
+    uninstall,
+    why,
+)
 from mqpg.cli.plugins import PluginGroup, missing_extra
 from mqpg.schema.versions import EXIT_TOO_OLD
 
@@ -43,6 +60,13 @@ app.add_typer(rights.grant, name="grant")
 app.add_typer(rights.revoke, name="revoke")
 app.command("rights")(rights.rights)
 app.command("status")(status.status)
+app.command("top")(top.top)
+app.command("why")(why.why)
+app.command("doctor")(doctor.doctor)
+app.command("settings")(broker_settings.settings)
+app.command("send")(messages.send)
+app.command("peek")(messages.peek)
+app.command("tail")(messages.tail)
 app.command("find")(find.find)
 app.command("trace")(find.trace)
 app.command("up")(server.up)

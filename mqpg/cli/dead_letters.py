@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.connecting import broker, show
-from mqpg.cli.options import Dsn, Filter, Group, Json, Topic
+from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, print_result
 
 __all__ = ["app"]
 
@@ -47,14 +47,21 @@ def list_some(
 
 @app.command()
 def redrive(
-    group: Group, topic: Topic, ids: Ids = None, filter: Filter = None, most: Most = None, dsn: Dsn = None
+    group: Group,
+    topic: Topic,
+    ids: Ids = None,
+    filter: Filter = None,
+    most: Most = None,
+    json: JsonResult = False,
+    dsn: Dsn = None,
 ) -> None:
     """Deliver dead letters again, counting their attempts from 1. Prints how many there were.
 
     Without --id, --filter and --max all of them are delivered again.
     """
     with broker(dsn) as mq:
-        typer.echo(mq.redrive(group, topic, ids or None, filter, most))
+        count = mq.redrive(group, topic, ids or None, filter, most)
+    print_result("redrive", count, as_json=json, consumer_group=group, topic=topic, messages=count)
 
 
 @app.command()
@@ -65,10 +72,12 @@ def discard(
     filter: Filter = None,
     most: Most = None,
     everything: Annotated[bool, typer.Option("--all", help="Discard all of them.")] = False,
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Delete dead letters for good. Prints how many there were."""
     if not (everything or ids or filter or most):
         raise typer.BadParameter("choose the dead letters by --id, --filter or --max, or discard all with --all")
     with broker(dsn) as mq:
-        typer.echo(mq.discard_dead_letters(group, topic, ids or None, filter, most))
+        count = mq.discard_dead_letters(group, topic, ids or None, filter, most)
+    print_result("discard_dead_letters", count, as_json=json, consumer_group=group, topic=topic, messages=count)

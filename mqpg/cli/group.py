@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from mqpg.choices import Checker, OnExhausted
+from mqpg.cli.completion import complete_producer_group
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, print_rows
+from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows
 
 __all__ = ["app"]
 
@@ -18,7 +19,7 @@ _COLUMNS = ["producer_group", "check_after", "max_checks", "on_exhausted", "chec
 _LIST = "select * from mqpg._producer_groups()"
 
 
-Name = Annotated[str, typer.Argument(help="Producer group.")]
+Name = Annotated[str, typer.Argument(help="Producer group.", autocompletion=complete_producer_group)]
 ExpireAfter = Annotated[
     str, typer.Option(help="How long a half message may stay undecided before it is rolled back, or never.")
 ]
@@ -44,11 +45,21 @@ def create(
         OnExhausted, typer.Option(help="What then happens to the half message: park or rollback.")
     ] = "park",
     expire_after: ExpireAfter = "7 days",
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Create a producer group. Where it exists with the same settings, nothing happens."""
+    chosen: dict[str, Any] = {
+        "check_after": check_after,
+        "max_checks": max_checks,
+        "on_exhausted": on_exhausted,
+        "checker": checker,
+        "checker_target": target,
+        "expire_after": _expiry(expire_after),
+    }
     with broker(dsn) as mq:
-        mq.create_producer_group(name, check_after, max_checks, on_exhausted, checker, target, _expiry(expire_after))
+        mq.create_producer_group(name, **chosen)
+    print_result("create_producer_group", as_json=json, producer_group=name, **chosen)
 
 
 @app.command("list")
@@ -77,26 +88,29 @@ def alter(
         OnExhausted | None, typer.Option(help="What then happens to the half message: park or rollback.")
     ] = None,
     expire_after: ExpireAfter | None = None,
+    json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
     """Change the given settings of a producer group."""
+    changes: dict[str, Any] = {
+        "check_after": check_after,
+        "max_checks": max_checks,
+        "on_exhausted": on_exhausted,
+        "checker": checker,
+        "checker_target": target,
+        "expire_after": _expiry(expire_after),
+    }
     with broker(dsn) as mq:
-        mq.alter_producer_group(
-            name,
-            check_after=check_after,
-            max_checks=max_checks,
-            on_exhausted=on_exhausted,
-            checker=checker,
-            checker_target=target,
-            expire_after=_expiry(expire_after),
-        )
+        mq.alter_producer_group(name, **changes)
+    print_result("alter_producer_group", as_json=json, producer_group=name, **changes)
 
 
 @app.command()
-def drop(name: Name, dsn: Dsn = None) -> None:
+def drop(name: Name, json: JsonResult = False, dsn: Dsn = None) -> None:
     """Drop a producer group that has no undecided half messages."""
     with broker(dsn) as mq:
         mq.drop_producer_group(name)
+    print_result("drop_producer_group", as_json=json, producer_group=name)
 
 
 def _expiry(text: str | None) -> str | None:

@@ -9,7 +9,7 @@ import typer
 
 from mqpg import dsn as dsns
 from mqpg import migrate
-from mqpg.cli.options import Dsn, Json, print_rows
+from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows
 from mqpg.errors import ConfigurationError
 
 __all__ = ["app"]
@@ -28,22 +28,33 @@ Owner = Annotated[
 
 
 @app.callback()
-def _default(context: typer.Context, dsn: Dsn = None, owner: Owner = None) -> None:
-    context.obj = (dsn, owner)
+def _default(context: typer.Context, dsn: Dsn = None, owner: Owner = None, json: JsonResult = False) -> None:
+    context.obj = (dsn, owner, json)
     if context.invoked_subcommand is None:
-        up(context, dsn, owner)
+        up(context, dsn, owner, json)
 
 
 @app.command()
-def up(context: typer.Context, dsn: Dsn = None, owner: Owner = None) -> None:
+def up(context: typer.Context, dsn: Dsn = None, owner: Owner = None, json: JsonResult = False) -> None:
     """Install this release's schema, or upgrade the database to it, in one transaction.
 
     Producers and consumers may continue meanwhile.
     """
     where = _where(context, dsn)
     done = migrate.upgrade(where, owner=_owner(context, owner))
-    typer.echo(f"{dsns.describe(where)}: schema of mqpg {done.release}, migration {done.current}")
-    for line in migrate.problems(where, if_allowed=True):
+    as_json = _as_json(context, json)
+    if not as_json:
+        typer.echo(f"{dsns.describe(where)}: schema of mqpg {done.release}, migration {done.current}")
+    problems = migrate.problems(where, if_allowed=True)
+    print_result(
+        "migrate",
+        as_json=as_json,
+        database=dsns.describe(where),
+        release=done.release,
+        migration=done.current,
+        problems=problems,
+    )
+    for line in problems:
         typer.echo(f"mqpg: {line}", err=True)
 
 
@@ -55,20 +66,19 @@ def status(context: typer.Context, dsn: Dsn = None, json: Json = False) -> None:
     """
     found = migrate.status(_where(context, dsn))
     row = asdict(found)
-    print_rows([row], list(row), as_json=json)
+    print_rows([row], list(row), as_json=_as_json(context, json))
     if not found.up_to_date:
         raise typer.Exit(1)
 
 
 @app.command()
-def check(context: typer.Context, dsn: Dsn = None) -> None:
+def check(context: typer.Context, dsn: Dsn = None, json: JsonResult = False) -> None:
     """Print what is wrong with the installed schema, such as after a restore.
 
     Exit status 1 where there is something.
     """
     found = migrate.problems(_where(context, dsn))
-    for line in found:
-        typer.echo(line)
+    print_result("check", "\n".join(found) or None, as_json=_as_json(context, json), problems=found)
     if found:
         raise typer.Exit(1)
 
@@ -83,6 +93,7 @@ def adopt(
         bool, typer.Option("--promoted", help="Do nothing unless the server was promoted or recovered.")
     ] = False,
     dsn: Dsn = None,
+    json: JsonResult = False,
 ) -> None:
     """Make a restored, promoted or recovered copy a broker again.
 
@@ -91,10 +102,10 @@ def adopt(
     """
     if promoted and same_xids:
         raise ConfigurationError("--promoted and --same-xids exclude each other: a promotion keeps transaction ids")
-    if promoted:
-        typer.echo(migrate.adopt_promoted(_where(context, dsn)) or "the server was not promoted: nothing to do")
-        return
-    typer.echo(migrate.adopt(_where(context, dsn), same_xids=same_xids))
+    where = _where(context, dsn)
+    done = migrate.adopt_promoted(where) if promoted else migrate.adopt(where, same_xids=same_xids)
+    text = done or "the server was not promoted: nothing to do"
+    print_result("adopt", text, as_json=_as_json(context, json), adopted=bool(done), detail=text)
 
 
 @app.command()
@@ -114,7 +125,11 @@ def _where(context: typer.Context, dsn: str | None) -> str:
     return dsns.resolve(context.obj[0] if dsn is None else dsn)
 
 
+def _as_json(context: typer.Context, json: bool) -> bool:
+    return json or bool(context.obj[2])
+
+
 def _owner(context: typer.Context, owner: str | None) -> str | None:
-    """The option may stand before the command as well as after it."""
+    """The option may stand before the command, too, like the others."""
     given: str | None = context.obj[1]
     return given if owner is None else owner

@@ -12,9 +12,10 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from mqpg.cli.completion import complete_group, complete_topic
 from mqpg.cli.passwords import warn_of_password
 
-__all__ = ["Dsn", "Filter", "Group", "Json", "Topic", "print_rows"]
+__all__ = ["Dsn", "Filter", "Group", "Json", "JsonResult", "Topic", "print_result", "print_rows"]
 
 Dsn = Annotated[
     str | None,
@@ -27,8 +28,9 @@ Dsn = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Group = Annotated[str, typer.Argument(help="Consumer group.")]
-Topic = Annotated[str, typer.Argument(help="Topic.")]
+JsonResult = Annotated[bool, typer.Option("--json", help="Print a JSON object that says what was done.")]
+Group = Annotated[str, typer.Argument(help="Consumer group.", autocompletion=complete_group)]
+Topic = Annotated[str, typer.Argument(help="Topic.", autocompletion=complete_topic)]
 Filter = Annotated[
     str | None,
     typer.Option(
@@ -48,15 +50,34 @@ def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json
         as_json: Print a JSON array of objects instead of a table.
     """
     if as_json:
-        utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-        text = json.dumps([dict(row) for row in rows], default=str, ensure_ascii=not utf8, indent=2)
-        # JSON writes a surrogate without a partner as Python writes it.
-        typer.echo(text.encode("utf-8", "backslashreplace").decode())
+        _print_json([dict(row) for row in rows])
         return
     table = Table(*(Column(column, overflow="fold") for column in columns))
     for row in rows:
         table.add_row(*(_cell(row[column]) for column in columns))
     Console(width=None if sys.stdout.isatty() else _PIPED_WIDTH).print(table)
+
+
+def print_result(action: str, /, text: object = None, *, as_json: bool, **facts: Any) -> None:
+    """Say what a command has done.
+
+    Args:
+        action: The name of the action, that of the SQL function where there is one.
+        text: What people read. None: nothing.
+        as_json: Print the action and the facts as one JSON object instead.
+        facts: What it did, and to what. Those that are None are left out.
+    """
+    if as_json:
+        _print_json({"action": action} | {name: fact for name, fact in facts.items() if fact is not None})
+    elif text is not None:
+        typer.echo(text)
+
+
+def _print_json(value: object) -> None:
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    text = json.dumps(value, default=str, ensure_ascii=not utf8, indent=2)
+    # JSON writes a surrogate without a partner as Python writes it.
+    typer.echo(text.encode("utf-8", "backslashreplace").decode())
 
 
 def _cell(value: object) -> Text:

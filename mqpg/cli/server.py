@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mqpg.cli.options import JsonResult, print_result
 from mqpg.embedded import Home
 
 __all__ = ["down", "up"]
@@ -23,16 +25,38 @@ def up(
         int | None, typer.Option(help="The TCP port. Default: the port that it had, or a free one. 0: any free one.")
     ] = None,
     workers: Annotated[bool, typer.Option(help="Also run appender, compensator and keeper.")] = True,
+    json: JsonResult = False,
 ) -> None:
-    """Start the embedded PostgreSQL and the workers in the background. Prints the DSN."""
-    typer.echo(Home(data, port=port).up(workers=workers))
+    """Start the embedded PostgreSQL and the workers in the background. Prints the DSN.
+
+    Says on stderr what it makes.
+    """
+    _say_the_steps()
+    home = Home(data, port=port)
+    dsn = home.up(workers=workers)
+    print_result("up", dsn, as_json=json, dsn=dsn, data=str(home.directory), workers=workers)
+
+
+def _say_the_steps() -> None:
+    """A line on stderr for each step, because the first start takes a while."""
+    steps = logging.getLogger("mqpg.embedded")
+    if steps.handlers or steps.isEnabledFor(logging.INFO):  # -v shows them
+        return
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("mqpg: %(message)s"))
+    steps.addHandler(handler)
+    steps.setLevel(logging.INFO)
+    steps.propagate = False
 
 
 def down(
     data: Data = None,
     remove: Annotated[bool, typer.Option("--remove", help="Also delete the data.")] = False,
+    json: JsonResult = False,
 ) -> None:
     """Stop the workers and the server of `mqpg up`. The data stay on disk."""
     home = Home(data)
     stopped = home.down(remove=remove)
-    typer.echo(f"{'stopped' if stopped else 'nothing was running'}: {home.directory}", err=True)
+    if not json:
+        typer.echo(f"{'stopped' if stopped else 'nothing was running'}: {home.directory}", err=True)
+    print_result("down", as_json=json, stopped=stopped, data=str(home.directory), removed=remove)

@@ -8,7 +8,7 @@ import psycopg
 import typer
 
 from mqpg import dsn as dsns
-from mqpg.cli.options import Dsn
+from mqpg.cli.options import Dsn, JsonResult, print_result
 from mqpg.schema import removal
 
 __all__ = ["uninstall"]
@@ -20,6 +20,7 @@ def uninstall(
     force: Annotated[
         bool, typer.Option("--force", help="Drop undelivered messages, too, and while workers run.")
     ] = False,
+    json: JsonResult = False,
 ) -> None:
     """Drop the schemas mqpg and mqpg_audit with all messages, and what mqpg made in pgmq.
 
@@ -34,5 +35,5 @@ def uninstall(
         if not yes:
             lost = f" {', '.join(left)} are lost." if left else ""
             typer.confirm(f"Drop mqpg from {dsns.describe(where)}?{lost}", abort=True, err=True)
-        for line in removal.remove(connection, force=force):
-            typer.echo(line)
+        done = removal.remove(connection, force=force)
+    print_result("uninstall", "\n".join(done) or None, as_json=json, database=dsns.describe(where), done=done)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from mqpg.errors import ConfigurationError
 from mqpg.handlers.options import ConsumerOptions
 
-__all__ = ["SecondParameter", "second_parameter"]
+__all__ = ["SecondParameter", "positional", "second_parameter"]
 
 SecondParameter = Literal["driver", "sqlalchemy", "session", "nothing"]
 """The second argument of a handler: psycopg's connection, SQLAlchemy's, a session, or none."""
@@ -20,7 +20,7 @@ def second_parameter(handler: Callable[..., Any], options: ConsumerOptions) -> S
 
     Raises ConfigurationError for a handler that cannot be called with a message and a connection.
     """
-    parameters = _positional(handler)
+    parameters = positional(handler)
     name = getattr(handler, "__name__", repr(handler))
     required = [p for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
     if not parameters or len(required) > 2:
@@ -36,7 +36,8 @@ def second_parameter(handler: Callable[..., Any], options: ConsumerOptions) -> S
     return _by_annotation(parameters[-1].annotation) or ("driver" if options.where == "broker" else "sqlalchemy")
 
 
-def _positional(handler: Callable[..., Any]) -> list[inspect.Parameter]:
+def positional(handler: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The parameters that a call without names fills, with their annotations as types."""
     try:
         signature = inspect.signature(handler, eval_str=True)
     except NameError:  # annotations of names that exist only inside a function

@@ -46,7 +46,13 @@ def mqpg(home: Home) -> Run:
 
 
 def test_up_twice_work_down_twice_and_the_data_are_kept(home: Home, mqpg: Run) -> None:
-    dsn = mqpg("up").stdout.strip()
+    first = mqpg("up")
+    dsn = first.stdout.strip()
+    assert re.fullmatch(
+        r"mqpg: making a server of PostgreSQL \d+ in .*, once\nmqpg: server in .* listens on 127\.0\.0\.1:\d+\n"
+        r"mqpg: the database mqpg has the schema of mqpg \S+\nmqpg: workers run as process \d+, log in .*worker\.log\n",
+        first.stderr,
+    )
     migrate.check(dsn)
     workers = home.worker_pid()
     assert workers is not None

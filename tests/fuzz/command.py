@@ -22,6 +22,9 @@ __all__ = ["CommandFuzzer", "CommandReport"]
 
 # They start servers or processes, run for ever or need Spark.
 _LEFT_OUT = {"up", "down", "worker", "consume", "demo", "bench", "audit", "reconcile"}
+# What makes a command end that goes on until Ctrl-C. The last of two equal options counts.
+_ENDING = {("top",): ["--count", "1"]}
+_NEVER_GIVEN = {"dsn", "follow"}
 JUNK = [
     "", " ", "x", "-", "--", "--nope", "\udcff", "a\udc80b", "é", "\u202e", "x" * 5000, "0", "-1", "1.5", "nan", "inf",
     "1" * 5000, "9" * 30, "'", '"', "\\", "\n", "[red]x[/red]", "[/]", "%s", "{}", "$.a > 0", "$.a >", "@/no/such/file",
@@ -63,12 +66,13 @@ class CommandFuzzer:
         argv = list(words)
         for parameter in parameters:
             options = [one for one in parameter.opts if one.startswith("--") and one != "--help"]
-            if options and parameter.name != "dsn" and self.rng.random() < 0.3:
+            if options and parameter.name not in _NEVER_GIVEN and self.rng.random() < 0.3:
                 argv += [options[0]] if parameter.is_flag else [options[0], self._value(parameter.name)]
             elif not options and self.rng.random() < 0.95:
                 argv.append(self._value(parameter.name))
         if self.rng.random() < 0.1:
             argv.append(self.rng.choice(JUNK))
+        argv += _ENDING.get(words, [])
         status, said = _called([*argv, "--dsn", self.dsn] if self.rng.random() < 0.9 else argv)
         self.report.calls += 1
         self.report.statuses[status] += 1

@@ -257,7 +257,7 @@ def test_check_timeout_cuts_a_function_off(processes: Processes, db: Connection)
     processes.worker("compensator", "--interval", "0.1", "--check-timeout", "0.2")
     eventually(lambda: "parked" in checks(db, handle), why=processes.logs)
     row = db.execute("select reason from mqpg.half_parked where handle = %s", [handle]).fetchone()
-    assert row == ("no verdict after 1 checks; the last one: public.hangs was cut off: it did not answer in time",)
+    assert row == ("no verdict after 1 check; the last one: public.hangs was cut off: it did not answer in time",)
     assert verdict(db, handle) == ""
 
 

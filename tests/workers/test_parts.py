@@ -37,6 +37,14 @@ def test_pace_shares_the_cost_of_a_pass_among_many_messages() -> None:
     assert pace.after(5000, 1.0) == 0.05
 
 
+def test_pace_is_quick_for_a_while_after_few_messages() -> None:
+    pace = AppendPace(least=0.001, most=0.05)
+    assert pace.after(3, 0.002) == 0.001
+    pauses = [pace.after(0, 0.001) for _ in range(50)]
+    assert pauses[:20] == [0.001] * 20
+    assert pauses[-1] == 0.05
+
+
 def test_backoff_grows_to_its_limit_and_starts_anew() -> None:
     backoff = Backoff(first=0.1, most=1.0)
     pauses = [backoff.next() for _ in range(50)]

@@ -1,0 +1,65 @@
+"""Completion of names in the shell."""
+
+from __future__ import annotations
+
+import os
+
+import psycopg
+
+from mqpg import dsn as dsns
+from mqpg import errors
+
+__all__ = ["complete_group", "complete_producer_group", "complete_topic"]
+
+_MOST = 200  # names that are offered
+
+
+def complete_topic(incomplete: str) -> list[str]:
+    """Offer the topics that begin with what was typed.
+
+    Args:
+        incomplete: What was typed.
+
+    Returns:
+        Their names; none where the broker does not answer within two seconds.
+    """
+    return _names("select distinct topic from mqpg.topics", "topic", incomplete)
+
+
+def complete_group(incomplete: str) -> list[str]:
+    """Offer the consumer groups that begin with what was typed.
+
+    Args:
+        incomplete: What was typed.
+
+    Returns:
+        Their names; none where the broker does not answer within two seconds.
+    """
+    return _names("select distinct consumer_group from mqpg._subscriptions(null::text)", "consumer_group", incomplete)
+
+
+def complete_producer_group(incomplete: str) -> list[str]:
+    """Offer the producer groups that begin with what was typed.
+
+    Args:
+        incomplete: What was typed.
+
+    Returns:
+        Their names; none where the broker does not answer within two seconds.
+    """
+    return _names("select producer_group from mqpg._producer_groups()", "producer_group", incomplete)
+
+
+def _names(query: str, column: str, begin: str) -> list[str]:
+    """Nothing is printed here, because the shell would take it for a name."""
+    found = f"select q.{column} from ({query}) as q where starts_with(q.{column}, %s) order by 1 limit {_MOST}"
+    try:
+        where = dsns.resolve(None)
+        with psycopg.connect(where, connect_timeout=2, autocommit=True, options=_options()) as conn:
+            return [row[0] for row in conn.execute(found.encode(), [begin])]
+    except (psycopg.Error, errors.Error, OSError):
+        return []
+
+
+def _options() -> str:
+    return f"{os.environ.get('PGOPTIONS', '')} -c statement_timeout=2000".strip()

@@ -1,0 +1,243 @@
+"""Commands for people: send, peek, tail, seek with its preview, settings, worker list, doctor, top, completion."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mqpg.cli import main
+from mqpg.cli.completion import complete_group, complete_producer_group, complete_topic
+from tests.support.broker import Broker, Session
+from tests.support.waiting import eventually
+
+Run = Callable[..., tuple[int, str, str]]
+MQPG = str(Path(sys.executable).with_name("mqpg"))
+
+
+@pytest.fixture
+def broker(dsn: str) -> Iterator[Broker]:
+    broker = Broker(dsn)
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def mq(broker: Broker) -> Session:
+    """A session on a broker with the topic `orders` (2 queues) and the group `billing`."""
+    session = broker.session()
+    session.call("create_topic", "orders", queues=2)
+    session.call("subscribe", "billing", "orders")
+    return session
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], dsn: str) -> Run:
+    """`run("peek", "orders")` on this test's broker: exit status, stdout, stderr."""
+    monkeypatch.setenv("MQPG_DATABASE_URL", dsn)
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["mqpg", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capsys.readouterr()
+        return int(ended.value.code or 0), out, err
+
+    return call
+
+
+def decoded(run: Run, *arguments: str, status: int = 0) -> Any:
+    code, out, err = run(*arguments, "--json")
+    assert code == status, err
+    return json.loads(out)
+
+
+@pytest.mark.usefixtures("mq")
+def test_what_is_sent_by_hand_is_seen_by_hand(mq: Session, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = decoded(run, "send", "orders", '{"id": 7}', "--key", "7", "--tag", "blue", "--headers", '{"eu": true}')
+    monkeypatch.setattr(sys, "stdin", io.StringIO('{"id": 8}'))
+    code, out, _ = run("send", "orders", "--key", "7", "--delay", "0 s")
+    assert code == 0
+    assert int(out) > sent["message_id"]
+    assert run("peek", "orders")[0] == 1  # not appended
+    mq.append()
+    first, second = decoded(run, "peek", "orders")
+    assert (first["message_id"], first["key"], first["tag"], first["payload"]) == (
+        sent["message_id"],
+        "7",
+        "blue",
+        {"id": 7},
+    )
+    assert [m["payload"] for m in decoded(run, "peek", "orders", "-n", "1")] == [{"id": 7}]
+    place = ["--queue", str(second["queue_id"]), "--offset", str(second["queue_offset"])]
+    assert [m["payload"] for m in decoded(run, "peek", "orders", *place)] == [{"id": 8}]
+    code, out, _ = run("tail", "orders", "-n", "1")
+    assert (code, out.split("\t")[-1]) == (0, '{"id": 8}\n')
+    assert mq.scalar("select sum(lag) from mqpg.subscription_lag") == 2  # nobody noticed
+
+
+def test_mistakes(mq: Session, run: Run) -> None:
+    for arguments, word in (
+        (("send", "orders", "no json"), "json"),
+        (("send", "orders", "1", "--headers", "{"), "--headers is not JSON"),
+        (("send", "nowhere", "1"), "nowhere"),
+        (("peek", "nowhere"), "nowhere"),
+        (("peek", "orders", "--offset", "1"), "--queue"),
+        (("tail", "nowhere"), "nowhere"),
+    ):
+        code, _, err = run(*arguments)
+        assert code in (1, 2)
+        assert word in err, err
+        assert err.count("\n") == 1
+
+
+def test_tail_follows(mq: Session, dsn: str) -> None:
+    mq.send("orders", "1")
+    mq.append()
+    with subprocess.Popen(
+        [MQPG, "tail", "orders", "--follow", "--json"],
+        env=os.environ | {"MQPG_DATABASE_URL": dsn},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["payload"] == 1
+        mq.send("orders", "2")
+        mq.append()
+        assert json.loads(process.stdout.readline())["payload"] == 2
+        process.kill()
+
+
+def test_seek_says_what_it_does_before_it_does_it(mq: Session, run: Run) -> None:
+    mq.send_batch("orders", ["1"] * 5)
+    mq.append()
+    while delivery := mq.receive("orders", group="billing"):
+        mq.ack(delivery[0].receipt)
+    mq.send_batch("orders", ["1"] * 2)
+    mq.append()
+    found = decoded(run, "subscription", "seek", "billing", "orders", "earliest", "--dry-run")
+    assert found.items() >= {"skipped": 0, "repeated": 5, "queues": 1, "moved": False}.items()
+    code, out, _ = run("subscription", "seek", "billing", "orders", "latest", "--dry-run")
+    assert (code, out) == (0, "skips 2 messages and repeats 0, on 1 queues\n")
+    assert mq.scalar("select sum(lag) from mqpg.subscription_lag") == 2  # nothing was done
+    code, out, _ = run("subscription", "seek", "billing", "orders", "earliest")
+    assert (code, out) == (0, "skips 0 messages and repeats 5, on 1 queues\n")
+    assert mq.scalar("select sum(lag) from mqpg.subscription_lag") == 7
+    code, _, err = run("subscription", "seek", "nobody", "orders", "earliest")
+    assert (code, "nobody" in err) == (2, True)
+
+
+def test_seek_asks_on_a_terminal(mq: Session, dsn: str) -> None:
+    mq.send("orders", "1")
+    mq.append()
+
+    def seek(*arguments: str, answer: str = "") -> int:
+        main_end, terminal = os.openpty()
+        try:
+            os.write(main_end, answer.encode())
+            command = [MQPG, "subscription", "seek", "billing", "orders", "latest", *arguments]
+            env = os.environ | {"MQPG_DATABASE_URL": dsn}
+            return subprocess.run(command, env=env, stdin=terminal, capture_output=True, check=False).returncode
+        finally:
+            os.close(main_end)
+            os.close(terminal)
+
+    lag = "select sum(lag) from mqpg.subscription_lag"
+    assert seek(answer="n\n") == 1
+    assert mq.scalar(lag) == 1
+    assert seek(answer="y\n") == 0
+    assert mq.scalar(lag) == 0
+    mq.call("seek", "billing", "orders", "earliest")
+    assert seek("--yes") == 0
+    assert mq.scalar(lag) == 0
+
+
+def test_settings_and_workers(mq: Session, run: Run) -> None:
+    assert {"name": "segment_age", "value": "6 hours"}.items() <= next(
+        row for row in decoded(run, "settings") if row["name"] == "segment_age"
+    ).items()
+    assert decoded(run, "worker", "list") == []
+    mq.execute("select mqpg._heartbeat('a', 'appender', 'here', 7, 'active', '{}')")
+    (row,) = decoded(run, "worker", "list")
+    assert (row["role"], row["host"], row["pid"], row["alive"]) == ("appender", "here", 7, True)
+    code, out, _ = run("worker", "list")
+    assert (code, "appender" in out) == (0, True)
+
+
+def test_the_doctor_says_what_is_wrong(mq: Session, run: Run, broker: Broker) -> None:
+    found = {one["check"]: one for one in decoded(run, "doctor", status=1)}
+    assert "PostgreSQL" in found["server"]["found"]
+    assert found["clock"]["ok"]
+    assert found["PGMQ"]["ok"]
+    assert found["old transactions"]["ok"]
+    broken = [one for one in decoded(run, "doctor", status=1) if not one["ok"]]
+    assert any("no appender is at work" in one["found"] and one["remedy"] == "start mqpg worker" for one in broken)
+    stranger = broker.session()
+    stranger.execute("select pg_advisory_lock(1836150835, 0)")
+    text = run("doctor")[1]
+    assert f"pg_terminate_backend({stranger.pid})" in text
+
+
+def test_the_doctor_finds_a_clock_that_is_off_and_an_old_transaction() -> None:
+    """What a test cannot bring about at a real server is told to the checks as rows."""
+    from datetime import UTC, datetime, timedelta
+
+    from mqpg.status.moment import _clock, _transactions
+
+    off = _clock(lambda _: [{"at": datetime.now(UTC) + timedelta(seconds=60)}])
+    assert (off.ok, "60.0 s ahead" in off.found) == (False, True)
+    row = {"pid": 7, "role": "app", "application": "", "state": "idle in transaction", "seconds": 900}
+    old = _transactions(lambda query: [row] if "xact_start" in query else [])
+    assert [(one.ok, "900 s" in one.found, "pg_terminate_backend(7)" in str(one.remedy)) for one in old] == [
+        (False, True, True)
+    ]
+
+
+def test_top(mq: Session, dsn: str, run: Run) -> None:
+    code, out, _ = run("top", "--count", "1")
+    assert (code, "billing" in out) == (0, True)
+    with subprocess.Popen(
+        [MQPG, "top", "--json", "--interval", "0.3"],
+        env=os.environ | {"MQPG_DATABASE_URL": dsn},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["lag_change_per_second"] == {}
+        mq.send_batch("orders", ["1"] * 50)
+        mq.append()
+        lines = process.stdout
+        eventually(lambda: json.loads(lines.readline())["lag_change_per_second"]["billing orders"] > 0)
+        process.kill()
+
+
+def test_names_are_completed(mq: Session, monkeypatch: pytest.MonkeyPatch, dsn: str, tmp_path: Path) -> None:
+    monkeypatch.setenv("MQPG_DATABASE_URL", dsn)
+    mq.call("create_topic", "others")
+    mq.call("create_producer_group", "shop")
+    # A machine under load may take longer than the two seconds that a shell waits.
+    eventually(lambda: complete_topic("or") == ["orders"])
+    eventually(lambda: complete_topic("o") == ["orders", "others"])
+    eventually(lambda: complete_group("b") == ["billing"])
+    eventually(lambda: complete_producer_group("") == ["shop"])
+    monkeypatch.setenv("MQPG_DATABASE_URL", "postgresql://127.0.0.1:1/nowhere")
+    assert complete_topic("o") == []
+    monkeypatch.setenv("MQPG_DATABASE_URL", "")
+    assert complete_topic("o") == []
+
+
+def test_the_shell_gets_the_names(mq: Session, dsn: str) -> None:
+    env = os.environ | {
+        "MQPG_DATABASE_URL": dsn, "_MQPG_COMPLETE": "complete_bash", "COMP_WORDS": "mqpg peek or", "COMP_CWORD": "2",
+    }  # fmt: skip
+    ended = subprocess.run([MQPG], env=env, capture_output=True, text=True, check=False)
+    assert ended.stdout.split() == ["orders"]

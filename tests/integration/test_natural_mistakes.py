@@ -1,0 +1,39 @@
+"""Mistakes that everybody makes once are refused in words that say what to do."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.orm import Session
+
+import mqpg
+from mqpg import errors
+
+
+def test_a_time_without_a_zone(mq: mqpg.Client, orders: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match="deliver_at must have a time zone"):
+        mq.send(orders, 1, deliver_at=datetime(2999, 1, 1))
+
+
+def test_a_transaction_of_another_database(mq: mqpg.Client, orders: str) -> None:
+    engine = create_engine("sqlite://")
+    with (
+        engine.begin() as conn,
+        pytest.raises(errors.InvalidArgument, match=r"connection to sqlite, not to the broker: mqpg\.Transactional"),
+    ):
+        mq.send(orders, 1, conn=conn)
+    with Session(engine) as session, pytest.raises(errors.InvalidArgument, match="TransactionalProducer"):
+        mq.send(orders, 1, conn=session)
+    engine.dispose()
+
+
+async def test_a_transaction_of_another_database_async(amq: mqpg.AsyncClient) -> None:
+    await amq.create_topic("orders")
+    engine = create_async_engine("sqlite+aiosqlite://")
+    async with engine.connect() as conn:
+        with pytest.raises(errors.InvalidArgument, match="TransactionalProducer"):
+            await amq.send("orders", 1, conn=conn)
+    await engine.dispose()
