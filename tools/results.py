@@ -19,9 +19,20 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
-__all__ = ["audit_table", "bench_tables", "chaos_table", "failover_table", "load", "main", "run_table"]
+__all__ = [
+    "audit_table",
+    "bench_tables",
+    "calls_table",
+    "chaos_table",
+    "failover_table",
+    "load",
+    "main",
+    "peers_table",
+    "run_table",
+]
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -29,11 +40,13 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 
 AUDIT_PAGE = ROOT / "docs" / "audit.md"
 OPERATIONS_PAGE = ROOT / "docs" / "operations.md"
+PERFORMANCE_PAGE = ROOT / "docs" / "performance.md"
 CHAOS_PAGE = ROOT / "docs" / "chaos.md"
 
 KINDS = (
     "audit-scale",
     "bench",
+    "calls",
     "chaos",
     "ci",
     "demo",
@@ -41,6 +54,7 @@ KINDS = (
     "fuzz",
     "histories",
     "idle",
+    "peers",
     "soak",
     "tests",
     "years",
@@ -58,6 +72,7 @@ RUN: dict[str, type | tuple[type, ...]] = {
 }
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\dZ)?")
 _SIDES = ("mqpg", "pgmq", "bare")
+PEERS = ("mqpg", "mqpg, no group commit", "procrastinate", "pgqueuer")
 _DROPPED = ("audit", "kept", "runs")  # --add omits these long reports
 
 
@@ -197,6 +212,66 @@ def failover_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     )  # fmt: skip
 
 
+def peers_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of the table of Python job queues: the newest recorded run.
+
+    Args:
+        runs: All runs, newest first.
+    """
+    run = next((run for run in runs if run["kind"] == "peers"), None)
+    cells = run["figures"]["cells"] if run else []
+    yield from _table(
+        ("cell", *PEERS, *(f"mqpg / {side.removeprefix('mqpg, ')}" for side in PEERS[1:])),
+        (
+            (
+                cell["title"],
+                *(
+                    f"{found['median']:,} ±{found['spread']:.0%}" if (found := cell["sides"].get(side)) else "–"
+                    for side in PEERS
+                ),
+                *(_number(cell["ratios"].get(side)) for side in PEERS[1:]),
+            )
+            for cell in cells
+        ),
+    )
+    if run:
+        versions = ", ".join(f"{name} {version}" for name, version in run["figures"]["versions"].items())
+        yield ""
+        yield from wrap(f"{run['date'].partition('T')[0]}, {run['machine']}, {run['conditions']}: {versions}.", 100)
+
+
+def calls_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of the table of what a call costs the server: the newest run of each PostgreSQL.
+
+    Args:
+        runs: All runs, newest first.
+    """
+    newest: dict[str, Mapping[str, Any]] = {}
+    for run in runs:
+        if run["kind"] == "calls":
+            newest.setdefault(run["figures"]["PostgreSQL"].partition(".")[0], run)
+    yield from _table(
+        ("step", "PostgreSQL", "mqpg", "pgmq", "bare", "pgmq / mqpg", "recorded"),
+        (
+            (
+                step,
+                run["figures"]["PostgreSQL"].partition(" ")[0],
+                *(_calls(sides[side]) for side in _SIDES),
+                _number(sides["pgmq"]["sum"] / sides["mqpg"]["sum"]),
+                f"[{run['date'].partition('T')[0]}](../benchmarks/results/{run['file']})",
+            )
+            for run in newest.values()
+            for step, sides in run["figures"].items()
+            if isinstance(sides, dict)
+        ),
+    )
+
+
+def _calls(found: Mapping[str, int]) -> str:
+    parts = [f"{time:,}" for name, time in found.items() if name != "sum"]
+    return " + ".join(parts) if len(parts) > 1 else parts[0]
+
+
 def chaos_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Lines of the table of all recorded runs of `mqpg chaos`.
 
@@ -249,11 +324,12 @@ def main(arguments: list[str]) -> int:
         print(error, file=sys.stderr)
         return 1
     stale = 0
-    tables = {"runs": list(run_table(runs))} | bench_tables(runs)
+    tables = {"runs": list(run_table(runs)), "peers": list(peers_table(runs))} | bench_tables(runs)
     for page, found in (
         (PAGE, tables),
         (AUDIT_PAGE, {"audit-scale": list(audit_table(runs))}),
         (OPERATIONS_PAGE, {"failover": list(failover_table(runs))}),
+        (PERFORMANCE_PAGE, {"calls": list(calls_table(runs))}),
         (CHAOS_PAGE, {"chaos": list(chaos_table(runs))}),
     ):
         before = after = page.read_text(encoding="utf-8")

@@ -32,6 +32,7 @@ class Cell:
     held: bool = False  # an old transaction holds xmin during the run
     # Receive and ack are in one transaction, like a consumer whose effects are in it too.
     together: bool = False
+    singly: bool = False  # the backlog was sent one message at a time
     packed: bool = False  # the MNS scheme in one statement per transaction, not one per step
     sides: tuple[str, ...] = ("mqpg", "pgmq", "bare")
 
@@ -55,10 +56,14 @@ CELLS = (
         together=True,
         sides=("mqpg", "pgmq"),
     ),
+    Cell(
+        "receive-100-singly", "the same, sent one by one", Kind.RECEIVE, 2, 100, 3, singly=True, sides=("mqpg", "pgmq")
+    ),
     Cell("receive-1000", "receive+ack ×1000, 2 clients", Kind.RECEIVE, 2, 1000, 3),
     Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 5),
     Cell("half-1-packed", "the same, MNS in 2 statements", Kind.HALF, 16, 1, 5, packed=True, sides=("mqpg", "pgmq")),
     Cell("half-100", "half+commit ×100, 2 clients", Kind.HALF, 2, 100, 3),
+    Cell("e2e-100", "end to end 2+2, send ×100, receive ×100", Kind.E2E, 2, 100, 30, 100),
     Cell("e2e", "end to end 2+2, send ×100, receive ×1000", Kind.E2E, 2, 100, 30, 1000),
     Cell("e2e-held", "end to end, xmin held", Kind.E2E, 2, 100, 30, 1000, held=True, sides=("mqpg", "pgmq")),
 )

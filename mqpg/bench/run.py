@@ -99,7 +99,8 @@ def _scripted(crew: Crew, link: Link, cell: Cell, side: str, round_no: int, dsn:
 def _backlog(cell: Cell) -> int:
     if cell.kind is not Kind.RECEIVE:
         return 0
-    return BACKLOG if cell.seconds > 1 else _QUICK_BACKLOG
+    # A backlog that is sent singly takes long to send and longer to read.
+    return BACKLOG if cell.seconds > 1 and not cell.singly else _QUICK_BACKLOG
 
 
 def _jobs(side: str, cell: Cell, dsn: str) -> list[Job]:

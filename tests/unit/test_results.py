@@ -103,3 +103,22 @@ def test_add_keeps_what_a_command_printed(
     run = json.loads(Path(capsys.readouterr().out.strip()).read_text())
     assert (run["kind"], run["command"], run["seed"], run["figures"]) == ("demo", "mqpg demo", 5, {"flights": 12})
     assert "`mqpg demo`, seed 5 |" in (tmp_path / "page.md").read_text()
+
+
+def test_what_calls_cost_comes_from_the_newest_run_of_each_server(tool: Any, tmp_path: Path) -> None:
+    sides = {"mqpg": {"receive": 1000, "ack": 200, "sum": 1200}, "pgmq": {"read": 2400, "sum": 2400}}
+    figures = {"PostgreSQL": "18.6", "a hundred": {**sides, "bare": {"read": 100, "sum": 100}}}
+    runs = tool.load(stored(tmp_path, kind="calls", figures=figures))
+    *_, line = tool.calls_table(runs)
+    assert line == (
+        "| a hundred | 18.6 | 1,000 + 200 | 2,400 | 100 | 2.00 | [2026-01-02](../benchmarks/results/one.json) |"
+    )
+
+
+def test_job_queues_are_compared_with_the_newest_run(tool: Any, tmp_path: Path) -> None:
+    sides = {"mqpg": {"median": 3000, "spread": 0.1}, "pgqueuer": {"median": 1500, "spread": 0.25}}
+    cell = {"cell": "c", "title": "consumer", "sides": sides, "ratios": {"pgqueuer": 2.0}}
+    figures = {"cells": [cell], "versions": {"pgqueuer": "1.6.0"}}
+    lines = list(tool.peers_table(tool.load(stored(tmp_path, kind="peers", figures=figures))))
+    assert lines[2] == "| consumer | 3,000 ±10% | – | – | 1,500 ±25% | – | – | 2.00 |"
+    assert lines[-1].endswith("pgqueuer 1.6.0.")

@@ -23,6 +23,8 @@ _ONE_HALF = """select mqpg.prepare('bench', {body}::text, 'bench') as handle \\g
 select mqpg.commit(:handle::text);
 """
 _SEND_BATCH = "select mqpg.send_batch('bench', $1::text[])"
+# As many record batches as messages, like a send for each, without the way to the client.
+_SEND_EACH = "select count(mqpg.send('bench', payload)) from unnest($1::text[]) as payload"
 _RECEIVE = "select * from mqpg.receive('bench', 'bench', {n})"
 _ACK = "select mqpg.ack($1::text)"
 _PREPARE_BATCH = "select mqpg.prepare_batch('bench', $1::text[], 'bench')"
@@ -47,7 +49,7 @@ class MqpgSide:
         link.execute("select mqpg.create_topic('bench')")
         link.execute("select mqpg.create_producer_group('bench')")
         link.execute("select mqpg.subscribe('bench', 'bench')")
-        link.prepare("fill", _SEND_BATCH)
+        link.prepare("fill", _SEND_EACH if cell.singly else _SEND_BATCH)
         batches = cycle(chunks(bodies(0), 1000))
         for _ in range(backlog // 1000):
             link.run(b"fill", [array(next(batches), TEXT_OID)])
