@@ -100,7 +100,7 @@ def run_page(page: Path, conn: psycopg.Connection[Any]) -> None:
 def _run_python(code: str, page: Path, names: dict[str, Any]) -> None:
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        exec(compile(code, page.name, "exec"), names)
+        exec(compile(code, page.name, "exec", dont_inherit=True), names)
     assert said.getvalue().splitlines() == _PRINTS.findall(code), said.getvalue()
 
 

@@ -130,6 +130,26 @@ def test_commands_page_lists_every_command() -> None:
         assert set(inner) <= {word for words in mentioned for word in words.split("|")}, name
 
 
+def test_tracing_page(dsn: str, tmp_path: Path) -> None:
+    """In a process of its own, because a process configures OpenTelemetry once."""
+    ((name, code),) = saved_files(DOCS / "tracing.md").items()
+    assert len(code.splitlines()) <= 16  # its name, and 15 lines
+    (tmp_path / name).write_text(code)
+    environment = os.environ | {"MQPG_DATABASE_URL": dsn}
+    done = subprocess.run(
+        [sys.executable, name], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout.splitlines()
+    assert [line for line in printed if not line.startswith("Message(")] == [
+        "send orders",
+        "checkout",
+        "receive orders",
+        "process orders",
+    ]
+    assert len(printed) == 5
+
+
 def test_billing_of_the_page_about_consumers(server: Server, tmp_path: Path) -> None:
     """Its handler and its test, saved and run with pytest."""
     for name, code in saved_files(DOCS / "consumers.md").items():

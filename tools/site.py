@@ -1,0 +1,154 @@
+"""What the documentation site has beyond the files of docs/: a hook of mkdocs.
+
+The pages are written for readers of the repository, and link to files outside docs/. The site gets
+a copy of each such file, and the links lead there. The reference pages are written from the SQL
+files, which are what is installed, and from the docstrings.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+import mqpg
+from mqpg import errors, protocols
+
+__all__ = ["on_files", "on_page_markdown"]
+
+ROOT = Path(__file__).resolve().parent.parent
+# Pages of the site that lie outside docs/.
+PAGES = ("SECURITY.md", "CHANGELOG.md")
+
+_LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?\)")
+_FUNCTION = re.compile(r"^create function (mqpg\.([a-z]\w*)\s*\(.*?\)\s*returns .*?)\nlanguage ", re.M | re.S)
+_HEADER = re.compile(r"\A((?:--.*\n)+)")
+_COMMENT = re.compile(r"^comment on (view|column) mqpg\.(\w+)(?:\.(\w+))? is\s+'((?:[^']|'')*)';", re.M)
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    """Add the pages and files from outside docs/, and the reference."""
+    generated = {
+        "reference/functions.md": functions_page(ROOT / "sql" / "functions"),
+        "reference/views.md": views_page(ROOT / "sql" / "views"),
+        "reference/python.md": python_page(),
+    }
+    for name, text in generated.items():
+        files.append(File.generated(config, name, content=text))
+    waiting = [ROOT / name for name in PAGES]
+    waiting += [_source(file) for file in files.documentation_pages() if file.src_uri not in generated]
+    seen = set(waiting)
+    while waiting:
+        source = waiting.pop()
+        if files.get_file_from_path(_uri(source)) is None:
+            files.append(File.generated(config, _uri(source), abs_src_path=str(source)))
+        linked = set(_targets(source)) - seen
+        seen |= linked
+        waiting += sorted(linked)
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, config: Any, files: Files) -> str:
+    """Let the links of one page lead to where the files are in the site."""
+    source = _source(page.file)
+
+    def moved(match: re.Match[str]) -> str:
+        target = _target(source, match[2])
+        if target is None:
+            return match[0]
+        if target.is_dir():  # a folder of the repository has no page
+            return f"{match[1]}{os.path.relpath('README.md', Path(page.file.src_uri).parent)})"
+        return f"{match[1]}{os.path.relpath(_uri(target), Path(page.file.src_uri).parent)}{match[3] or ''})"
+
+    return _LINK.sub(moved, markdown)
+
+
+def functions_page(folder: Path) -> str:
+    """Every public function with its header, in the order of its folder and name.
+
+    Args:
+        folder: Where the SQL files are, one function each.
+    """
+    parts = ["# SQL functions\n\nWhat the header of each function says, with every form of its arguments.\n"]
+    for path in sorted(folder.rglob("[a-z]*.sql"), key=lambda path: path.stem):
+        text = path.read_text()
+        forms = [" ".join(match[1].split()) for match in _FUNCTION.finditer(text)]
+        if forms and (header := _HEADER.match(text)):
+            said = "\n".join(line.removeprefix("--").removeprefix(" ") for line in header[1].splitlines())
+            prose, rest = _parted(said)
+            signatures = "\n".join(
+                form.replace("(", "(\n    ", 1).replace(") returns", "\n) returns") for form in forms
+            )
+            parts.append(f"## {path.stem}\n\n{prose}\n\n```sql\n{signatures}\n```\n\n```text\n{rest}\n```\n")
+    return "\n".join(parts)
+
+
+def views_page(folder: Path) -> str:
+    """Every view of operators with its columns, from its comments.
+
+    Args:
+        folder: Where the SQL files are, one view each.
+    """
+    parts = ["# SQL views\n\nThe views of `mqpg_audit` are on the page about [views for SQL](../jdbc.md).\n"]
+    for path in sorted(folder.glob("*.sql")):
+        comments = _COMMENT.findall(path.read_text())
+        if path.stem.startswith("audit_") or not comments:
+            continue
+        parts += [f"## {path.stem}\n\n{_said(text)}.\n" for kind, _, _, text in comments if kind == "view"]
+        columns = [f"| `{column}` | {_said(text)} |" for kind, _, column, text in comments if kind == "column"]
+        if columns:
+            parts.append("| column | meaning |\n|---|---|\n" + "\n".join(columns) + "\n")
+    return "\n".join(parts)
+
+
+def python_page() -> str:
+    """Every public name, documented from its docstring."""
+    parts = ["# Python reference\n\n## mqpg\n"]
+    parts += [f"::: {mqpg._HOME_OF[name]}.{name}\n" for name in mqpg.__all__ if name != "Json"]
+    parts.append("## mqpg.protocols\n")
+    parts += [f"::: {one.__module__}.{one.__name__}\n" for one in map(partial(getattr, protocols), protocols.__all__)]
+    parts.append("## mqpg.errors\n")
+    parts += [f"::: mqpg.errors.{name}\n" for name in errors.__all__ if name[0].isupper()]
+    return "\n".join(parts)
+
+
+def _parted(header: str) -> tuple[str, str]:
+    """What a function does, and the list of its arguments, locks, cost and errors."""
+    match = re.search(r"^(Arguments|Returns|Locks|Cost|Errors)\b", header, re.M)
+    at = match.start() if match else len(header)
+    return header[:at].strip(), header[at:]
+
+
+def _said(comment: str) -> str:
+    return comment.replace("''", "'").replace("|", "\\|").removesuffix(".")
+
+
+def _source(file: File) -> Path:
+    """Where the page is in the repository."""
+    inside = ROOT / "docs" / file.src_uri
+    return inside if inside.exists() else ROOT / file.src_uri
+
+
+def _target(source: Path, link: str) -> Path | None:
+    """The file or folder of the repository that a link of a page leads to."""
+    if "://" in link or link.startswith(("mailto:", "#")):
+        return None
+    target = Path(os.path.normpath(source.parent / link))
+    return target if target.exists() and target.is_relative_to(ROOT) else None
+
+
+def _targets(source: Path) -> Iterator[Path]:
+    """The files that a page links to."""
+    found = _LINK.finditer(source.read_text()) if source.suffix == ".md" else ()
+    yield from (target for match in found if (target := _target(source, match[2])) and target.is_file())
+
+
+def _uri(target: Path) -> str:
+    """Its path in the site: that of docs/ is the top, and the rest keeps its own."""
+    return target.relative_to(ROOT).as_posix().removeprefix("docs/")
