@@ -13,7 +13,7 @@ ARGS ?=
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
 
-.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-pgbouncer test-browser test-kills test-chaos test-crashtest test-lowest test-postgres pgspot dist lint format prove sql bench chaos failover idle clean
+.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-java test-pgbouncer test-browser test-kills test-chaos test-crashtest test-lowest test-postgres pgspot dist lint format prove sql bench bench-peers chaos failover idle docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -83,6 +83,14 @@ test-node: setup ## Test the example in JavaScript; installs Node.js where possi
 	@tools/node.sh
 	@$(BIN)/python -m pytest -p randomly -m node $(ARGS)
 
+test-java: setup ## Test the example in Java; installs a JDK where possible
+	@tools/jdk.sh
+	@$(BIN)/python -m pytest -p randomly -m jdk $(ARGS)
+
+docs: setup ## Build the documentation site in .site/; a broken link or a page outside the menu fails
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	@echo "open .site/index.html"
+
 lint: setup ## Run ruff, mypy and sqlfluff, and check that generated files are up to date
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
@@ -107,11 +115,15 @@ sql: setup ## Print the script that installs the schema with psql
 bench: setup ## Measure mqpg beside pgmq and a bare INSERT (ARGS="--quick")
 	@$(BIN)/mqpg bench $(ARGS)
 
+bench-peers: setup ## Measure the Python client beside procrastinate and pgqueuer (ARGS="--rounds 3")
+	@tools/peers.sh
+	@$(BIN)/python tools/bench_peers.py $(ARGS)
+
 chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--rounds 100"; default --short)
 	@$(BIN)/mqpg chaos $(or $(ARGS),--short)
 
 test-kills: setup ## Run only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not pgbouncer and not browser and not crashtest and not rounds" $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not browser and not crashtest and not rounds" $(ARGS)
 
 test-chaos: setup ## Run mqpg chaos on broken builds, which must end invalid (20 minutes)
 	@$(BIN)/python -m pytest -p no:randomly -s -m rounds tests/chaos $(ARGS)
@@ -124,5 +136,5 @@ idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core
 
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
-	rm -rf .venv .postgres .lowest .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .postgres .lowest .peers .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

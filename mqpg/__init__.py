@@ -13,29 +13,33 @@ are in `mqpg.errors`, and those that programs catch most are here too.
 
 from __future__ import annotations
 
-from mqpg import protocols as protocols
-from mqpg._async.client.client import AsyncClient, connect_async
-from mqpg._async.client.delivery import AsyncDelivery
-from mqpg._async.consumer.consumer import AsyncConsumer
-from mqpg._async.producer.transactional import AsyncTransactionalProducer
-from mqpg._async.stores.ledger import AsyncLedger
-from mqpg._sync.client.client import Client, connect
-from mqpg._sync.client.delivery import Delivery
-from mqpg._sync.consumer.consumer import Consumer
-from mqpg._sync.producer.transactional import TransactionalProducer
-from mqpg._sync.stores.ledger import Ledger
-from mqpg.decorator import consumer
-from mqpg.errors import (
-    ConfigurationError,
-    ConnectionFailed,
-    Error,
-    Fenced,
-    LockTimeout,
-    OutcomeUnknown,
-    SerializationFailure,
-)
-from mqpg.handlers.outcomes import Reject, Retry
-from mqpg.message import HalfCheck, Json, Message, Outcome, Verdict
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mqpg import protocols as protocols
+    from mqpg._async.client.client import AsyncClient, connect_async
+    from mqpg._async.client.delivery import AsyncDelivery
+    from mqpg._async.consumer.consumer import AsyncConsumer
+    from mqpg._async.producer.transactional import AsyncTransactionalProducer
+    from mqpg._async.stores.ledger import AsyncLedger
+    from mqpg._sync.client.client import Client, connect
+    from mqpg._sync.client.delivery import Delivery
+    from mqpg._sync.consumer.consumer import Consumer
+    from mqpg._sync.producer.transactional import TransactionalProducer
+    from mqpg._sync.stores.ledger import Ledger
+    from mqpg.decorator import consumer
+    from mqpg.errors import (
+        ConfigurationError,
+        ConnectionFailed,
+        Error,
+        Fenced,
+        LockTimeout,
+        OutcomeUnknown,
+        SerializationFailure,
+    )
+    from mqpg.handlers.outcomes import Reject, Retry
+    from mqpg.message import HalfCheck, Json, Message, Outcome, Verdict
 
 __all__ = [
     "AsyncClient",
@@ -66,3 +70,44 @@ __all__ = [
     "connect_async",
     "consumer",
 ]
+
+# Where each name is. A program loads only what it uses: a client needs no SQLAlchemy, and nothing
+# that is named here costs time before its first use.
+_HOMES = {
+    "mqpg._async.client.client": ("AsyncClient", "connect_async"),
+    "mqpg._async.client.delivery": ("AsyncDelivery",),
+    "mqpg._async.consumer.consumer": ("AsyncConsumer",),
+    "mqpg._async.producer.transactional": ("AsyncTransactionalProducer",),
+    "mqpg._async.stores.ledger": ("AsyncLedger",),
+    "mqpg._sync.client.client": ("Client", "connect"),
+    "mqpg._sync.client.delivery": ("Delivery",),
+    "mqpg._sync.consumer.consumer": ("Consumer",),
+    "mqpg._sync.producer.transactional": ("TransactionalProducer",),
+    "mqpg._sync.stores.ledger": ("Ledger",),
+    "mqpg.decorator": ("consumer",),
+    "mqpg.errors": (
+        "ConfigurationError",
+        "ConnectionFailed",
+        "Error",
+        "Fenced",
+        "LockTimeout",
+        "OutcomeUnknown",
+        "SerializationFailure",
+    ),
+    "mqpg.handlers.outcomes": ("Reject", "Retry"),
+    "mqpg.message": ("HalfCheck", "Json", "Message", "Outcome", "Verdict"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "protocols":
+        return import_module("mqpg.protocols")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'mqpg' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_HOME_OF[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "protocols"})

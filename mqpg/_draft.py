@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from mqpg.message import Interval
 
-__all__ = ["Draft"]
+__all__ = ["Draft", "drafts_of", "interval_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +26,24 @@ class Draft:
     def options(self) -> dict[str, Any]:
         """Keyword arguments of `send` and `prepare`."""
         return {"key": self.key, "tag": self.tag, "headers": self.headers, "delay": self.delay}
+
+
+def interval_text(delay: Interval | None) -> str | None:
+    """A delay as PostgreSQL's text, for a table that keeps it."""
+    if isinstance(delay, timedelta):
+        delay = delay.total_seconds()
+    return delay if delay is None or isinstance(delay, str) else f"{delay!r} s"
+
+
+def drafts_of(
+    topic: str,
+    payloads: Sequence[Any],
+    keys: Sequence[str | None] | None,
+    tags: Sequence[str | None] | None,
+    headers: Sequence[Any] | None,
+    delay: Interval | None,
+) -> list[Draft]:
+    """One draft for each message of a batch, whose arrays have one length or are None."""
+    nothing: list[None] = [None] * len(payloads)
+    rows = zip(payloads, keys or nothing, tags or nothing, headers or nothing, strict=True)
+    return [Draft(topic, payload, key, tag, header, delay) for payload, key, tag, header in rows]

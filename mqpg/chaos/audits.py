@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mqpg.audit.faults import Fault, write_faults
+from mqpg.audit.faults import Fault
+from mqpg.audit.process import audit_in_process, without_password
 from mqpg.dsn import to_sqlalchemy
 
 from .cluster import Cluster
@@ -84,26 +80,14 @@ def _audit(
     page: Path | None,
     faults: Sequence[Fault],
 ) -> Audit:
-    command = [sys.executable, "-m", "mqpg", "audit", "--engine", engine, "--json", *arguments]
+    arguments = ["--engine", engine, *arguments]
     for name, store in cluster.stores.items():
-        command += ["--ledger", f"{name}={_public(store)}"]
+        arguments += ["--ledger", f"{name}={without_password(store)}"]
     for consumer, sink in cluster.sinks.items():
-        command += ["--applied", f"{c2(int(consumer))}={_public(sink)}"]
+        arguments += ["--applied", f"{c2(int(consumer))}={without_password(sink)}"]
     began = time.monotonic()
-    # The broker's password is in its DSN, and that of the other databases in PGPASSWORD.
-    env = {**os.environ, "MQPG_DATABASE_URL": dsn, "PGPASSWORD": to_sqlalchemy(cluster.judge).password or ""}
-    with tempfile.NamedTemporaryFile(prefix="mqpg-chaos-faults-", suffix=".jsonl") as log:
-        if page is not None:
-            write_faults(Path(log.name), faults)
-            command += ["--html", str(page), "--faults", log.name]
-        done = subprocess.run(command, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    try:
-        report = json.loads(done.stdout)
-    except ValueError:
-        report = {"verdict": "unknown", "reasons": [" ".join(done.stderr.split()[-60:])]}
-    return Audit(f"broker-{number}", engine, scope, done.returncode, time.monotonic() - began, report)
-
-
-def _public(dsn: str) -> str:
-    """Return a DSN without its password, because every user of the machine can read arguments."""
-    return to_sqlalchemy(dsn)._replace(password=None).render_as_string(hide_password=False)
+    # The other databases are on another server than the broker.
+    password = {"PGPASSWORD": to_sqlalchemy(cluster.judge).password or ""}
+    done = audit_in_process(dsn, arguments, page=page, faults=faults, environment=password)
+    report = done.report or {"verdict": "unknown", "reasons": [done.words]}
+    return Audit(f"broker-{number}", engine, scope, done.status, time.monotonic() - began, report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import logging
 import os
 import secrets
 import shutil
@@ -17,6 +18,8 @@ from mqpg.embedded.binaries import Binaries
 from mqpg.errors import ConfigurationError
 
 __all__ = ["DataDirectory", "Postmaster"]
+
+logger = logging.getLogger(__name__)
 
 _DETACHED = "mqpg.detached"
 _RELOCATED = "mqpg-data-"
@@ -185,6 +188,7 @@ class DataDirectory:
     def _make_cluster(self, account: Account, binaries: Binaries) -> None:
         # The cluster is renamed when it is complete, so an interrupted initdb leaves none that
         # looks complete.
+        logger.info("making a server of PostgreSQL %s in %s, once", binaries.major(account), self.directory)
         password = secrets.token_urlsafe(24)
         scratch = self.pgdata.parent / ".pgdata.new"
         shutil.rmtree(scratch, ignore_errors=True)

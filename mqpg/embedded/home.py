@@ -91,7 +91,7 @@ class Home:
         if self.server.port is not None:
             data.keep_port(self.server.port)
         dsn = self.server.create_database(DATABASE)
-        migrate.upgrade(dsn)
+        logger.info("the database %s has the schema of mqpg %s", DATABASE, migrate.upgrade(dsn).release)
         if workers:
             self._tend_workers(dsn)
         return dsn

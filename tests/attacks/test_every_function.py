@@ -15,8 +15,9 @@ import pytest
 from tests.support.company import Company, Connection, refusal, value
 
 # They tell the library nothing about topics or groups, or only what the caller may receive.
-# `_path_matches` reads nothing but its arguments.
-OPEN = {"_broker", "schema_version", "_newest", "_touched", "_ledgers_served", "_path_matches"}
+# `_path_matches` reads nothing but its arguments. `_lost_halves` says of handles, which are secret,
+# whether they are lost.
+OPEN = {"_broker", "schema_version", "_newest", "_touched", "_ledgers_served", "_path_matches", "_lost_halves"}
 # It answers with the caller's own half messages only.
 OWN = {"reconcile"}
 # An argument of the call by its name, or else by its type.

@@ -37,12 +37,13 @@ class Watched:
         look, connect, notified = _listener.TickListener._look, _listener._open, _listener._notified
 
         def counted(this: _listener.TickListener, conn: psycopg.Connection) -> bool:
-            self.looks += 1
+            self.looks += this is self.listener
             return look(this, conn)
 
-        def opening(*args: object) -> psycopg.Connection:
-            self.opened += 1
-            return connect(*args)  # type: ignore[arg-type]
+        def opening(address: str, settings: Settings) -> psycopg.Connection:
+            # Listeners that other tests left in this process also connect.
+            self.opened += address == dsn
+            return connect(address, settings)
 
         def reading(*args: Any) -> list[str]:
             self.reads += 1

@@ -313,6 +313,12 @@ def _receipt(fuzz: SqlFuzzer) -> dict[str, str]:
     return {"receipt": quoted(rows[0].receipt if rows else "none")}
 
 
+def _receive(fuzz: SqlFuzzer) -> dict[str, str]:
+    if fuzz.rng.random() < 0.5:
+        return _reading("ga", "fa")(fuzz)
+    return {"consumer_group": "'gd'", "topic": "'fd'", "ack": _receipt(fuzz)["receipt"]}
+
+
 def _nack(fuzz: SqlFuzzer) -> dict[str, str]:
     rows = fuzz.claimed()
     if not rows:
@@ -402,7 +408,7 @@ _ROWS: dict[str, Callable[[SqlFuzzer], dict[str, str]]] = {
     "ready": lambda fuzz: {"consumer_group": "'ga'"},
     "rearm": lambda fuzz: {"handle": fuzz.parked()},
     "recall": _delayed,
-    "receive": _reading("ga", "fa"),
+    "receive": _receive,
     "reconcile": lambda fuzz: {},
     "redrive": _dead,
     "release": _receipt,
@@ -413,8 +419,10 @@ _ROWS: dict[str, Callable[[SqlFuzzer], dict[str, str]]] = {
     "send": lambda fuzz: {"topic": quoted(fuzz.rng.choice(["fa", "fb"])), "payload": "'1'"},
     "send_batch": lambda fuzz: {"topic": "'fa'", "payloads": "'{1,2}'"},
     "settle": lambda fuzz: {"handle": fuzz.parked(), "verdict": "'commit'", "reason": "'why'"},
+    "settled": lambda fuzz: {**_delayed(fuzz), "consumer_group": "'gd'"},
     "subscribe": lambda fuzz: {"consumer_group": quoted(fuzz.fresh("g")), "topic": "'fa'"},
     "trace": _delayed,
     "unpin": _reading("gp", "fa"),
     "unsubscribe": _subscription,
+    "why": lambda fuzz: {**_delayed(fuzz), "handle": fuzz.half(), "consumer_group": "'ga'", "topic": "'fa'"},
 }

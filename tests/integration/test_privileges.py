@@ -141,6 +141,30 @@ def test_only_auditors_read_the_views_of_auditors(
                 conn.execute(sql.SQL("select from {}").format(view))
 
 
+def test_auditors_learn_no_key_and_no_tag_from_why(mq: mqpg.Client, dsn: str, role: str) -> None:
+    mq.create_topic("orders", queues=1)
+    mq.subscribe("billing", "orders", on_failure="block_key", retry_delay="1 min")
+    mq.subscribe("tagged", "orders", tags=["else"])
+    mq.send_batch("orders", [1, 2], keys=["loot", "loot"], tags=["loot", "loot"])
+    mq.append()
+    failed = mq.receive("billing", "orders")[0]
+    mq.nack(failed)
+    mq.receive("tagged", "orders")
+    mq.grant_auditor(role)
+    questions = [
+        ("select * from mqpg.why('billing', 'orders')", 1),
+        (f"select * from mqpg.why({failed.message_id})", 2),
+    ]
+    with psycopg.connect(as_role(dsn, role), autocommit=True) as conn:
+        for query, count in questions:
+            found = conn.execute(query.encode()).fetchall()
+            assert len(found) == count
+            assert "loot" not in str(found)
+        mq.grant_receive("tagged", "orders", role)
+        for query, count in questions:
+            assert str(conn.execute(query.encode()).fetchall()).count("loot") == count
+
+
 def test_without_a_grant_nothing_is_reached(db: psycopg.Connection[Any], dsn: str, role: str) -> None:
     """Not even by a role that may use the schemas."""
     with (

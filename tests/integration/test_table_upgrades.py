@@ -77,6 +77,9 @@ def test_the_refusal_names_the_statements(engine: Engine) -> None:
             _dialects.verify(conn, applied)
         with pytest.raises(errors.LedgerError, match=r"lacks the columns broker.*mqpg_inbox"):
             _dialects.verify(conn, inbox)
+        with pytest.raises(errors.LedgerError, match=r"lacks the columns realigned_at.*mqpg_offsets"):
+            _dialects.verify(conn, offsets)
+        conn.execute(text("alter table mqpg_offsets add column realigned_at timestamp"))
         with pytest.raises(errors.LedgerError, match=r"must have the primary key.*mqpg_offsets"):
             _dialects.verify(conn, offsets)
 
@@ -84,7 +87,8 @@ def test_the_refusal_names_the_statements(engine: Engine) -> None:
 def test_another_key_is_not_changed(local_url: str) -> None:
     engine = create_engine(local_url)
     with engine.begin() as conn:
-        conn.execute(text(OLD[0].replace(", primary key (consumer_group, topic, queue_id)", "")))
+        keyless = OLD[0].replace(", primary key (consumer_group, topic, queue_id)", ", realigned_at timestamp")
+        conn.execute(text(keyless))
         with pytest.raises(errors.LedgerError, match=r"primary key \(.*\), but has none$"):
             _dialects.verify(conn, offsets)
     engine.dispose()

@@ -20,7 +20,10 @@ LEFT_OUT = {
     | {"nonce": _SECRET, "checksum": "guesses of bodies could be tested with it"},
     "held": dict.fromkeys(["key", "tag", "headers", "payload"], _READS) | {"nonce": _SECRET},
     "dedup": {"dedup_id": _CHOSEN},
-    "broker": {"key_hash_seed": "guesses of keys could be tested with it"},
+    "broker": {
+        "key_hash_seed": "guesses of keys could be tested with it",
+        "adoption_ticks": "only a consumer that was ahead of a broker which lost messages needs it",
+    },
     "topic": dict.fromkeys(["senders", "readers"], _RIGHTS),
     "producer_group": {"producers": _RIGHTS},
     "subscription": {"receivers": _RIGHTS, "receipt_secrets": _SECRET},

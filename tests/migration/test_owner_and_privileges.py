@@ -13,6 +13,8 @@ Connection = psycopg.Connection[Any]
 
 SQL = Path(__file__).resolve().parents[2] / "sql"
 PINNED = "search_path=pg_catalog, pg_temp"
+# It adds what its caller may see of other sessions.
+_AS_CALLER = re.compile(r"mqpg\.why\(.*\)")
 _CASTS = re.compile(r"mqpg\.(send|prepare)(_batch)?\(text,jsonb?(\[\])?,.*\)")
 
 _FUNCTIONS = """
@@ -81,6 +83,8 @@ def test_entry_points_run_as_the_owner_with_a_fixed_path(db: Connection, entries
         pinned = PINNED in config
         if _CASTS.fullmatch(signature):
             # It calls the overload for text, as the caller; otherwise each call would become the owner's twice.
+            right = not definer and not config
+        elif _AS_CALLER.fullmatch(signature):
             right = not definer and not config
         elif name in entries or name == LENDS_NOTHING:
             # A SQL function that is SECURITY DEFINER is planned again in every call.

@@ -133,6 +133,9 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"consumer_group": "'cast'", "topic": "'t'", "consumer": "'new'"},
         {"consumer_group": "'shared'", "topic": "'t'"},
         {"consumer_group": "'filtered'", "topic": "'t'"},
+        {"consumer_group": "'g'", "topic": "'t'", "ack": "'{receipt}'"},
+        {"consumer_group": "'g'", "topic": "'blocked'", "ack": "'{blocked_receipt}'"},
+        {"consumer_group": "'g'", "topic": "'dying'", "ack": "'{retry_receipt}'"},
     ],
     "reconcile": [{}],
     "redrive": [
@@ -182,6 +185,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"consumer_group": "'new'", "topic": "'t'", "filter": "'$.a > 0 && $tag == null'", "tags": "'{x}'"},
         {"consumer_group": "'new'", "topic": "'t'", "mode": "'broadcast'", "start": "'2020-01-01'"},
     ],
+    "settled": [{"message_id": "{message_id}", "consumer_group": "'g'"}],
     "trace": [{"message_id": "{message_id}"}],
     "unpin": [
         {"consumer_group": "'pin'", "topic": "'t'"},
@@ -191,6 +195,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
         {"consumer_group": "'g'", "topic": "'t'"},
         {"consumer_group": "'cast'", "topic": "'t'", "consumer": "'c'"},
     ],
+    "why": [{"message_id": "{message_id}", "handle": "'{handle}'", "consumer_group": "'g'", "topic": "'t'"}],
 }
 # Other values that are right in some function, so that hostile ones get past the first checks.
 RIGHT: dict[str, list[str]] = {

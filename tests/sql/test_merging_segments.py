@@ -240,6 +240,28 @@ def test_a_decision_made_while_segments_are_merged_is_kept_mutant(mq: Session, b
     assert decide_while_segments_are_merged(mq, broker) == "committed"
 
 
+def test_a_half_that_a_merge_leaves_out_is_not_lost(mq: Session, broker: Broker) -> None:
+    """A snapshot from between the copying and the end of the merge sees neither the half nor what the merge did."""
+    handle = mq.prepare("day", '"half"')
+    assert mq.commit(handle) == "committed"
+    mq.execute("update mqpg.broker set incarnation = 2")
+    segment(mq)
+    taken(mq, "day")
+    begun(mq, older="2 days")
+    earlier, later = broker.session(), broker.session()
+    with later.transaction():
+        with earlier.transaction():
+            earlier.execute("set transaction isolation level repeatable read")
+            earlier.rows("select 1")
+            steps(mq, "merge: 1 sessions have a snapshot from before the copying")
+            later.execute("set transaction isolation level repeatable read")
+            later.rows("select 1")
+        steps(mq, "merged")
+        assert later.call("half_states", [handle])[0].state == "unknown", "the half was not left out"
+        assert later.call("_lost_halves", [handle]) == []
+    assert mq.call("_lost_halves", [handle]) == []
+
+
 def test_a_half_nobody_had_looked_at_before_its_segment_was_dropped_is_delivered(mq: Session) -> None:
     """No call put it into the op-log queue, so only `held` says that a decision may come."""
     handle = mq.prepare("day", '"half"')

@@ -323,7 +323,7 @@ class TestGroups:
                            "where attrelid = 'mqpg.cursor'::regclass and attname = 'action'")  # fmt: skip
         codes = [part.split()[0] for part in source.partition(": ")[2].split(", ") if len(part.split()[0]) == 1]
         view = mq.scalar("select pg_get_viewdef('mqpg_audit.position_change'::regclass)")
-        assert len(codes) == 15
+        assert len(codes) == 16
         assert [code for code in codes if f"""WHEN '{code}'::"char" THEN""" not in view] == []
 
 

@@ -1,7 +1,7 @@
 """A process that kills itself at a named step of a role.
 
 `python -m tests.support.crash ROLE DSN LOCAL_URL before|after STEP`, where ROLE is producer,
-same_database, own_database or replier.
+recoverer, same_database, own_database or replier.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ def crash_at(role: str, dsn: str, local_url: str, when: str, step: str) -> None:
 def _producer(mq: mqpg.Client, local_url: str) -> None:
     with mqpg.TransactionalProducer(mq, group="shop", ledger=local_url).transaction("orders", {"id": 1}) as tx:
         tx.execute(text(INSERT.format(1)))
+
+
+def _recoverer(mq: mqpg.Client, local_url: str) -> None:
+    with mqpg.TransactionalProducer(mq, group="shop", ledger=local_url) as producer:
+        producer.recover()
 
 
 def _same_database(mq: mqpg.Client, local_url: str) -> None:
@@ -57,6 +62,7 @@ def _replier(mq: mqpg.Client, local_url: str) -> None:
 
 _ROLES = {
     "producer": _producer,
+    "recoverer": _recoverer,
     "same_database": _same_database,
     "own_database": _own_database,
     "replier": _replier,

@@ -40,8 +40,8 @@ def later_release(folder: Path, release: str = "0.2.0", *, breaking: bool = Fals
         send, "deliver_at timestamptz default null\n", "deliver_at timestamptz default null, origin text default null\n"
     )
     _edit(send, "interval, text, timestamptz)", "interval, text, timestamptz, text)")
-    _edit(receive, "queue_id int default null\n", "queue_id int default null, origin text default null\n")
-    _edit(receive, "interval, text, int)", "interval, text, int, text)")
+    _edit(receive, "ack text default null\n", "ack text default null, origin text default null\n")
+    _edit(receive, "interval, text, int, text)", "interval, text, int, text, text)")
     append = folder / "functions/append/append.sql"
     _edit(append, "(max_messages int default null)", "(max_messages int default null, reason text default null)")
     _edit(append, "mqpg.append(int)", "mqpg.append(int, text)")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = (".", "docs", "docs/protocols", "examples", "proof", "spark", "sql", "workers")
+FOLDERS = (".", "docs", "docs/howto", "docs/protocols", "examples", "proof", "spark", "sql", "workers")
 PAGES = sorted(path for folder in FOLDERS for path in (ROOT / folder).glob("*.md"))
 
 _CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
@@ -46,6 +46,11 @@ def test_links(page: Path) -> None:
 def test_every_page_is_in_the_index() -> None:
     index = {target.partition("#")[0] for target in links(ROOT / "docs" / "README.md")}
     assert {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"} <= index
+
+
+def test_every_recipe_is_in_the_list() -> None:
+    listed = {target.partition("#")[0] for target in links(ROOT / "docs" / "howto" / "README.md")}
+    assert {path.name for path in (ROOT / "docs" / "howto").glob("*.md")} - {"README.md"} <= listed
 
 
 def test_every_protocol_is_in_the_table() -> None:

@@ -1,17 +1,71 @@
-"""The public surface."""
+"""The public surface, and what importing it costs."""
 
 from __future__ import annotations
 
-import types
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
 
 import mqpg
 
+HEAVY = ("sqlalchemy", "pydantic", "typer", "rich", "jinja2", "pyspark", "pandas", "pyarrow", "opentelemetry")
+
 
 def test_all_lists_exactly_the_public_names() -> None:
-    public = [
-        name
-        for name, value in vars(mqpg).items()
-        if not name.startswith("_") and not isinstance(value, types.ModuleType) and name != "annotations"
-    ]
-    assert mqpg.__all__ == sorted(public)
+    assert mqpg.__all__ == sorted(mqpg._HOME_OF)
     assert len(mqpg.__all__) <= 27
+    assert set(dir(mqpg)) >= {*mqpg.__all__, "protocols"}
+
+
+@pytest.mark.parametrize("name", mqpg.__all__)
+def test_each_name_is_the_one_of_its_module(name: str) -> None:
+    home = importlib.import_module(mqpg._HOME_OF[name])
+    assert getattr(mqpg, name) is getattr(home, name)
+    assert name in home.__all__
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'mqpg' has no attribute 'nothing'"):
+        mqpg.nothing  # noqa: B018
+
+
+def loaded(code: str) -> set[str]:
+    """Which of the heavy packages a new interpreter has loaded after this code."""
+    code += f"\nimport sys; print(*(name for name in {HEAVY} if name in sys.modules))"
+    return set(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split())
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    assert loaded("import mqpg") == set()
+    assert loaded("import sqlalchemy") == {"sqlalchemy"}
+
+
+SEND = """
+import mqpg
+with mqpg.connect({dsn!r}) as mq:
+    mq.create_topic("t")
+    mq.send("t", {{}})
+"""
+SEND_ASYNC = """
+import asyncio, mqpg
+async def main():
+    async with await mqpg.connect_async({dsn!r}) as mq:
+        await mq.create_topic("t")
+        await mq.send("t", {{}})
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("code", [SEND, SEND_ASYNC])
+def test_a_client_does_without_sqlalchemy(dsn: str, code: str) -> None:
+    assert "sqlalchemy" not in loaded(code.format(dsn=dsn))
+
+
+def test_names_that_are_typed_are_found_at_run_time() -> None:
+    source = inspect.getsource(mqpg)
+    for home, names in mqpg._HOMES.items():
+        assert f"from {home} import " in source, home
+        assert all(name in source for name in names)

@@ -9,6 +9,7 @@ from mqpg._async._acompat import in_thread
 from mqpg._async.client.check_back import CheckBack
 from mqpg._async.client.connection import BaseClient
 from mqpg._async.client.dead_letters import DeadLetters
+from mqpg._async.client.group_commit import GroupCommit
 from mqpg._async.client.half_messages import HalfMessages
 from mqpg._async.client.maintenance import Maintenance
 from mqpg._async.client.producer_groups import ProducerGroups
@@ -21,6 +22,7 @@ from mqpg._async.client.send import Send
 from mqpg._async.client.subscriptions import Subscriptions
 from mqpg._async.client.topics import Topics
 from mqpg._async.client.trace import Trace
+from mqpg._async.client.why import Why
 from mqpg.dsn import resolve
 from mqpg.settings import Settings
 
@@ -31,10 +33,12 @@ class AsyncClient(
     RequestReply,
     Send,
     HalfMessages,
+    GroupCommit,
     CheckBack,
     Receive,
     DeadLetters,
     Trace,
+    Why,
     Reconcile,
     Topics,
     Subscriptions,

@@ -14,6 +14,7 @@ import stamina
 
 from mqpg import _connect
 from mqpg._async._acompat import BrokerConnection, PgConnection, Pool
+from mqpg._async._lanes import Lanes
 from mqpg._async.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._async.closing import AsyncClosing
 from mqpg._listener import TickListener, release, share
@@ -56,6 +57,7 @@ class BaseClient(AsyncClosing):
         self._info: BrokerInfo | None = None
         self._info_generation = 0
         self._listener: TickListener | None = None
+        self._lanes = Lanes(settings.linger)
         self._pool = Pool(
             dsn,
             connection_class=BrokerConnection,

@@ -10,6 +10,7 @@ from mqpg._sync._acompat import in_thread
 from mqpg._sync.client.check_back import CheckBack
 from mqpg._sync.client.connection import BaseClient
 from mqpg._sync.client.dead_letters import DeadLetters
+from mqpg._sync.client.group_commit import GroupCommit
 from mqpg._sync.client.half_messages import HalfMessages
 from mqpg._sync.client.maintenance import Maintenance
 from mqpg._sync.client.producer_groups import ProducerGroups
@@ -22,6 +23,7 @@ from mqpg._sync.client.send import Send
 from mqpg._sync.client.subscriptions import Subscriptions
 from mqpg._sync.client.topics import Topics
 from mqpg._sync.client.trace import Trace
+from mqpg._sync.client.why import Why
 from mqpg.dsn import resolve
 from mqpg.settings import Settings
 
@@ -32,10 +34,12 @@ class Client(
     RequestReply,
     Send,
     HalfMessages,
+    GroupCommit,
     CheckBack,
     Receive,
     DeadLetters,
     Trace,
+    Why,
     Reconcile,
     Topics,
     Subscriptions,

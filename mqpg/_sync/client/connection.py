@@ -17,6 +17,7 @@ from mqpg import _connect
 from mqpg._listener import TickListener, release, share
 from mqpg._sql import Statement, statement
 from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
+from mqpg._sync._lanes import Lanes
 from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._sync.closing import Closing
 from mqpg._time_limit import time_limit
@@ -57,6 +58,7 @@ class BaseClient(Closing):
         self._info: BrokerInfo | None = None
         self._info_generation = 0
         self._listener: TickListener | None = None
+        self._lanes = Lanes(settings.linger)
         self._pool = Pool(
             dsn,
             connection_class=BrokerConnection,

@@ -14,7 +14,8 @@ language plpgsql
 set lock_timeout = '50ms' as $$
 declare
     v_verdict mqpg.verdict;
-    v_reason text := format('no verdict after %s checks', _exhaust.checks);
+    v_reason text := format('no verdict after %s check%s', _exhaust.checks,
+        case _exhaust.checks when 1 then '' else 's' end);
     v_last text := (
         select c.reason from mqpg.check_log c
         where c.message_id = _exhaust.message_id and c.event = 'asked' and c.reason <> 'wait'
