@@ -118,8 +118,8 @@ def realign(broker: str, shop: str, *options: str) -> tuple[int, list[dict[str, 
 
 
 def audit(broker: str, shop: str) -> tuple[str, dict[str, int], set[int]]:
-    """Verdict, anomalies by kind, and the messages that they name."""
-    command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--json"]
+    """Verdict, anomalies by kind, and the messages that they name. Both servers have the same clock."""
+    command = [sys.executable, "-m", "mqpg", "audit", "--engine", "sql", "--json", "--clock-tolerance", "0"]
     command += ["--ledger", f"shop={shop}", "--applied", f"board={shop}"]
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False, env=os.environ | {"MQPG_DATABASE_URL": broker})
     report = json.loads(done.stdout)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sqlalchemy import ColumnElement, bindparam, func, insert, or_, select, update
 
@@ -47,7 +48,9 @@ class Journal:
     def recognise(self, conn: Connection, messages: Mapping[int, Message], broker_id: str) -> set[int]:
         """Which of these ids were applied, whatever offsets they had then.
 
-        Their rows get the id and the offset under which the broker has the message now.
+        Their rows get the id and the offset under which the broker has the message now. A row that
+        gets another id also gets the present time, because the audit holds it against the commit
+        of that id, which came after the effect.
 
         Args:
             conn: The transaction of the effects.
@@ -61,11 +64,13 @@ class Journal:
             found |= {row[0] for row in conn.execute(query.where(applied.c.message_id.in_(ids)))}
         for one in sorted(found):
             message = messages[one]
-            values = {
+            values: dict[str, Any] = {
                 "message_id": message.message_id,
                 "queue_id": message.queue_id,
                 "queue_offset": message.queue_offset,
             }
+            if message.message_id != one:
+                values["applied_at"] = clock()
             conn.execute(update(applied).where(*mine, applied.c.message_id == one).values(**values))
         return found
 
