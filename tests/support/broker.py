@@ -133,6 +133,7 @@ class Broker:
         self.dsn = dsn
         self._open: list[psycopg.Connection[Any]] = []
         self._pool: ThreadPoolExecutor | None = None
+        self._watcher: Session | None = None
 
     def session(self, options: str = "") -> Session:
         conn = psycopg.connect(self.dsn, autocommit=True, row_factory=namedtuple_row)
@@ -146,9 +147,14 @@ class Broker:
             self._pool = ThreadPoolExecutor(32)
         return self._pool.submit(work, *args, **named)
 
+    def watch(self) -> Session:
+        """Open the session that `wait_blocked` looks with, where a wait is too short to open it."""
+        self._watcher = self._watcher or self.session()
+        return self._watcher
+
     def wait_blocked(self, session: Session, timeout: float = 5.0) -> None:
         """Return once that session's statement waits for a lock."""
-        watcher = self.session()
+        watcher = self._watcher or self.session()
         sql = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
         eventually(lambda: watcher.scalar(sql, session.pid), timeout)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -49,8 +49,8 @@ def inside(browser: Chrome, address: str) -> Chrome:
 
 
 def patient(browser: Chrome) -> WebDriverWait[Chrome]:
-    """Wait, also while the page before is replaced."""
-    return WebDriverWait(browser, 20, ignored_exceptions=[StaleElementReferenceException, NoSuchElementException])
+    """Wait, also while the page before is replaced. The driver has several errors for an element of that page."""
+    return WebDriverWait(browser, 20, ignored_exceptions=[WebDriverException])
 
 
 def look(browser: Chrome, scheme: str, width: int, height: int) -> None:
