@@ -188,7 +188,7 @@ def test_the_doctor_says_what_is_wrong(mq: Session, run: Run, broker: Broker) ->
 
 
 def test_the_doctor_finds_a_clock_that_is_off_and_an_old_transaction() -> None:
-    """What a test cannot bring about at a real server is told to the checks as rows."""
+    """The checks get rows, because a test can change neither the server's clock nor wait for minutes."""
     from datetime import UTC, datetime, timedelta
 
     from mqpg.status.moment import _clock, _transactions
