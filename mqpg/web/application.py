@@ -53,6 +53,7 @@ _PAGES: list[tuple[str, Page]] = [
     ("/live", overview.live),
     ("/topics", topics.listing),
     ("/topics/{topic}", topics.page),
+    ("/topics/{topic}/{queue_id}/{queue_offset}", messages.at_offset),
     ("/groups", groups.listing),
     ("/groups/{group}/{topic}", groups.page),
     ("/half-messages", half_messages.listing),
