@@ -5,6 +5,7 @@ It is a tmpfs, because mounting one needs no device. Mounting needs root, or a u
 
 from __future__ import annotations
 
+import os
 import subprocess
 import threading
 import time
@@ -17,11 +18,12 @@ import psycopg
 from mqpg.embedded import EmbeddedServer
 from mqpg.errors import ConfigurationError
 
+from .moments import MomentMissed
+
 __all__ = ["SETTINGS", "recover", "run_full", "small_disk"]
 
 _SIZE = "512m"
 _PATIENCE = 90.0  # seconds
-_BLOCK = bytes(1 << 16)
 _REFUSED = (
     "--faults disk mounts a small file system, which this user may not: run it as root, or behind "
     "`unshare --user --map-current-user --keep-caps --mount` ({reason})"
@@ -48,34 +50,35 @@ def small_disk(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise ConfigurationError(_REFUSED.format(reason=error.strerror)) from error
     if done.returncode != 0:
-        raise ConfigurationError(_REFUSED.format(reason=" ".join(done.stderr.split())))
+        raise ConfigurationError(_REFUSED.format(reason=done.stderr.partition("\n")[0]))
     try:
         yield
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], capture_output=True, check=False)
 
 
-def run_full(server: EmbeddedServer, dsn: str, seconds: float) -> bool:
-    """Fill the file system of a server for some seconds, and free it.
+def run_full(server: EmbeddedServer, dsn: str, seconds: float) -> None:
+    """Fill the file system of a server until the server breaks off, and free it.
 
     What is written to tables fails at once. The log of writes has space of its own until its next
-    file has to be made, so the last third of the time uses that up. PostgreSQL then panics.
+    file has to be made, so in the end that is used up. PostgreSQL then panics.
 
     Args:
         server: The server.
         dsn: One of its databases.
-        seconds: For how long.
+        seconds: For how long only the clients meet the full disk.
 
-    Returns:
-        Whether the server broke off.
+    Raises:
+        MomentMissed: The server did not break off within a minute and a half.
     """
-    ballast = server.directory / "ballast"
-    filler = threading.Thread(target=_fill, args=(ballast, seconds))
+    ballast, enough = server.directory / "ballast", threading.Event()
+    filler = threading.Thread(target=_fill, args=(ballast, enough))
     filler.start()
     try:
-        time.sleep(seconds * 2 / 3)
-        return _use_up_wal(dsn, seconds / 3)
+        time.sleep(seconds)
+        _use_up_wal(dsn)
     finally:
+        enough.set()
         filler.join()
         ballast.unlink(missing_ok=True)
 
@@ -101,28 +104,21 @@ def recover(server: EmbeddedServer) -> None:
             time.sleep(0.3)
 
 
-def _fill(ballast: Path, seconds: float) -> None:
+def _fill(ballast: Path, enough: threading.Event) -> None:
     """Take all of the space, and what becomes free."""
-    until = time.monotonic() + seconds
     with ballast.open("wb", buffering=0) as file:
+        while not enough.wait(0.01):
+            found = os.statvfs(ballast)
+            with suppress(OSError):  # others are faster, or nothing is left
+                os.posix_fallocate(file.fileno(), os.fstat(file.fileno()).st_size, found.f_bavail * found.f_frsize)
+
+
+def _use_up_wal(dsn: str) -> None:
+    """Fill one file of the log of writes after the other, until the server breaks off."""
+    until = time.monotonic() + _PATIENCE
+    with suppress(psycopg.OperationalError), psycopg.connect(dsn, autocommit=True, connect_timeout=5) as conn:
         while time.monotonic() < until:
-            try:
-                file.write(_BLOCK)
-            except OSError:  # full
-                with suppress(OSError):
-                    file.write(_BLOCK[:4096])
-                time.sleep(0.02)
-
-
-def _use_up_wal(dsn: str, seconds: float) -> bool:
-    """Fill one file of the log of writes after the other."""
-    until = time.monotonic() + seconds
-    try:
-        with psycopg.connect(dsn, autocommit=True, connect_timeout=5) as conn:
-            while time.monotonic() < until:
-                with suppress(psycopg.errors.DiskFull):
-                    conn.execute("select pg_logical_emit_message(false, 'chaos', repeat('x', 1000000))")
-                    conn.execute("select pg_switch_wal()")
-    except psycopg.OperationalError:
-        return True
-    return False
+            with suppress(psycopg.errors.DiskFull):
+                conn.execute("select pg_logical_emit_message(false, 'chaos', repeat('x', 1000000))")
+                conn.execute("select pg_switch_wal()")
+        raise MomentMissed(f"the server did not break off within {_PATIENCE:g} seconds on a full disk")

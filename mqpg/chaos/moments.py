@@ -25,7 +25,7 @@ from mqpg.audit.process import audit_in_process
 from mqpg.errors import Error
 
 from .caller import MarkedSource
-from .nodes import BrokerNode, ProcessNode
+from .nodes import BrokerNode, ProcessNode, is_stopped
 from .schedule import Target
 
 __all__ = ["Interruption", "MomentMissed", "Work", "frozen", "interrupt"]
@@ -179,6 +179,8 @@ def _still(conn: psycopg.Connection[Any], application: str, writes: bool, sessio
     timer = threading.Timer(_BLIND, _send, (session[0], signal.SIGCONT))
     timer.start()
     try:
+        while not is_stopped(session[0]) and timer.is_alive():
+            time.sleep(0.001)
         rows = conn.execute(_UNDER_WAY, [application, not writes]).fetchall()
         return session in rows and timer.is_alive()
     finally:

@@ -27,7 +27,7 @@ _OTHERS = "pid <> pg_backend_pid() and backend_type = 'client backend' and datna
 _HOLD = 5.0  # seconds of faults that last
 _APART = 12.0  # seconds; a call of a client lasts 8, and a lease 3
 _STORM = 20  # times
-_FULL = 8.0  # seconds
+_FULL = 4.0  # seconds
 _STEPPED = 10.0  # seconds
 
 
