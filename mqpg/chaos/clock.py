@@ -13,7 +13,7 @@ from mqpg.errors import ConfigurationError
 
 __all__ = ["Clocks", "find_library"]
 
-_FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/local/lib", "/opt/homebrew/lib")
+_FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 _NAME = "libfaketimeMT.so.1"
 _WANTED = f"--faults clock needs {_NAME}, which is not installed (Debian: apt-get install faketime)"
 
@@ -45,13 +45,16 @@ class Clocks:
         self._folder, self._library = folder, find_library()
 
     def environment(self, node: str) -> dict[str, str]:
-        """Return the variables that give a new process of the node its clock."""
+        """Return the variables that give a new process of the node its clock.
+
+        A step takes effect within a second.
+        """
         self.step(node, "+0")
         return {
             "LD_PRELOAD": str(self._library),
             "FAKETIME_TIMESTAMP_FILE": str(self._file(node)),
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            # Seconds. Otherwise each look at the clock would read the file.
+            "FAKETIME_CACHE_DURATION": "1",
             "DONT_FAKE_MONOTONIC": "1",
         }
 

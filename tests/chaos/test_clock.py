@@ -26,6 +26,7 @@ while True:
 """
 
 
+@pytest.mark.rounds
 @pytest.mark.parametrize("seconds", [7200, -7200])
 def test_a_step_moves_the_wall_clock_of_a_running_process_only(tmp_path: Path, seconds: int) -> None:
     clocks = Clocks(tmp_path)

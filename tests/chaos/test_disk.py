@@ -16,7 +16,7 @@ import pytest
 from mqpg.chaos.disk import SETTINGS, recover, run_full, small_disk
 from mqpg.embedded import EmbeddedServer
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.rounds, pytest.mark.timeout(300)]
 
 # The tests must not need root: in a user namespace of its own a process may mount.
 PREFIX = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-current-user", "--keep-caps", "--mount"]

@@ -122,3 +122,28 @@ def test_sqlite(mq: mqpg.Client, topic: str, tmp_path: Path, sent: Callable[[mqp
     drain(bill, mq)
     assert (business(engine), dead(mq)) == ([1, 2], [])
     engine.dispose()
+
+
+@pytest.mark.mariadb
+@pytest.mark.parametrize("number", [1021, 1114])
+def test_mariadb(
+    mq: mqpg.Client, topic: str, mariadb_url: str, sent: Callable[[mqpg.Consumer], None], number: int
+) -> None:
+    engine = create_engine(mariadb_url)
+    with engine.begin() as conn:
+        conn.execute(text("create table business (id int)"))
+
+    @mqpg.consumer(topic, group="g", database=engine, max_attempts=1)
+    def bill(message: mqpg.Message, conn: Connection) -> None:
+        conn.execute(INSERT, {"id": message.payload["id"]})
+
+    sent(bill)
+    full = f"signal sqlstate 'HY000' set mysql_errno = {number}, message_text = 'no space left'"
+    with engine.begin() as conn:
+        conn.execute(text(f"create trigger full_disk before insert on business for each row {full}"))
+    refused(bill, mq, "no space left")
+    with engine.begin() as conn:
+        conn.execute(text("drop trigger full_disk"))
+    drain(bill, mq)
+    assert (business(engine), dead(mq)) == ([1, 2], [])
+    engine.dispose()
