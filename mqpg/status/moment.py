@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
 
@@ -14,7 +15,7 @@ select count(*) as n, current_setting('max_connections')::int as most from pg_st
 where backend_type = 'client backend'
 """
 _OLD_TRANSACTIONS = """
-select a.pid, a.usename as role, a.application_name as application, a.state,
+select a.pid, a.usename as role, a.application_name as application, a.state, a.backend_xid is not null as writes,
     round(extract(epoch from clock_timestamp() - a.xact_start))::int as seconds
 from pg_stat_activity as a
 where a.datname = current_database() and a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
@@ -66,8 +67,9 @@ def _clock(rows: Callable[[str], list[Row]]) -> Finding:
     return Finding(
         "clock",
         not off,
-        f"the server is {abs(difference):.1f} s {'ahead of' if difference > 0 else 'behind'} this machine",
-        "delays and times that you compute here are off by that: synchronise both clocks" if off else None,
+        f"that of the server is {abs(difference):.1f} s {'ahead of' if difference > 0 else 'behind'} "
+        f"that of {platform.node() or 'this machine'}",
+        "find out which is wrong and synchronise it; times that are computed there are off by that" if off else None,
     )
 
 
@@ -77,7 +79,7 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
             "old transaction",
             False,
             f"pid {one['pid']} ({one['role']}, {one['application'] or 'no name'}) is open for {one['seconds']} s",
-            f"it keeps dropped segments and dead rows: commit it, or select pg_terminate_backend({one['pid']})",
+            _old_transaction(one),
         )
         for one in rows(_OLD_TRANSACTIONS)
     ]
@@ -100,3 +102,11 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
         for one in rows(_SLOTS)
     ]
     return found or [Finding("old transactions", True, "none older than 5 minutes")]
+
+
+def _old_transaction(session: Row) -> str:
+    ending = f"select pg_terminate_backend({session['pid']})"
+    keeps = "it keeps dropped segments and dead rows"
+    if session["writes"]:
+        return f"what it sent is delivered only after its commit, and {keeps}: commit it; {ending} undoes its work"
+    return f"{keeps}: end it, or {ending}"

@@ -35,6 +35,7 @@ from .pages import (
     topics,
     workers,
 )
+from .reports import Reports
 from .security import Security
 from .site import Site
 from .visit import Visit
@@ -53,6 +54,7 @@ _PAGES: list[tuple[str, Page]] = [
     ("/live", overview.live),
     ("/topics", topics.listing),
     ("/topics/{topic}", topics.page),
+    ("/topics/{topic}/{queue_id}/{queue_offset}", messages.at_offset),
     ("/groups", groups.listing),
     ("/groups/{group}/{topic}", groups.page),
     ("/half-messages", half_messages.listing),
@@ -64,11 +66,17 @@ _PAGES: list[tuple[str, Page]] = [
     ("/storage", storage.page),
     ("/workers", workers.page),
     ("/audits", audits.page),
+    ("/audits/{name}", audits.report),
 ]
 
 
 def app(
-    dsn: str | None = None, *, password: str | None = None, actions: bool = False, hosts: Sequence[str] | None = None
+    dsn: str | None = None,
+    *,
+    password: str | None = None,
+    actions: bool = False,
+    hosts: Sequence[str] | None = None,
+    reports: str | Path | None = None,
 ) -> Starlette:
     """Make the dashboard of one broker.
 
@@ -83,18 +91,21 @@ def app(
         actions: Whether those who have logged in may change something.
         hosts: The host names that requests may name, against a foreign name that resolves to this
             server. None: any.
+        reports: A folder with the pages that `mqpg audit --html` has written. Who may read the
+            dashboard may read them. None: it shows none.
 
     Returns:
         The application. Run it in one process, which holds its sessions.
 
     Raises:
-        ConfigurationError: Actions without a password, an empty password, or no database is named.
+        ConfigurationError: Actions without a password, an empty password, no database is named, or
+            `reports` is no folder.
     """
     if actions and password is None:
         raise ConfigurationError("actions need a login: give a password")
     if password is not None and not password:
         raise ConfigurationError("the password is empty")
-    site = Site(Source(dsn, "mqpg web", 8), Security(password), actions)
+    site = Site(Source(dsn, "mqpg web", 8), Security(password), actions, None if reports is None else Reports(reports))
     middleware = [Middleware(SecurityHeaders)]
     if hosts is not None:
         middleware.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False))

@@ -38,6 +38,14 @@ def web(
         list[str] | None,
         typer.Option("--allow-host", help="A host name that browsers use for it; may be repeated. Default: any."),
     ] = None,
+    reports: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Also show the pages that mqpg audit --html has written to this folder, to who may read.",
+            show_default=False,
+        ),
+    ] = None,
     dsn: Dsn = None,
 ) -> None:
     """Show the dashboard in a browser, until Ctrl-C.
@@ -59,7 +67,7 @@ def web(
         )
     # Without a login only this machine's own names are accepted, so no foreign page reads along.
     hosts = allow_host or (_LOCAL if password is None else None)
-    made = app(dsn, password=password, actions=actions, hosts=hosts)
+    made = app(dsn, password=password, actions=actions, hosts=hosts, reports=reports)
     if port:
         typer.echo(f"mqpg: the dashboard is at http://{f'[{host}]' if ':' in host else host}:{port}/", err=True)
     uvicorn.run(made, host=host, port=port, log_level="warning" if port else "info", timeout_graceful_shutdown=3)

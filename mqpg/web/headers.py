@@ -21,7 +21,9 @@ _HEADERS = {
 
 
 class SecurityHeaders:
-    """Adds the headers. Pages are not cached; the style and the script are, for an hour.
+    """Adds the headers that a response does not set itself.
+
+    Pages are not cached; the style and the script are, for an hour.
 
     Args:
         app: The application behind it.
@@ -39,7 +41,8 @@ class SecurityHeaders:
         async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(_HEADERS)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
                 headers["Cache-Control"] = "max-age=3600" if static else "no-store"
             await send(message)
 

@@ -13,6 +13,7 @@ from mqpg.status import Source
 
 from .rates import Rates, Sample
 from .rendering import environment
+from .reports import Reports
 from .security import Security
 
 __all__ = ["Site"]
@@ -28,12 +29,14 @@ class Site:
         source: The broker.
         security: The login.
         actions: Whether those who have logged in may change something.
+        reports: The pages of audits. None: it shows none.
         templates: The templates.
     """
 
     source: Source
     security: Security
     actions: bool
+    reports: Reports | None = None
     templates: Environment = field(default_factory=environment)
     _rates: Rates = field(default_factory=Rates)
     _lock: threading.Lock = field(default_factory=threading.Lock)

@@ -16,8 +16,11 @@ from tests.support.company import Company, Connection, refusal, value
 
 # They tell the library nothing about topics or groups, or only what the caller may receive.
 # `_path_matches` reads nothing but its arguments. `_lost_halves` says of handles, which are secret,
-# whether they are lost.
-OPEN = {"_broker", "schema_version", "_newest", "_touched", "_ledgers_served", "_path_matches", "_lost_halves"}
+# whether they are lost. `_session_facts` says what PostgreSQL itself shows to its caller.
+OPEN = {
+    "_broker", "schema_version", "_newest", "_touched", "_ledgers_served", "_path_matches", "_lost_halves",
+    "_session_facts",
+}  # fmt: skip
 # It answers with the caller's own half messages only.
 OWN = {"reconcile"}
 # An argument of the call by its name, or else by its type.

@@ -27,7 +27,7 @@ HEALTHY = Overview(
     orphans=[],
     foreign_locks=[],
     filters=[],
-    moment=[Finding("clock", True, "the server is 0.0 s ahead of this machine")],
+    moment=[Finding("clock", True, "that of the server is 0.0 s ahead of that of web-1")],
 )
 GROUP = {
     "consumer_group": "board", "topic": "orders", "paused": False, "lag": 0, "oldest_unread_seconds": None,

@@ -1,4 +1,4 @@
-"""Apps that use nothing but SQL answer for their half messages: psql, and JavaScript with its ordinary driver (T3)."""
+"""Apps that use nothing but SQL: psql and JavaScript answer for their half messages (T3), JavaScript consumes (C1)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from typing import Any
 
 import psycopg
 import pytest
+
+from tests.support.waiting import eventually
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Connection = psycopg.Connection[Any]
@@ -95,3 +97,29 @@ def test_javascript(shop_node: Path, dsn: str, db: Connection, new_database: Cal
     db.execute("select mqpg.append()")
     got = db.execute("select payload ->> 'id' from mqpg.receive('g', 'shop-node')").fetchall()
     assert sorted(got) == [("1",), ("2",), ("4",)]
+
+
+@pytest.mark.node
+def test_javascript_consumer(shop_node: Path, dsn: str, db: Connection) -> None:
+    def bill(*arguments: str, dies: bool = False) -> list[str]:
+        done = run(["node", "bill.mjs", *arguments], shop_node, MQPG_DATABASE_URL=dsn)
+        assert done.returncode == (-signal.SIGKILL if dies else 0), done.stderr
+        return done.stdout.splitlines()
+
+    db.execute("select mqpg.create_topic('shop-node', queues => 1)")
+    bill("setup")
+    bill("setup")  # changes nothing
+    for body in ('{"id": 1}', '{"id": "no number"}', '{"id": 2}'):
+        db.execute("select mqpg.send('shop-node', %s::text)", [body])
+    db.execute("select mqpg.append()")
+    tried = ["1 billed", "no number failed", "2 billed"]
+    assert bill("once", "before", dies=True) == tried
+    assert db.execute("select from invoices").rowcount == 0  # undone with its transaction
+    assert bill("once") == tried
+    assert db.execute("select order_id from invoices order by 1").fetchall() == [(1,), (2,)]
+
+    def comes_again() -> list[str]:
+        db.execute("select mqpg.append()")
+        return bill("once")
+
+    assert eventually(comes_again) == ["no number failed"]

@@ -22,7 +22,8 @@ __all__ = ["CommandFuzzer", "CommandReport"]
 
 # They start servers or processes, run for ever or need Spark.
 _LEFT_OUT = {"up", "down", "worker", "consume", "demo", "bench", "audit", "reconcile"}
-# What makes a command end that goes on until Ctrl-C. The last of two equal options counts.
+# Some commands go on until Ctrl-C. These options make them end, because the last of two equal
+# options counts.
 _ENDING = {("top",): ["--count", "1"]}
 _NEVER_GIVEN = {"dsn", "follow"}
 JUNK = [

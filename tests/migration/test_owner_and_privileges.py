@@ -13,8 +13,8 @@ Connection = psycopg.Connection[Any]
 
 SQL = Path(__file__).resolve().parents[2] / "sql"
 PINNED = "search_path=pg_catalog, pg_temp"
-# It adds what its caller may see of other sessions.
-_AS_CALLER = re.compile(r"mqpg\.why\(.*\)")
+# They add what their caller may see of other sessions.
+_AS_CALLER = re.compile(r"mqpg\.(why|_session_facts)\(.*\)")
 _CASTS = re.compile(r"mqpg\.(send|prepare)(_batch)?\(text,jsonb?(\[\])?,.*\)")
 
 _FUNCTIONS = """

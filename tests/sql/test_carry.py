@@ -84,7 +84,7 @@ def test_a_receive_waits_for_the_keep_that_carries_its_queue(mq: Session, broker
     mq.append()
     keeper, consumer = broker.session(), broker.session()
     age(mq, "0 s")
-    broker.watch()      # receive() waits for one second at most
+    broker.watch()  # receive() waits for one second at most
     with keeper.transaction():
         assert ("carried", "cursor") in {row[:2] for row in keeper.call("keep")}
         receiving = broker.background(consumer.receive, "one")

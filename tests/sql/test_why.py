@@ -328,7 +328,8 @@ def test_behind_a_message_that_blocks_its_queue(mq: Session) -> None:
     assert only(mq, first).cause == "retry_due"
     row = only(mq, second)
     assert (row.cause, row.detail["queue_offset"]) == ("queue_blocked", 0)
-    assert "has failed once" in row.remedy
+    assert (row.detail["message_id"], row.detail["reason"]) == (first, "no stock")
+    assert f"Message {first} at offset 0 of queue 0 has failed once (no stock)." in row.remedy
     assert causes(mq, "g", "k") == ["queue_blocked"]
 
 

@@ -86,6 +86,8 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.web.pages.*",
             "mqpg.web.rates",
             "mqpg.web.rendering",
+            "mqpg.web.reports",
+            "mqpg.web.scan",
             "mqpg.web.security",
             "mqpg.web.site",
             "mqpg.web.visit",

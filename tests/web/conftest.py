@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import psycopg
 import pytest
 from starlette.testclient import TestClient
 
@@ -55,3 +56,20 @@ def operators(dsn: str, story: Story) -> Iterator[Callable[..., Operator]]:
 @pytest.fixture
 def operator(operators: Callable[..., Operator]) -> Operator:
     return operators()
+
+
+@pytest.fixture
+def roles(mq: Session, dsn: str) -> Iterator[Callable[[str], str]]:
+    """Makes login roles, and returns their DSNs."""
+    made: list[str] = []
+
+    def make(name: str) -> str:
+        role = f"mqpg_web_{name}_{mq.pid}"
+        mq.execute(f"create role {role} login password 'x'")
+        made.append(role)
+        return psycopg.conninfo.make_conninfo(dsn, user=role, password="x")
+
+    yield make
+    for role in made:
+        mq.execute(f"drop owned by {role}")
+        mq.execute(f"drop role {role}")

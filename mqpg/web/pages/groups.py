@@ -7,6 +7,7 @@ from starlette.responses import Response
 from mqpg.errors import UnknownSubscription
 
 from ..visit import Visit
+from .claims import MOST_CLAIMS, open_claims
 
 __all__ = ["listing", "page"]
 
@@ -59,12 +60,15 @@ def page(visit: Visit) -> Response:
     found = visit.rows(_ONE, **place)
     if not found:
         raise UnknownSubscription(f"group {place['group']} is not subscribed to topic {place['topic']}")
-    queues = visit.rows(_LAG, limit=_QUEUES, **place)
+    queues, queue = visit.rows(_LAG, limit=_QUEUES, **place), visit.number("queue")
     return visit.page(
         "group.html",
         group=found[0],
         queues=queues,
         lag=sum(one["lag"] for one in queues),
+        claims=open_claims(visit, place["group"], place["topic"], queue),
+        claims_of=queue,
+        most_claims=MOST_CLAIMS,
         members=visit.rows(_MEMBERS, **place),
         why=visit.why(place["group"], place["topic"]),
     )

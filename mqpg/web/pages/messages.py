@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from mqpg import errors
-from mqpg.errors import NotFound
+from mqpg.errors import InvalidArgument, NotFound, OffsetOutOfRange
 from mqpg.message import Message, TraceEvent
 
 from ..visit import Visit
 
-__all__ = ["page"]
+__all__ = ["at_offset", "page"]
 
 
 def page(visit: Visit) -> Response:
@@ -33,6 +33,17 @@ def page(visit: Visit) -> Response:
         message=_body(visit, message_id, events),
         why=visit.why(message_id),
     )
+
+
+def at_offset(visit: Visit) -> Response:
+    """Go to the message at an offset of a queue."""
+    queue, offset = visit.place("queue_id"), visit.place("queue_offset")
+    if not (re.fullmatch(r"[0-9]{1,5}", queue) and re.fullmatch(r"[0-9]{1,18}", offset)):
+        raise InvalidArgument("a queue and an offset are numbers")
+    found = visit.mq.fetch(visit.place("topic"), int(queue), int(offset), 1)
+    if not found:
+        raise OffsetOutOfRange(f"queue {queue} has no message at offset {offset} yet")
+    return RedirectResponse(visit.link("messages", found[0].message_id), 303)
 
 
 def _detail(event: TraceEvent) -> dict[str, Any]:

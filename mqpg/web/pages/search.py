@@ -1,82 +1,152 @@
-"""Search: a message by its id, by its key, or by the time when it was sent."""
+"""Search: a message by its id, or by topic, key, payload and the time when it was sent."""
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
+from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from mqpg.errors import InvalidArgument, MissingBody, OffsetOutOfRange
-from mqpg.message import Message
+from mqpg.errors import Error, InvalidArgument, InvalidFilter
 from mqpg.status.finding import Row
 
+from ..scan import MOST_FOUND, MOST_LOOKED_AT, MOST_QUEUES, Look, Wanted, look
 from ..visit import Visit
 
 __all__ = ["page"]
 
-_MOST = 100
-_EACH = 10  # messages of one queue
-_QUEUES = 64
+_FIELDS = ("id", "topic", "key", "path", "at", "until", "queue")
 _BY_KEY = """
 select f.message_id, f.queue_id, f.queue_offset, f.state, f.born_at, left(f.payload::text, 300) as payload
-from mqpg.find_by_key(%(topic)s, %(key)s) as f order by f.message_id desc limit %(limit)s
+from mqpg.find_by_key(%(topic)s, %(key)s) as f
+where (%(since)s::timestamptz is null or f.born_at >= %(since)s)
+    and (%(until)s::timestamptz is null or f.born_at < %(until)s)
+    and (%(queue)s::int is null or f.queue_id = %(queue)s)
+    and (%(path)s::jsonpath is null
+        or mqpg._path_matches(f.payload, %(path)s::jsonpath, jsonb_build_object('key', %(key)s::text)))
+order by f.message_id desc limit %(limit)s
 """
 _TIME = "select cast(%(at)s as timestamptz) as at"
-_DEPTH = """
-select q.queue_id, q.oldest_offset, q.next_offset from mqpg._queue_depth(%(topic)s) as q
-where q.next_offset > q.oldest_offset order by q.queue_id limit %(limit)s
+# An unknown variable is an error at run time only.
+_PATH = """
+select jsonb_path_exists('{}', cast(%(path)s as jsonpath), '{"headers": null, "key": null, "tag": null}', true)
 """
+_OF_PATHS = ("22", "42")  # classes of SQLSTATE: what a jsonpath may be refused with
+# find_by_key has neither.
+_NOT_BY_KEY = re.compile(r'\$"?(headers|tag)\b')
+_MODE = re.compile(r"\s*((?:strict|lax)\s)?(.*)", re.DOTALL)
+_REST = re.compile(r"[0-9]{1,5}:[0-9]{1,18}(,[0-9]{1,5}:[0-9]{1,18})*")
 
 
 def page(visit: Visit) -> Response:
     """Show the forms, and what was found."""
-    asked = {name: visit.text(name) for name in ("id", "topic", "key", "at")}
+    asked = {name: visit.text(name) for name in _FIELDS}
     if asked["id"]:
-        number = visit.number("id")
-        return RedirectResponse(visit.link("messages", number), 303)
-    found, searched = [], bool(asked["topic"] and (asked["key"] or asked["at"]))
-    if asked["topic"] and asked["key"]:
-        found = visit.rows(_BY_KEY, topic=asked["topic"], key=asked["key"], limit=_MOST)
-    elif asked["topic"] and asked["at"]:
-        found = _by_time(visit, asked["topic"], asked["at"])
-    return visit.page("search.html", asked=asked, found=found, searched=searched, most=_MOST)
-
-
-def _by_time(visit: Visit, topic: str, text: str) -> list[Row]:
-    """The first messages of each queue that were sent at that time or later.
-
-    Offsets follow the commits, so a message whose transaction took long may be missing at the
-    beginning.
-    """
-    at = visit.rows(_TIME, at=text)[0]["at"]
-    if not isinstance(at, datetime):
-        raise InvalidArgument(f"{text} is no time")
-    visit.mq.queries.queue_count(topic)  # the topic exists
-    found: list[Message] = []
-    for queue in visit.rows(_DEPTH, topic=topic, limit=_QUEUES):
-        found += _from_time(visit, topic, queue, at)
-    found.sort(key=lambda one: (one.born_at, one.message_id))
-    return [
-        {
-            "message_id": one.message_id,
-            "queue_id": one.queue_id,
-            "queue_offset": one.queue_offset,
-            "state": "appended",
-            "born_at": one.born_at,
-            "payload": one.raw[:300],
-        }
-        for one in found[:_MOST]
-    ]
-
-
-def _from_time(visit: Visit, topic: str, queue: Row, at: datetime) -> list[Message]:
-    """Halve the range of offsets until one is left: about twenty reads of one message."""
-    low, high = queue["oldest_offset"], queue["next_offset"]
+        return RedirectResponse(visit.link("messages", visit.number("id")), 303)
+    if not asked["topic"]:
+        return _answer(visit, asked)
     try:
-        while low < high:
-            middle = (low + high) // 2
-            (one,) = visit.mq.fetch(topic, queue["queue_id"], middle, 1)
-            low, high = (middle + 1, high) if one.born_at < at else (low, middle)
-        return visit.mq.fetch(topic, queue["queue_id"], low, _EACH) if low < queue["next_offset"] else []
-    except (OffsetOutOfRange, MissingBody):  # its segment was dropped meanwhile
-        return []
+        path = condition(visit, asked["path"]) if asked["path"] else None
+    except InvalidFilter as error:
+        return _answer(visit, asked, 400, problem=f"This is no jsonpath: {error}")
+    wanted = Wanted(
+        topic=asked["topic"],
+        queue=visit.number("queue"),
+        key=asked["key"] or None,
+        path=path,
+        since=_time(visit, "Sent from", asked["at"]),
+        until=_time(visit, "Sent before", asked["until"]),
+        rest=_rest(visit.text("rest")),
+    )
+    if wanted.key is not None and not _NOT_BY_KEY.search(asked["path"]):
+        return _answer(visit, asked, found=_by_key(visit, wanted))
+    seen = look(visit, wanted)
+    return _answer(visit, asked, found=seen.found, seen=seen, further=_further(visit, asked, seen))
+
+
+def _answer(visit: Visit, asked: dict[str, str], status: int = 200, **values: Any) -> Response:
+    shown: dict[str, Any] = {"found": None, "seen": None, "further": None, "problem": None} | values
+    limits = {"most": MOST_FOUND, "most_looked_at": MOST_LOOKED_AT, "most_queues": MOST_QUEUES}
+    return visit.page("search.html", status, asked=asked, **limits, **shown)
+
+
+def _by_key(visit: Visit, wanted: Wanted) -> list[Row]:
+    """Messages with a key in every state. The index finds them, so the log is not read."""
+    names = ("topic", "key", "path", "since", "until", "queue")
+    return visit.rows(_BY_KEY, limit=MOST_FOUND, **{name: getattr(wanted, name) for name in names})
+
+
+def condition(visit: Visit, path: str) -> str:
+    """Make a condition of a jsonpath.
+
+    A path that is no condition, such as `$.items[*] ? (@.price > 9)`, is fulfilled by a payload in
+    which it finds something.
+
+    Args:
+        visit: The request.
+        path: The jsonpath.
+
+    Returns:
+        A jsonpath that is true or false.
+
+    Raises:
+        InvalidFilter: It is no jsonpath.
+    """
+    try:
+        visit.rows(_PATH, path=path)
+    except Error as error:
+        if (error.sqlstate or "")[:2] in _OF_PATHS:
+            raise InvalidFilter(str(error)) from error
+        raise
+    if _is_path(visit, _inside(path, "!({})")):
+        return path
+    return _inside(path, "exists ({})") if _is_path(visit, _inside(path, "exists ({})")) else path
+
+
+def _inside(path: str, form: str) -> str:
+    """A path within another one. Its mode comes first in both."""
+    found = _MODE.fullmatch(path)
+    mode, rest = (found[1] or "", found[2]) if found else ("", path)
+    return mode + form.format(rest)
+
+
+def _is_path(visit: Visit, path: str) -> bool:
+    try:
+        visit.rows(_PATH, path=path)
+    except Error as error:
+        if (error.sqlstate or "")[:2] in _OF_PATHS:
+            return False
+        raise
+    return True
+
+
+def _time(visit: Visit, name: str, text: str) -> datetime | None:
+    """A time, in any notation of PostgreSQL. None where the field is empty."""
+    if not text:
+        return None
+    try:
+        at = visit.rows(_TIME, at=text)[0]["at"]
+    except Error as error:
+        if (error.sqlstate or "").startswith("22"):
+            raise InvalidArgument(f"{name}: {error}") from error
+        raise
+    if not isinstance(at, datetime):  # infinity
+        raise InvalidArgument(f"{name}: {text} is no time")
+    return at
+
+
+def _rest(text: str) -> dict[int, int] | None:
+    """Where the look before ended: `0:120,3:77` by queue."""
+    if not text:
+        return None
+    if not _REST.fullmatch(text):
+        raise InvalidArgument(f"rest must be queues with offsets, not {text[:40]!r}")
+    return {int(queue): int(place) for queue, _, place in (one.partition(":") for one in text.split(","))}
+
+
+def _further(visit: Visit, asked: dict[str, str], seen: Look) -> str | None:
+    """The address of the next look. None: everything was looked at."""
+    if not seen.rest:
+        return None
+    return visit.link("search", **asked, rest=",".join(f"{queue}:{place}" for queue, place in seen.rest.items()))

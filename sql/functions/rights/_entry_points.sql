@@ -59,6 +59,7 @@ language sql immutable as $$
         ('keep', 'worker'),
         ('note_archived', 'worker'),
         ('_why', 'receive produce operator auditor'),
+        ('_session_facts', 'receive produce operator auditor'),
         ('_answer', 'worker'),
         ('_begin_archive', 'worker'),
         ('_compensate', 'worker'),

@@ -8,12 +8,12 @@ language sql stable as $$
             'consumer_group', (_why_filter.subscription).consumer_group,
             'filter', (_why_filter.subscription).filter::text, 'tags', to_jsonb((_why_filter.subscription).tags),
             'last_skipped_at', v.skipped_at)),
-        format('Every message that came lately was skipped. If that is not meant: select mqpg.alter_subscription(%L, '
-            '%L, filter => ''...'', tags => ''{...}'');', (_why_filter.subscription).consumer_group,
-            (_why_filter.topic).name)
+        format('Every message that came lately was skipped. If that is not meant: select mqpg.alter_subscription('
+            '%1$L, %2$L, filter => ''...'', tags => ''{...}''); and to get the skipped ones, mqpg.seek(%1$L, %2$L, '
+            '...) back to when it began.', (_why_filter.subscription).consumer_group, (_why_filter.topic).name)
     from (
         select max(c.at) filter (where c.action = 'f') as skipped_at,
-            bool_or(c.action in ('r', 't', 'a', 'n')) as delivered
+            bool_or(c.action in ('r', 'b', 't', 'a', 'n')) as delivered
         from generate_series(0, least((_why_filter.topic).queues, 100) - 1) as q(queue_id)
         cross join lateral (
             select k.at, k.action from mqpg.cursor k

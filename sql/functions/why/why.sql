@@ -17,11 +17,7 @@ create function mqpg.why(message_id bigint) returns table (cause text, detail js
 language plpgsql stable as $$
 begin
     return query
-    select w.cause, w.detail || coalesce((
-        select jsonb_strip_nulls(jsonb_build_object(
-            'seconds', round(extract(epoch from clock_timestamp() - a.xact_start)::numeric, 1),
-            'role', a.usename, 'application', nullif(a.application_name, ''), 'state', a.state))
-        from pg_catalog.pg_stat_activity a where a.pid = (w.detail ->> 'pid')::int), '{}'), w.remedy
+    select w.cause, w.detail || mqpg._session_facts(w.detail), w.remedy
     from mqpg._why(why.message_id) w;
 end
 $$;
@@ -37,11 +33,7 @@ create function mqpg.why(handle text) returns table (cause text, detail jsonb, r
 language plpgsql stable as $$
 begin
     return query
-    select w.cause, w.detail || coalesce((
-        select jsonb_strip_nulls(jsonb_build_object(
-            'seconds', round(extract(epoch from clock_timestamp() - a.xact_start)::numeric, 1),
-            'role', a.usename, 'application', nullif(a.application_name, ''), 'state', a.state))
-        from pg_catalog.pg_stat_activity a where a.pid = (w.detail ->> 'pid')::int), '{}'), w.remedy
+    select w.cause, w.detail || mqpg._session_facts(w.detail), w.remedy
     from mqpg._why(why.handle) w;
 end
 $$;
@@ -59,11 +51,7 @@ create function mqpg.why(consumer_group text, topic text) returns table (cause t
 language plpgsql stable as $$
 begin
     return query
-    select w.cause, w.detail || coalesce((
-        select jsonb_strip_nulls(jsonb_build_object(
-            'seconds', round(extract(epoch from clock_timestamp() - a.xact_start)::numeric, 1),
-            'role', a.usename, 'application', nullif(a.application_name, ''), 'state', a.state))
-        from pg_catalog.pg_stat_activity a where a.pid = (w.detail ->> 'pid')::int), '{}'), w.remedy
+    select w.cause, w.detail || mqpg._session_facts(w.detail), w.remedy
     from mqpg._why(why.consumer_group, why.topic) w;
 end
 $$;

@@ -1,0 +1,64 @@
+"""The open deliveries of a group: who has which messages, since when, and until when."""
+
+from __future__ import annotations
+
+from mqpg.errors import NotGranted
+from mqpg.status.finding import Row
+
+from ..visit import Visit
+
+__all__ = ["MOST_CLAIMS", "open_claims"]
+
+MOST_CLAIMS = 100
+_OFFSETS = 5  # offsets of a delivery that a filter has picked; of more, the first and the last
+# An epoch is the version of the cursor at the delivery times 2^20, and something. That version tells when.
+_CLAIMS = """
+select v.queue_id, v.owner, u.consumer, u.from_offset, u.to_offset, u.settled, u.picked, u.attempt, u.lease_until,
+    b.at as since, extract(epoch from clock_timestamp() - b.at)::float8 as seconds,
+    extract(epoch from u.lease_until - clock_timestamp())::float8 as lease_seconds
+from mqpg._subscription_lag(%(group)s, %(topic)s) as v
+cross join lateral (
+    select c.claims from mqpg.audit_cursor as c
+    where c.subscription_id = v.subscription_id and c.queue_id = v.queue_id order by c.version desc limit 1
+) as c
+cross join lateral unnest(c.claims) as u
+left join lateral (
+    select d.at from mqpg.audit_cursor as d
+    where d.subscription_id = v.subscription_id and d.queue_id = v.queue_id and d.version = u.epoch >> 20
+        and d.action in ('r', 'b', 't')
+    limit 1
+) as b on true
+where v.claims > 0 and u.epoch > 0 and (%(queue)s::int is null or v.queue_id = %(queue)s)
+order by u.lease_until, v.queue_id, v.owner, u.from_offset limit %(limit)s
+"""
+
+
+def open_claims(visit: Visit, group: str, topic: str, queue: int | None) -> list[Row] | None:
+    """List the open deliveries of a group, the one whose lease ends first at the top.
+
+    Args:
+        visit: The request.
+        group: The consumer group.
+        topic: The topic.
+        queue: Only those of this queue. None: all.
+
+    Returns:
+        At most 100 of them. None where the role is no auditor.
+    """
+    try:
+        found = visit.rows(_CLAIMS, group=group, topic=topic, queue=queue, limit=MOST_CLAIMS)
+    except NotGranted:
+        return None
+    return [one | _held(one) for one in found]
+
+
+def _held(claim: Row) -> Row:
+    """The offsets that it still holds: how many, and the first few, or else a range."""
+    picked: list[int] | None = claim["picked"]
+    settled: list[int] = claim["settled"] or []
+    start, end = claim["from_offset"], claim["to_offset"]
+    count = end - start - len(settled) if picked is None else len(picked)
+    if count <= _OFFSETS:
+        held = picked if picked is not None else [one for one in range(start, end) if one not in settled]
+        return {"messages": count, "offsets": held, "is_range": False}
+    return {"messages": count, "offsets": [start, end - 1], "is_range": True}
