@@ -125,7 +125,8 @@ chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--r
 test-kills: setup ## Run only the tests that kill processes and servers
 	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not browser and not crashtest and not rounds" $(ARGS)
 
-test-chaos: setup ## Run mqpg chaos on broken builds, which must end invalid (20 minutes)
+test-chaos: setup ## Run mqpg chaos on broken builds, which must end invalid, and step clocks and fill a disk (20 minutes)
+	@tools/faketime.sh
 	@$(BIN)/python -m pytest -p no:randomly -s -m rounds tests/chaos $(ARGS)
 
 failover: setup ## Destroy the primary TRIALS (20) times and promote its standby; workers and clients follow

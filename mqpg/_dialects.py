@@ -49,6 +49,9 @@ _DENIED = (1044, 1045, 1142, 1143, 1227, 1370)
 _READ_ONLY = (1290, 1792, 1836)
 # MySQL: lock wait timeout, deadlock, lock not available. PostgreSQL: lock not available, deadlock.
 _LOCKED, _LOCKED_STATES = (1205, 1213, 3572), ("55P03", "40P01")
+# PostgreSQL: disk_full, io_error. MySQL: disk full, table is full. (53200, out of memory, is not
+# among them, because one huge message can cause it.)
+_FULL, _FULL_STATES = (1021, 1114), ("53100", "58030")
 # MySQL: the victim of a deadlock is rolled back as a whole.
 _ROLLED_BACK = (1213,)
 # Every database takes that many parameters.
@@ -157,6 +160,17 @@ def is_locked(error: BaseException) -> bool:
     if _sqlstate(error) in _LOCKED_STATES or _number(error) in _LOCKED:
         return True
     return "database is locked" in str(getattr(error, "orig", ""))
+
+
+def is_full(error: BaseException) -> bool:
+    """Whether a disk is full or fails. Nothing was done, and it is no fault of what was written."""
+    origin: object = getattr(error, "orig", None) or error
+    if getattr(origin, "sqlstate", None) in _FULL_STATES or _number(error) in _FULL:
+        return True
+    if "no such savepoint" in str(origin) and error.__context__ is not None:
+        # SQLite rolls the whole transaction back by itself, and the savepoint with it.
+        return is_full(error.__context__)
+    return "disk is full" in str(origin)
 
 
 def is_read_only(error: BaseException) -> bool:

@@ -22,6 +22,8 @@ from mqpg.dsn import to_sqlalchemy
 from mqpg.embedded import EmbeddedServer
 from mqpg.protocols import Brokers, OutboxProducer
 
+from .disk import SETTINGS as SMALL_DISK
+from .disk import small_disk
 from .names import BUSINESS, C1, C3, EFFECT, EVENTS, HERE, PARTS, QUEUES, RELAYS, c2, group
 from .options import Options
 from .schedule import CONSUMERS, PRODUCERS
@@ -29,6 +31,11 @@ from .schedule import CONSUMERS, PRODUCERS
 __all__ = ["Cluster", "cluster"]
 
 _SETTINGS: dict[str, str | int] = {"max_connections": 300, "log_min_messages": "fatal"}
+# Segments and cursor slots are closed after seconds, and merged as soon as four are closed.
+_BUSY_KEEPER = """
+update mqpg.settings set value = case name when 'segments_most' then '4' else '2 s' end
+where name in ('segment_age', 'cursor_slot_age', 'segments_most')
+"""
 _CHECK_AFTER = "2 s"
 
 
@@ -70,6 +77,9 @@ def cluster(options: Options) -> Iterator[Cluster]:
         servers = []
         for name in ("broker-1", "broker-2", "side"):
             extra = {} if name == "side" else options.settings or {}
+            if "disk" in options.faults and name != "side":
+                stack.enter_context(small_disk(folder / name))
+                extra = SMALL_DISK | extra
             server = EmbeddedServer(folder / name, settings=_SETTINGS | extra)
             servers.append(stack.enter_context(server))
         *brokers, side = servers
@@ -98,6 +108,8 @@ def _prepare(made: Cluster, options: Options) -> None:
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute(BUSINESS.encode())
             conn.execute(EFFECT.encode())
+            if "keep" in options.faults:
+                conn.execute(_BUSY_KEEPER)
         if options.prepared is not None:
             options.prepared(dsn)
     for name, dsn in made.stores.items():

@@ -166,7 +166,7 @@ def main(path: str, number: str) -> None:
     stop_on_eof(stop)
     random.seed(f"{layout.seed} consumer {number}")
     engine = create_engine(to_sqlalchemy(layout.sinks[number]), pool_size=12, max_overflow=20, pool_pre_ping=True)
-    for broker, dsn in enumerate(layout.brokers, 1):
+    for broker, dsn in enumerate(layout.brokers[f"consumer-{number}"], 1):
         args = (int(number), broker, dsn, engine, stop)
         threading.Thread(target=_serve, args=args, daemon=True).start()
     stop.wait()

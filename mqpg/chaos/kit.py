@@ -38,7 +38,8 @@ class Parties:
     def __init__(self, layout: Layout, number: int) -> None:
         self.number = number
         # Time-outs are short, so that a connection that is half open ends within a round.
-        self.brokers = Brokers(layout.brokers, longest_pause=2.0, call_timeout=8.0, pool_max_size=20)
+        dsns = layout.brokers[f"producer-{number}"]
+        self.brokers = Brokers(dsns, longest_pause=2.0, call_timeout=8.0, pool_max_size=20)
         urls = {part: to_sqlalchemy(layout.stores[group(part, number)]) for part in PARTS}
         self.engines: dict[str, Engine] = {part: create_engine(url, pool_size=8) for part, url in urls.items()}
         self.shop = mqpg.TransactionalProducer(self.brokers, group=group("shop", number), ledger=self.engines["shop"])

@@ -79,7 +79,7 @@ class Layout:
 
     Attributes:
         folder: The folder of the producers' journals and of all logs.
-        brokers: The DSNs of the brokers, perhaps through a proxy.
+        brokers: The DSNs of the brokers, perhaps through a proxy, by the name of the node.
         direct: The DSNs of the brokers themselves.
         stores: The DSNs of the producers' databases, by the name of their group.
         sinks: The DSNs of the consumers' databases, by the consumer's number.
@@ -89,7 +89,7 @@ class Layout:
     """
 
     folder: str
-    brokers: list[str]
+    brokers: dict[str, list[str]]
     direct: list[str]
     stores: dict[str, str]
     sinks: dict[str, str]

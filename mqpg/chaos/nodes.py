@@ -14,7 +14,7 @@ from typing import Protocol
 
 from mqpg.embedded import EmbeddedServer
 
-__all__ = ["BrokerNode", "Node", "ProcessNode"]
+__all__ = ["BrokerNode", "Node", "ProcessNode", "is_stopped"]
 
 
 class Node(Protocol):
@@ -164,6 +164,11 @@ def _send(pid: int, number: signal.Signals) -> None:
 
 def _children(parent: int) -> list[int]:
     return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _stat(pid)[1:2] == [str(parent)]]
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether SIGSTOP has reached a process, which on a busy machine takes a while."""
+    return _stat(pid)[:1] == ["T"]
 
 
 def _runs(pid: int) -> bool:

@@ -1,10 +1,14 @@
-"""A TCP proxy before a broker, `python -m mqpg.chaos.proxy PORT`, which takes commands.
+"""A TCP proxy before a server, `python -m mqpg.chaos.proxy PORT NAME…`, which takes commands.
+
+Each name is a port of its own, so that the proxy knows who connects.
 
 Commands come on standard input, one in each line:
 
 - `cut SECONDS`: for so long, a connection that sends COMMIT or an acknowledgement is cut after the
   server has received it and before the answer comes back.
 - `half SECONDS`: nothing of the connections that exist arrives any more, and none is closed.
+- `part SECONDS NAME…`: for so long, nothing passes between these names and the server: no data, no
+  new connection, and no end of one. What was sent meanwhile arrives afterwards, as TCP repeats it.
 """
 
 from __future__ import annotations
@@ -13,7 +17,9 @@ import asyncio
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 
 __all__ = ["ProxyProcess", "main"]
 
@@ -23,7 +29,8 @@ _FINAL = (b"COMMIT", b"mqpg.commit", b"mqpg.ack")
 class _Link:
     """One connection through the proxy."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.silent = False
         self.swallow = False
 
@@ -33,33 +40,44 @@ class _Proxy:
         self._port = port
         self._links: set[_Link] = set()
         self._cut_until = 0.0
+        self._apart_until: dict[str, float] = {}
 
-    async def serve(self) -> None:
-        server = await asyncio.start_server(self._link, "127.0.0.1", 0)
-        sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
+    async def serve(self, names: Sequence[str]) -> None:
+        servers = [await asyncio.start_server(partial(self._link, name), "127.0.0.1", 0) for name in names]
+        sys.stdout.write(" ".join(str(server.sockets[0].getsockname()[1]) for server in servers) + "\n")
         sys.stdout.flush()
         loop = asyncio.get_running_loop()
         while line := await loop.run_in_executor(None, sys.stdin.readline):
-            word, seconds = line.split()
+            word, seconds, *apart = line.split()
+            until = time.monotonic() + float(seconds)
             if word == "cut":
-                self._cut_until = time.monotonic() + float(seconds)
+                self._cut_until = until
+            elif word == "part":
+                self._apart_until |= dict.fromkeys(apart, until)
             else:
                 for link in self._links:
                     link.silent = True
 
-    async def _link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _together(self, name: str) -> None:
+        """Wait until nothing is between this name and the server."""
+        while (left := self._apart_until.get(name, 0.0) - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+
+    async def _link(self, name: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await self._together(name)
         try:
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
         except OSError:
             writer.close()
             return
-        link = _Link()
+        link = _Link(name)
         self._links.add(link)
         ways = [
             asyncio.ensure_future(self._pump(link, reader, far_writer, requests=True)),
             asyncio.ensure_future(self._pump(link, far_reader, writer, requests=False)),
         ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        await self._together(name)  # the other end learns of the end only then
         self._links.discard(link)
         for way in ways:
             way.cancel()
@@ -77,6 +95,7 @@ class _Proxy:
                     link.swallow = True
                 if not requests and link.swallow:
                     return  # the answer is lost, and the connection with it
+                await self._together(link.name)
                 target.write(data)
                 await target.drain()
 
@@ -86,24 +105,29 @@ class ProxyProcess:
 
     Args:
         port: The port of the server behind it.
+        names: Who connects. Each has a port of its own in `ports`.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, names: Sequence[str] = ("all",)) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "mqpg.chaos.proxy", str(port)],
+            [sys.executable, "-m", "mqpg.chaos.proxy", str(port), *names],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             start_new_session=True,
             text=True,
         )
         assert self._process.stdout is not None
-        self.port = int(self._process.stdout.readline())
+        self.ports = dict(zip(names, map(int, self._process.stdout.readline().split()), strict=True))
 
-    def run(self, word: str, seconds: float) -> None:
-        """Give it a command, and wait until the fault is over."""
+    def tell(self, word: str, seconds: float, names: Sequence[str] = ()) -> None:
+        """Give it a command."""
         assert self._process.stdin is not None
-        self._process.stdin.write(f"{word} {seconds}\n")
+        self._process.stdin.write(" ".join((word, str(seconds), *names)) + "\n")
         self._process.stdin.flush()
+
+    def run(self, word: str, seconds: float, names: Sequence[str] = ()) -> None:
+        """Give it a command, and wait until the fault is over."""
+        self.tell(word, seconds, names)
         time.sleep(seconds)
 
     def close(self) -> None:
@@ -112,10 +136,10 @@ class ProxyProcess:
         self._process.communicate()
 
 
-def main(port: str) -> None:
+def main(port: str, *names: str) -> None:
     """Run the proxy until standard input ends."""
-    asyncio.run(_Proxy(int(port)).serve())
+    asyncio.run(_Proxy(int(port)).serve(names))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -32,6 +32,7 @@ class RoundResult:
         recovery: Seconds from then on until every group had moved. None: one did not in time.
         recovered_at: When that was. None: as before.
         last: The group that was the last to move. Empty where all had moved at once.
+        how: More about it, as in the schedule.
     """
 
     number: int
@@ -42,6 +43,7 @@ class RoundResult:
     recovery: float | None
     recovered_at: datetime | None
     last: str
+    how: tuple[str, ...] = ()
 
     def faults(self) -> list[Fault]:
         """Return it for the page of the audit."""
@@ -63,6 +65,7 @@ class Result:
     ended_by_themselves: Sequence[str]
     seconds: Mapping[str, float] = field(default_factory=dict)
     kept: str | None = None
+    found_by_strikes: Sequence[str] = ()
 
     @property
     def proven(self) -> list[str]:
@@ -75,6 +78,7 @@ class Result:
             found.append(f"{self.changes_of_hot_tables:,} rows of hot tables were updated or deleted")
         if self.dead_letters:
             found.append(f"{self.dead_letters:,} dead letters, although no handler fails for good")
+        found += self.found_by_strikes
         for audit in self.audits:
             if audit.report["verdict"] == "invalid":
                 kinds = {kind: n for kind, n in audit.report["anomalies"]["by_kind"].items() if n}
@@ -147,6 +151,7 @@ class Result:
                     "recovery": None if one.recovery is None else round(one.recovery, 2),
                     "last": one.last,
                 }
+                | ({"how": list(one.how)} if one.how else {})
                 for one in self.rounds
             ],
             "relations": _overall(self.audits),

@@ -7,9 +7,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-__all__ = ["BROKERS", "CONSUMERS", "KINDS", "NODES", "PRODUCERS", "Kind", "Round", "schedule"]
+__all__ = [
+    "BROKERS",
+    "CONSUMERS",
+    "KINDS",
+    "NODES",
+    "PRODUCERS",
+    "STEPS",
+    "TARGETS",
+    "Kind",
+    "Round",
+    "Target",
+    "schedule",
+]
 
-Kind = Literal["kill", "stop", "crash", "terminate", "cancel", "cut", "halfopen", "hold", "exhaust", "lock", "timeout"]
+Kind = Literal["kill", "stop", "crash", "terminate", "cancel", "cut", "halfopen", "hold", "exhaust", "lock", "timeout",
+    "partition", "keep", "upgrade", "audit", "disk", "clock"]  # fmt: skip
+Target = Literal["server", "backend", "client"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 PRODUCERS = (1, 2, 3, 4)
@@ -20,7 +34,9 @@ NODES = (
     *(f"consumer-{n}" for n in CONSUMERS),
     *(f"broker-{n}" for n in BROKERS),
 )
-_ON_NODES = ("kill", "stop")  # the other kinds hit the server of a broker
+TARGETS: tuple[Target, ...] = get_args(Target)
+STEPS = ("+7200", "-7200", "+30", "-30")  # seconds; a lease lasts 3
+_ON_NODES = ("kill", "stop", "clock")  # the other kinds hit the server of a broker
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +47,14 @@ class Round:
         number: Its number, from 1.
         kind: The kind of fault.
         nodes: The nodes, in the order in which they are hit.
+        how: More about it. `partition`: the nodes that cannot reach the one that is hit. `keep`,
+            `upgrade`, `audit`: what is killed. `clock`: the seconds of the step.
     """
 
     number: int
     kind: Kind
     nodes: tuple[str, ...]
+    how: tuple[str, ...] = ()
 
 
 def schedule(
@@ -48,7 +67,7 @@ def schedule(
 ) -> list[Round]:
     """Plan the rounds.
 
-    In rounds of `kill` and `stop` one node is hit. In every tenth of these rounds k nodes are, and
+    In rounds of `kill`, `stop` and `clock` one node is hit. In every tenth of these rounds k nodes are, and
     k takes the values 1 to 10 in a random order. A hundred rounds of `kill` are thus 145 kills. The
     kinds take turns in a random order.
 
@@ -56,8 +75,8 @@ def schedule(
         seed: The seed. The same seed gives the same rounds.
         rounds: How many rounds.
         faults: The kinds.
-        among: The nodes that rounds of `kill` and `stop` choose from.
-        all_at_once: Hit all of these nodes in each round of `kill` and `stop`.
+        among: The nodes that rounds of `kill`, `stop` and `clock` choose from.
+        all_at_once: Hit all of these nodes in each of these rounds.
 
     Returns:
         The rounds.
@@ -79,5 +98,26 @@ def schedule(
                 count = sizes.pop()
         count = len(among) if all_at_once and kind in _ON_NODES else count
         targets = among if kind in _ON_NODES else NODES[-len(BROKERS) :]
-        found.append(Round(number, kind, tuple(rng.sample(list(targets), count))))
+        hit = tuple(rng.sample(list(targets), count))
+        before = sum(one.kind == kind for one in found)
+        found.append(Round(number, kind, hit, _how(rng, kind, before)))
     return found
+
+
+def _how(rng: random.Random, kind: Kind, before: int) -> tuple[str, ...]:
+    """Choose what else there is to choose; `before` counts the earlier rounds of this kind."""
+    if kind == "partition":
+        return _apart(rng)
+    if kind in ("keep", "upgrade"):
+        return (TARGETS[before % len(TARGETS)],)
+    if kind == "audit":
+        return ("client",)
+    if kind == "clock":
+        return (STEPS[before % len(STEPS)],)
+    return ()
+
+
+def _apart(rng: random.Random) -> tuple[str, ...]:
+    """Choose the nodes of one side: some producers and some consumers, and never all of either."""
+    sides = (NODES[: len(PRODUCERS)], NODES[len(PRODUCERS) : -len(BROKERS)])
+    return tuple(name for side in sides for name in sorted(rng.sample(side, rng.randint(1, len(side) - 1))))

@@ -4,39 +4,68 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
 
 import psycopg
 
+from .clock import Clocks
+from .disk import recover, run_full
+from .moments import Interruption, Work, interrupt
 from .names import EVENTS, LEASE
 from .nodes import BrokerNode, Node
 from .proxy import ProxyProcess
-from .schedule import Kind, Round
+from .schedule import Kind, Round, Target
 
-__all__ = ["Strikes"]
+__all__ = ["Means", "Strikes"]
 
 _OTHERS = "pid <> pg_backend_pid() and backend_type = 'client backend' and datname = 'broker'"
 _HOLD = 5.0  # seconds of faults that last
+_APART = 12.0  # seconds; a call of a client lasts 8, and a lease 3
 _STORM = 20  # times
+_FULL = 4.0  # seconds
+_STEPPED = 10.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What strikes work with.
+
+    Attributes:
+        folder: The folder of the logs.
+        direct: The DSNs of the brokers, by the name of the node.
+        proxies: The proxies of the brokers, by the name of the node: that before its server, and
+            that before what its workers ask. Empty without any.
+        clocks: The clocks of the nodes. None: they cannot be stepped.
+        down: Seconds for which what was killed stays down.
+    """
+
+    folder: Path
+    direct: Mapping[str, str]
+    proxies: Mapping[str, tuple[ProxyProcess, ProxyProcess]]
+    clocks: Clocks | None
+    down: float
 
 
 class Strikes:
     """Carries out rounds.
 
+    Attributes:
+        findings: What strikes found to be wrong, one line each.
+
     Args:
         nodes: The nodes by name.
-        direct: The DSNs of the brokers, by the name of the node.
-        proxies: The proxies in front of the brokers, by the name of the node; empty without any.
-        down: Seconds for which what was killed stays down.
+        means: What else it works with.
     """
 
-    def __init__(
-        self, nodes: Mapping[str, Node], direct: Mapping[str, str], proxies: Mapping[str, ProxyProcess], down: float
-    ) -> None:
-        self._nodes, self._direct, self._proxies, self._down = nodes, direct, proxies, down
+    def __init__(self, nodes: Mapping[str, Node], means: Means) -> None:
+        self._nodes, self._means = nodes, means
+        self._direct, self._proxies, self._down = means.direct, means.proxies, means.down
+        self.findings: list[str] = []
 
     def carry_out(self, one: Round) -> None:
         """Carry out a round; return when the fault is over and everything is started again."""
@@ -44,17 +73,24 @@ class Strikes:
             "crash": self._crash,
             "terminate": lambda name: self._storm(name, "pg_terminate_backend"),
             "cancel": lambda name: self._storm(name, "pg_cancel_backend"),
-            "cut": lambda name: self._proxies[name].run("cut", _HOLD),
-            "halfopen": lambda name: self._proxies[name].run("half", 0.0),
+            "cut": lambda name: self._proxies[name][0].run("cut", _HOLD),
+            "halfopen": lambda name: self._proxies[name][0].run("half", 0.0),
             "hold": self._hold,
             "exhaust": self._exhaust,
             "lock": self._lock,
             "timeout": self._timeout,
+            "partition": lambda name: self._partition(name, one.how),
+            "keep": lambda name: self._interrupt("keep", name, one.how),
+            "upgrade": lambda name: self._interrupt("upgrade", name, one.how),
+            "audit": lambda name: self._interrupt("audit", name, one.how),
+            "disk": self._disk,
         }
         if one.kind == "kill":
             self._kill([self._nodes[name] for name in one.nodes])
         elif one.kind == "stop":
             self._stop([self._nodes[name] for name in one.nodes])
+        elif one.kind == "clock":
+            self._step(one.nodes, one.how[0])
         else:
             for name in one.nodes:
                 kinds[one.kind](name)
@@ -75,10 +111,33 @@ class Strikes:
             for node in nodes:
                 node.resume()
 
-    def _crash(self, name: str) -> None:
+    def _step(self, names: Sequence[str], seconds: str) -> None:
+        """Step the clocks of nodes, of a broker that of its workers, and set them right again."""
+        assert self._means.clocks is not None
+        for step in (seconds, "+0"):
+            for name in names:
+                self._means.clocks.step(name, step)
+            time.sleep(0 if step == "+0" else _STEPPED)
+
+    def _broker(self, name: str) -> BrokerNode:
         node = self._nodes[name]
         assert isinstance(node, BrokerNode)
-        node.server.restart("immediate")
+        return node
+
+    def _crash(self, name: str) -> None:
+        self._broker(name).server.restart("immediate")
+
+    def _interrupt(self, work: Work, name: str, how: Sequence[str]) -> None:
+        """Kill in the middle of some work; the work is done again to its end."""
+        target = cast("Target", how[0])
+        interruption = Interruption(work, target, self._down)
+        self.findings += interrupt(self._broker(name), self._direct[name], self._means.folder, interruption)
+
+    def _disk(self, name: str) -> None:
+        """Fill the file system of a broker's data until the server breaks off, and free it."""
+        server = self._broker(name).server
+        run_full(server, self._direct[name], _FULL)
+        recover(server)
 
     def _storm(self, name: str, function: str) -> None:
         """Terminate or cancel what the clients and the workers do, again and again."""
@@ -89,6 +148,12 @@ class Strikes:
                     query += " and state = 'active'"
                 conn.execute(query.encode())
                 time.sleep(_HOLD / _STORM)
+
+    def _partition(self, name: str, apart: Sequence[str]) -> None:
+        """Keep some nodes and a broker apart for longer than clients wait and leases last."""
+        for proxy in self._proxies[name]:
+            proxy.tell("part", _APART, apart)
+        time.sleep(_APART)
 
     def _hold(self, name: str) -> None:
         """Hold an old transaction with an xid and a snapshot."""

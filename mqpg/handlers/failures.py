@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from mqpg._dialects import is_answer, is_locked
+from mqpg._dialects import is_answer, is_full, is_locked
 from mqpg.errors import (
     ConfigurationError,
     ConnectionFailed,
@@ -116,8 +116,8 @@ def reason_of(error: BaseException) -> str:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the transaction lost a race, so that the message must not lose an attempt."""
-    if isinstance(error, InboxFailed):
+    """Whether the message must not lose an attempt: a lost race, or a disk that is full."""
+    if isinstance(error, InboxFailed) or is_full(error):
         return True
     origin = getattr(error, "orig", None) or error
     if isinstance(origin, psycopg.Error):

@@ -21,7 +21,7 @@ def through(empty_dsn: str) -> Iterator[tuple[ProxyProcess, str]]:
     with psycopg.connect(empty_dsn, autocommit=True) as conn:
         conn.execute("create table seen (id int)")
         made = ProxyProcess(conn.info.port)
-    yield made, make_conninfo(empty_dsn, host="127.0.0.1", port=made.port)
+    yield made, make_conninfo(empty_dsn, host="127.0.0.1", port=made.ports["all"])
     made.close()
 
 
@@ -56,3 +56,50 @@ def test_half_open_connections_are_silent_and_new_ones_work(through: tuple[Proxy
             assert new.execute("select 1").fetchone() == (1,)
         old.pgconn.consume_input()
         assert old.pgconn.is_busy()
+
+
+@pytest.fixture
+def two_sides(empty_dsn: str) -> Iterator[tuple[ProxyProcess, str, str]]:
+    with psycopg.connect(empty_dsn, autocommit=True) as conn:
+        conn.execute("create table seen (id int)")
+        made = ProxyProcess(conn.info.port, ("near", "far"))
+    near, far = (make_conninfo(empty_dsn, host="127.0.0.1", port=made.ports[name]) for name in ("near", "far"))
+    yield made, near, far
+    made.close()
+
+
+def test_a_partition_holds_up_one_side_and_not_the_other(two_sides: tuple[ProxyProcess, str, str]) -> None:
+    proxy, near, far = two_sides
+    with closing(psycopg.connect(far, autocommit=True)) as old:
+        proxy.tell("part", 6.0, ["far"])
+        time.sleep(0.5)
+        old.pgconn.send_query(b"insert into seen values (1)")
+        old.pgconn.flush()
+        with pytest.raises(psycopg.OperationalError, match="timeout"):
+            psycopg.connect(far, connect_timeout=2)
+        with psycopg.connect(near) as other:
+            assert other.execute("select count(*) from seen").fetchone() == (0,)
+        old.pgconn.consume_input()
+        assert old.pgconn.is_busy()
+        while old.pgconn.get_result():  # it waits until the partition is over
+            pass
+    with psycopg.connect(far) as again:
+        assert again.execute("select id from seen").fetchall() == [(1,)]
+
+
+def test_what_was_sent_into_a_partition_arrives_after_its_sender_is_gone(
+    two_sides: tuple[ProxyProcess, str, str],
+) -> None:
+    proxy, near, far = two_sides
+    old = psycopg.connect(far, autocommit=True)
+    proxy.tell("part", 3.0, ["far"])
+    time.sleep(0.5)
+    old.pgconn.send_query(b"insert into seen values (2)")
+    old.pgconn.flush()
+    old.close()
+    with psycopg.connect(near, autocommit=True) as other:
+        assert other.execute("select count(*) from seen").fetchone() == (0,)
+        until = time.monotonic() + 30
+        while other.execute("select id from seen").fetchall() != [(2,)]:
+            assert time.monotonic() < until
+            time.sleep(0.1)

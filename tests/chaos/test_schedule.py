@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from mqpg.chaos.schedule import KINDS, NODES, schedule
+from mqpg.chaos.schedule import KINDS, NODES, STEPS, TARGETS, schedule
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -32,7 +32,7 @@ def test_kinds_take_turns_and_those_of_a_server_hit_one_broker() -> None:
     rounds = schedule(3, 4 * len(KINDS), KINDS)
     assert set(Counter(one.kind for one in rounds).values()) == {4}
     for one in rounds:
-        if one.kind not in ("kill", "stop"):
+        if one.kind not in ("kill", "stop", "clock"):
             assert len(one.nodes) == 1
             assert one.nodes[0].startswith("broker-")
 
@@ -40,3 +40,28 @@ def test_kinds_take_turns_and_those_of_a_server_hit_one_broker() -> None:
 def test_only_some_nodes_can_be_chosen_from() -> None:
     among = ("consumer-1", "consumer-2")
     assert {name for one in schedule(3, 40, ("stop",), among) for name in one.nodes} == set(among)
+
+
+def test_a_partition_leaves_some_producers_and_some_consumers_on_either_side() -> None:
+    for one in schedule(5, 200, ("partition",)):
+        for role in ("producer", "consumer"):
+            apart = [name for name in one.how if name.startswith(role)]
+            assert 1 <= len(apart) <= 3
+        assert len(set(one.how)) == len(one.how)
+
+
+def test_what_is_killed_and_where_the_clock_goes_take_turns() -> None:
+    for kind in ("keep", "upgrade"):
+        assert {one.how for one in schedule(5, len(TARGETS), (kind,))} == {(target,) for target in TARGETS}
+    assert {one.how for one in schedule(5, len(STEPS), ("clock",))} == {(step,) for step in STEPS}
+
+
+def test_the_kinds_that_were_added_leave_the_schedules_of_the_others_alone() -> None:
+    rounds = schedule(7, 5, ("kill", "stop", "crash"))
+    assert [(one.kind, one.nodes) for one in rounds] == [
+        ("crash", ("broker-1",)),
+        ("kill", ("producer-2",)),
+        ("stop", ("broker-1",)),
+        ("crash", ("broker-1",)),
+        ("stop", ("producer-1",)),
+    ]

@@ -1,0 +1,73 @@
+"""Clock steps of producers, consumers and workers, by libfaketime.
+
+PostgreSQL itself keeps the true clock: a server that runs under libfaketime hangs in the time-outs
+of its locks. The monotonic clock is not stepped, as in reality.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from mqpg.errors import ConfigurationError
+
+__all__ = ["Clocks", "find_library"]
+
+_FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
+_NAME = "libfaketimeMT.so.1"
+_WANTED = f"--faults clock needs {_NAME}, which is not installed (Debian: apt-get install faketime)"
+
+
+def find_library() -> Path:
+    """Find the library.
+
+    Raises:
+        ConfigurationError: It is not installed.
+    """
+    for folder in map(Path, _FOLDERS):
+        for found in (folder / "faketime" / _NAME, *folder.glob(f"*/faketime/{_NAME}")):
+            if found.is_file():
+                return found
+    raise ConfigurationError(_WANTED)
+
+
+class Clocks:
+    """A clock for each node, which a file steps.
+
+    Args:
+        folder: The folder of the files.
+
+    Raises:
+        ConfigurationError: libfaketime is not installed.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._library = folder, find_library()
+
+    def environment(self, node: str) -> dict[str, str]:
+        """Return the variables that give a new process of the node its clock.
+
+        A step takes effect within a second.
+        """
+        self.step(node, "+0")
+        return {
+            "LD_PRELOAD": str(self._library),
+            "FAKETIME_TIMESTAMP_FILE": str(self._file(node)),
+            # Seconds. Otherwise each look at the clock would read the file.
+            "FAKETIME_CACHE_DURATION": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def step(self, node: str, seconds: str) -> None:
+        """Step the clock of a node.
+
+        Args:
+            node: Its name.
+            seconds: How far it is from the true clock from now on, with its sign.
+        """
+        new = self._file(node).with_suffix(".new")
+        new.write_text(f"{seconds}\n", encoding="ascii")
+        os.replace(new, self._file(node))  # a reader never sees half of it
+
+    def _file(self, node: str) -> Path:
+        return self._folder / f"clock-{node}"
