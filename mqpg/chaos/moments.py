@@ -8,6 +8,7 @@ the same work is done once more, to its end.
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import threading
 import time
@@ -78,7 +79,7 @@ def interrupt(node: BrokerNode, dsn: str, folder: Path, interruption: Interrupti
         MomentMissed: The work was not seen under way within a minute.
     """
     work, target, down = interruption
-    mark = f"{work}-{time.time_ns()}"
+    mark = f"{work}-{secrets.token_hex(4)}"
     client = _client(work, mark, dsn, folder)
     client.start()
     try:

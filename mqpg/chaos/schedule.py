@@ -67,9 +67,9 @@ def schedule(
 ) -> list[Round]:
     """Plan the rounds.
 
-    In rounds of `kill`, `stop` and `clock` one node is hit. In every tenth of these rounds k nodes are, and
-    k takes the values 1 to 10 in a random order. A hundred rounds of `kill` are thus 145 kills. The
-    kinds take turns in a random order.
+    In rounds of `kill`, `stop` and `clock` one node is hit. In every tenth of these rounds k nodes
+    are, and k takes the values 1 to 10 in a random order. A hundred rounds of `kill` are thus 145
+    kills. The kinds take turns in a random order.
 
     Args:
         seed: The seed. The same seed gives the same rounds.

@@ -109,7 +109,7 @@ def hint_in_commands(hint: str) -> str:
 def _of_right(granted: bool, may: str, facts: Mapping[str, Any]) -> str | None:
     if granted:
         return f"role {facts['role']} may {may}"
-    return f"role {facts['role']} may no longer {may}" if facts["revoked"] else None  # an error says so
+    return f"role {facts['role']} may no longer {may}" if facts["revoked"] else None
 
 
 def _more(template: str, facts: Mapping[str, Any]) -> str:

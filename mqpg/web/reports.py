@@ -1,4 +1,4 @@
-"""A folder with the pages of audits, from which the dashboard serves what it was given and nothing else."""
+"""A folder with the pages of audits, from which the dashboard serves them and nothing else."""
 
 from __future__ import annotations
 

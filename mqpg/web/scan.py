@@ -86,7 +86,7 @@ class Look:
         first: When the oldest of those that were read was sent. None: there was none.
         last: When the newest of them was sent.
         queues: How many queues have messages in the range.
-        rest: Where a next look goes on in each queue.
+        rest: Where the next look begins in each queue.
         problems: Queues that could not be read, and why.
     """
 
@@ -191,7 +191,7 @@ def _first_from(visit: Visit, topic: str, queue: int, offsets: tuple[int, int], 
             middle = (low + high) // 2
             (one,) = visit.mq.fetch(topic, queue, middle, 1)
             low, high = (middle + 1, high) if one.born_at < at else (low, middle)
-    except (OffsetOutOfRange, MissingBody):  # its segment was dropped meanwhile, and reading it says so
+    except (OffsetOutOfRange, MissingBody):  # its segment was dropped meanwhile
         pass
     return low
 

@@ -16,8 +16,8 @@ select w.worker_id, w.host, w.pid, w.state, w.alive, w.started_at, w.seen_at, w.
     extract(epoch from clock_timestamp() - w.seen_at)::float8 as seconds
 from mqpg.worker_status as w where w.role = 'audit' order by w.alive desc, w.seen_at desc limit 50
 """
-# A page of an audit has its style and its plots in it, and no script. What else is put into the folder
-# cannot run one either, send a form, or load anything; and it is no page of this origin.
+# A page of an audit has its style and its plots in it, and no script. What else is put into the
+# folder cannot run one either, send a form, or load anything; and it is no page of this origin.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; "
     "frame-ancestors 'none'; sandbox"

@@ -11,7 +11,8 @@ __all__ = ["MOST_CLAIMS", "open_claims"]
 
 MOST_CLAIMS = 100
 _OFFSETS = 5  # offsets of a delivery that a filter has picked; of more, the first and the last
-# An epoch is the version of the cursor at the delivery times 2^20, and something. That version tells when.
+# An epoch is the version of the cursor at the delivery times 2^20, and something. That version has
+# the time.
 _CLAIMS = """
 select v.queue_id, v.owner, u.consumer, u.from_offset, u.to_offset, u.settled, u.picked, u.attempt, u.lease_until,
     b.at as since, extract(epoch from clock_timestamp() - b.at)::float8 as seconds,
