@@ -11,7 +11,7 @@ from typing import Any
 
 from mqpg.audit.faults import Fault
 
-__all__ = ["Chart", "lag_chart", "latency_chart", "throughput_chart"]
+__all__ = ["Chart", "lag_chart", "latency_chart", "recovery_chart", "throughput_chart"]
 
 _WIDTH, _HEIGHT = 760, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 10, 24
@@ -28,11 +28,13 @@ class Line:
         name: Its name in the legend.
         number: Its number, which chooses the colour.
         path: The line as the `d` of an SVG path.
+        bars: Whether it consists of bars.
     """
 
     name: str
     number: int
     path: str
+    bars: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,27 @@ def latency_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[Fau
     return _chart("Latency since the commit, seconds", dict(list(series.items())[:_MOST_LINES]), seconds, faults)
 
 
+def recovery_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[Fault]) -> Chart | None:
+    """Plot how long the recovery from each fault took, as a bar at its time.
+
+    Args:
+        rows: The rows of the report's time line, which give the time axis.
+        seconds: The width of an interval.
+        faults: The faults. Several at the same time, such as nodes that are killed at once, are one bar.
+
+    Returns:
+        The plot. None if no recovery is known.
+    """
+    series: dict[str, dict[datetime, float]] = defaultdict(dict)
+    for fault in faults:
+        if fault.recovery_seconds is not None:
+            name = fault.what if fault.what in series or len(series) < _MOST_LINES - 1 else "others"
+            series[name][fault.at] = fault.recovery_seconds
+    known = {name: sorted(points.items()) for name, points in series.items()}
+    axis = [row["at"] for row in rows]
+    return _chart("Recovery, seconds from the fault", known, seconds, (), axis=axis, bars=True)
+
+
 def _counts(rows: list[dict[str, Any]], steps: Sequence[str]) -> dict[str, Points]:
     series: dict[str, Points] = defaultdict(list)
     for step in steps:
@@ -148,10 +171,19 @@ def _filled(points: Points, seconds: int) -> Points:
     return filled
 
 
-def _chart(title: str, series: dict[str, Points], seconds: int, faults: Sequence[Fault]) -> Chart | None:
+def _chart(
+    title: str,
+    series: dict[str, Points],
+    seconds: int,
+    faults: Sequence[Fault],
+    *,
+    axis: Sequence[datetime] = (),
+    bars: bool = False,
+) -> Chart | None:
     times = [at for points in series.values() for at, _ in points]
     if not times:
         return None
+    times += axis
     first, last = min(times), max(times) + timedelta(seconds=seconds)
     top = max(max(value for points in series.values() for _, value in points), 1e-9)
 
@@ -162,10 +194,12 @@ def _chart(title: str, series: dict[str, Points], seconds: int, faults: Sequence
     def y(value: float) -> float:
         return round(_HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * max(value, 0.0) / top, 1)
 
-    lines = [
-        Line(name, number, "M" + " L".join(f"{x(at)},{y(value)}" for at, value in points))
-        for number, (name, points) in enumerate(series.items())
-    ]
+    def path(points: Points) -> str:
+        if bars:
+            return " ".join(f"M{x(at)},{y(0)} V{y(value)}" for at, value in points)
+        return "M" + " L".join(f"{x(at)},{y(value)}" for at, value in points)
+
+    lines = [Line(name, number, path(points), bars) for number, (name, points) in enumerate(series.items())]
     bands = [
         Band(x(fault.at), max(x(fault.recovered_at or fault.at) - x(fault.at), 1.5), f"{fault.what} {fault.target}")
         for fault in faults

@@ -11,7 +11,7 @@ from mqpg._templates import escaping_environment
 from mqpg.audit.faults import Fault
 from mqpg.audit.report import Report
 
-from .charts import lag_chart, latency_chart, throughput_chart
+from .charts import lag_chart, latency_chart, recovery_chart, throughput_chart
 from .look_further import queries
 
 __all__ = ["as_html"]
@@ -29,7 +29,8 @@ def as_html(report: Report, faults: Sequence[Fault] = ()) -> str:
     """
     rows = report.timeline.get("rows", [])
     seconds = report.timeline.get("interval_seconds", 1)
-    charts = [chart(rows, seconds, faults) for chart in (throughput_chart, lag_chart, latency_chart)]
+    plots = (throughput_chart, lag_chart, recovery_chart, latency_chart)
+    charts = [plot(rows, seconds, faults) for plot in plots]
     return (
         _environment()
         .get_template("page.html")
