@@ -1,20 +1,28 @@
 """Clock steps of producers, consumers and workers, by libfaketime.
 
 PostgreSQL itself keeps the true clock: a server that runs under libfaketime hangs in the time-outs
-of its locks. The monotonic clock is not stepped, as in reality.
+of its locks. The monotonic clock is not stepped, as in reality. It is the same for all processes of
+a machine, so how far a node's wall clock is from it tells whether the node has felt a step.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from mqpg.errors import ConfigurationError
+
+from . import stepped
+from .moments import MomentMissed
+from .stepped.sitecustomize import NOTES
 
 __all__ = ["Clocks", "find_library"]
 
 _FOLDERS = ("/usr/lib", "/usr/lib64", "/usr/local/lib")
 _NAME = "libfaketimeMT.so.1"
+_NEAR = 5.0  # seconds; the smallest step is one of 30
+_PATIENCE = 60.0  # seconds until a node feels a step
 _WANTED = f"--faults clock needs {_NAME}, which is not installed (Debian: apt-get install faketime)"
 
 
@@ -32,7 +40,7 @@ def find_library() -> Path:
 
 
 class Clocks:
-    """A clock for each node, which a file steps.
+    """A clock for each node, which a file steps, and what the nodes note of it.
 
     Args:
         folder: The folder of the files.
@@ -47,10 +55,14 @@ class Clocks:
     def environment(self, node: str) -> dict[str, str]:
         """Return the variables that give a new process of the node its clock.
 
-        A step takes effect within a second.
+        The process notes its clock in a file, at its beginning and after each step. A step takes
+        effect within two seconds.
         """
-        self.step(node, "+0")
+        self._set(node, "+0")
+        path = os.pathsep.join(filter(None, [*stepped.__path__, os.environ.get("PYTHONPATH")]))
         return {
+            "PYTHONPATH": path,
+            NOTES: str(self._notes(node)),
             "LD_PRELOAD": str(self._library),
             "FAKETIME_TIMESTAMP_FILE": str(self._file(node)),
             # Seconds. Otherwise each look at the clock would read the file.
@@ -59,15 +71,45 @@ class Clocks:
         }
 
     def step(self, node: str, seconds: str) -> None:
-        """Step the clock of a node.
+        """Step the clock of a node, and wait until its process has felt that.
 
         Args:
             node: Its name.
             seconds: How far it is from the true clock from now on, with its sign.
+
+        Raises:
+            MomentMissed: The process did not feel it within a minute.
         """
+        self._set(node, seconds)
+        until = time.monotonic() + _PATIENCE
+        while (ahead := self.ahead(node)) is None or abs(ahead - float(seconds)) > _NEAR:
+            if time.monotonic() > until:
+                seen = "it notes no clock" if ahead is None else f"its clock is {ahead:+.0f} seconds ahead"
+                raise MomentMissed(f"{node} did not feel a clock step to {seconds} in {_PATIENCE:g} seconds: {seen}")
+            time.sleep(0.05)
+
+    def ahead(self, node: str) -> float | None:
+        """Return how many seconds the clock of a node is ahead of the true one, as it was last noted.
+
+        Args:
+            node: Its name.
+
+        Returns:
+            The seconds. None: it has noted nothing yet.
+        """
+        try:
+            complete = self._notes(node).read_text(encoding="ascii").rpartition("\n")[0].splitlines()
+        except FileNotFoundError:
+            return None
+        return float(complete[-1]) - (time.time() - time.monotonic()) if complete else None
+
+    def _set(self, node: str, seconds: str) -> None:
         new = self._file(node).with_suffix(".new")
         new.write_text(f"{seconds}\n", encoding="ascii")
         os.replace(new, self._file(node))  # a reader never sees half of it
 
     def _file(self, node: str) -> Path:
         return self._folder / f"clock-{node}"
+
+    def _notes(self, node: str) -> Path:
+        return self._folder / f"clock-{node}.noted"
