@@ -37,11 +37,23 @@ class MarkedSource(Source):
         return f"{super().checksum}-{self._mark}"
 
 
+def _adopt(dsn: str) -> None:
+    while True:
+        try:
+            migrate.adopt(dsn)
+            return
+        except mqpg.Error:
+            time.sleep(_PAUSE)
+
+
 def main(work: str, mark: str) -> None:
     """Do it."""
     dsn = os.environ["MQPG_DATABASE_URL"]
     if work == "upgrade":
         migrate.upgrade(dsn, source=MarkedSource(mark))
+        return
+    if work == "adopt":
+        _adopt(dsn)
         return
     with mqpg.connect(dsn, call_timeout=60) as mq:
         while True:

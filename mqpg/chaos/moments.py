@@ -1,4 +1,4 @@
-"""Kills in the middle of `keep()`, of an upgrade of the schema, and of an audit.
+"""Kills in the middle of `keep()`, of an upgrade of the schema, of an audit, and of `adopt()`.
 
 Each begins the work in a process of its own. A session of the server that has the work under way is
 frozen by SIGSTOP, and looked at again, so the kill that follows hits that moment for certain. Then
@@ -13,9 +13,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, LiteralString, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -32,11 +32,19 @@ from .schedule import Target
 __all__ = ["Interruption", "MomentMissed", "Work", "frozen", "interrupt"]
 
 T = TypeVar("T")
-Work = Literal["keep", "upgrade", "audit"]
+Work = Literal["keep", "upgrade", "audit", "adopt"]
 
 _PATIENCE = 60.0  # seconds until the moment comes, and until the work succeeds afterwards
 _BLIND = 2.0  # seconds; a session may be frozen with a latch that the look itself needs
-_APPLICATIONS: Mapping[Work, str] = {"keep": "chaos keep", "upgrade": "chaos upgrade", "audit": "mqpg audit"}
+_APPLICATIONS: Mapping[Work, str] = {
+    "keep": "chaos keep",
+    "upgrade": "chaos upgrade",
+    "audit": "mqpg audit",
+    "adopt": "chaos adopt",
+}
+# What is over too soon to be seen is made to wait in its middle. adopt() waits once it has written
+# the new incarnation, and before it has moved the ids.
+_HOLD_UP: Mapping[Work, LiteralString] = {"adopt": "lock table only mqpg.half_tick in share mode"}
 # An audit only reads. The others count once they have written something.
 _UNDER_WAY = """
 select pid, query_start from pg_stat_activity
@@ -81,15 +89,16 @@ def interrupt(node: BrokerNode, dsn: str, folder: Path, interruption: Interrupti
     work, target, down = interruption
     mark = f"{work}-{secrets.token_hex(4)}"
     client = _client(work, mark, dsn, folder)
-    client.start()
     try:
-        with frozen(dsn, _APPLICATIONS[work], writes=work != "audit") as pid:
-            if target == "server":
-                node.kill()
-            elif target == "backend":
-                _send(pid, signal.SIGKILL)
-            else:
-                client.kill()
+        with _held_up(work, dsn):
+            client.start()
+            with frozen(dsn, _APPLICATIONS[work], writes=work != "audit") as pid:
+                if target == "server":
+                    node.kill()
+                elif target == "backend":
+                    _send(pid, signal.SIGKILL)
+                else:
+                    client.kill()
     finally:
         client.kill()
     if target == "server":
@@ -115,6 +124,8 @@ def _again(work: Work, mark: str, dsn: str) -> list[str]:
         if not _persistently(lambda: migrate.upgrade(dsn, source=source)).up_to_date:
             return ["an upgrade after one that was killed changed nothing"]
         _persistently(lambda: migrate.upgrade(dsn))
+    elif work == "adopt":
+        _persistently(lambda: migrate.adopt(dsn))
     else:
         done = audit_in_process(dsn, ["--engine", "sql"])
         if done.report is None or done.report["verdict"] == "invalid":
@@ -139,6 +150,18 @@ def _persistently(work: Callable[[], T]) -> T:
             if time.monotonic() > until:
                 raise
             time.sleep(0.2)
+
+
+@contextmanager
+def _held_up(work: Work, dsn: str) -> Iterator[None]:
+    """Let some works wait in their middle, until the end of the block."""
+    if work not in _HOLD_UP:
+        yield
+        return
+    # It may be killed with the server, so it is closed and nothing else.
+    with closing(psycopg.connect(dsn, connect_timeout=10, application_name="chaos")) as conn:
+        conn.execute(_HOLD_UP[work])
+        yield
 
 
 @contextmanager

@@ -7,6 +7,8 @@ Commands come on standard input, one in each line:
 - `cut SECONDS`: for so long, a connection that sends COMMIT or an acknowledgement is cut after the
   server has received it and before the answer comes back.
 - `half SECONDS`: nothing of the connections that exist arrives any more, and none is closed.
+- `slow SECONDS`: for so long, 2 kB in a second pass on each connection in each direction, and each
+  packet is 200 ms late.
 - `part SECONDS NAME…`: for so long, nothing passes between these names and the server: no data, no
   new connection, and no end of one. What was sent meanwhile arrives afterwards, as TCP repeats it.
 """
@@ -23,6 +25,7 @@ from functools import partial
 
 __all__ = ["ProxyProcess", "main"]
 
+_PIECE, _PAUSE = 400, 0.2  # bytes, and seconds before each of them, of a slow connection
 _FINAL = (b"COMMIT", b"mqpg.commit", b"mqpg.ack")
 
 
@@ -39,7 +42,7 @@ class _Proxy:
     def __init__(self, port: int) -> None:
         self._port = port
         self._links: set[_Link] = set()
-        self._cut_until = 0.0
+        self._cut_until = self._slow_until = 0.0
         self._apart_until: dict[str, float] = {}
 
     async def serve(self, names: Sequence[str]) -> None:
@@ -52,6 +55,8 @@ class _Proxy:
             until = time.monotonic() + float(seconds)
             if word == "cut":
                 self._cut_until = until
+            elif word == "slow":
+                self._slow_until = until
             elif word == "part":
                 self._apart_until |= dict.fromkeys(apart, until)
             else:
@@ -96,8 +101,18 @@ class _Proxy:
                 if not requests and link.swallow:
                     return  # the answer is lost, and the connection with it
                 await self._together(link.name)
-                target.write(data)
-                await target.drain()
+                await self._pass_on(data, target)
+
+    async def _pass_on(self, data: bytes, target: asyncio.StreamWriter) -> None:
+        """Write the data, piece by piece while connections are slow."""
+        while data:
+            size = len(data)
+            if time.monotonic() < self._slow_until:
+                await asyncio.sleep(_PAUSE)
+                size = _PIECE
+            target.write(data[:size])
+            await target.drain()
+            data = data[size:]
 
 
 class ProxyProcess:

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 Kind = Literal["kill", "stop", "crash", "terminate", "cancel", "cut", "halfopen", "hold", "exhaust", "lock", "timeout",
-    "partition", "keep", "upgrade", "audit", "disk", "clock"]  # fmt: skip
+    "partition", "keep", "upgrade", "audit", "disk", "clock", "slow", "adopt"]  # fmt: skip
 Target = Literal["server", "backend", "client"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -48,7 +48,7 @@ class Round:
         kind: The kind of fault.
         nodes: The nodes, in the order in which they are hit.
         how: More about it. `partition`: the nodes that cannot reach the one that is hit. `keep`,
-            `upgrade`, `audit`: what is killed. `clock`: the seconds of the step.
+            `upgrade`, `audit`, `adopt`: what is killed. `clock`: the seconds of the step.
     """
 
     number: int
@@ -108,7 +108,7 @@ def _how(rng: random.Random, kind: Kind, before: int) -> tuple[str, ...]:
     """Choose what else there is to choose; `before` counts the earlier rounds of this kind."""
     if kind == "partition":
         return _apart(rng)
-    if kind in ("keep", "upgrade"):
+    if kind in ("keep", "upgrade", "adopt"):
         return (TARGETS[before % len(TARGETS)],)
     if kind == "audit":
         return ("client",)

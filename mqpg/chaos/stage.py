@@ -23,7 +23,7 @@ from .strikes import Means, Strikes
 __all__ = ["ChaosError", "Stage", "make_stage"]
 
 _MOST_ENDINGS = 30
-_PROXIED = {"cut", "halfopen", "partition"}
+_PROXIED = {"cut", "halfopen", "partition", "slow"}
 _OUTER = NODES[: -len(BROKERS)]  # the nodes that are no brokers
 
 

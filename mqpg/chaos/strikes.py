@@ -18,6 +18,7 @@ from .disk import recover, run_full
 from .moments import Interruption, Work, interrupt
 from .names import EVENTS, LEASE
 from .nodes import BrokerNode, Node
+from .promotion import adopt_twice
 from .proxy import ProxyProcess
 from .schedule import Kind, Round, Target
 
@@ -25,7 +26,7 @@ __all__ = ["Means", "Strikes"]
 
 _OTHERS = "pid <> pg_backend_pid() and backend_type = 'client backend' and datname = 'broker'"
 _HOLD = 5.0  # seconds of faults that last
-_APART = 12.0  # seconds; a call of a client lasts 8, and a lease 3
+_APART = _SLOW = 12.0  # seconds; a call of a client lasts 8, and a lease 3
 _STORM = 20  # times
 _FULL = 4.0  # seconds
 _STEPPED = 10.0  # seconds
@@ -75,6 +76,7 @@ class Strikes:
             "cancel": lambda name: self._storm(name, "pg_cancel_backend"),
             "cut": lambda name: self._proxies[name][0].run("cut", _HOLD),
             "halfopen": lambda name: self._proxies[name][0].run("half", 0.0),
+            "slow": lambda name: self._proxies[name][0].run("slow", _SLOW),
             "hold": self._hold,
             "exhaust": self._exhaust,
             "lock": self._lock,
@@ -83,6 +85,7 @@ class Strikes:
             "keep": lambda name: self._interrupt("keep", name, one.how),
             "upgrade": lambda name: self._interrupt("upgrade", name, one.how),
             "audit": lambda name: self._interrupt("audit", name, one.how),
+            "adopt": lambda name: self._interrupt("adopt", name, one.how),
             "disk": self._disk,
         }
         if one.kind == "kill":
@@ -112,7 +115,10 @@ class Strikes:
                 node.resume()
 
     def _step(self, names: Sequence[str], seconds: str) -> None:
-        """Step the clocks of nodes, of a broker that of its workers, and set them right again."""
+        """Step the clocks of nodes, of a broker that of its workers, and set them right again.
+
+        Each node is seen to feel both steps.
+        """
         assert self._means.clocks is not None
         for step in (seconds, "+0"):
             for name in names:
@@ -131,7 +137,8 @@ class Strikes:
         """Kill in the middle of some work; the work is done again to its end."""
         target = cast("Target", how[0])
         interruption = Interruption(work, target, self._down)
-        self.findings += interrupt(self._broker(name), self._direct[name], self._means.folder, interruption)
+        carry_out = adopt_twice if work == "adopt" else interrupt
+        self.findings += carry_out(self._broker(name), self._direct[name], self._means.folder, interruption)
 
     def _disk(self, name: str) -> None:
         """Fill the file system of a broker's data until the server breaks off, and free it."""

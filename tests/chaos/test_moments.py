@@ -1,4 +1,4 @@
-"""Kills in the middle of keep(), an upgrade and an audit: the moment was hit, and nothing is lost."""
+"""Kills in the middle of keep(), an upgrade, an audit and adopt(): the moment was hit, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import mqpg
 from mqpg import migrate
 from mqpg.chaos.moments import Interruption, MomentMissed, frozen, interrupt
 from mqpg.chaos.nodes import BrokerNode, ProcessNode, is_stopped
+from mqpg.chaos.promotion import adopt_twice
 from mqpg.chaos.schedule import TARGETS, Target
 from mqpg.embedded import EmbeddedServer
 from mqpg.schema.source import packaged
@@ -81,6 +82,35 @@ def test_an_audit_that_was_killed_leaves_no_session_and_the_next_one_judges(brok
     with psycopg.connect(dsn, autocommit=True) as conn:
         query = "select from pg_stat_activity where application_name = 'mqpg audit'"
         eventually(lambda: not conn.execute(query).fetchall())
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_promoted_broker_whose_adoption_was_killed_is_adopted_by_the_next_one(
+    broker: BrokerNode, tmp_path: Path, target: Target
+) -> None:
+    dsn = dsn_of(broker)
+    timeline = "select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8), timeline from mqpg.broker"
+    with psycopg.connect(dsn) as conn:
+        before = conn.execute(timeline).fetchone()
+    assert adopt_twice(broker, dsn, tmp_path, Interruption("adopt", target, 0.1)) == []
+    with psycopg.connect(dsn) as conn:
+        assert conn.execute(timeline).fetchone() == ("00000002", "00000002") != before
+    assert ids(dsn) == list(range(50))  # append() refuses a server that is not adopted
+
+
+def test_an_adoption_that_was_half_done_is_a_finding(
+    broker: BrokerNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = dsn_of(broker)
+
+    def commit_half(*_: object) -> list[str]:
+        with psycopg.connect(dsn) as conn:
+            conn.execute("update mqpg.broker set incarnation = incarnation + 2")
+        return []
+
+    monkeypatch.setattr("mqpg.chaos.promotion.interrupt", commit_half)
+    (found,) = adopt_twice(broker, dsn, tmp_path, Interruption("adopt", "backend", 0.1))
+    assert found == "incarnation 1 became 3 by an adopt() that was killed and one that was not"
 
 
 def test_a_frozen_session_is_in_the_middle_of_keep(broker: BrokerNode, tmp_path: Path) -> None:

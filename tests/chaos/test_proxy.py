@@ -58,6 +58,19 @@ def test_half_open_connections_are_silent_and_new_ones_work(through: tuple[Proxy
         assert old.pgconn.is_busy()
 
 
+def test_a_slow_connection_passes_all_of_it_late(through: tuple[ProxyProcess, str]) -> None:
+    proxy, dsn = through
+    with psycopg.connect(dsn, autocommit=True) as conn:
+        proxy.tell("slow", 3.0)
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert conn.execute("select 1").fetchone() == (1,)
+        assert time.monotonic() - began > 0.4  # 200 ms each way
+        row = conn.execute("select repeat('0123456789', 10000)").fetchone()
+        assert time.monotonic() - began > 2.0  # at 2 kB in a second until the fault is over
+        assert row == ("0123456789" * 10000,)
+
+
 @pytest.fixture
 def two_sides(empty_dsn: str) -> Iterator[tuple[ProxyProcess, str, str]]:
     with psycopg.connect(empty_dsn, autocommit=True) as conn:

@@ -51,7 +51,7 @@ def test_a_partition_leaves_some_producers_and_some_consumers_on_either_side() -
 
 
 def test_what_is_killed_and_where_the_clock_goes_take_turns() -> None:
-    for kind in ("keep", "upgrade"):
+    for kind in ("keep", "upgrade", "adopt"):
         assert {one.how for one in schedule(5, len(TARGETS), (kind,))} == {(target,) for target in TARGETS}
     assert {one.how for one in schedule(5, len(STEPS), ("clock",))} == {(step,) for step in STEPS}
 
