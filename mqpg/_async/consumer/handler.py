@@ -44,6 +44,11 @@ class HandlerInvoker:
         self._call: Call = call if options.time_limit is None else self._within_time(call)
 
     @property
+    def takes_batches(self) -> bool:
+        """Whether the handler takes a list of messages."""
+        return self._options.batch
+
+    @property
     def wants_driver(self) -> bool:
         """Whether the effect uses a psycopg connection, not SQLAlchemy."""
         return self._wants in ("driver", "nothing")
