@@ -11,13 +11,14 @@ import psycopg
 import pytest
 
 from mqpg import migrate
-from mqpg.embedded import EmbeddedServer, find_binaries
+from mqpg.embedded import EmbeddedServer
 from tests.failures.stage import SHOP_TABLES, CrashingStage, Stage
 from tests.failures.zygote import Zygote
 from tests.fixtures.databases import Databases
 from tests.fixtures.emptying import empty
 from tests.fixtures.server import Server
 from tests.support.losing import UNFLUSHED
+from tests.support.servers import temporary_server
 from tests.support.standby import Pair, replicated
 
 
@@ -67,7 +68,7 @@ def stage(stage_dsn: str, shop_dsn: str, zygote: Zygote) -> Iterator[Stage]:
 @pytest.fixture(scope="session")
 def crashing_server() -> Iterator[EmbeddedServer]:
     """One server for all tests that crash it."""
-    with EmbeddedServer(binaries=find_binaries(), settings=UNFLUSHED) as server:
+    with temporary_server(settings=UNFLUSHED) as server:
         migrate.upgrade(server.create_database("broker"))
         yield server
 
@@ -88,7 +89,7 @@ def crashing(crashing_server: EmbeddedServer, shop_dsn: str, zygote: Zygote) -> 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     """A primary with the database `broker`, and its synchronous standby."""
-    with EmbeddedServer(binaries=find_binaries()) as primary:
+    with temporary_server() as primary:
         migrate.upgrade(primary.create_database("broker"))
         with replicated(primary) as made:
             yield made

@@ -17,6 +17,7 @@ from mqpg.embedded import EmbeddedServer, find_binaries
 from mqpg.embedded.account import current_account
 from mqpg.workers import Appender, Options
 from mqpg.workers.session import connect
+from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
 
 # What docs/operations.md advises: a recovery, which begins a new timeline.
@@ -25,7 +26,7 @@ _RECOVERY = "restore_command = 'false'\nrecovery_target = 'immediate'\nrecovery_
 
 @pytest.fixture
 def original(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(binaries=find_binaries()) as server:
+    with temporary_server() as server:
         migrate.upgrade(server.create_database("broker"))
         yield server
 

@@ -20,8 +20,9 @@ from sqlalchemy import Engine
 
 import mqpg
 from mqpg import errors, migrate, protocols
-from mqpg.embedded import EmbeddedServer, find_binaries
+from mqpg.embedded import EmbeddedServer
 from tests.support.business import INSERT, business, delivered, rows
+from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
 
 AT_ONCE = timedelta(0)
@@ -59,8 +60,7 @@ class Site:
 @pytest.fixture(scope="module")
 def servers() -> Iterator[list[Site]]:
     with ExitStack() as stack:
-        binaries = find_binaries()
-        yield [Site(stack.enter_context(EmbeddedServer(binaries=binaries))) for _ in range(2)]
+        yield [Site(stack.enter_context(temporary_server())) for _ in range(2)]
 
 
 @pytest.fixture

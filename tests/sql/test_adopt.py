@@ -11,8 +11,9 @@ import psycopg
 import pytest
 
 from mqpg import migrate
-from mqpg.embedded import EmbeddedServer, find_binaries
+from mqpg.embedded import EmbeddedServer
 from tests.support.broker import Broker, Session, positions, refused, seconds
+from tests.support.servers import temporary_server
 from tests.support.waiting import eventually
 
 
@@ -24,14 +25,14 @@ def broker(own_broker: Broker) -> Broker:
 
 @pytest.fixture(scope="module")
 def server_here() -> Iterator[EmbeddedServer]:
-    with EmbeddedServer(binaries=find_binaries()) as server:
+    with temporary_server() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
 def server_there() -> Iterator[EmbeddedServer]:
     """A cluster that has the roles of mqpg already, which a restore needs."""
-    with EmbeddedServer(binaries=find_binaries()) as server:
+    with temporary_server() as server:
         with psycopg.connect(server.dsn("postgres"), autocommit=True) as connection:
             connection.execute(
                 "create role mqpg_owner nologin; create role mqpg_asker nologin; grant mqpg_asker to mqpg_owner"

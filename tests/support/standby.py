@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import psutil
 import psycopg
@@ -16,6 +14,7 @@ import psycopg
 from mqpg import migrate
 from mqpg.embedded import EmbeddedServer, find_binaries
 from mqpg.embedded.account import current_account
+from tests.support.servers import server_folder, temporary_server
 from tests.support.waiting import eventually
 
 __all__ = ["Pair", "asynchronous", "follows", "replicated"]
@@ -75,7 +74,7 @@ def replicated(primary: EmbeddedServer, port: int | None = None) -> Iterator[Pai
 @contextmanager
 def asynchronous() -> Iterator[Pair]:
     """Make a primary with the database `broker`, and a standby that no commit waits for."""
-    with EmbeddedServer(binaries=find_binaries()) as primary:
+    with temporary_server() as primary:
         migrate.upgrade(primary.create_database("broker"))
         with replicated(primary) as made:
             with psycopg.connect(primary.dsn(), autocommit=True) as conn:
@@ -92,9 +91,8 @@ def follows(primary: EmbeddedServer) -> bool:
 
 
 def _copy(primary: EmbeddedServer, port: int | None, stack: ExitStack) -> EmbeddedServer:
-    folder = Path(tempfile.mkdtemp(prefix="mqpg-standby-"))
+    folder = server_folder()
     stack.callback(shutil.rmtree, folder, ignore_errors=True)
-    folder.chmod(0o711)
     account, data = current_account(), folder / "pgdata"
     data.mkdir(mode=0o700)
     account.give(data)

@@ -1,0 +1,47 @@
+"""Temporary servers, whose data are in memory where there is room.
+
+Only a crash of the whole machine loses what a server wrote to a file, and no test makes one. A
+killed server therefore finds the same files in memory as on a disk. What it did not write or flush
+is lost in both (`tests/support/losing.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from mqpg.embedded import EmbeddedServer, find_binaries
+
+__all__ = ["server_folder", "temporary_server"]
+
+_MEMORY = Path("/dev/shm")
+_ROOM = 6 << 30  # bytes that are free when a server starts; one takes 100 MB to 1 GB
+
+
+@contextmanager
+def temporary_server(**options: Any) -> Iterator[EmbeddedServer]:
+    """Start a server with the options of EmbeddedServer; its data are deleted at the end."""
+    server = EmbeddedServer(server_folder(), binaries=find_binaries(), **options)
+    try:
+        yield server.start()
+    finally:
+        server.destroy()
+
+
+def server_folder() -> Path:
+    """A new folder for the data of one server, which its account may enter."""
+    folder = Path(tempfile.mkdtemp(prefix="mqpg-", dir=_MEMORY if _has_room() else None))
+    folder.chmod(0o711)
+    return folder
+
+
+def _has_room() -> bool:
+    if not os.access(_MEMORY, os.W_OK) or shutil.disk_usage(_MEMORY).free < _ROOM:
+        return False
+    found = [line for line in Path("/proc/meminfo").read_text().splitlines() if line.startswith("MemAvailable:")]
+    return bool(found) and int(found[0].split()[1]) << 10 >= _ROOM
