@@ -12,6 +12,8 @@ ARGS ?=
 # is in the snapshots of the others. They then run in one process.
 JOBS ?= $(if $(MQPG_DATABASE_URL),1,$(shell nproc))
 export PYTHON
+# Tests start hundreds of Python processes, and each would compile mqpg again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-java test-pgbouncer test-browser test-kills test-chaos test-crashtest test-lowest test-postgres pgspot dist lint format prove sql bench bench-peers chaos failover idle docs clean
 
@@ -28,7 +30,7 @@ demo: setup java ## Replay a month of real flights, kill every process meanwhile
 	@$(BIN)/mqpg demo $(ARGS)
 
 test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
-	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-long: setup ## Test random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
@@ -47,7 +49,7 @@ audit-scale: setup java ## Audit histories of SIZES=100000,1000000 messages: sec
 
 test-mariadb: setup ## Test ledgers and offsets in MariaDB; installs its server where possible
 	@tools/mariadb.sh
-	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile -m mariadb $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder -m mariadb $(ARGS)
 
 test-pgbouncer: setup ## Test behind PgBouncer in transaction mode; installs it where possible
 	@tools/pgbouncer.sh
@@ -62,7 +64,7 @@ test-crashtest: setup ## Try mqpg crashtest at every crash point of the examples
 
 test-lowest: setup ## Test the library with the lowest versions of its dependencies (PYTHON=…)
 	@tools/lowest.sh .lowest
-	@.lowest/bin/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(or $(ARGS),tests/integration tests/cli/test_admin.py)
+	@.lowest/bin/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder $(or $(ARGS),tests/integration tests/cli/test_admin.py)
 
 pgspot: setup ## Read the schema with pgspot, and require a search_path of each public function
 	@tools/pgspot.sh
@@ -77,7 +79,7 @@ POSTGRES_TESTS := tests/sql tests/protocols tests/migration tests/workers tests/
 test-postgres: setup ## Test on another major version of PostgreSQL (VERSION=14), from the distribution or npm
 	@test -x /usr/lib/postgresql/$(VERSION)/bin/pg_dump || tools/node.sh
 	@MQPG_POSTGRES_BIN=$$($(BIN)/python tools/postgres.py $(VERSION)) && export MQPG_POSTGRES_BIN && \
-		$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile $(or $(ARGS),$(POSTGRES_TESTS))
+		$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder $(or $(ARGS),$(POSTGRES_TESTS))
 
 test-node: setup ## Test the example in JavaScript; installs Node.js where possible
 	@tools/node.sh

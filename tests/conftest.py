@@ -10,4 +10,5 @@ pytest_plugins = [
     "tests.fixtures.docker",
     "tests.fixtures.pgbouncer",
     "tests.fixtures.browser",
+    "tests.fixtures.order",
 ]
