@@ -299,7 +299,7 @@ def test_delay_of_a_batch_holds_all_of_it_back(mq: Session) -> None:
 
 
 def test_deliver_at_is_a_time_on_the_database_clock(mq: Session) -> None:
-    mq.execute("select mqpg.send('one', '1', deliver_at => clock_timestamp() + interval '200 ms')")
+    mq.execute("select mqpg.send('one', '1', deliver_at => clock_timestamp() + interval '2 s')")
     mq.append()
     assert mq.receive("one") == []
     eventually(mq.append)
@@ -307,9 +307,10 @@ def test_deliver_at_is_a_time_on_the_database_clock(mq: Session) -> None:
 
 
 def test_due_messages_come_in_the_order_of_their_time(mq: Session) -> None:
-    late = mq.send("one", "2", delay=seconds(0.2))
-    early = mq.send("one", "1", delay=seconds(0.1))
-    mq.execute("select pg_sleep(0.25)")
+    now = mq.scalar("select clock_timestamp()")
+    late = mq.send("one", "2", deliver_at=now + seconds(0.4))
+    early = mq.send("one", "1", deliver_at=now + seconds(0.3))
+    mq.execute("select pg_sleep(0.45)")
     mq.append()
     assert [m.message_id for m in mq.drain("one")] == [early, late]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import time
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from typing import Any
@@ -233,12 +234,15 @@ def test_ten_thousand_topics_and_a_hundred_thousand_dead_letters(visitor: TestCl
     )
     mq.execute("analyze mqpg.dead_letter, mqpg.topic")
     for path in ("/topics", "/topics?after=x-5", "/groups", "/dead-letters", "/dead-letters/shipping/orders", "/"):
-        began = mq.scalar("select clock_timestamp()")
-        words(visitor, path)
-        seconds = mq.scalar("select extract(epoch from clock_timestamp() - %s)", began)
-        print(f"{path}: {seconds:.3f} s")
-        assert seconds < 5, path
+        # a page that is slow by itself is slow each time, and another program delays one of them
+        assert any(_seconds(visitor, path) < 5 for _ in range(3)), path
     assert "more than 1,000" in words(visitor, "/dead-letters")
+
+
+def _seconds(visitor: TestClient, path: str) -> float:
+    began = time.monotonic()
+    words(visitor, path)
+    return time.monotonic() - began
 
 
 def test_a_mounted_dashboard_links_to_itself(dsn: str, story: Story) -> None:
