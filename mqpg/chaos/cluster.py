@@ -24,6 +24,7 @@ from mqpg.protocols import Brokers, OutboxProducer
 
 from .disk import SETTINGS as SMALL_DISK
 from .disk import small_disk
+from .hot import watch
 from .names import BUSINESS, C1, C3, EFFECT, EVENTS, HERE, PARTS, QUEUES, RELAYS, c2, group
 from .options import Options
 from .schedule import CONSUMERS, PRODUCERS
@@ -108,6 +109,7 @@ def _prepare(made: Cluster, options: Options) -> None:
         with psycopg.connect(dsn, autocommit=True) as conn:
             conn.execute(BUSINESS.encode())
             conn.execute(EFFECT.encode())
+            watch(conn)
             if "keep" in options.faults:
                 conn.execute(_BUSY_KEEPER)
         if options.prepared is not None:

@@ -8,17 +8,14 @@ from collections.abc import Mapping, Sequence
 
 import psycopg
 
-__all__ = ["HOT", "Motion", "open_work"]
+from .hot import changes
+
+__all__ = ["Motion", "open_work"]
 
 _LOOK = 0.4  # seconds between two looks at a broker
-HOT = ("commit_log", "op_log", "consume_queue", "delayed", "tick", "half_tick", "cursor", "check_log", "dedup")
 
 _POSITIONS = """
 select consumer_group, topic, sum(committed)::bigint from mqpg.subscription_lag where queue_id >= 0 group by 1, 2
-"""
-_HOT = """
-select coalesce(sum(n_tup_upd + n_tup_del), 0)::bigint from pg_stat_user_tables
-where schemaname = 'mqpg' and relname ~ %s
 """
 _OPEN = """
 select (select coalesce(sum(lag), 0) from mqpg.subscription_lag)::bigint,
@@ -32,9 +29,6 @@ Positions = dict[tuple[int, str, str], int]  # broker, group, topic: the sum of 
 
 class Motion:
     """Looks at the brokers all the time, and remembers the newest positions.
-
-    A crash empties PostgreSQL's statistics, so updates and deletes of hot tables are looked for all
-    the time, too.
 
     Args:
         dsns: The brokers, not through a proxy.
@@ -86,7 +80,6 @@ class Motion:
         return time.monotonic() - began, last
 
     def _watch(self, number: int, dsn: str) -> None:
-        pattern = f"^({'|'.join(HOT)})"
         while not self._stop.is_set():
             try:
                 with psycopg.connect(dsn, autocommit=True, connect_timeout=3) as conn:
@@ -94,8 +87,7 @@ class Motion:
                     while not self._stop.wait(_LOOK):
                         rows = conn.execute(_POSITIONS).fetchall()
                         self._now[number] = {(number + 1, group, topic): at for group, topic, at in rows}
-                        (changes,) = conn.execute(_HOT, [pattern]).fetchone() or (0,)
-                        self.changes_of_hot_tables = max(self.changes_of_hot_tables, changes)
+                        self.changes_of_hot_tables = max(self.changes_of_hot_tables, changes(conn))
             except psycopg.Error:
                 self._stop.wait(_LOOK)
 
