@@ -26,6 +26,7 @@ __all__ = [
     "audit_table",
     "bench_tables",
     "calls_table",
+    "chaos_kinds_table",
     "chaos_table",
     "failover_table",
     "load",
@@ -289,12 +290,40 @@ def chaos_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
                 f"{figures['messages']:,}",
                 " / ".join(f"{figures['recovery_seconds']['all'][name]:.1f} s" for name in ("p50", "p99", "max")),
                 ", ".join(sorted({one["engine"] for one in figures["audits"]})),
-                figures["verdict"],
-                run["conditions"],
+                figures["verdict"] if run["ok"] else f"**{figures['verdict']}**",
+                run["conditions"] if run["ok"] else f"{run['conditions']}. {run['notes']}",
             )
             for run in runs
             if run["kind"] == "chaos"
             for figures in [run["figures"]]
+        ),
+    )
+
+
+def chaos_kinds_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of the table of how long recovery takes by the kind of fault, over all recorded runs.
+
+    Args:
+        runs: All runs, newest first.
+    """
+    found: dict[str, list[tuple[float, Mapping[str, Any]]]] = {}
+    for run in runs:
+        if run["kind"] == "chaos":
+            for one in run["figures"].get("history", []):
+                if one["recovery"] is not None:
+                    found.setdefault(one["kind"], []).append((one["recovery"], run))
+    yield from _table(
+        ("kind", "rounds", "recovery p50", "max", "the longest was in"),
+        (
+            (
+                f"`{kind}`",
+                str(len(rounds)),
+                f"{sorted(seconds for seconds, _ in rounds)[(len(rounds) - 1) // 2]:.1f} s",
+                f"{longest:.1f} s",
+                f"[{run['date'].partition('T')[0]}, seed {run['seed']}](../benchmarks/results/{run['file']})",
+            )
+            for kind, rounds in sorted(found.items())
+            for longest, run in [max(rounds, key=lambda one: one[0])]
         ),
     )
 
@@ -330,7 +359,7 @@ def main(arguments: list[str]) -> int:
         (AUDIT_PAGE, {"audit-scale": list(audit_table(runs))}),
         (OPERATIONS_PAGE, {"failover": list(failover_table(runs))}),
         (PERFORMANCE_PAGE, {"calls": list(calls_table(runs))}),
-        (CHAOS_PAGE, {"chaos": list(chaos_table(runs))}),
+        (CHAOS_PAGE, {"chaos": list(chaos_table(runs)), "chaos-kinds": list(chaos_kinds_table(runs))}),
     ):
         before = after = page.read_text(encoding="utf-8")
         for name, lines in found.items():
