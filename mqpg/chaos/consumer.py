@@ -44,9 +44,16 @@ _THERE = text(
         arrays=", ".join(f"cast(:{name} as {kind}[])" for name, kind in zip(_COLUMNS, _TYPES, strict=True)),
     )
 )
-_SETTINGS: dict[str, Any] = {"batch": True, "lease": LEASE, "retry_delay": 0.2, "max_attempts": 10_000}
-
-
+# A statement of a handler has no time limit of its own, so on a half-open connection it would never
+# end, and its message and its queue would wait for good.
+_TIMEOUT = 20.0  # seconds
+_SETTINGS: dict[str, Any] = {
+    "batch": True,
+    "lease": LEASE,
+    "retry_delay": 0.2,
+    "max_attempts": 10_000,
+    "timeout": _TIMEOUT,
+}
 _LINGER = 0.3  # seconds; the world is slow, so a fault often meets an open claim
 
 
