@@ -122,3 +122,15 @@ def test_job_queues_are_compared_with_the_newest_run(tool: Any, tmp_path: Path) 
     lines = list(tool.peers_table(tool.load(stored(tmp_path, kind="peers", figures=figures))))
     assert lines[2] == "| consumer | 3,000 ±10% | – | – | 1,500 ±25% | – | – | 2.00 |"
     assert lines[-1].endswith("pgqueuer 1.6.0.")
+
+
+def test_recovery_by_the_kind_of_fault_counts_the_rounds_of_all_runs(tool: Any) -> None:
+    def run(seed: int, **recoveries: list[float | None]) -> dict[str, Any]:
+        history = [{"kind": kind, "recovery": one} for kind, found in recoveries.items() for one in found]
+        return RUN | {"kind": "chaos", "seed": seed, "file": f"{seed}.json", "figures": {"history": history}}
+
+    lines = list(tool.chaos_kinds_table([run(1, kill=[2.0, None, 9.0], cut=[1.0]), run(2, kill=[3.0]), RUN]))
+    assert lines[2:] == [
+        "| `cut` | 1 | 1.0 s | 1.0 s | [2026-01-02, seed 1](../benchmarks/results/1.json) |",
+        "| `kill` | 3 | 3.0 s | 9.0 s | [2026-01-02, seed 1](../benchmarks/results/1.json) |",
+    ]
