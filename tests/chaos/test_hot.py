@@ -8,6 +8,9 @@ from typing import Any
 import psycopg
 import pytest
 
+import mqpg
+from mqpg import migrate
+from mqpg.chaos.caller import MarkedSource
 from mqpg.chaos.hot import HOT, changes, watch
 from tests.fixtures.databases import OwnServer
 from tests.support.broker import HOT_TABLES
@@ -31,6 +34,14 @@ create table public.once (id text primary key);
 """
 INSERT = "insert into mqpg.hot_once values (%s) on conflict do nothing"
 DELETED = "select n_tup_del from pg_stat_user_tables where relname = 'hot_once'"
+TABLES = [f"mqpg.{table}" for table in HOT]
+PARTITIONS = "select inhrelid::regclass::text from pg_inherits where inhparent = any(%s::regclass[])"
+UNWATCHED = (
+    PARTITIONS
+    + """
+    and not exists (select from pg_trigger t where t.tgrelid = inhrelid and t.tgname = 'hot_change')
+"""
+)
 WAITS = "select from pg_locks where locktype = 'advisory' and objid = 77 and not granted"
 
 
@@ -89,3 +100,24 @@ def test_an_insert_that_takes_its_row_back_is_a_deletion_in_the_statistics_only(
         assert conn.execute("select id from mqpg.hot_once").fetchall() == [("early",)]
         eventually(lambda: conn.execute(DELETED).fetchone() == (1,))
         assert changes(conn) == 0
+
+
+def test_new_segments_and_an_upgrade_leave_nothing_out(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as conn, mqpg.connect(dsn) as mq:
+        watch(conn)
+        before = set(conn.execute(PARTITIONS, [TABLES]).fetchall())
+        conn.execute("update mqpg.settings set value = '0 s' where name in ('segment_age', 'cursor_slot_age')")
+        mq.create_topic("orders")
+        mq.subscribe("billing", "orders")
+        mq.send("orders", {})
+        mq.append()
+        for _ in range(10):
+            mq.keep()
+        migrate.upgrade(dsn, source=MarkedSource("hot"))
+        migrate.upgrade(dsn)
+        assert set(conn.execute(PARTITIONS, [TABLES]).fetchall()) - before
+        assert conn.execute(UNWATCHED, [TABLES]).fetchall() == []
+        assert changes(conn) == 0
+        mq.send("orders", {})
+        conn.execute("delete from mqpg.commit_log")
+        assert changes(conn) > 0
