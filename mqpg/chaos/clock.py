@@ -89,7 +89,7 @@ class Clocks:
             time.sleep(0.05)
 
     def ahead(self, node: str) -> float | None:
-        """Return how many seconds the clock of a node is ahead of the true one, as it was last noted.
+        """Return how many seconds a node's clock is ahead of the true one, as it was last noted.
 
         Args:
             node: Its name.

@@ -44,7 +44,7 @@ def watch(conn: psycopg.Connection[Any]) -> None:
 
 
 def changes(conn: psycopg.Connection[Any]) -> int:
-    """Return how many rows were updated or deleted; after a crash of the server perhaps up to 32 more.
+    """Return how many rows were updated or deleted; after a server's crash perhaps 32 more.
 
     Where none was, the result is always 0.
     """

@@ -50,7 +50,7 @@ def promote(server: EmbeddedServer, dsn: str) -> None:
 
 
 def adopt_twice(node: BrokerNode, dsn: str, folder: Path, interruption: Interruption) -> list[str]:
-    """Promote a broker's server, kill in the middle of `adopt()`, and adopt it once more, to the end.
+    """Promote a broker's server, kill in the middle of `adopt()`, and adopt it to the end.
 
     Args:
         node: The broker.

@@ -136,7 +136,7 @@ def recovery_chart(rows: list[dict[str, Any]], seconds: int, faults: Sequence[Fa
     Args:
         rows: The rows of the report's time line, which give the time axis.
         seconds: The width of an interval.
-        faults: The faults. Several at the same time, such as nodes that are killed at once, are one bar.
+        faults: The faults. Several at the same time, such as nodes killed at once, are one bar.
 
     Returns:
         The plot. None if no recovery is known.
