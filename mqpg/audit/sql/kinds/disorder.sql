@@ -45,6 +45,14 @@ call as (
     ) as c
 ),
 
+-- The newest version of a cursor that acknowledged an offset ahead of others.
+ahead as (
+    select l.subscription_id, l.queue_id, l.queue_offset, max(l.version) as version
+    from released as l
+    where l.action = 'a' and l.ahead
+    group by 1, 2, 3
+),
+
 -- Several consumers read a queue at once in mode shared, and each member of a broadcast reads it. A
 -- retry comes later than what was behind it. So does a message that a consumer left pending while it
 -- acknowledged those behind it. What was acknowledged so at once was still to be applied in order.
@@ -60,19 +68,13 @@ ordered as (
         e.applied_at,
         case when r.on_failure <> 'block_queue' then e.key_hash end as key_hash,
         r.on_failure = 'block_queue' as by_queue,
-        (
-            select max(a.version)
-            from released as a
-            where a.action = 'a'
-                and a.ahead
-                and a.subscription_id = e.owner_id
-                and a.queue_id = e.queue_id
-                and a.queue_offset = e.queue_offset
-        ) as ahead_in
+        a.version as ahead_in
     from effect as e
     join reader as r on r.subscription_id = e.owner_id
     join journal_group as g on g.consumer_group = e.consumer_group
     join known_since as k on k.subscription_id = e.owner_id and k.queue_id = e.queue_id
+    left join ahead as a
+        on a.subscription_id = e.owner_id and a.queue_id = e.queue_id and a.queue_offset = e.queue_offset
     where r.mode in ('exclusive', 'pinned')
         and e.queue_id >= 0
         and e.state = 'committed'
