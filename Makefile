@@ -115,12 +115,11 @@ prove: ## Prove the model of half messages with SPIN, and that each broken rule 
 sql: setup ## Print the script that installs the schema with psql
 	@$(BIN)/mqpg migrate sql
 
-bench: setup ## Measure mqpg beside pgmq and a bare INSERT (ARGS="--quick")
-	@$(BIN)/mqpg bench $(ARGS)
+bench: setup ## Measure mqpg beside pgmq, PgQ and a bare INSERT and record it (VERSION=15; ARGS="--quick")
+	@tools/bench.sh $(if $(filter command environment,$(firstword $(origin VERSION))),$(VERSION),18) $(ARGS)
 
-bench-peers: setup ## Measure the Python client beside procrastinate and pgqueuer (ARGS="--rounds 3")
-	@tools/peers.sh
-	@$(BIN)/python tools/bench_peers.py $(ARGS)
+bench-peers: setup ## Measure the Python client beside procrastinate and pgqueuer and record it (ARGS="--quick")
+	@tools/bench.sh peers $(ARGS)
 
 chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--rounds 100"; default --short)
 	@$(BIN)/mqpg chaos $(or $(ARGS),--short)
@@ -140,5 +139,5 @@ idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core
 
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
-	rm -rf .venv .postgres .lowest .peers .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .postgres .lowest .peers .bench .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

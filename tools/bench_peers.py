@@ -2,6 +2,9 @@
 
     python tools/bench_peers.py --rounds 3 | python tools/results.py --add peers
 
+A side that fails is named, and the others continue. With --save the object is in that file after
+every run, so that none is lost.
+
 Each run has a fresh database on one server. The rounds are interleaved: every round runs each cell
 on all of its sides in turn. A side is a program in benchmarks/peers, so that each has a process and
 an environment of its own. mqpg's workers run beside its client. It prints one JSON object.
@@ -17,6 +20,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -87,8 +91,10 @@ def run(dsn: str, side: Side) -> float:
 
 def _program(name: str, *arguments: str) -> str:
     python = sys.executable if name == "mqpg" else str(PEERS)
+    if not Path(python).exists():
+        raise FileNotFoundError(f"{name} is not installed: tools/peers.sh failed")
     command = [python, str(PROGRAMS / f"{name}_jobs.py"), *arguments]
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=300).stdout
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=120).stdout
 
 
 @contextmanager
@@ -120,7 +126,7 @@ def _nothing() -> Iterator[None]:
     yield
 
 
-def outcome(rates: dict[str, dict[str, list[float]]], version: str) -> dict[str, Any]:
+def outcome(rates: dict[str, dict[str, list[float]]], version: str, problems: list[str]) -> dict[str, Any]:
     """The figures of all runs: the median of each side, and mqpg's ratio to each other side."""
     cells = []
     for cell, sides in rates.items():
@@ -137,37 +143,55 @@ def outcome(rates: dict[str, dict[str, list[float]]], version: str) -> dict[str,
                     }
                     for side, found in sides.items()
                 },
-                "ratios": {side: round(medians["mqpg"] / rate, 2) for side, rate in medians.items() if side != "mqpg"},
+                "ratios": {
+                    side: round(medians["mqpg"] / rate, 2)
+                    for side, rate in medians.items()
+                    if side != "mqpg" and "mqpg" in medians
+                },
             }
         )
-    return {"versions": _versions() | {"PostgreSQL": version, "Python": platform.python_version()}, "cells": cells}
+    versions = _versions() | {"PostgreSQL": version, "Python": platform.python_version()}
+    return {"versions": versions, "cells": cells, "problems": problems}
 
 
 def _versions() -> dict[str, str]:
     names = ("procrastinate", "pgqueuer", "asyncpg")
+    if not PEERS.exists():
+        return dict.fromkeys(names, "not installed")
     ask = f"from importlib.metadata import version as v; print(*map(v, {names!r}))"
     found = subprocess.run([str(PEERS), "-c", ask], stdout=subprocess.PIPE, text=True, check=True).stdout
     return dict(zip(names, found.split(), strict=True))
 
 
-def main() -> None:
+def main() -> int:
     """Run all cells, or those that are named, in interleaved rounds."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, help="default: 3, or 1 with --quick")
+    parser.add_argument("--quick", action="store_true", help="try each side once")
     parser.add_argument("--cells", default=",".join(CELLS))
+    parser.add_argument("--save", type=Path, help="also write the object to this file, after every run")
     options = parser.parse_args()
     rates: dict[str, dict[str, list[float]]] = {}
+    problems: list[str] = []
     with EmbeddedServer(settings=SETTINGS) as server:
         with psycopg.connect(server.dsn()) as conn:
             version = str(conn.info.parameter_status("server_version"))
-        for number in range(options.rounds):
-            for cell in options.cells.split(","):
-                for name, side in CELLS[cell][1].items():
+        rounds = options.rounds or (1 if options.quick else 3)
+        for number, cell in product(range(1, rounds + 1), options.cells.split(",")):
+            for name, side in CELLS[cell][1].items():
+                try:
                     rate = run(server.dsn(), side)
-                    rates.setdefault(cell, {}).setdefault(name, []).append(rate)
-                    print(f"round {number + 1}  {cell:<17} {name:<22} {rate:>9,.0f} /s", file=sys.stderr)
-    print(json.dumps(outcome(rates, version)))
+                except (OSError, subprocess.SubprocessError, ValueError) as error:
+                    problems.append(f"{cell}, {name}, round {number}: {error}")
+                    print(f"round {number}  {cell:<17} {name:<22} FAILED: {error}", file=sys.stderr)
+                    continue
+                rates.setdefault(cell, {}).setdefault(name, []).append(rate)
+                print(f"round {number}  {cell:<17} {name:<22} {rate:>9,.0f} /s", file=sys.stderr)
+                if options.save:
+                    options.save.write_text(json.dumps(outcome(rates, version, problems)))
+    print(json.dumps(outcome(rates, version, problems)))
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

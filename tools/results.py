@@ -22,9 +22,15 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
+from mqpg.bench.cells import CELLS, Cell, Kind
+from mqpg.bench.page import figure_text
+from mqpg.bench.report import Reached
+from mqpg.bench.targets import PEER_TARGETS, TARGETS, Target
+
 __all__ = [
     "audit_table",
     "bench_tables",
+    "brokers_table",
     "calls_table",
     "chaos_kinds_table",
     "chaos_table",
@@ -47,6 +53,7 @@ CHAOS_PAGE = ROOT / "docs" / "chaos.md"
 KINDS = (
     "audit-scale",
     "bench",
+    "brokers",
     "calls",
     "chaos",
     "ci",
@@ -72,7 +79,8 @@ RUN: dict[str, type | tuple[type, ...]] = {
     "notes": str,  # what the figures do not show; may be empty
 }
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\dZ)?")
-_SIDES = ("mqpg", "pgmq", "bare")
+_SIDES = ("mqpg", "pgmq", "pgq", "bare")
+_NAMES = {"pgq": "PgQ"}
 PEERS = ("mqpg", "mqpg, no group commit", "procrastinate", "pgqueuer")
 _DROPPED = ("audit", "kept", "runs")  # --add omits these long reports
 
@@ -122,7 +130,9 @@ def run_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def bench_tables(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Tables of the newest complete benchmark: its cells, its targets and its machine.
+    """Tables of benchmarks on each major version of PostgreSQL: cells, targets and machines.
+
+    Each cell is from the newest run that measured it. A line's figures are therefore of one run.
 
     Args:
         runs: All runs, newest first.
@@ -130,29 +140,111 @@ def bench_tables(runs: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     Returns:
         The lines of each table, by the name of its markers on the page.
     """
-    run = next(run for run in runs if run["kind"] == "bench" and "machine" in run["figures"])
-    figures = run["figures"]
+    by_server: dict[int, list[Mapping[str, Any]]] = {}
+    for run in runs:
+        if run["kind"] == "bench" and "machine" in run["figures"]:
+            by_server.setdefault(int(run["figures"]["machine"]["PostgreSQL"].partition(".")[0]), []).append(run)
+    servers = sorted(by_server, reverse=True)
+    machines = [by_server[server][0]["figures"]["machine"] for server in servers]
     return {
-        "bench": list(
+        "bench": [line for server in servers for line in _cells(server, by_server[server])],
+        "targets": [line for server in servers for line in _targets(server, by_server[server])],
+        "machine": list(
             _table(
-                ("cell", *_SIDES, "mqpg / pgmq", "mqpg / bare"),
-                (
-                    (cell["title"], *map(_side(cell), _SIDES), *map(_ratio(cell), _SIDES[1:]))
-                    for cell in figures["cells"]
-                ),
+                ("", *("" for _ in servers)),
+                ((name, *(one.get(name, "–") for one in machines)) for name in machines[0]),
             )
         ),
-        "targets": list(
-            _table(
-                ("target", "at least", "measured", "verdict"),
-                (
-                    (one["target"], f"{one['at_least']:g}", _number(one["measured"]), one["verdict"])
-                    for one in figures["targets"]
-                ),
-            )
-        ),
-        "machine": list(_table(("", ""), figures["machine"].items())),
     }
+
+
+def _cells(server: int, runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    found = [(cell, *one) for cell in CELLS if (one := _newest_cell(cell.name, runs))]
+    sides = [side for side in _SIDES if any(side in measured["sides"] for _, measured, _ in found)]
+    names = [_NAMES.get(side, side) for side in sides]
+    yield f"**PostgreSQL {server}**"
+    yield ""
+    yield from _table(
+        ("cell", *names, *(f"mqpg / {name}" for name in names[1:]), "recorded"),
+        (
+            (
+                cell.title,
+                *(_side(cell, measured["sides"].get(side)) for side in sides),
+                *(_number(measured["ratios"].get(f"mqpg/{side}")) for side in sides[1:]),
+                _link(run),
+            )
+            for cell, measured, run in found
+        ),
+    )
+    yield ""
+    for side, reason in runs[0]["figures"].get("missing", {}).items():
+        yield from (*wrap(f"{_NAMES.get(side, side)} is not in this table: {reason}.", 100), "")
+
+
+def _newest_cell(name: str, runs: Sequence[Mapping[str, Any]]) -> tuple[Any, Mapping[str, Any]] | None:
+    for run in runs:
+        for cell in run["figures"]["cells"]:
+            if cell["cell"] == name and "mqpg" in cell["sides"]:
+                return cell, run
+    return None
+
+
+def _targets(server: int, runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    wanted = [target for target in TARGETS if not target.servers or server in target.servers]
+    yield f"**PostgreSQL {server}**"
+    yield ""
+    yield from _table(
+        ("target", "bound", "measured", "verdict"),
+        (
+            (target.what, target.text, _number(measured), Reached(target, measured).verdict)
+            for target in wanted
+            for measured in [_newest_target(target, runs)]
+        ),
+    )
+    yield ""
+
+
+def _newest_target(target: Target, runs: Sequence[Mapping[str, Any]]) -> float | None:
+    for run in runs:
+        cells = {cell["cell"]: cell["sides"] for cell in run["figures"]["cells"]}
+        above = _measured(cells, target.cell, target.side, target.measure)
+        if above is not None and not target.base_cell:
+            return above
+        below = _measured(cells, target.base_cell, target.base_side, target.measure)
+        if above is not None and below:
+            return above / below
+    return None
+
+
+def _measured(cells: Mapping[str, Any], cell: str, side: str, measure: str) -> float | None:
+    found = cells.get(cell, {}).get(side)
+    if found is None:
+        return None
+    value = found["median"] if measure == "rate" else found.get("measures", {}).get(measure)
+    return None if value is None else float(value)
+
+
+def brokers_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Lines of the table of several brokers on one machine: the newest recorded run.
+
+    Args:
+        runs: All runs, newest first.
+    """
+    run = next((run for run in runs if run["kind"] == "brokers"), None)
+    if run is None:
+        yield "No run has been recorded yet."
+        return
+    yield from _table(
+        ("brokers", "messages a second, end to end", "beside one broker", "recorded"),
+        (
+            (brokers, f"{found['median']:,} ±{found['spread']:.0%}", _number(found["ratio"]), _link(run))
+            for brokers, found in run["figures"]["brokers"].items()
+        ),
+    )
+
+
+def _link(run: Mapping[str, Any]) -> str:
+    return f"[{run['date'].partition('T')[0]}](../benchmarks/results/{run['file']})"
 
 
 def audit_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -236,6 +328,21 @@ def peers_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         ),
     )
     if run:
+        yield ""
+        yield from _table(
+            ("target", "at least", "measured", "verdict"),
+            (
+                (
+                    f"{cell['title']}: mqpg / {target.base_side.removeprefix('mqpg, ')}",
+                    f"{target.bound:g}",
+                    _number(cell["ratios"][target.base_side]),
+                    "reached" if cell["ratios"][target.base_side] >= target.bound else "not reached",
+                )
+                for target in PEER_TARGETS
+                for cell in cells
+                if cell["cell"] == target.cell and target.base_side in cell["ratios"]
+            ),
+        )
         versions = ", ".join(f"{name} {version}" for name, version in run["figures"]["versions"].items())
         yield ""
         yield from wrap(f"{run['date'].partition('T')[0]}, {run['machine']}, {run['conditions']}: {versions}.", 100)
@@ -257,7 +364,7 @@ def calls_table(runs: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             (
                 step,
                 run["figures"]["PostgreSQL"].partition(" ")[0],
-                *(_calls(sides[side]) for side in _SIDES),
+                *(_calls(sides[side]) for side in ("mqpg", "pgmq", "bare")),
                 _number(sides["pgmq"]["sum"] / sides["mqpg"]["sum"]),
                 f"[{run['date'].partition('T')[0]}](../benchmarks/results/{run['file']})",
             )
@@ -340,6 +447,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if a table is out of date")
     parser.add_argument("--add", choices=KINDS, help="first record a run from the JSON on standard input")
+    parser.add_argument("--name", default="", help="with --add: the end of the file's name; default: the kind")
     parser.add_argument("--command", default="", help="with --add: the command that was run")
     parser.add_argument("--conditions", default="", help="with --add: what else ran on the machine")
     parser.add_argument("--notes", default="", help="with --add: what the figures do not show")
@@ -358,7 +466,7 @@ def main(arguments: list[str]) -> int:
         (PAGE, tables),
         (AUDIT_PAGE, {"audit-scale": list(audit_table(runs))}),
         (OPERATIONS_PAGE, {"failover": list(failover_table(runs))}),
-        (PERFORMANCE_PAGE, {"calls": list(calls_table(runs))}),
+        (PERFORMANCE_PAGE, {"calls": list(calls_table(runs)), "brokers": list(brokers_table(runs))}),
         (CHAOS_PAGE, {"chaos": list(chaos_table(runs)), "chaos-kinds": list(chaos_kinds_table(runs))}),
     ):
         before = after = page.read_text(encoding="utf-8")
@@ -400,7 +508,7 @@ def _add(options: argparse.Namespace, figures: dict[str, Any]) -> Path:
         "figures": {name: value for name, value in figures.items() if name not in _DROPPED},
         "notes": options.notes,
     }
-    path = RESULTS / f"{now:%Y-%m-%dT%H%MZ}-{options.add}.json"
+    path = RESULTS / f"{now:%Y-%m-%dT%H%MZ}-{options.name or options.add}.json"
     path.write_text(json.dumps(run, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
@@ -438,22 +546,17 @@ def _listed(figures: Mapping[str, Any]) -> str:
     return ("; " if nested else ", ").join(parts)
 
 
-def _side(cell: Mapping[str, Any]) -> Any:
-    def figure(side: str) -> str:
-        found = cell["sides"].get(side)
-        if found is None:
-            return "–"
-        return f"{found['median']:,} ±{found['spread']:.0%}" + ("" if found["drained"] else " (not drained)")
-
-    return figure
-
-
-def _ratio(cell: Mapping[str, Any]) -> Any:
-    return lambda base: _number(cell["ratios"].get(f"mqpg/{base}"))
+def _side(cell: Cell, found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "–"
+    measures = found.get("measures", {})
+    return figure_text(cell.kind is Kind.LATENCY, found["median"], found["spread"], found["drained"], measures)
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
+    if value is None:
+        return "–"
+    return f"{value:,.2f}" if value < 1000 else f"{value:,.0f}"
 
 
 def _table(head: Sequence[str], lines: Any) -> Iterator[str]:

@@ -19,7 +19,7 @@ from mqpg.dsn import require_named
 from .cells import CELLS, Cell, choose, quick
 from .machine import describe
 from .page import Outcome
-from .report import Run
+from .report import Failure, Run
 from .run import run_all
 from .server import Server
 from .sides import SIDES
@@ -28,8 +28,8 @@ __all__ = ["app", "bench"]
 
 app = typer.Typer(add_completion=False)
 
-_ROUNDS, _QUICK_ROUNDS = 3, 2
-_LIMIT, _QUICK_LIMIT = 900.0, 120.0  # seconds
+_ROUNDS, _QUICK_ROUNDS = 3, 1
+_LIMIT, _QUICK_LIMIT = 900.0, 240.0  # seconds
 
 
 @app.command()
@@ -43,21 +43,30 @@ def bench(
     ] = None,
     cells: Annotated[
         str,
-        typer.Option(help="Names of cells, separated by commas; default: all of " + " ".join(c.name for c in CELLS)),
+        typer.Option(
+            help="Names of cells, separated by commas; default: "
+            + " ".join(c.name for c in CELLS if not c.extra)
+            + "; only when named: "
+            + " ".join(c.name for c in CELLS if c.extra)
+        ),
     ] = "",
     sides: Annotated[str, typer.Option(help="Sides to run, separated by commas.")] = ",".join(SIDES),
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Interleaved rounds; default: 3, or 2 with --quick.")
+        int | None, typer.Option(min=1, help="Interleaved rounds; default: 3, or 1 with --quick.")
     ] = None,
-    quick_run: Annotated[
-        bool, typer.Option("--quick", help="Measure each cell for a shorter time; two minutes at most.")
-    ] = False,
+    quick_run: Annotated[bool, typer.Option("--quick", help="One round of short cells; four minutes at most.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    limit: Annotated[
+        float | None, typer.Option(min=1, help="Begin no cell that would end after so many seconds; default: 900.")
+    ] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write the JSON object to this file after every run, so that none is lost.")
+    ] = None,
     page: Annotated[Path | None, typer.Option(help="Also write the result to this file, as a Markdown page.")] = None,
 ) -> None:
-    """Measure mqpg, pgmq and a bare INSERT or SELECT side by side on one server.
+    """Measure mqpg, pgmq, PgQ and a bare INSERT or SELECT side by side on one server.
 
-    Print rates and ratios.
+    Print rates, latencies and ratios. A run that fails is named, and the others continue.
     """
     chosen = _chosen(cells, sides)
     measured = [quick(cell) if quick_run else cell for cell in chosen[0]]
@@ -68,24 +77,30 @@ def bench(
     with _server(wanted_dsn, chosen[1]) as server:
         machine = describe(server)
         began = time.monotonic()
-        runs = run_all(
-            server,
-            measured,
-            chosen[1],
-            wanted,
-            _QUICK_LIMIT if quick_run else _LIMIT,
-            lambda run: log.print(_line(run), highlight=False),
-        )
-        if len(runs) < sum(len(set(cell.sides) & set(chosen[1])) for cell in measured) * wanted:
-            log.print("time is up: the last round is not complete", style="yellow")
-        outcome = Outcome(machine, measured, runs, time.monotonic() - began, quick_run)
+        runs: list[Run] = []
+        failures: list[Failure] = []
+
+        def outcome() -> Outcome:
+            seconds = time.monotonic() - began
+            return Outcome(machine, measured, runs, seconds, quick_run, server.major, server.missing, failures)
+
+        def note(one: Run | Failure) -> None:
+            log.print(_line(one), highlight=False, markup=False)
+            (runs if isinstance(one, Run) else failures).append(one)  # type: ignore[arg-type]
+            if save is not None:
+                _save(save, outcome())
+
+        there = [side for side in chosen[1] if side not in server.missing]
+        if not run_all(server, measured, there, wanted, limit or (_QUICK_LIMIT if quick_run else _LIMIT), note):
+            log.print("time is up: not all rounds were run", style="yellow")
+        result = outcome()
     if page is not None:
-        page.write_text(outcome.markdown(), encoding="utf-8")
+        page.write_text(result.markdown(), encoding="utf-8")
     if as_json:
-        print(json.dumps(outcome.as_dict(), ensure_ascii=False))
+        print(json.dumps(result.as_dict(), ensure_ascii=False))
     else:
-        outcome.show(Console())
-    raise typer.Exit(1 if outcome.problems else 0)
+        result.show(Console())
+    raise typer.Exit(1 if result.problems else 0)
 
 
 def _chosen(cells: str, sides: str) -> tuple[list[Cell], list[str]]:
@@ -116,6 +131,17 @@ def _server(dsn: str | None, sides: list[str]) -> Iterator[Server]:
 _SETTINGS = {"max_wal_size": "8GB", "checkpoint_timeout": "30min", "autovacuum_naptime": "5s", "shared_buffers": "1GB"}
 
 
-def _line(run: Run) -> str:
-    problems = "".join(f"; {problem}" for problem in run.problems)
-    return f"round {run.round_no}  {run.cell:<13} {run.side:<5} {run.rate:>12,.0f} /s  ({run.seconds:.1f} s){problems}"
+def _save(path: Path, outcome: Outcome) -> None:
+    """Write the result so that the file is never half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps(outcome.as_dict(), ensure_ascii=False), encoding="utf-8")
+    new.replace(path)
+
+
+def _line(one: Run | Failure) -> str:
+    if isinstance(one, Failure):
+        return f"round {one.round_no}  {one.cell:<20} {one.side:<5} FAILED: {one.error}"
+    rest = "".join(f"; {name} {value:,.1f}" for name, value in one.measures.items())
+    rest += "".join(f"; {problem}" for problem in one.problems)
+    return f"round {one.round_no}  {one.cell:<20} {one.side:<5} {one.rate:>12,.0f} /s  ({one.seconds:.1f} s){rest}"

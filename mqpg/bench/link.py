@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from select import select
 from typing import Final
 
 from psycopg import pq
@@ -64,6 +65,14 @@ class Link:
         result = self.execute(sql)
         value = result.get_value(0, 0) if result.ntuples else None
         return value.decode() if value is not None else ""
+
+    def wait_for_notification(self, seconds: float) -> None:
+        """Wait for a notification on a channel that the session listens to, at most so long."""
+        if self._conn.notifies() is None:
+            select([self._conn.socket], [], [], seconds)
+            self._conn.consume_input()
+        while self._conn.notifies() is not None:
+            pass
 
     def close(self) -> None:
         """End the session."""

@@ -33,6 +33,8 @@ def describe(server: Server) -> dict[str, str]:
         "connection": "Unix socket" if "host=/" in server.dsn else "TCP",
         "Python": platform.python_version(),
         **{package: _version(package) for package in ("psycopg", "pgmq")},
+        "PgQ": server.scalar("select default_version from pg_available_extensions where name = 'pgq'")
+        or "not installed",
         **{name: server.scalar(f"select current_setting('{name}', true)") for name in SETTINGS},
     }
 

@@ -16,6 +16,7 @@ from mqpg.errors import ConnectionFailed
 
 from .link import Link
 from .sides import SIDES
+from .sides.base import Unavailable
 
 __all__ = ["Server"]
 
@@ -26,12 +27,18 @@ class Server:
     Args:
         dsn: The server, as a role that may create databases.
         sides: The names of the sides to install.
+
+    Attributes:
+        missing: Why a side is not installed, by its name.
+        major: The major version of PostgreSQL.
     """
 
     def __init__(self, dsn: str, sides: Sequence[str] = tuple(SIDES)) -> None:
         self.dsn = _by_socket(to_libpq(dsn))
         self._link = Link(self.dsn)
         self._sides = sides
+        self.missing: dict[str, str] = {}
+        self.major = int(self.scalar("show server_version_num")) // 10_000
         self._template = f"mqpg_bench_{os.getpid()}"
         self._number = 0
 
@@ -39,7 +46,10 @@ class Server:
         self._link.execute(f"create database {self._template}")
         try:
             for side in self._sides:
-                SIDES[side].install(self._dsn_of(self._template))
+                try:
+                    SIDES[side].install(self._dsn_of(self._template))
+                except Unavailable as reason:
+                    self.missing[side] = str(reason)
         except BaseException:
             self.__exit__()
             raise

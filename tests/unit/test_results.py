@@ -119,7 +119,9 @@ def test_job_queues_are_compared_with_the_newest_run(tool: Any, tmp_path: Path) 
     sides = {"mqpg": {"median": 3000, "spread": 0.1}, "pgqueuer": {"median": 1500, "spread": 0.25}}
     cell = {"cell": "c", "title": "consumer", "sides": sides, "ratios": {"pgqueuer": 2.0}}
     figures = {"cells": [cell], "versions": {"pgqueuer": "1.6.0"}}
+    cell["cell"] = "consume-c1"
     lines = list(tool.peers_table(tool.load(stored(tmp_path, kind="peers", figures=figures))))
+    assert "| consumer: mqpg / pgqueuer | 2 | 2.00 | reached |" in lines
     assert lines[2] == "| consumer | 3,000 ±10% | – | – | 1,500 ±25% | – | – | 2.00 |"
     assert lines[-1].endswith("pgqueuer 1.6.0.")
 
@@ -134,3 +136,45 @@ def test_recovery_by_the_kind_of_fault_counts_the_rounds_of_all_runs(tool: Any) 
         "| `cut` | 1 | 1.0 s | 1.0 s | [2026-01-02, seed 1](../benchmarks/results/1.json) |",
         "| `kill` | 3 | 3.0 s | 9.0 s | [2026-01-02, seed 1](../benchmarks/results/1.json) |",
     ]
+
+
+def test_each_cell_is_of_the_newest_run_of_its_server_that_measured_it(tool: Any, tmp_path: Path) -> None:
+    def figures(version: str, cells: dict[str, tuple[int, int]]) -> dict[str, Any]:
+        found = [
+            {
+                "cell": cell,
+                "sides": {
+                    side: {"median": rate, "spread": 0.1, "drained": True}
+                    for side, rate in zip(("mqpg", "pgmq"), rates, strict=True)
+                },
+                "ratios": {"mqpg/pgmq": rates[0] / rates[1]},
+            }
+            for cell, rates in cells.items()
+        ]
+        return {"machine": {"PostgreSQL": version, "jit": "on"}, "cells": found, "missing": {"pgq": "there is none"}}
+
+    results = stored(tmp_path, kind="bench", figures=figures("18.6", {"send-1": (120, 100), "half-1": (10, 20)}))
+    for name, found in {
+        "two": figures("18.6", {"half-1": (60, 20)}),
+        "three": figures("15.18", {"send-1": (7, 7)}),
+    }.items():
+        run = RUN | {"kind": "bench", "date": "2026-02-02", "figures": found}
+        (results / f"{name}.json").write_text(json.dumps(run))
+    tables = tool.bench_tables(tool.load(results))
+    assert [line for line in tables["bench"] if "×1" in line] == [
+        "| send ×1, 16 clients | 120 ±10% | 100 ±10% | 1.20 | [2026-01-02](../benchmarks/results/one.json) |",
+        "| half+commit ×1, 16 clients | 60 ±10% | 20 ±10% | 3.00 | [2026-02-02](../benchmarks/results/two.json) |",
+        "| send ×1, 16 clients | 7 ±10% | 7 ±10% | 1.00 | [2026-02-02](../benchmarks/results/three.json) |",
+    ]
+    assert "PgQ is not in this table: there is none." in tables["bench"]
+    assert (
+        tables["targets"][4] == "| send one by one, 16 clients, PostgreSQL 18: mqpg / pgmq | ≥ 1.1 | 1.20 | reached |"
+    )
+    assert tables["machine"][-1] == "| jit | on | on |"
+
+
+def test_brokers_are_compared_with_one(tool: Any, tmp_path: Path) -> None:
+    figures = {"brokers": {"2": {"median": 1500, "spread": 0.04, "ratio": 1.1}}}
+    *_, line = tool.brokers_table(tool.load(stored(tmp_path, kind="brokers", figures=figures)))
+    assert line == "| 2 | 1,500 ±4% | 1.10 | [2026-01-02](../benchmarks/results/one.json) |"
+    assert list(tool.brokers_table([])) == ["No run has been recorded yet."]

@@ -6,12 +6,14 @@ client. As a consequence, no queue can be much faster than this.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from itertools import cycle
 
 from ..cells import Cell, Kind
 from ..link import Link, bigint, int8
 from ..payload import JSON_OID, array
-from .base import Consumer, Producer, Seen, bodies, chunks
+from .base import Consumer, Decider, Producer, Seen, bodies, chunks
 
 __all__ = ["BareSide"]
 
@@ -29,8 +31,9 @@ class BareSide:
     """INSERT and SELECT without any queue."""
 
     name = "bare"
-    appends = False
+    background = ""
     rereads = True
+    most = 400_000
 
     def install(self, dsn: str) -> None:
         """Create a message table for each lane and one table for decisions."""
@@ -42,6 +45,10 @@ class BareSide:
             )
         link.execute("create table bench_decision (id bigint primary key)")
         link.close()
+
+    def pause(self, moved: int, took: float) -> float:
+        """There is nothing in the background."""
+        return 0.0
 
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
         """Fill all lanes with the same messages."""
@@ -66,9 +73,22 @@ class BareSide:
         """Every consumer reads its own lane in order."""
         return _Reads(link, cell, index % _LANES)
 
+    def sender(self, link: Link) -> Callable[[bytes], None]:
+        """One INSERT for each document."""
+        link.prepare("one", "insert into bench_message_0 (payload) values ($1::json)")
+
+        def send(body: bytes) -> None:
+            link.run(b"one", [body])
+
+        return send
+
+    def decider(self, link: Link, cell: Cell, index: int) -> Decider:
+        """Two INSERTs in two transactions."""
+        return _Halves(link, cell, index)
+
     def stored(self, link: Link, cell: Cell) -> int:
         """Count the rows of the tables."""
-        if cell.kind is Kind.HALF:
+        if cell.kind in (Kind.HALF, Kind.LEDGER):
             return int(link.scalar("select count(*) from bench_decision join bench_message_0 using (id)"))
         tables = " + ".join(f"(select count(*) from bench_message_{lane})" for lane in range(_LANES))
         return int(link.scalar(f"select {tables}"))
@@ -93,12 +113,20 @@ class _Halves:
         link.prepare("commit", _DECIDE)
         self._params = cycle([array(chunk, JSON_OID) for chunk in chunks(bodies(index), cell.batch)])
         self._link, self._batch = link, cell.batch
+        self._ids: list[bytes] = []
 
     def step(self) -> int:
-        result = self._link.run(b"prepare", [next(self._params)])
-        ids = [result.get_value(row, 0) or b"" for row in range(result.ntuples)]
-        self._link.run(b"commit", [array(ids, 20)])
+        self.prepare()
+        self.commit()
         return self._batch
+
+    def prepare(self) -> bytes:
+        result = self._link.run(b"prepare", [next(self._params)])
+        self._ids = [result.get_value(row, 0) or b"" for row in range(result.ntuples)]
+        return str(int8(self._ids[0])).encode()
+
+    def commit(self) -> None:
+        self._link.run(b"commit", [array(self._ids, 20)])
 
 
 class _Reads:
@@ -118,3 +146,6 @@ class _Reads:
         if not self._again:
             self.seen.ranges.append((self._lane, first, last))
         return result.ntuples
+
+    def wait(self) -> None:
+        time.sleep(0.005)

@@ -7,19 +7,23 @@ call of its own. For comparison (`packed`), each transaction is also run as one 
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from importlib.resources import files
 from itertools import cycle
 
 from ..cells import Cell, Kind
 from ..link import Link, bigints, int8
 from ..payload import JSONB_OID, array, jsonb
-from .base import Consumer, Producer, Seen, bodies, chunks
+from .base import Consumer, Decider, Producer, Seen, bodies, chunks
 
 __all__ = ["PgmqSide"]
 
 _SEND_BATCH = "select pgmq.send_batch('bench', $1::jsonb[])"
 _READ = "select * from pgmq.read('bench', 30, {n})"
 _DELETE = "select pgmq.delete('bench', $1::bigint[])"
+
+_POLL = 0.005  # seconds between two reads of an empty queue, in a latency cell
 
 _ONE_SEND = "select pgmq.send('bench', {body}::jsonb);\n"
 _ONE_HALF = """begin;
@@ -50,8 +54,9 @@ class PgmqSide:
     """pgmq: send, read and delete."""
 
     name = "pgmq"
-    appends = False
+    background = ""
     rereads = False
+    most = 200_000
 
     def install(self, dsn: str) -> None:
         """Install the extension, or else the bundled SQL, unless mqpg has already done so."""
@@ -64,10 +69,14 @@ class PgmqSide:
             link.execute((files("pgmq") / "sql" / "pgmq.sql").read_text())
         link.close()
 
+    def pause(self, moved: int, took: float) -> float:
+        """There is nothing in the background."""
+        return 0.0
+
     def set_up(self, link: Link, cell: Cell, backlog: int) -> None:
         """Create a queue, and another one for the op log, and send the backlog in thousands."""
         link.execute("select pgmq.create('bench')")
-        if cell.kind is Kind.HALF:
+        if cell.kind in (Kind.HALF, Kind.LEDGER):
             link.execute("select pgmq.create('bench_log')")
         link.prepare("fill", _SEND_BATCH)
         batches = cycle(chunks([jsonb(body) for body in bodies(0)], 1000))
@@ -90,12 +99,25 @@ class PgmqSide:
         """Reads a batch and deletes it."""
         return _Reads(link, cell)
 
+    def sender(self, link: Link) -> Callable[[bytes], None]:
+        """`pgmq.send` for each document."""
+        link.prepare("one", "select pgmq.send('bench', $1::jsonb)")
+
+        def send(body: bytes) -> None:
+            link.run(b"one", [jsonb(body)])
+
+        return send
+
+    def decider(self, link: Link, cell: Cell, index: int) -> Decider:
+        """The MNS scheme, a call per step."""
+        return _Steps(link, index)
+
     def stored(self, link: Link, cell: Cell) -> int:
         """Count all messages that were sent.
 
         Of halves, the visible ones without an op-log entry.
         """
-        if cell.kind is Kind.HALF:
+        if cell.kind in (Kind.HALF, Kind.LEDGER):
             return int(
                 link.scalar(
                     "select (select count(*) from pgmq.q_bench where vt <= clock_timestamp())"
@@ -134,17 +156,52 @@ class _Halves:
         return self._batch
 
 
+class _Steps:
+    """The MNS scheme for one message: two transactions of two calls each."""
+
+    def __init__(self, link: Link, index: int) -> None:
+        link.prepare("begin", "begin")
+        link.prepare("end", "commit")
+        link.prepare("half", "select pgmq.send('bench', $1::jsonb, 3600)")
+        link.prepare("log", "select pgmq.send('bench_log', jsonb_build_object('handle', $1::bigint), 60)")
+        link.prepare("show", "select msg_id from pgmq.set_vt('bench', $1::bigint, 0)")
+        link.prepare("drop", "select pgmq.delete('bench_log', $1::bigint)")
+        self._params = cycle([jsonb(body) for body in bodies(index)])
+        self._link = link
+        self._half = self._log = b""
+
+    def prepare(self) -> bytes:
+        self._link.run(b"begin")
+        self._half = self._link.run(b"half", [next(self._params)]).get_value(0, 0) or b""
+        self._log = self._link.run(b"log", [self._half]).get_value(0, 0) or b""
+        self._link.run(b"end")
+        return str(int8(self._half)).encode()
+
+    def commit(self) -> None:
+        self._link.run(b"begin")
+        self._link.run(b"show", [self._half])
+        self._link.run(b"drop", [self._log])
+        self._link.run(b"end")
+
+
 class _Reads:
     def __init__(self, link: Link, cell: Cell) -> None:
-        link.prepare("read", _READ.format(n=cell.receive or cell.batch))
+        self._timed = cell.kind is Kind.LATENCY
+        link.prepare("read", _READ.format(n=100 if self._timed else cell.receive or cell.batch))
         link.prepare("delete", _DELETE)
         self.seen = Seen()
         self._link = link
 
     def step(self) -> int:
         result = self._link.run(b"read")
+        if self._timed and result.ntuples:
+            at = next(number for number in range(result.nfields) if result.fname(number) == b"message")
+            self.seen.note_waits(result.get_value(row, at) or b"" for row in range(result.ntuples))
         ids = [result.get_value(row, 0) or b"" for row in range(result.ntuples)]
         if ids:
             self._link.run(b"delete", [bigints(ids)])
             self.seen.ids.extend(map(int8, ids))
         return len(ids)
+
+    def wait(self) -> None:
+        time.sleep(_POLL)
