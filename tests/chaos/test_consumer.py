@@ -39,8 +39,9 @@ def test_every_consumer_has_a_time_out() -> None:
     assert {one.options.timeout for one in node.consumers(1, 1, create_engine("postgresql+psycopg://"))} == {20.0}
 
 
-def test_a_handler_on_a_half_open_connection_ends_and_its_message_is_applied_once(
-    dsn: str, proxy: ProxyProcess, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("seconds", "before"), [(1.0, True), (None, False)], ids=["handler", "savepoint"])
+def test_a_consumer_on_a_half_open_connection_continues_and_its_message_is_applied_once(
+    dsn: str, proxy: ProxyProcess, monkeypatch: pytest.MonkeyPatch, seconds: float | None, before: bool
 ) -> None:
     with mqpg.connect(dsn) as mq, psycopg.connect(dsn, autocommit=True) as conn:
         conn.execute(EFFECT.encode())
@@ -53,12 +54,15 @@ def test_a_handler_on_a_half_open_connection_ends_and_its_message_is_applied_onc
     def handle(messages: Any, conn: Any) -> None:
         nonlocal calls
         calls += 1
+        if not before:
+            apply(messages, conn)
         if calls == 1:
             proxy.run("half", 0.0)
             time.sleep(0.3)  # until the proxy has read the command
-        apply(messages, conn)
+        if before:
+            apply(messages, conn)
 
-    monkeypatch.setitem(node._SETTINGS, "timeout", 1.0)
+    monkeypatch.setitem(node._SETTINGS, "timeout", seconds)
     c1 = mqpg.consumer(EVENTS[0], group=C1, journal=True, **node._SETTINGS)(handle)
     stop = threading.Event()
     with (

@@ -9,6 +9,7 @@ from typing import Any
 
 from mqpg._async._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within
 from mqpg._async.client.request_reply import is_request
+from mqpg._time_limit import time_limit
 from mqpg.errors import HandlerStuck, HandlerTimeout
 from mqpg.handlers.options import ConsumerOptions
 from mqpg.handlers.payload import Given, what_is_given
@@ -62,12 +63,12 @@ class HandlerInvoker:
             return []
         if self._options.batch:
             given = list(messages)
-            with self._span(given):
+            with self._span(given), time_limit(None):
                 await self._call(given, conn)
             return []
         replies = []
         for message in messages:
-            with self._span(message):
+            with self._span(message), time_limit(None):
                 result = await self._call(message, conn)
             if result is not None and is_request(message):
                 replies.append((message, result))

@@ -31,6 +31,7 @@ from mqpg._async.consumer.savepoints import DeliveryResult, SavepointRunner
 from mqpg._async.stores.journal import Journal
 from mqpg._async.stores.statements import create_beside_queue
 from mqpg._tables import applied
+from mqpg._time_limit import time_limit
 from mqpg.choices import OnFailure
 from mqpg.errors import Error, ReceiptError
 from mqpg.handlers.failures import IterationLost
@@ -119,7 +120,8 @@ class SameDatabase:
         ask: Callable[[Any], Returns[OnFailure]] = partial(
             mq.queries.on_failure, self._options.group, self._options.topic
         )
-        result = await self._runner.run(conn, tried, after=partial(self._after, mq), ask_on_failure=ask)
+        with time_limit(mq.settings.call_timeout):  # the savepoints and the journal, but no handler
+            result = await self._runner.run(conn, tried, after=partial(self._after, mq), ask_on_failure=ask)
         await nack_failures(mq, str(tried[0].receipt), result.failures, conn=conn)
         if result.failures and tried[0].queue_id >= 0 and await ask(conn) != result.on_failure:
             # The subscription was altered meanwhile, so what had to wait was decided by the old

@@ -32,6 +32,7 @@ from mqpg._sync.consumer.savepoints import DeliveryResult, SavepointRunner
 from mqpg._sync.stores.journal import Journal
 from mqpg._sync.stores.statements import create_beside_queue
 from mqpg._tables import applied
+from mqpg._time_limit import time_limit
 from mqpg.choices import OnFailure
 from mqpg.errors import Error, ReceiptError
 from mqpg.handlers.failures import IterationLost
@@ -118,7 +119,8 @@ class SameDatabase:
         ask: Callable[[Any], Returns[OnFailure]] = partial(
             mq.queries.on_failure, self._options.group, self._options.topic
         )
-        result = self._runner.run(conn, tried, after=partial(self._after, mq), ask_on_failure=ask)
+        with time_limit(mq.settings.call_timeout):  # the savepoints and the journal, but no handler
+            result = self._runner.run(conn, tried, after=partial(self._after, mq), ask_on_failure=ask)
         nack_failures(mq, str(tried[0].receipt), result.failures, conn=conn)
         if result.failures and tried[0].queue_id >= 0 and ask(conn) != result.on_failure:
             # The subscription was altered meanwhile, so what had to wait was decided by the old
