@@ -33,7 +33,7 @@ demo: setup java ## Replay a month of real flights, kill every process meanwhile
 test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")
 	@$(BIN)/python -m pytest -p randomly -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-long: setup ## Test random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
+test-long: setup java ## Test random histories against the model for MINUTES (15); MQPG_TEST_SEED repeats a run
 	@MQPG_STATEFUL_MINUTES=$${MINUTES:-15} MQPG_STATEFUL_STEPS=80 $(BIN)/python -m pytest tests/stateful -s -p no:randomly $(ARGS)
 
 fuzz: setup ## Make CALLS (100000) random calls of SQL, client and commands; SEED repeats a run (ARGS="--record")
@@ -124,7 +124,7 @@ bench-peers: setup ## Measure the Python client beside procrastinate and pgqueue
 chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--rounds 100"; default --short)
 	@$(BIN)/mqpg chaos $(or $(ARGS),--short)
 
-test-kills: setup ## Run only the tests that kill processes and servers
+test-kills: setup java ## Run only the tests that kill processes and servers
 	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not browser and not crashtest and not rounds" $(ARGS)
 
 test-chaos: setup ## Run mqpg chaos on broken builds, which must end invalid, and step clocks and fill a disk (20 minutes)
