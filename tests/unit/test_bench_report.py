@@ -190,7 +190,7 @@ def test_a_run_that_fails_is_named_and_the_others_continue(dsn: str, monkeypatch
     monkeypatch.setattr(PgmqSide, "stored", lambda *_: 1 / 0)
     noted: list[Run | Failure] = []
     with Server(dsn, ["mqpg", "pgmq"]) as server:
-        assert run_all(server, cells, ["pgmq", "mqpg"], 1, 60, noted.append)
+        assert run_all(server, cells, ["pgmq", "mqpg"], 1, 3_600, noted.append)
     failed = [one for one in noted if isinstance(one, Failure)]
     assert [(one.cell, one.side, one.error.partition(":")[0]) for one in failed] == [
         (cell.name, "pgmq", "ZeroDivisionError") for cell in cells
