@@ -24,6 +24,7 @@ __all__ = ["Copy", "Scratch"]
 
 # Processes are killed here and the server is not, so nothing has to be flushed to disk.
 _SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
+_DROPS = 5
 
 
 @dataclass(frozen=True)
@@ -102,9 +103,30 @@ class Scratch:
         for name in (copy.broker, copy.second):
             if name not in self._made:
                 continue
-            self.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+            self._drop_database(name)
             self._made.remove(name)
         shutil.rmtree(copy.folder, ignore_errors=True)
+
+    def _drop_database(self, name: str) -> None:
+        """Drop a database, and cut the connections to it.
+
+        A role that is no superuser may not cut autovacuum off, so FORCE fails while it is there. A
+        drop without FORCE ends autovacuum itself, and waits for others for five seconds.
+        """
+        statement = sql.SQL("drop database if exists {}").format(sql.Identifier(name))
+        forced = statement + sql.SQL(" with (force)")
+        try:
+            with psycopg.connect(self.server, autocommit=True) as connection:
+                for _ in range(_DROPS):
+                    with suppress(psycopg.errors.InsufficientPrivilege):
+                        connection.execute(forced)
+                        return
+                    with suppress(psycopg.errors.ObjectInUse):
+                        connection.execute(statement)
+                        return
+                connection.execute(forced)
+        except psycopg.Error as error:
+            raise translate(error) from error
 
     def wait_until_alone(self, copy: Copy, patience: float = 10.0) -> bool:
         """Wait until the sessions of a killed process have ended. False where one stays."""
@@ -155,7 +177,7 @@ class Scratch:
 
     def _drop_all(self) -> None:
         for name in list(self._made):
-            self.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
+            self._drop_database(name)
         if self._made_role:
             with suppress(Error):  # another database may have begun to use it
                 self.execute("drop role mqpg_owner")

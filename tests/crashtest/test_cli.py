@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from mqpg.crashtest.scratch import Scratch
 from tests.fixtures.server import Server
 
 APPS = Path(__file__).with_name("apps")
@@ -35,6 +37,18 @@ def creator(server: Server) -> Iterator[str]:
         conn.execute(sql.SQL("create role {} login createdb password 'x'").format(sql.Identifier(name)))
         yield make_conninfo(server.dsn(), user=name, password="x")
         conn.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
+
+
+def test_a_session_that_the_role_may_not_end_delays_a_drop_and_does_not_stop_it(creator: str, server: Server) -> None:
+    """Autovacuum is such a session. Here it is one of a superuser, which ends after a second."""
+    with Scratch(creator) as scratch:
+        copy = scratch.copy()
+        other = psycopg.connect(server.dsn(), dbname=copy.broker)
+        timer = threading.Timer(1.0, other.close)
+        timer.start()
+        scratch.drop(copy)
+        timer.join()
+        assert scratch.dsns(copy) == []
 
 
 def test_json_as_a_role_that_may_create_databases(creator: str) -> None:
