@@ -10,10 +10,10 @@ import typer
 
 from mqpg import protocols
 from mqpg.choices import Mode, OnFailure, WithoutJournal
-from mqpg.cli import seeking
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, print_result, print_rows
 from mqpg.cli.passwords import warn_of_password
+from mqpg.status import seeking
 
 __all__ = ["app"]
 

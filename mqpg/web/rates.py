@@ -22,7 +22,7 @@ class Sample:
         handled: Messages that consumers handled, a second. None: not known yet.
         lag: Messages that groups have not acknowledged.
         oldest: Age of the oldest of them in seconds.
-        undecided: Half messages that are pending.
+        undecided: Half messages that are pending or parked.
     """
 
     at: float
@@ -64,7 +64,7 @@ class Rates:
                 self._rate(at, found, "consumer", "handled"),
                 sum(one["lag"] for one in groups),
                 max((one["oldest_unread_seconds"] or 0 for one in groups), default=0),
-                sum(one["pending"] for one in found.overview.half_messages),
+                sum(one["pending"] + one["parked"] for one in found.overview.half_messages),
             )
         )
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from jinja2 import Environment
@@ -16,6 +17,9 @@ from .charts import plot
 __all__ = ["environment"]
 
 _LONGEST = 20_000  # characters of a payload that a page shows
+# As PostgreSQL writes a time into a sentence: nobody reads the microseconds.
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)?\+00(?::00)?(?![\d:])")
+_CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
 
 def environment() -> Environment:
@@ -31,6 +35,8 @@ def environment() -> Environment:
         "bytes": _bytes,
         "when": _when,
         "plain": _plain,
+        "sentence": _sentence,
+        "interval": _interval,
         "path": lambda text: quote(str(text), safe=""),
         "pretty": _pretty,
     }
@@ -41,7 +47,7 @@ def environment() -> Environment:
 def _count(number: float | None) -> str:
     if number is None:
         return "–"
-    return f"{number:,}" if isinstance(number, int) or (number >= 100 and number == int(number)) else f"{number:,.1f}"
+    return f"{number:,}" if isinstance(number, int) else f"{number:,.0f}" if number >= 100 else f"{number:,.1f}"
 
 
 def _seconds(number: float | None) -> str:
@@ -81,6 +87,21 @@ def _plain(value: object) -> str:
     """Text in which control characters, and those that turn the direction, show as escapes."""
     text = "" if value is None else str(value)
     return "".join(one if one.isprintable() or one == "\n" else ascii(one)[1:-1] for one in text)
+
+
+def _sentence(text: object) -> str:
+    """Plain text in which times have the form that they have elsewhere on the pages."""
+    return _TIME.sub(r"\1 \2 UTC", _plain(text))
+
+
+def _interval(length: timedelta | str | None) -> str:
+    """A duration that somebody has set."""
+    if isinstance(length, str) and (clock := _CLOCK.fullmatch(length)):
+        length = timedelta(hours=int(clock[1]), minutes=int(clock[2]), seconds=float(clock[3]))
+    if not isinstance(length, timedelta):
+        return _plain(length)
+    seconds = length.total_seconds()
+    return f"{seconds * 1000:,.0f} ms" if 0 < seconds < 1 else _seconds(seconds)
 
 
 def _pretty(raw: str | None) -> str:

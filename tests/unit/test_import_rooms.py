@@ -83,6 +83,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.web.application",
             "mqpg.web.charts",
             "mqpg.web.headers",
+            "mqpg.web.leads",
             "mqpg.web.pages.*",
             "mqpg.web.rates",
             "mqpg.web.rendering",

@@ -78,6 +78,10 @@ def test_pause_and_resume(operator: Operator, mq: Session) -> None:
 
 def test_seek(operator: Operator, mq: Session) -> None:
     mq.drain("orders", group="shipping")
+    asked = operator.ask("seek", group="shipping", topic="orders", target="earliest")
+    assert "It skips 0 messages and repeats 6, on 2 queues." in asked
+    assert 'href="/groups/shipping/orders">No<' in asked, "who changes their mind is where they were"
+    assert not mq.drain("orders", group="shipping"), "asked, not done"
     operator.do("seek", group="shipping", topic="orders", target="earliest")
     assert len(mq.drain("orders", group="shipping")) == 6
     operator.do("seek", group="shipping", topic="orders", target="0", queue="0")
@@ -92,7 +96,7 @@ def left(mq: Session) -> list[int]:
 
 def test_redrive_what_is_ticked(operator: Operator, mq: Session, story: Story) -> None:
     page = operator.do("redrive", group="billing", topic="orders", scope="chosen", id=[str(story.order)])
-    assert "1 dead letters are delivered again" in page
+    assert "1 dead letter is delivered again" in page
     assert left(mq) == sorted(set(story.dead) - {story.order})
     nothing = {"token": operator.token, "confirmed": "yes", "group": "billing", "topic": "orders", "scope": "chosen"}
     assert operator.client.post("/actions/redrive", data=nothing).status_code == 400
@@ -231,6 +235,6 @@ def test_actions_without_a_password_are_refused(dsn: str) -> None:
 
 
 def test_hidden_fields_are_escaped(operator: Operator) -> None:
-    page = operator.ask("seek", group='"><script>', topic="orders", target="'\"&")
+    page = operator.ask("pause", group='"><script>', topic="orders", target="'\"&")
     assert "<script>" not in page
     assert 'value="\'"&"' in html.unescape(page)

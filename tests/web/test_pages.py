@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
@@ -97,6 +98,33 @@ def test_the_overview(visitor: TestClient, mq: Session) -> None:
     eventually(lambda: "with 5 messages unread" in words(visitor, "/live"), 10)
 
 
+def test_each_alarm_leads_to_its_page(visitor: TestClient) -> None:
+    page = words(visitor, "/").partition("Needs attention")[2].partition("</section>")[0]
+    for sentence, address in (
+        ("no keeper is at work", "/workers"),
+        ("group news of topic returns is paused", "/groups/news/returns"),
+        ("group billing of topic orders has", "/dead-letters/billing/orders"),
+        ("producer group app has 1 parked", "/half-messages?state=parked&group=app"),
+    ):
+        (alarm,) = [one for one in page.split("<li>") if sentence in one]
+        assert f'href="{address}"' in alarm, alarm
+
+
+def test_the_tile_of_half_messages_counts_the_parked_ones(visitor: TestClient) -> None:
+    tile = words(visitor, "/").partition("Undecided half messages")[2].partition("</figure>")[0]
+    assert "<b>2</b>" in tile
+    assert "1 parked" in tile
+    assert 'href="/half-messages?state=parked"' in tile
+
+
+def test_links_of_the_part_that_is_renewed_are_known_again(visitor: TestClient) -> None:
+    """By their ids, without which the focus of the keyboard is lost with each renewal."""
+    part = visitor.get("/live").text
+    ids = re.findall(r'<a id="([^"]+)"', part)
+    assert len(ids) == part.count("<a ")
+    assert len(set(ids)) == len(ids)
+
+
 def test_topics(visitor: TestClient) -> None:
     assert ">returns<" in words(visitor, "/topics")
     assert ">returns<" not in words(visitor, "/topics?q=ord")
@@ -113,7 +141,7 @@ def test_groups(visitor: TestClient) -> None:
     page = words(visitor, "/groups/billing/orders")
     assert "billing-1" in page
     assert "shop:bill" in page
-    assert "at most 1 attempts" in page
+    assert "at most 1 attempt, the second after 10 s" in page
     assert "paused" in words(visitor, "/groups/news/returns")
     words(visitor, "/groups/missing/orders", 404)
 
@@ -130,6 +158,7 @@ def test_half_messages(visitor: TestClient, story: Story) -> None:
     assert "<td>asked" in page
     assert "due_checks" in page
     assert "<td>parked" in page
+    assert "/search?topic=orders&key=o-3" in page
     assert "Nobody was asked yet" in words(visitor, f"/half-messages/{story.pending}")
     assert "It is decided" in words(visitor, f"/half-messages/{story.committed}")
     words(visitor, "/half-messages/nonsense", 404)
@@ -184,6 +213,7 @@ def test_storage_workers_and_audits(visitor: TestClient) -> None:
     assert "commit_log" in page
     assert ">open<" in page
     page = words(visitor, "/workers")
+    assert "that of the server is" in page
     assert "4711" in page
     assert "node-1" in page
     page = words(visitor, "/audits")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvicorn
@@ -25,6 +27,12 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def address(dsn: str, story: Story) -> Iterator[str]:
     """A dashboard with actions, on a real port."""
+    with dashboard(dsn) as there:
+        yield there
+
+
+@contextmanager
+def dashboard(dsn: str) -> Iterator[str]:
     app = mqpg.web.app(dsn, password=PASSWORD, actions=True)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run, daemon=True)
@@ -41,11 +49,16 @@ def address(dsn: str, story: Story) -> Iterator[str]:
 @pytest.fixture
 def inside(browser: Chrome, address: str) -> Chrome:
     """A browser that has logged in, by keyboard."""
+    log_in(browser, address)
+    return browser
+
+
+def log_in(browser: Chrome, address: str) -> None:
+    browser.get(address)
     browser.delete_all_cookies()
     browser.get(address)
     browser.switch_to.active_element.send_keys("ada", Keys.TAB, PASSWORD, Keys.ENTER)
     patient(browser).until(lambda b: b.find_element(By.TAG_NAME, "h1").text == "Overview")
-    return browser
 
 
 def patient(browser: Chrome) -> WebDriverWait[Chrome]:
@@ -72,6 +85,7 @@ def test_every_page_fits(
         "overview": "/", "topics": "/topics", "topic": "/topics/orders", "groups": "/groups",
         "group": "/groups/billing/orders", "paused": "/groups/news/returns", "halves": "/half-messages", "half": f"/half-messages/{story.parked}",
         "message": f"/messages/{story.order}", "search": "/search?topic=orders&key=o-1",
+        "found": "/search?topic=orders&path=$.order > 1", "claims": "/groups/shipping/orders", "letter-groups": "/dead-letters",
         "letters": "/dead-letters/billing/orders", "storage": "/storage", "workers": "/workers", "audits": "/audits",
     }  # fmt: skip
     for name, path in pages.items():
@@ -88,6 +102,61 @@ def test_the_overview_renews_itself(inside: Chrome, mq: Session) -> None:
     mq.call("subscribe", "late-comer", "returns")
     patient(inside).until(lambda b: "late-comer" in b.find_element(By.ID, "live").text)
     assert inside.get_log("browser") == []
+
+
+def test_the_focus_stays_where_it_is_while_the_overview_renews_itself(inside: Chrome, mq: Session) -> None:
+    link = inside.find_element(By.XPATH, "//a[text()='shipping']")
+    inside.execute_script("arguments[0].focus()", link)
+    mq.call("subscribe", "late-comer", "returns")
+    patient(inside).until(lambda b: "late-comer" in b.find_element(By.ID, "live").text)
+    assert inside.switch_to.active_element.text == "shipping"
+
+
+def test_the_database_goes_away_and_comes_back(browser: Chrome, own_server: Any) -> None:
+    with dashboard(own_server.dsn) as there:
+        log_in(browser, there)
+        own_server.server.stop()
+        patient(browser).until(lambda b: "The broker does not answer" in b.find_element(By.ID, "live").text)
+        own_server.server.start()
+        patient(browser).until(lambda b: "Half messages" in b.find_element(By.ID, "live").text)
+    browser.get("about:blank")
+    assert browser.get_log("browser"), "the browser notes what failed meanwhile, and other tests need not see it"
+
+
+def press(browser: Chrome, button: str) -> None:
+    """Press a button and the one that confirms it, by keyboard."""
+    browser.find_element(By.XPATH, f"//button[text()='{button}']").send_keys(Keys.ENTER)
+    patient(browser).until(lambda b: b.find_element(By.XPATH, "//button[starts-with(text(), 'Yes, ')]"))
+    if browser.find_elements(By.NAME, "reason"):
+        browser.switch_to.active_element.send_keys("as agreed", Keys.ENTER)
+    else:
+        browser.find_element(By.XPATH, "//button[starts-with(text(), 'Yes, ')]").send_keys(Keys.ENTER)
+    patient(browser).until(lambda b: b.find_element(By.CSS_SELECTOR, "main [role=status].good"))
+
+
+def test_each_action_by_keyboard(inside: Chrome, address: str, story: Story, mq: Session) -> None:
+    inside.get(f"{address}/half-messages/{story.parked}")
+    press(inside, "Check again…")
+    inside.get(f"{address}/half-messages/{story.pending}")
+    press(inside, "Roll back…")
+    assert mq.rollback(story.pending) == "already_rolled_back"
+    for page, paused in (
+        ("/topics/orders", "topics where topic = 'orders'"),
+        ("/groups/billing/orders", "_subscriptions('orders') where consumer_group = 'billing'"),
+    ):
+        for button, state in (("Pause", True), ("Resume", False)):
+            inside.get(address + page)
+            press(inside, button)
+            assert mq.scalar(f"select paused from mqpg.{paused}") is state
+    mq.drain("orders", group="shipping")
+    inside.get(f"{address}/groups/shipping/orders")
+    inside.find_element(By.NAME, "target").send_keys("earliest")
+    press(inside, "Seek…")
+    assert len(mq.drain("orders", group="shipping")) == 6
+    inside.get(f"{address}/dead-letters/billing/orders")
+    inside.find_element(By.NAME, "scope").send_keys("all")
+    press(inside, "Redrive…")
+    assert mq.scalar("select count(*) from mqpg.dead_letter") == 0
 
 
 def test_a_half_message_is_decided_with_the_keyboard_alone(
@@ -108,5 +177,5 @@ def test_ticked_dead_letters_are_discarded(inside: Chrome, address: str, story: 
     inside.find_element(By.XPATH, "//button[text()='Discard…']").send_keys(Keys.ENTER)
     patient(inside).until(lambda b: b.find_element(By.TAG_NAME, "h1").text == "Discard?")
     inside.find_element(By.XPATH, "//button[text()='Yes, discard']").send_keys(Keys.ENTER)
-    patient(inside).until(lambda b: "1 dead letters are deleted" in b.find_element(By.TAG_NAME, "main").text)
+    patient(inside).until(lambda b: "1 dead letter is deleted" in b.find_element(By.TAG_NAME, "main").text)
     assert mq.scalar("select count(*) from mqpg.dead_letter") == len(story.dead) - 1

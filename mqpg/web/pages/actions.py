@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from starlette.responses import Response
 
 from mqpg.errors import InvalidArgument
+from mqpg.status import seeking
 
 from ..visit import Visit
 
@@ -28,6 +30,7 @@ class _Action:
         back: The page to return to.
         needs_reason: Whether somebody must say why.
         is_final: Whether it cannot be undone.
+        effect: Says what it would do now, without doing it. None: nothing more than the warning.
     """
 
     title: str
@@ -36,6 +39,7 @@ class _Action:
     back: Callable[[Visit], str]
     needs_reason: bool = False
     is_final: bool = False
+    effect: Callable[[Visit], str] | None = None
 
 
 def submit(visit: Visit) -> Response:
@@ -56,7 +60,8 @@ def submit(visit: Visit) -> Response:
             for value in values
             if name not in ("token", "confirmed", "reason")
         ]
-        return visit.page("confirm.html", action=action, about=_about(visit), fields=fields, reason=reason)
+        shown: dict[str, Any] = {"effect": action.effect(visit) if action.effect else "", "back": action.back(visit)}
+        return visit.page("confirm.html", action=action, about=_about(visit), fields=fields, reason=reason, **shown)
     done = action.run(visit)
     return visit.page("done.html", action=action, about=_about(visit), done=done, back=action.back(visit))
 
@@ -78,6 +83,8 @@ def _about(visit: Visit) -> list[tuple[str, str]]:
     }
     found = [(title, visit.text(name)) for name, title in names.items() if visit.text(name)]
     ids = visit.form.get("id", [])
+    if visit.text("scope") == "all":
+        return [*found, ("Dead letters", "all that match" if visit.text("filter") else "all")]
     return [*found, ("Messages", ", ".join(ids))] if ids else found
 
 
@@ -106,10 +113,20 @@ def _resume(visit: Visit) -> str:
     return "Delivery continues."
 
 
-def _seek(visit: Visit) -> str:
+def _target(visit: Visit) -> str:
     target = visit.text("target")
     if not target:
         raise InvalidArgument("say where to: earliest, latest, a time, or an offset with a queue")
+    return target
+
+
+def _seek_effect(visit: Visit) -> str:
+    place = visit.text("group"), visit.text("topic"), _target(visit), visit.number("queue")
+    return f"It {seeking.sentence(seeking.preview(visit.mq, *place, None))}."
+
+
+def _seek(visit: Visit) -> str:
+    target = _target(visit)
     visit.mq.seek(visit.text("group"), visit.text("topic"), target, visit.number("queue"))
     return f"The group continues at {target}. Its open deliveries can no longer be acknowledged."
 
@@ -126,13 +143,17 @@ def _choice(visit: Visit) -> dict[str, object]:
 
 def _redrive(visit: Visit) -> str:
     number = visit.mq.redrive(visit.text("group"), visit.text("topic"), **_choice(visit))  # type: ignore[arg-type]
-    return f"{number:,} dead letters are delivered again, counting their attempts from 1."
+    return f"{_letters(number)} delivered again, counting attempts from 1."
 
 
 def _discard(visit: Visit) -> str:
     choice = _choice(visit)
     number = visit.mq.discard_dead_letters(visit.text("group"), visit.text("topic"), **choice)  # type: ignore[arg-type]
-    return f"{number:,} dead letters are deleted."
+    return f"{_letters(number)} deleted."
+
+
+def _letters(number: int) -> str:
+    return "1 dead letter is" if number == 1 else f"{number:,} dead letters are"
 
 
 def _to_half(visit: Visit) -> str:
@@ -162,7 +183,7 @@ _ACTIONS = {
     "resume": _Action("Resume", "Delivery continues where it stopped.", _resume, _to_group),
     "seek": _Action(
         "Seek", "Messages in between are delivered again, or never. Open deliveries can no longer be acknowledged.",
-        _seek, _to_group,
+        _seek, _to_group, effect=_seek_effect,
     ),
     "redrive": _Action("Redrive", "They are delivered again, counting their attempts from 1.", _redrive, _to_letters),
     "discard": _Action("Discard", "They are deleted for good.", _discard, _to_letters, is_final=True),

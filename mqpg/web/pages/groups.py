@@ -66,6 +66,7 @@ def page(visit: Visit) -> Response:
         group=found[0],
         queues=queues,
         lag=sum(one["lag"] for one in queues),
+        in_flight=sum(one["claims"] for one in queues),
         claims=open_claims(visit, place["group"], place["topic"], queue),
         claims_of=queue,
         most_claims=MOST_CLAIMS,

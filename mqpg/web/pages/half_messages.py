@@ -78,6 +78,7 @@ def page(visit: Visit) -> Response:
         handle=handle,
         message_id=message_id,
         half=half,
+        birth=events[0].detail if events and isinstance(events[0].detail, dict) else {},
         checker=_checker(visit, half),
         checks=[one for one in events if one.event in _CHECKS],
         why=visit.why(handle) if half else None,

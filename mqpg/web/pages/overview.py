@@ -6,8 +6,11 @@ from typing import Any
 
 from starlette.responses import Response
 
-from mqpg.status import advice
+from mqpg.status import findings
+from mqpg.status.finding import Row
 
+from ..leads import leads
+from ..rates import Sample
 from ..visit import Visit
 
 __all__ = ["live", "page"]
@@ -27,20 +30,33 @@ def live(visit: Visit) -> Response:
 
 def _state(visit: Visit) -> dict[str, Any]:
     found, samples = visit.site.reading()
-    last = samples[-1]
-    charts = [
-        ("Appended a second", last.appended, "count", [(one.at, one.appended) for one in samples]),
-        ("Handled a second", last.handled, "count", [(one.at, one.handled) for one in samples]),
-        ("Unread messages", last.lag, "count", [(one.at, float(one.lag)) for one in samples]),
-        ("Age of the oldest unread", last.oldest, "seconds", [(one.at, float(one.oldest)) for one in samples]),
-        ("Undecided half messages", last.undecided, "count", [(one.at, float(one.undecided)) for one in samples]),
-    ]
-    groups = found.overview.groups
+    groups, attention = found.overview.groups, findings(found.overview)
     return {
         "found": found.overview,
         "appender": found.appender,
-        "attention": advice(found.overview)[:_ROWS],
-        "charts": charts,
+        "attention": attention[:_ROWS],
+        "leads": leads(found.overview, attention[:_ROWS], visit.link),
+        "more_attention": max(0, len(attention) - _ROWS),
+        "charts": _charts(samples),
+        "span": samples[-1].at - samples[0].at,
+        "halves": _halves(found.overview.half_messages),
         "groups": groups[:_ROWS],
         "more_groups": max(0, len(groups) - _ROWS),
     }
+
+
+def _charts(samples: list[Sample]) -> list[tuple[str, float | None, str, list[tuple[float, float | None]]]]:
+    """Title, newest value, unit and points of each plot."""
+    last = samples[-1]
+    return [
+        ("Appended a second", last.appended, "count", [(one.at, one.appended) for one in samples]),
+        ("Handled a second", last.handled, "count", [(one.at, one.handled) for one in samples]),
+        ("Unread messages", last.lag, "count", [(one.at, one.lag) for one in samples]),
+        ("Age of the oldest unread", last.oldest, "seconds", [(one.at, one.oldest) for one in samples]),
+        ("Undecided half messages", last.undecided, "count", [(one.at, one.undecided) for one in samples]),
+    ]
+
+
+def _halves(producers: list[Row]) -> dict[str, int]:
+    """How many half messages are overdue, and how many are parked."""
+    return {state: sum(one[state] for one in producers) for state in ("overdue", "parked")}

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from mqpg.errors import NotGranted
 from mqpg.status.finding import Row
 
+from ..leads import OF_WORKERS
 from ..visit import Visit
 
 __all__ = ["page"]
@@ -30,6 +31,7 @@ def page(visit: Visit) -> Response:
         found=found.overview,
         tables=sorted(found.tables, key=lambda one: (-one["live"], one["table_name"])),
         oldest_transaction=found.oldest_transaction,
+        old=[one for one in found.overview.moment if not one.ok and one.check not in OF_WORKERS],
         segments=_segments(visit),
         most=_MOST,
     )

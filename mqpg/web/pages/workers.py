@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from ..leads import OF_WORKERS
 from ..visit import Visit
 
 __all__ = ["page"]
@@ -21,5 +22,8 @@ def page(visit: Visit) -> Response:
     """List workers, those that are alive first."""
     found, _ = visit.site.reading()
     return visit.page(
-        "workers.html", workers=visit.rows(_LIST, limit=_MOST), appender=found.appender, roles=found.overview.workers
+        "workers.html",
+        workers=visit.rows(_LIST, limit=_MOST),
+        appender=found.appender,
+        server=[one for one in found.overview.moment if one.check in OF_WORKERS],
     )
