@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from mqpg.errors import ConfigurationError
@@ -146,6 +147,9 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Open a Spark session with the JDBC driver on its class path, until the block ends.
 
+    Where this process has a session already, as in a notebook, the block works in that one, and it
+    goes on afterwards. It keeps its threads and its memory.
+
     Args:
         threads: Threads of a local session. None means `default_threads()`.
         jar: The JDBC driver. None means what `find_jdbc_jar()` finds.
@@ -165,27 +169,44 @@ def open_session(
     _require_java()
     jar = jar or find_jdbc_jar()
     _log.info("JDBC driver: %s", jar)
+    if SparkContext._active_spark_context is not None:
+        with _own_settings(SparkSession.builder.getOrCreate(), jar) as session:
+            yield session
+        return
     scratch = Path(tempfile.mkdtemp(prefix="mqpg-audit-"))
     options = _SESSION | jar.spark_options()
     if not _submitted():
         # Workers with another interpreter than the driver's would lack its packages.
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         options |= _jvm_options(threads or default_threads(), memory, tuning or Tuning(), scratch, jar)
-    session: SparkSession | None = None
+    opened: SparkSession | None = None
     try:
         builder = SparkSession.builder.appName("mqpg audit")
         for name, value in options.items():
             builder = builder.config(name, value)
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
-        if _submitted() and jar.path is not None:
-            # The JVM runs already, so its class path is fixed. This adds to it.
-            session.sql(f"add jar '{jar.path}'")
-        yield session
+        opened = builder.getOrCreate()
+        opened.sparkContext.setLogLevel("ERROR")
+        if _submitted():
+            _add_jar(opened, jar)
+        yield opened
     finally:
-        if session is not None:
-            session.stop()
+        if opened is not None:
+            opened.stop()
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _own_settings(session: SparkSession, jar: JdbcJar) -> Iterator[SparkSession]:
+    """Let a session of somebody else read databases, and compute in UTC, until the block ends."""
+    _add_jar(session, jar)
+    with session_settings(session, {"spark.sql.session.timeZone": "UTC"}):
+        yield session
+
+
+def _add_jar(session: SparkSession, jar: JdbcJar) -> None:
+    """Add the driver to the class path of a JVM that runs already, so that its own is fixed."""
+    if jar.path is not None:
+        session.sql(f"add jar '{jar.path}'")
 
 
 def _submitted() -> bool:
