@@ -42,9 +42,13 @@ _APPLICATIONS: Mapping[Work, str] = {
     "audit": "mqpg audit",
     "adopt": "chaos adopt",
 }
-# What is over too soon to be seen is made to wait in its middle. adopt() waits once it has written
-# the new incarnation, and before it has moved the ids.
-_HOLD_UP: Mapping[Work, LiteralString] = {"adopt": "lock table only mqpg.half_tick in share mode"}
+# adopt() is over too soon to be seen, so it is made to wait in its middle: it has written the new
+# incarnation, and not yet moved the ids. Only the row that it updates first is locked before it has
+# begun. A lock on half_tick would stop the appender and the keeper too, with the locks that they
+# hold and that adopt() needs.
+_BEFORE_THE_MIDDLE: LiteralString = "select from mqpg.broker for update"
+_IN_THE_MIDDLE: LiteralString = "lock table only mqpg.half_tick in share mode"
+_WAITS: LiteralString = "select from pg_locks where not granted and pg_backend_pid() = any(pg_blocking_pids(pid))"
 # An audit only reads. The others count once they have written something.
 _UNDER_WAY = """
 select pid, query_start from pg_stat_activity
@@ -90,15 +94,14 @@ def interrupt(node: BrokerNode, dsn: str, folder: Path, interruption: Interrupti
     mark = f"{work}-{secrets.token_hex(4)}"
     client = _client(work, mark, dsn, folder)
     try:
-        with _held_up(work, dsn):
-            client.start()
-            with frozen(dsn, _APPLICATIONS[work], writes=work != "audit") as pid:
-                if target == "server":
-                    node.kill()
-                elif target == "backend":
-                    _send(pid, signal.SIGKILL)
-                else:
-                    client.kill()
+        begun = _begun(work, client, dsn)
+        with begun, frozen(dsn, _APPLICATIONS[work], writes=work != "audit") as pid:
+            if target == "server":
+                node.kill()
+            elif target == "backend":
+                _send(pid, signal.SIGKILL)
+            else:
+                client.kill()
     finally:
         client.kill()
     if target == "server":
@@ -153,15 +156,28 @@ def _persistently(work: Callable[[], T]) -> T:
 
 
 @contextmanager
-def _held_up(work: Work, dsn: str) -> Iterator[None]:
-    """Let some works wait in their middle, until the end of the block."""
-    if work not in _HOLD_UP:
+def _begun(work: Work, client: ProcessNode, dsn: str) -> Iterator[None]:
+    """Begin the work. An adopt() waits in its middle until the end of the block."""
+    if work != "adopt":
+        client.start()
         yield
         return
-    # It may be killed with the server, so it is closed and nothing else.
-    with closing(psycopg.connect(dsn, connect_timeout=10, application_name="chaos")) as conn:
-        conn.execute(_HOLD_UP[work])
+    # They may be killed with the server, so they are closed and nothing else.
+    with closing(_session(dsn)) as before, closing(_session(dsn)) as middle:
+        before.execute(_BEFORE_THE_MIDDLE)
+        client.start()
+        until = time.monotonic() + _PATIENCE
+        while not before.execute(_WAITS).rowcount:
+            if time.monotonic() > until:
+                raise MomentMissed(f"adopt() did not get the locks that it needs within {_PATIENCE:g} seconds")
+            time.sleep(0.01)
+        middle.execute(_IN_THE_MIDDLE)
+        before.close()
         yield
+
+
+def _session(dsn: str) -> psycopg.Connection[Any]:
+    return psycopg.connect(dsn, connect_timeout=10, application_name="chaos")
 
 
 @contextmanager
