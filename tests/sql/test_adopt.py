@@ -273,6 +273,23 @@ def test_no_sender_fails_while_adopt_commits(mq: Session, broker: Broker) -> Non
     assert sorted(got(mq)) == [0, 1, 2, 3]
 
 
+def test_what_was_under_way_writes_no_version_behind_adopt(mq: Session, broker: Broker) -> None:
+    """It has read the cursor before adopt() commits, and writes afterwards. It has to try again."""
+    mq.send_batch("one", ["1", "2"])
+    mq.append()
+    (message,) = mq.receive("one", max_messages=1)
+    adopter, consumer = broker.session(), broker.session()
+    with ThreadPoolExecutor(1) as pool:
+        with adopter.transaction():
+            adopter.value("adopt")
+            late = pool.submit(consumer.ack, message.receipt)
+            waiting = "select count(*) from pg_locks where not granted and relation = 'mqpg.cursor'::regclass"
+            eventually(lambda: mq.scalar(waiting) == 1 or late.done())
+        with refused("40001"):
+            late.result(30)
+    assert sorted(got(mq)) == [1, 2]
+
+
 def test_append_refuses_another_timeline(mq: Session) -> None:
     """A promotion and a recovery to a point in time begin a new one."""
     mq.send("one", "1")

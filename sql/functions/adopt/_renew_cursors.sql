@@ -1,13 +1,15 @@
--- Writes a new version of each cursor in which no consumer holds a claim. The version is 2^32
--- greater, so that no receipt of a delivery that the copy does not know can match. What was in
--- flight may be received at once, with its attempts counted. Pinned queues keep their owners.
+-- Writes two new versions of each cursor in which no consumer holds a claim. The first is the next
+-- one, and the second is 2^32 greater, so that no receipt of a delivery that the copy does not know
+-- can match. A call that has read the cursor before, and waits to write, would write the first. It
+-- fails and tries again, because a version is unique. What was in flight may be received at once,
+-- with its attempts counted. Pinned queues keep their owners.
 -- Locks: the caller has locked the table against writers.
--- Cost: one row per cursor.
+-- Cost: two rows per cursor.
 create function mqpg._renew_cursors() returns void
 language sql as $$
     insert into mqpg.cursor (
         version, committed, claimed, at, epoch, subscription_id, slot, queue_id, action, owner, claims)
-    select k.version + 4294967296, k.committed, k.claimed, clock_timestamp(), null, k.subscription_id, k.slot,
+    select k.version + v.further, k.committed, k.claimed, clock_timestamp(), null, k.subscription_id, k.slot,
         k.queue_id, 'i', k.owner,
         array(select mqpg._free_claim(c, k, c.attempt) from unnest(k.claims) c order by (c).from_offset)
     from mqpg.subscription s
@@ -18,5 +20,6 @@ language sql as $$
         where c.subscription_id = s.subscription_id and c.queue_id = q.queue_id
         order by c.version desc limit 1
     ) as k
+    cross join (values (1), (1 + 4294967296)) as v(further)
 $$;
 comment on function mqpg._renew_cursors() is 'Internal: free all claims of a copy';
