@@ -147,8 +147,8 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """Open a Spark session with the JDBC driver on its class path, until the block ends.
 
-    Where this process has a session already, as in a notebook, the block works in that one, with its
-    threads and its memory, and leaves it open.
+    Where this process has a session already, as in a notebook, the block works in that one, with
+    its threads and its memory, and leaves it open.
 
     Args:
         threads: Threads of a local session. None means `default_threads()`.
