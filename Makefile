@@ -27,7 +27,8 @@ setup: ## Make or update .venv with everything in it
 java: ## Check for Java 17 or newer, or install the headless JRE where possible
 	@tools/java.sh
 
-demo: setup java ## Replay a month of real flights, kill every process meanwhile, audit (ARGS="--flights 2000")
+demo: java ## Replay a month of real flights, kill every process meanwhile, audit (ARGS="--flights 2000")
+	@tools/venv.sh demo
 	@$(BIN)/mqpg demo $(ARGS)
 
 test: setup java lint ## Lint and run all tests (ARGS="tests/sql -k append")

@@ -1,16 +1,19 @@
 #!/usr/bin/env bash
-# Make .venv with mqpg (editable) and all extras. It returns at once if nothing changed, and makes a
-# broken .venv again.
+# tools/venv.sh [EXTRAS]: make .venv with mqpg (editable) and these extras, "all,dev" by default. It
+# returns at once if they are there and nothing changed, adds them where only they are missing, and
+# makes a broken .venv again.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tools/packages.sh
 
+EXTRAS=${1:-all,dev}
 VENV=.venv
 # If .venv is activated, its python would be used to make it, so take it out of PATH.
 if [ "${VIRTUAL_ENV:-}" = "$PWD/$VENV" ]; then
     PATH=${PATH//"$VIRTUAL_ENV/bin:"/}
 fi
 STAMP=$VENV/.mqpg-stamp
+MADE_WITH=$VENV/.mqpg-extras
 IS_ENOUGH='import sys; sys.exit(sys.version_info < (3, 11))'
 
 # find_python: print the interpreter that PYTHON names, or else the first of the usual names that is
@@ -36,7 +39,32 @@ wanted_stamp() {
 }
 
 works() {
-    [ -x "$VENV/bin/mqpg" ] && "$VENV/bin/python" -c 'import mqpg.sql, mqpg.migrate, pytest, pyspark' 2> /dev/null
+    local modules='mqpg.sql, mqpg.migrate, pyspark'
+    [ "$EXTRAS" = demo ] || modules+=', pytest'
+    [ -x "$VENV/bin/mqpg" ] && "$VENV/bin/python" -c "import $modules" 2> /dev/null
+}
+
+# has_extras: whether .venv was made with these extras or more.
+has_extras() {
+    local made=all,dev
+    [ ! -f "$MADE_WITH" ] || made=$(cat "$MADE_WITH")
+    [ "$made" = "$EXTRAS" ] || [ "$made" = all,dev ]
+}
+
+# is_current STAMP: whether .venv was made here, by this interpreter and for these requirements.
+is_current() {
+    [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$1" ]
+}
+
+# show_packages: print a line for each package that pip fetches, and for the long step behind them.
+show_packages() {
+    local line
+    while IFS= read -r line; do
+        case $line in
+            *Downloading\ * | *Using\ cached\ *) printf 'mqpg:   %s\n' "${line#"${line%%[![:space:]]*}"}" >&2 ;;
+            Building\ wheel* | Installing\ collected*) printf 'mqpg:   %s\n' "${line:0:70}" >&2 ;;
+        esac
+    done
 }
 
 make_venv() {
@@ -56,12 +84,17 @@ if command -v flock > /dev/null; then # two runs of make at the same time
     flock 9
 fi
 stamp=$(wanted_stamp "$python")
-if [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$stamp" ] && works; then
+if is_current "$stamp" && has_extras && works; then
     exit 0
 fi
-printf 'mqpg: making .venv (%s); the first time takes a few minutes\n' "$("$python" --version)" >&2
-make_venv "$python"
-"$VENV/bin/python" -m pip install --quiet --disable-pip-version-check --editable '.[all,dev]' >&2 ||
-    fail "pip could not install the dependencies (see above)"
+if is_current "$stamp" && ! has_extras && "$VENV/bin/python" -c 'import mqpg.sql' 2> /dev/null; then
+    printf 'mqpg: adding %s to .venv\n' "$EXTRAS" >&2
+else
+    printf 'mqpg: making .venv (%s) with %s; the first time takes a few minutes\n' "$("$python" --version)" "$EXTRAS" >&2
+    make_venv "$python"
+fi
+"$VENV/bin/python" -m pip install --progress-bar off --disable-pip-version-check --editable ".[$EXTRAS]" |
+    show_packages || fail "pip could not install the dependencies (see above)"
 works || fail ".venv was made but does not work: remove it and run make again"
+printf '%s\n' "$EXTRAS" > "$MADE_WITH"
 printf '%s\n' "$stamp" > "$STAMP"
