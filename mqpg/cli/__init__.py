@@ -37,6 +37,7 @@ from mqpg.cli import (
     why,
 )
 from mqpg.cli.plugins import PluginGroup, missing_extra
+from mqpg.cli.sentences import hint_in_commands
 from mqpg.schema.versions import EXIT_TOO_OLD
 
 __all__ = ["app", "main"]
@@ -142,7 +143,10 @@ def _described(error: Exception) -> str:
 
 
 def _fail(error: errors.Error) -> None:
-    line = " ".join(str(error).encode("utf-8", "backslashreplace").decode().split())
+    text = str(error)
+    if error.hint:
+        text = text.replace(error.hint, hint_in_commands(error.hint))
+    line = " ".join(text.encode("utf-8", "backslashreplace").decode().split())
     typer.echo(f"mqpg: {line}", err=True)
     raise SystemExit(_status(error)) from error
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from mqpg.cli.completion import complete_group, complete_topic
 from mqpg.cli.passwords import warn_of_password
+from mqpg.cli.sentences import sentence
 
 __all__ = ["Dsn", "Filter", "Group", "Json", "JsonResult", "Topic", "print_result", "print_rows"]
 
@@ -63,14 +64,14 @@ def print_result(action: str, /, text: object = None, *, as_json: bool, **facts:
 
     Args:
         action: The name of the action, that of the SQL function where there is one.
-        text: What people read. None: nothing.
+        text: What people read. None: the sentence about this action.
         as_json: Print the action and the facts as one JSON object instead.
         facts: What it did, and to what. Those that are None are left out.
     """
     if as_json:
         _print_json({"action": action} | {name: fact for name, fact in facts.items() if fact is not None})
-    elif text is not None:
-        typer.echo(text)
+    elif (line := sentence(action, facts) if text is None else text) is not None:
+        typer.echo(line)
 
 
 def _print_json(value: object) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from mqpg import protocols
 from mqpg.choices import Mode, OnFailure, WithoutJournal
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, print_result, print_rows
@@ -239,6 +238,8 @@ def realign(
     standby or a restore. From there on the consumer leaves out what its journal says it has
     applied. Without a journal nothing is moved unless you choose.
     """
+    from mqpg import protocols  # needs SQLAlchemy, which no other command here does
+
     with broker(dsn) as mq:
         found = protocols.realign(mq, database, group, topic, without_journal=without_journal, dry_run=dry_run)
     print_rows([asdict(one) for one in found], _REALIGNED_COLUMNS, as_json=json)

@@ -64,7 +64,8 @@ def sentence(effect: dict[str, Any]) -> str:
     Returns:
         One line.
     """
-    return f"skips {effect['skipped']:,} messages and repeats {effect['repeated']:,}, on {effect['queues']} queues"
+    queues = f"{effect['queues']} queue{'' if effect['queues'] == 1 else 's'}"
+    return f"skips {effect['skipped']:,} messages and repeats {effect['repeated']:,}, on {queues}"
 
 
 def _by_queue(rows: list[dict[str, Any]]) -> dict[tuple[int, str], int]:

@@ -127,10 +127,13 @@ def test_seek_says_what_it_does_before_it_does_it(mq: Session, run: Run) -> None
     found = decoded(run, "subscription", "seek", "billing", "orders", "earliest", "--dry-run")
     assert found.items() >= {"skipped": 0, "repeated": 5, "queues": 1, "moved": False}.items()
     code, out, _ = run("subscription", "seek", "billing", "orders", "latest", "--dry-run")
-    assert (code, out) == (0, "skips 2 messages and repeats 0, on 1 queues\n")
+    assert (code, out) == (0, "skips 2 messages and repeats 0, on 1 queue\n")
     assert mq.scalar("select sum(lag) from mqpg.subscription_lag") == 2  # nothing was done
     code, out, _ = run("subscription", "seek", "billing", "orders", "earliest")
-    assert (code, out) == (0, "skips 0 messages and repeats 5, on 1 queues\n")
+    assert (code, out.splitlines()) == (
+        0,
+        ["skips 0 messages and repeats 5, on 1 queue", "moved group billing on topic orders to earliest"],
+    )
     assert mq.scalar("select sum(lag) from mqpg.subscription_lag") == 7
     code, _, err = run("subscription", "seek", "nobody", "orders", "earliest")
     assert (code, "nobody" in err) == (2, True)

@@ -1,0 +1,123 @@
+"""What a command has done, and what would help, in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["HINTS", "hint_in_commands", "sentence"]
+
+# Action -> what is said of it. {more} lists the facts that the sentence does not name.
+_DONE = {
+    "create_topic": "topic {topic} is there: {more}",
+    "alter_topic": "topic {topic}: {more}",
+    "drop_topic": "dropped topic {topic}",
+    "pause_topic": "paused topic {topic} for all groups",
+    "resume_topic": "resumed topic {topic}",
+    "subscribe": "group {consumer_group} reads topic {topic}: {more}",
+    "alter_subscription": "group {consumer_group} of topic {topic}: {more}",
+    "unsubscribe": "group {consumer_group} no longer reads topic {topic}",
+    "unsubscribe_consumer": "consumer {consumer} of group {consumer_group} no longer reads topic {topic}",
+    "pause": "paused group {consumer_group} on topic {topic}",
+    "resume": "resumed group {consumer_group} on topic {topic}",
+    "seek": "moved group {consumer_group} on topic {topic} to {target}",
+    "unpin": "no consumer of group {consumer_group} owns these queues of topic {topic} any more",
+    "rearm": "the check-backs of {handle} start again",
+    "create_producer_group": "producer group {producer_group} is there: {more}",
+    "alter_producer_group": "producer group {producer_group}: {more}",
+    "drop_producer_group": "dropped producer group {producer_group}",
+    "send": "send to topic {topic}",
+    "produce": "prepare and decide as producer group {producer_group}",
+    "receive": "receive as group {consumer_group} from topic {topic}",
+    "operator": "operate",
+    "auditor": "audit",
+    "worker": "run workers",
+}
+
+# A hint of the broker, which names SQL functions -> the same for somebody at the command line.
+HINTS = {
+    "create_topic() creates it.": "mqpg topic create TOPIC creates it.",
+    "Call alter_topic() to change it.": "mqpg topic alter TOPIC changes it.",
+    "Call drop_topic() with force => true to drop the topic with them.": "mqpg topic drop TOPIC --force drops "
+    "the topic with them.",
+    "Run mqpg archive when their segments are closed, or give up the archive with alter_topic(archive => false) or "
+    "force => true.": "Run mqpg archive when their segments are closed, or give up the archive with mqpg topic alter "
+    "TOPIC --no-archive, or with --force.",
+    "subscribe() creates it.": "mqpg subscription add GROUP TOPIC creates it.",
+    "subscribe() creates a subscription.": "mqpg subscription add GROUP TOPIC creates one.",
+    "Call subscribe() first.": "Run mqpg subscription add GROUP TOPIC first.",
+    "Call alter_subscription() to change it.": "mqpg subscription alter GROUP TOPIC changes it.",
+    "Call unsubscribe() and subscribe() to start over in another mode.": "Run mqpg subscription remove and mqpg "
+    "subscription add to start over in another mode.",
+    "create_producer_group() creates it.": "mqpg group create GROUP creates it.",
+    "Call alter_producer_group() to change it.": "mqpg group alter GROUP changes it.",
+    "Call commit(), rollback() or settle() for them first; see the views half_pending and half_parked.": "Decide them "
+    "first with mqpg half settle; mqpg half list shows them.",
+    "Wait until they are decided (views half_pending and half_parked), or use another producer group for new ones.": ""
+    "Wait until they are decided (mqpg half list), or use another producer group for new ones.",
+    "If it is parked, rearm() has it checked again.": "If it is parked, mqpg half rearm has it checked again.",
+    "Call mqpg.adopt() without arguments to rewrite the transaction ids.": "Run mqpg migrate adopt to rewrite the "
+    "transaction ids.",
+    "Stop all workers and call mqpg.adopt() to continue here.": "Stop all workers and run mqpg migrate adopt to "
+    "continue here.",
+    "Appending would lose or repeat messages. Stop all workers and call mqpg.adopt() to continue here.": "Appending "
+    "would lose or repeat messages. Stop all workers and run mqpg migrate adopt to continue here.",
+}
+_GRANT = re.compile(r"^Missing: mqpg\.grant_(\w+)\((.*)\)\.$")
+
+
+def sentence(action: str, facts: Mapping[str, Any]) -> str | None:
+    """Say what a command has done.
+
+    Args:
+        action: The name of the action.
+        facts: What it did, and to what.
+
+    Returns:
+        One line. None: nothing is said of this action.
+    """
+    right = re.match("(grant|revoke)_(.*)", action)
+    if right:
+        return _of_right(right[1] == "grant", _DONE[right[2]].format_map(facts), facts)
+    if action in ("pause", "resume") and "consumer_group" not in facts:
+        action += "_topic"
+    if action == "unsubscribe" and facts.get("consumer") is not None:
+        action = "unsubscribe_consumer"
+    template = _DONE.get(action)
+    if template is None or facts.get("moved") is False:
+        return None
+    return template.format_map({**facts, "more": _more(template, facts)})
+
+
+def hint_in_commands(hint: str) -> str:
+    """Say a hint of the broker in the words of the command line.
+
+    Args:
+        hint: What the broker says.
+
+    Returns:
+        The hint with commands instead of SQL functions. Unchanged where it names none.
+    """
+    grant = _GRANT.match(hint)
+    if grant:
+        words = [word.strip().strip("'") for word in grant[2].split(",")]
+        return f"The owner gives it with mqpg grant {' '.join([grant[1], *words])}."
+    return HINTS.get(hint, hint)
+
+
+def _of_right(granted: bool, may: str, facts: Mapping[str, Any]) -> str | None:
+    if granted:
+        return f"role {facts['role']} may {may}"
+    return f"role {facts['role']} may no longer {may}" if facts["revoked"] else None
+
+
+def _more(template: str, facts: Mapping[str, Any]) -> str:
+    rest = {name: fact for name, fact in facts.items() if fact is not None and f"{{{name}}}" not in template}
+    return ", ".join(f"{name} {_shown(fact)}" for name, fact in rest.items()) or "nothing was given, nothing changed"
+
+
+def _shown(fact: object) -> str:
+    if isinstance(fact, bool):
+        return "yes" if fact else "no"
+    return (", ".join(map(str, fact)) or "any") if isinstance(fact, list) else str(fact)
