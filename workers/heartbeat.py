@@ -64,5 +64,7 @@ class Heartbeat:
         if state != "stopped":
             # A running worker learns here of a migration that it cannot work with.
             migrate.check_connection(conn)
-        conn.execute(_BEAT, {**self._identity, "state": state, "detail": Jsonb(self._detail)})
+        # What the clock says here, only for `mqpg status`, which compares it with the server's.
+        detail = Jsonb({**self._detail, "clock": time.time()})
+        conn.execute(_BEAT, {**self._identity, "state": state, "detail": detail})
         self._state, self._next = state, time.monotonic() + self._interval

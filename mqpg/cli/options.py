@@ -16,7 +16,7 @@ from mqpg.cli.completion import complete_group, complete_topic
 from mqpg.cli.passwords import warn_of_password
 from mqpg.cli.sentences import sentence
 
-__all__ = ["Dsn", "Filter", "Group", "Json", "JsonResult", "Topic", "print_result", "print_rows"]
+__all__ = ["Dsn", "Filter", "Group", "Json", "JsonResult", "Topic", "print_result", "print_rows", "printable"]
 
 Dsn = Annotated[
     str | None,
@@ -82,6 +82,17 @@ def _print_json(value: object) -> None:
 
 
 def _cell(value: object) -> Text:
-    """The value as plain text, in which brackets are no markup and control characters show."""
-    text = "" if value is None else str(value)
-    return Text("".join(one if one.isprintable() else ascii(one)[1:-1] for one in text))
+    """The value as plain text, in which brackets are no markup."""
+    return Text("" if value is None else printable(str(value)))
+
+
+def printable(text: str) -> str:
+    """Make control characters visible.
+
+    Args:
+        text: A text that somebody else has chosen, such as the reason of a failure.
+
+    Returns:
+        The text in one line, which no terminal takes for a command.
+    """
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)

@@ -9,8 +9,8 @@ from functools import partial
 import typer
 
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, print_rows
-from mqpg.status import Overview, advice, read_overview
+from mqpg.cli.options import Dsn, Json, print_rows, printable
+from mqpg.status import Overview, advice, findings, read_overview
 from mqpg.status.finding import Row
 
 __all__ = ["print_status", "status"]
@@ -32,26 +32,28 @@ _SECTIONS = {
 def status(json: Json = False, dsn: Dsn = None) -> None:
     """Show workers, lags, half messages, dead letters and what is held up, and what to do about it.
 
-    Exit status 1 where something needs attention.
+    What needs attention stands below, the most urgent first, with the command that shows more. Exit
+    status 1 where something does.
     """
     with broker(dsn) as mq:
         found = read_overview(partial(rows, mq))
-    todo = advice(found)
+    todo = findings(found)
     if json:
-        typer.echo(json_module.dumps(asdict(found) | {"attention": todo}, default=str, indent=2))
+        said = {"attention": advice(found), "findings": [asdict(one) for one in todo]}
+        typer.echo(json_module.dumps(asdict(found) | said, default=str, indent=2))
     else:
-        print_status(found, todo)
+        print_status(found)
     if todo:
         raise typer.Exit(1)
 
 
-def print_status(found: Overview, todo: list[str]) -> None:
-    """Print an overview as tables, and what needs attention below them.
+def print_status(found: Overview) -> None:
+    """Print an overview as tables, and what needs attention below them, the most urgent first.
 
     Args:
         found: The state of a broker.
-        todo: What `advice` says of it.
     """
+    todo = findings(found)
     one = found.broker
     typer.echo(f"broker {one['broker_id']}, incarnation {one['incarnation']}, mqpg {one['release']}")
     for name, (title, columns) in _SECTIONS.items():
@@ -60,7 +62,9 @@ def print_status(found: Overview, todo: list[str]) -> None:
             typer.echo(f"\n{title}")
             print_rows(listed, columns.split(), as_json=False)
     typer.echo()
-    for sentence in todo:
-        typer.echo(f"! {sentence}")
+    for trouble in todo:
+        typer.echo(f"! {printable(f'{trouble.found}: {trouble.remedy}')}")
+        if trouble.look:
+            typer.echo(f"    {printable(trouble.look)}")
     if not todo:
         typer.echo("nothing needs attention")

@@ -14,7 +14,7 @@ import typer
 from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json
 from mqpg.cli.status import print_status
-from mqpg.status import Overview, advice, read_overview
+from mqpg.status import Overview, read_overview
 
 __all__ = ["top"]
 
@@ -62,7 +62,7 @@ def _rates(before: tuple[float, Overview] | None, now: float, found: Overview) -
 def _show(found: Overview, rates: dict[str, float]) -> None:
     if sys.stdout.isatty():
         typer.echo(_CLEAR, nl=False)
-    print_status(found, advice(found))
+    print_status(found)
     for name, rate in rates.items():
         if rate:
             typer.echo(f"{name}: lag {rate:+,.1f} a second")

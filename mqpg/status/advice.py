@@ -1,10 +1,11 @@
-"""What a broker needs somebody to look at, in one sentence each."""
+"""What a broker needs somebody to look at, in one sentence each, the most urgent first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
-from .finding import Finding, Row
+from .finding import LATER, LOSS, SOME_WAIT, STANDS, Finding, Row, counted
 from .overview import STUCK, Overview
 
 __all__ = ["advice", "findings"]
@@ -12,14 +13,10 @@ __all__ = ["advice", "findings"]
 # What holds messages up although the group moves on with others.
 _PARTIAL = ("owner_gone", "queue_blocked", "keys_blocked", "too_many_deliveries")
 _WORKERS = {
-    "appender": "no message is delivered",
-    "compensator": "no half message is asked for",
-    "keeper": "no segment is dropped",
+    "appender": ("no message is delivered", STANDS),
+    "compensator": ("no half message is asked for", SOME_WAIT),
+    "keeper": ("no segment is dropped", LATER),
 }
-
-
-_Trouble = tuple[str, str]
-"""What is so, and what to do."""
 
 
 def advice(found: Overview) -> list[str]:
@@ -29,7 +26,8 @@ def advice(found: Overview) -> list[str]:
         found: The state of a broker.
 
     Returns:
-        Sentences. Each says what is so and what to do. None where all is well.
+        Sentences, the most urgent first. Each says what is so and what to do. None where all is
+        well.
     """
     return [f"{one.found}: {one.remedy}" for one in findings(found)]
 
@@ -41,106 +39,161 @@ def findings(found: Overview) -> list[Finding]:
         found: The state of a broker.
 
     Returns:
-        One for each trouble.
+        One for each trouble, the most urgent first. All have a remedy.
     """
     troubles = [
-        *_workers(found),
-        *_groups(found),
-        *_half_messages(found),
-        *_segments(found),
         *_losses(found),
         *_filters(found),
-        *((f"{one.check}, {one.found}", one.remedy or "") for one in found.moment if not one.ok),
-        *((f"pid {one['pid']} ({one['role']}) stops {one['stops']}", one["remedy"]) for one in found.foreign_locks),
+        *_workers(found),
+        *_foreign_locks(found),
+        *_groups(found),
+        *_failing(found),
+        *_half_messages(found),
+        *_moment(found),
+        *_segments(found),
+        *_dropped_topics(found),
     ]
-    return [Finding("broker", False, what, remedy) for what, remedy in troubles]
+    return sorted(troubles, key=lambda one: one.urgency)
 
 
-def _n(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _trouble(check: str, urgency: int, found: str, remedy: str, look: str | None = None, **about: str) -> Finding:
+    return Finding(check, False, found, remedy, urgency, about, look)
 
 
-def _workers(found: Overview) -> Iterator[_Trouble]:
+def _workers(found: Overview) -> Iterator[Finding]:
     active = {one["role"]: one["active"] for one in found.workers}
-    for role, consequence in _WORKERS.items():
+    for role, (consequence, urgency) in _WORKERS.items():
         if not active.get(role):
-            yield f"no {role} is at work, so {consequence}", "start mqpg worker"
+            what = f"no {role} is at work, so {consequence}"
+            yield _trouble("worker", urgency, what, "start mqpg worker", "mqpg worker list")
 
 
-def _groups(found: Overview) -> Iterator[_Trouble]:
+def _foreign_locks(found: Overview) -> Iterator[Finding]:
+    for one in found.foreign_locks:
+        what = f"pid {one['pid']} ({one['role']}) stops {one['stops']}"
+        yield _trouble("foreign lock", STANDS, what, one["remedy"])
+
+
+def _groups(found: Overview) -> Iterator[Finding]:
     for one in found.groups:
-        name = f"group {one['consumer_group']} of topic {one['topic']}"
         oldest = one["oldest_unread_seconds"]
         if one["paused"] and one["lag"]:
-            yield f"{name} is paused with {_n(one['lag'], 'message')} unread", "resume it when it may continue"
+            name, about = _named(one)
+            what = f"{name} is paused with {counted(one['lag'], 'message')} unread"
+            yield _trouble("group", LATER, what, "resume it when it may continue", _why(one), **about)
         elif oldest is not None and oldest > STUCK:
-            yield from _stuck(name, one)
+            yield from _stuck(one)
         if one["dead_letters"]:
-            n = "more than 1,000 dead letters" if one["dead_letters"] > 1000 else _n(one["dead_letters"], "dead letter")
-            yield f"{name} has {n}", f"see mqpg dead-letters list {one['consumer_group']} {one['topic']}"
+            yield _dead_letters(one)
 
 
-def _stuck(name: str, one: Row) -> Iterator[_Trouble]:
+def _stuck(one: Row) -> Iterator[Finding]:
+    """A group that does not move, or does so only in part."""
+    name, about = _named(one)
     causes: dict[str, str] = one.get("causes") or {}
-    unread = f"with {_n(one['lag'], 'message')} unread"
-    if _idle(one["changed_seconds_ago"]):
+    unread = f"with {counted(one['lag'], 'message')} unread"
+    changed = one["changed_seconds_ago"]
+    if changed is None or changed > STUCK:
         who = "no mqpg consume reports for it" if not one["consumers"] else "its consumers do not acknowledge"
-        why = " ".join(causes.values()) or f"{who}; see mqpg why {one['consumer_group']} {one['topic']}"
-        yield f"{name} has not moved for {one['changed_seconds_ago']} s, {unread}", why
+        remedy = " ".join(causes.values()) or f"{who}; see {_why(one)}"
+        since = "never moved" if changed is None else f"not moved for {changed} s"
+        yield _trouble("group", STANDS, f"{name} has {since}, {unread}", remedy, _why(one), **about)
     else:
         for cause in _PARTIAL:
             if cause in causes:
-                yield f"{name} is held up in part, {unread} ({cause})", causes[cause]
+                what = f"{name} is held up in part, {unread} ({cause})"
+                yield _trouble("group", SOME_WAIT, what, causes[cause], _why(one), **about)
 
 
-def _idle(seconds: int | None) -> bool:
-    return seconds is None or seconds > STUCK
+def _dead_letters(one: Row) -> Finding:
+    name, about = _named(one)
+    n = "more than 1,000 dead letters" if one["dead_letters"] > 1000 else counted(one["dead_letters"], "dead letter")
+    reason = one.get("dead_letter_reason")
+    newest = f", the newest because of {reason}" if reason else ""
+    look = f"mqpg dead-letters list {one['consumer_group']} {one['topic']}"
+    return _trouble("dead letters", LATER, f"{name} has {n}{newest}", f"see {look}", look, **about)
 
 
-def _filters(found: Overview) -> Iterator[_Trouble]:
+def _failing(found: Overview) -> Iterator[Finding]:
+    for one in found.failing:
+        name, about = _named(one)
+        message = str(one["message_id"])
+        attempts = f"message {message} {one['attempt'] - 1} times"
+        reason = f" ({one['reason']})" if one["reason"] else ""
+        what = f"{name} fails again and again with {counted(one['messages'], 'message')}, {attempts}{reason}"
+        remedy = "mend its handler, or the message becomes a dead letter"
+        about["message_id"] = message
+        yield _trouble("failing messages", SOME_WAIT, what, remedy, f"mqpg why {message}", **about)
+
+
+def _named(row: Row) -> tuple[str, dict[str, str]]:
+    """A group in words, and what a finding about it is about."""
+    about = {"consumer_group": row["consumer_group"], "topic": row["topic"]}
+    return f"group {about['consumer_group']} of topic {about['topic']}", about
+
+
+def _why(row: Row) -> str:
+    return f"mqpg why {row['consumer_group']} {row['topic']}"
+
+
+def _filters(found: Overview) -> Iterator[Finding]:
     for one in found.filters:
+        name, about = _named(one)
         chosen = f"filter {one['filter']}" if one["filter"] else f"tags {', '.join(one['tags'])}"
-        yield f"group {one['consumer_group']} of topic {one['topic']} gets nothing through its {chosen}", one["remedy"]
+        what = f"{name} gets nothing through its {chosen}"
+        yield _trouble("filter", LOSS, what, one["remedy"], _why(one), **about)
 
 
-def _half_messages(found: Overview) -> Iterator[_Trouble]:
+def _losses(found: Overview) -> Iterator[Finding]:
+    for one in found.losses:
+        name, about = _named(one)
+        what = f"{name} lost {counted(one['messages'], 'message')} by the policy on {one['why']} within a day"
+        yield _trouble("losses", LOSS, what, "make it faster, or change the topic", **about)
+
+
+def _half_messages(found: Overview) -> Iterator[Finding]:
     for one in found.half_messages:
-        name = f"producer group {one['producer_group']}"
+        group = one["producer_group"]  # None: that of the half message was dropped
+        name = f"producer group {group}" if group else "a dropped producer group"
+        about, chosen = ({"producer_group": group}, f" --group {group}") if group else ({}, "")
         if one["overdue"]:
-            why = f" ({one['reason']})" if one["reason"] else ""
-            yield (
-                f"{name} has {_n(one['overdue'], 'half message')} whose check is overdue{why}",
-                "see mqpg half list and mqpg why HANDLE",
-            )
+            reason = f" ({one['reason']})" if one["reason"] else ""
+            what = f"{name} has {counted(one['overdue'], 'half message')} whose check is overdue{reason}"
+            remedy = "see mqpg half list and mqpg why HANDLE"
+            yield _trouble("overdue half messages", SOME_WAIT, what, remedy, f"mqpg half list{chosen}", **about)
         if one["parked"]:
-            yield f"{name} has {_n(one['parked'], 'parked half message')}", "decide with mqpg half settle, or rearm"
+            what = f"{name} has {counted(one['parked'], 'parked half message')}"
+            look = f"mqpg half list --parked{chosen}"
+            yield _trouble(
+                "parked half messages", SOME_WAIT, what, "decide with mqpg half settle, or rearm", look, **about
+            )
 
 
-def _segments(found: Overview) -> Iterator[_Trouble]:
+def _moment(found: Overview) -> Iterator[Finding]:
+    for one in found.moment:
+        if not one.ok:
+            yield replace(one, found=f"{one.check}, {one.found}")
+
+
+def _segments(found: Overview) -> Iterator[Finding]:
     for one in found.blocked:
         if one["seconds"] is None or one["seconds"] > STUCK:
             what = f"{one['table_name']} waits for {one['seconds'] or 0} s ({one['state']})"
+            remedy = "run mqpg archive" if one["state"] == "archive" else "see the view blocked_segments"
             sessions: list[Row] = one.get("sessions") or []
             if sessions:
                 by = ", ".join(f"pid {each['pid']} ({_who(each)})" for each in sessions)
                 ends = "; ".join(f"select pg_terminate_backend({each['pid']})" for each in sessions)
-                yield f"{what}, held up by {by}", f"let it end, or {ends}"
-            else:
-                yield what, "run mqpg archive" if one["state"] == "archive" else "see the view blocked_segments"
-    for one in found.orphans:
-        late, undecided = _n(one["messages"], "message"), _n(one["undecided"], "undecided half message")
-        yield (
-            f"the dropped topic {one['topic']} has {late} that came after the drop and {undecided}",
-            "see mqpg.orphans",
-        )
+                what, remedy = f"{what}, held up by {by}", f"let it end, or {ends}"
+            yield _trouble("segment", LATER, what, remedy)
 
 
 def _who(session: Row) -> str:
     return f"{session['application'] or 'no name'}, in a transaction for {session['seconds']} s"
 
 
-def _losses(found: Overview) -> Iterator[_Trouble]:
-    for one in found.losses:
-        name = f"group {one['consumer_group']} of topic {one['topic']}"
-        lost = f"lost {_n(one['messages'], 'message')} by the policy on {one['why']} within a day"
-        yield f"{name} {lost}", "make it faster, or change the topic"
+def _dropped_topics(found: Overview) -> Iterator[Finding]:
+    for one in found.orphans:
+        late, undecided = counted(one["messages"], "message"), counted(one["undecided"], "undecided half message")
+        what = f"the dropped topic {one['topic']} has {late} that came after the drop and {undecided}"
+        yield _trouble("dropped topic", LATER, what, "see mqpg.orphans", topic=one["topic"])

@@ -1,13 +1,20 @@
-"""One thing that was looked at."""
+"""One thing that was looked at, and the words for it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Finding", "Row"]
+__all__ = ["LATER", "LOSS", "SOME_WAIT", "STANDS", "Finding", "Row", "counted"]
 
 Row = dict[str, Any]
+
+# How urgent a finding is: the smaller, the more urgent.
+LOSS = 1  # a group loses messages, or skips what it may want
+STANDS = 2  # nothing moves: of the broker, or of a group
+SOME_WAIT = 3  # some messages wait while others move
+LATER = 4  # it will hurt if it stays
 
 
 @dataclass(frozen=True)
@@ -15,13 +22,33 @@ class Finding:
     """One thing that was looked at.
 
     Attributes:
-        check: What was looked at, in one or two words.
+        check: What was looked at, in a few words.
         ok: Whether it is as it should be.
         found: What was found.
         remedy: What to do. None: nothing.
+        urgency: 1 to 4, the most urgent first: messages are lost, nothing moves, some messages
+            wait, it will hurt later.
+        about: What it is about: `consumer_group`, `topic`, `producer_group`, `message_id`.
+        look: The command that shows more. None: there is none.
     """
 
     check: str
     ok: bool
     found: str
     remedy: str | None = None
+    urgency: int = LATER
+    about: Mapping[str, str] = field(default_factory=dict)
+    look: str | None = None
+
+
+def counted(number: int, noun: str) -> str:
+    """Put a number and a noun together.
+
+    Args:
+        number: How many.
+        noun: What, in the singular.
+
+    Returns:
+        For example `1 queue` or `2,000 queues`.
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

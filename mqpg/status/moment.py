@@ -6,7 +6,8 @@ import platform
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from .finding import Finding, Row
+from .clocks import is_synchronised, judge_clocks
+from .finding import LATER, SOME_WAIT, STANDS, Finding, Row
 
 __all__ = ["check_moment"]
 
@@ -33,7 +34,15 @@ select s.slot_name from pg_replication_slots as s
 where not s.active and (s.xmin is not null or s.catalog_xmin is not null)
 """
 _CLOCK = "select clock_timestamp() as at"
-_MOST_CLOCK_DIFFERENCE = 5.0  # seconds
+# Each heartbeat brings the time of its machine, and the server notes when it came. A role without
+# rights may report anything, so what is no number is left out.
+_CLOCKS = """
+select distinct on (w.host) w.host,
+    ((w.detail ->> 'clock')::numeric - extract(epoch from w.seen_at))::text as ahead
+from mqpg.worker_status as w
+where w.alive and jsonb_typeof(w.detail -> 'clock') = 'number'
+order by w.host, w.seen_at desc limit 100
+"""
 _MOST_CONNECTIONS = 0.9  # of max_connections
 
 
@@ -47,30 +56,23 @@ def check_moment(rows: Callable[[str], list[Row]]) -> list[Finding]:
         What was found.
     """
     count = rows(_CONNECTIONS)[0]
-    return [_connections(count["n"], count["most"]), _clock(rows), *_transactions(rows)]
+    return [_connections(count["n"], count["most"]), *_clocks(rows), *_transactions(rows)]
 
 
 def _connections(used: int, most: int) -> Finding:
     full = used > most * _MOST_CONNECTIONS
-    return Finding(
-        "connections", not full, f"{used} of {most}", "raise max_connections, or use a pooler" if full else None
-    )
+    remedy = "raise max_connections, or use a pooler" if full else None
+    return Finding("connections", not full, f"{used} of {most}", remedy, STANDS)
 
 
-def _clock(rows: Callable[[str], list[Row]]) -> Finding:
-    """The server's clock against this machine's, in the middle of the question."""
+def _clocks(rows: Callable[[str], list[Row]]) -> list[Finding]:
+    """The server's clock against this machine's, amid the question, and the workers'."""
     before = datetime.now(UTC)
-    server = rows(_CLOCK)[0]["at"]
-    after = datetime.now(UTC)
-    difference = (server - (before + (after - before) / 2)).total_seconds()
-    off = abs(difference) > _MOST_CLOCK_DIFFERENCE + (after - before).total_seconds()
-    return Finding(
-        "clock",
-        not off,
-        f"that of the server is {abs(difference):.1f} s {'ahead of' if difference > 0 else 'behind'} "
-        f"that of {platform.node() or 'this machine'}",
-        "find out which is wrong and synchronise it; times that are computed there are off by that" if off else None,
-    )
+    server: datetime = rows(_CLOCK)[0]["at"]
+    took = datetime.now(UTC) - before
+    workers = {one["host"]: float(one["ahead"]) for one in rows(_CLOCKS)}
+    here = platform.node() or "this machine"
+    return judge_clocks(server, before + took / 2, here, took.total_seconds(), workers, is_synchronised())
 
 
 def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
@@ -80,6 +82,7 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
             False,
             f"pid {one['pid']} ({one['role']}, {one['application'] or 'no name'}) is open for {one['seconds']} s",
             _old_transaction(one),
+            SOME_WAIT if one["writes"] else LATER,
         )
         for one in rows(_OLD_TRANSACTIONS)
     ]
@@ -89,6 +92,7 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
             False,
             f"{one['gid']} of {one['role']} is prepared for {one['seconds']} s",
             f"commit prepared or rollback prepared '{one['gid']}'",
+            SOME_WAIT,
         )
         for one in rows(_PREPARED)
     ]

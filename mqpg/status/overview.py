@@ -33,9 +33,17 @@ select g.consumer_group, g.topic, g.mode, g.paused, g.lag, g.claims, g.oldest_un
     round(extract(epoch from clock_timestamp() - g.changed_at))::int as changed_seconds_ago,
     case when g.oldest_unread_seconds > {STUCK} and row_number() over (order by g.oldest_unread_at) <= 20
         then (select json_object_agg(c.cause, c.remedy) from mqpg._group_causes(g.consumer_group, g.topic) as c)
-    end as causes
+    end as causes,
+    case when g.dead_letters > 0 and row_number() over (order by g.dead_letters desc) <= 20
+        then (select left(d.reason, 200) from mqpg._newest_dead_letter(g.consumer_group, g.topic) as d)
+    end as dead_letter_reason
 from g
 order by g.oldest_unread_at nulls last, g.lag desc, g.consumer_group, g.topic
+"""
+_FAILING = """
+select f.consumer_group, f.topic, f.messages, f.message_id, f.attempt, left(f.reason, 200) as reason,
+    f.until::text as until
+from mqpg._failing() as f order by f.attempt desc, f.messages desc
 """
 _FILTERS = "select f.consumer_group, f.topic, f.filter, f.tags, f.remedy from mqpg._silent_filters() as f"
 _HALVES = """
@@ -82,7 +90,8 @@ class Overview:
         workers: Each role that has ever reported, and how many of its processes are alive. Alive
             means that the last heartbeat is at most 30 seconds old.
         groups: Each subscription, the one with the oldest unread message first. `causes` says what
-            holds it up where that message waits for more than a minute.
+            holds it up where that message waits for more than a minute, `dead_letter_reason` why
+            its newest dead letter failed.
         half_messages: Undecided half messages of each producer group.
         blocked: Drops and merges of segments that open transactions hold up.
         pins: Unread messages that keep closed segments.
@@ -90,7 +99,8 @@ class Overview:
         orphans: Messages of dropped topics.
         foreign_locks: Sessions of strangers that stop something.
         filters: Groups whose filter has chosen nothing lately.
-        moment: The server's sessions and its clock.
+        moment: The server's sessions and the clocks.
+        failing: Groups with messages that failed at least twice and wait for another attempt.
     """
 
     broker: Row
@@ -104,6 +114,7 @@ class Overview:
     foreign_locks: list[Row]
     filters: list[Row]
     moment: list[Finding]
+    failing: list[Row]
 
 
 def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
@@ -128,4 +139,5 @@ def read_overview(rows: Callable[[str], list[Row]]) -> Overview:
         foreign_locks=rows(_LOCKS),
         filters=rows(_FILTERS),
         moment=check_moment(rows),
+        failing=rows(_FAILING),
     )

@@ -8,6 +8,8 @@ from psycopg.rows import dict_row
 
 import mqpg
 
+from .finding import counted
+
 __all__ = ["preview", "sentence"]
 
 _POSITIONS = """
@@ -64,8 +66,8 @@ def sentence(effect: dict[str, Any]) -> str:
     Returns:
         One line.
     """
-    queues = f"{effect['queues']} queue{'' if effect['queues'] == 1 else 's'}"
-    return f"skips {effect['skipped']:,} messages and repeats {effect['repeated']:,}, on {queues}"
+    skipped, queues = counted(effect["skipped"], "message"), counted(effect["queues"], "queue")
+    return f"skips {skipped} and repeats {effect['repeated']:,}, on {queues}"
 
 
 def _by_queue(rows: list[dict[str, Any]]) -> dict[tuple[int, str], int]:

@@ -194,9 +194,10 @@ def test_the_doctor_finds_a_clock_that_is_off_and_an_old_transaction() -> None:
     """The checks get rows, because a test can change neither the server's clock nor wait for minutes."""
     from datetime import UTC, datetime, timedelta
 
-    from mqpg.status.moment import _clock, _transactions
+    from mqpg.status.moment import _clocks, _transactions
 
-    off = _clock(lambda _: [{"at": datetime.now(UTC) + timedelta(seconds=60)}])
+    ahead = timedelta(seconds=60)
+    (off,) = _clocks(lambda query: [{"at": datetime.now(UTC) + ahead}] if query.endswith(" as at") else [])
     assert (off.ok, "60.0 s ahead" in off.found) == (False, True)
     for writes, words in ((True, "what it sent is delivered only after its commit"), (False, "end it, or")):
         row = {"pid": 7, "role": "app", "application": "", "state": "idle", "seconds": 900, "writes": writes}

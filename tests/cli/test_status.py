@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from mqpg.status import Finding, Overview, advice
+from mqpg.status import Finding, Overview, advice, findings
 from tests.support.broker import Broker, Session
+from tests.support.waiting import eventually
 
 HEALTHY = Overview(
     broker={"broker_id": "x", "incarnation": 1, "release": "0"},
@@ -28,6 +29,7 @@ HEALTHY = Overview(
     foreign_locks=[],
     filters=[],
     moment=[Finding("clock", True, "that of the server is 0.0 s ahead of that of web-1")],
+    failing=[],
 )
 GROUP = {
     "consumer_group": "board", "topic": "orders", "paused": False, "lag": 0, "oldest_unread_seconds": None,
@@ -67,6 +69,11 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
             "groups",
             {"lag": 1200, "oldest_unread_seconds": 90, "changed_seconds_ago": 80},
             "has not moved for 80 s, with 1,200 messages unread: its consumers do not acknowledge",
+        ),
+        (
+            "groups",
+            {"lag": 2, "oldest_unread_seconds": 90, "changed_seconds_ago": None},
+            "has never moved, with 2 messages unread",
         ),
         (
             "groups",
@@ -129,6 +136,62 @@ def test_each_trouble_is_one_sentence(part: str, row: dict[str, Any], words: str
     assert words in sentence
 
 
+def test_the_most_urgent_comes_first() -> None:
+    letters = GROUP | {"dead_letters": 2, "dead_letter_reason": "ValueError: amount"}
+    still = GROUP | {"topic": "mails", "lag": 1, "oldest_unread_seconds": 90, "changed_seconds_ago": 80}
+    loss = {"consumer_group": "board", "topic": "orders", "why": "age", "messages": 9}
+    half = {"producer_group": "shop", "overdue": 0, "parked": 2, "reason": None}
+    failing = {"consumer_group": "bill", "topic": "orders", "messages": 1, "message_id": 7, "attempt": 4, "reason": "E"}
+    slot = Finding("replication slot", False, "old is not used", "drop it")
+    found = findings(
+        replace(HEALTHY, groups=[letters, still], losses=[loss], half_messages=[half], moment=[slot], failing=[failing])
+    )
+    assert [(one.urgency, one.found.partition(",")[0], one.look) for one in found] == [
+        (1, "group board of topic orders lost 9 messages by the policy on age within a day", None),
+        (2, "group board of topic mails has not moved for 80 s", "mqpg why board mails"),
+        (3, "group bill of topic orders fails again and again with 1 message", "mqpg why 7"),
+        (3, "producer group shop has 2 parked half messages", "mqpg half list --parked --group shop"),
+        (4, "group board of topic orders has 2 dead letters", "mqpg dead-letters list board orders"),
+        (4, "replication slot", None),
+    ]
+    assert found[4].found.endswith("the newest because of ValueError: amount")
+    assert found[2].found.endswith("message 7 3 times (E)")
+
+
+def test_what_fails_again_and_again(mq: Session, dsn: str) -> None:
+    mq.call("create_topic", "orders", queues=1)
+    mq.call("subscribe", "billing", "orders", max_attempts=9)
+    sent = mq.send("orders", "1")
+    for delay in ("1 ms", "1 hour"):
+        eventually(lambda: mq.append() or mq.scalar("select sum(lag) > 0 from mqpg.subscription_lag"))
+        (got,) = mq.receive("orders", group="billing")
+        mq.nack(got.receipt, [sent], reason="ValueError:\n\x1b[2Jamount", delay=delay)
+    (failing,) = json.loads(_status(dsn, "--json").stdout)["failing"]
+    assert (failing["consumer_group"], failing["message_id"], failing["attempt"]) == ("billing", sent, 3)
+    said = f"! group billing of topic orders fails again and again with 1 message, message {sent} 2 times (ValueError:"
+    assert f"{said}\\n\\x1b[2Jamount): mend" in _status(dsn).stdout  # no terminal takes it for a command
+
+
+def test_the_reason_of_the_newest_dead_letter(mq: Session, dsn: str) -> None:
+    mq.call("create_topic", "orders", queues=1)
+    mq.call("subscribe", "billing", "orders", max_attempts=1)
+    for reason in ("older", "newer"):
+        mq.send("orders", "1")
+        mq.append()
+        (got,) = mq.receive("orders", group="billing")
+        mq.nack(got.receipt, [got.message_id], reason=reason)
+    assert "has 2 dead letters, the newest because of newer: see mqpg dead-letters list" in _status(dsn).stdout
+
+
+def test_the_clock_of_a_worker(mq: Session, dsn: str) -> None:
+    beat = "select mqpg._heartbeat(%s, 'keeper', %s, 1, 'active', jsonb_build_object('clock', {}))"
+    now = "extract(epoch from clock_timestamp())"
+    mq.execute(beat.format(f"{now} - 60"), "keeper-1", "far-away")
+    mq.execute(beat.format("'no time'::text"), "keeper-2", "odd")
+    (clock,) = [one for one in json.loads(_status(dsn, "--json").stdout)["attention"] if one.startswith("clock")]
+    assert "that of the worker's machine far-away is 60." in clock
+
+
 def test_what_changes_by_the_minute_is_said_too() -> None:
     old = Finding("old transaction", False, "pid 5 is open for 900 s", "end it")
     assert advice(replace(HEALTHY, moment=[old])) == ["old transaction, pid 5 is open for 900 s: end it"]
@@ -143,7 +206,7 @@ def test_filters_and_causes_of_a_real_broker(mq: Session, dsn: str) -> None:
     mq.send("orders", '{"state": "paid"}')
     mq.append()
     for group in ("typo", "right", "billing"):
-        mq.receive("orders", group=group, consumer="one")
+        mq.receive("orders", group=group, consumer="one", lease="1 hour")
     for _ in range(2):  # a new member begins behind the messages of the first call
         for member in ("one", "two"):
             mq.receive("orders", group="wide", consumer=member)
@@ -151,7 +214,9 @@ def test_filters_and_causes_of_a_real_broker(mq: Session, dsn: str) -> None:
         mq.append()
     filters = [one["consumer_group"] for one in json.loads(_status(dsn, "--json").stdout)["filters"]]
     assert filters == ["typo", "wide"]
-    assert "! group typo of topic orders gets nothing through its filter" in _status(dsn).stdout
+    page = _status(dsn).stdout
+    assert "! group typo of topic orders gets nothing through its filter" in page
+    assert 'The newest one has state, but nothing at $."stat".' in page
     (cause, remedy) = mq.rows("select cause, remedy from mqpg._group_causes('billing', 'orders')")[0]
     assert (cause, remedy.partition(".")[0]) == ("leased", "Its consumer has to call ack() or nack()")
     assert mq.rows("select * from mqpg._group_causes('billing', 'unknown')") == []

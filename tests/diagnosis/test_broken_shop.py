@@ -21,7 +21,7 @@ _SAID = {
     "blocked segment": r"consume_queue_1 waits for \d+ s .*held up by pid (\d+) \(monthly report, in a transaction for \d+ s\): let it end, or select pg_terminate_backend\(\1\)",
     "ledger away": r"producer group shop has 1 half message whose check is overdue \(no verdict from the ledger shop: .*refused.*\)",
     "parked halves": r"producer group app has 3 parked half messages: decide",
-    "filter typo": r"group receipts of topic payments gets nothing through its filter .*stat.*mqpg.seek",
+    "filter typo": r"group receipts of topic payments gets nothing through its filter .*stat.*The newest one has state, order, but nothing at [$]..stat.[.].*mqpg.seek",
     "poison message": r"group billing of topic orders is held up.*queue_blocked.*Message \d+ at offset 0 of queue 1 has failed .*ValueError: amount",
     "renamed consumer": r"group stock of topic deliveries .*Start the consumer stock-1 again \(at work .*: stock-one\)",
     "full queue": r"group mailer of topic mails .*64 open deliveries at most. The oldest is that of the consumer mailer-7",

@@ -16,8 +16,9 @@ PYTHON = [path for folder in ("mqpg", "workers") for path in sorted((ROOT / fold
 SQL = [path for path in sorted((ROOT / "sql").rglob("*.sql")) if path.parent.name != "migrations"]
 WALL_CLOCK = re.compile(r"\btime\.(time|time_ns|localtime|gmtime)\(|\b(datetime|date)\.(now|utcnow|today)\(")
 # The beginning of a transaction, which may be long ago, is nobody's now.
-# Times for the eyes of a reader only. The doctor compares this machine's clock with the server's, and a
-# span of OpenTelemetry has a beginning. Nodes of mqpg chaos show that a step of their clock is felt.
+# Times for the eyes of a reader only. `mqpg status` compares the clocks of this machine and of workers with
+# the server's, and a span of OpenTelemetry has a beginning. Nodes of mqpg chaos show that a step of their
+# clock is felt.
 LOGS = [
     "mqpg/chaos/clock.py",
     "mqpg/chaos/run.py",
@@ -25,6 +26,7 @@ LOGS = [
     "mqpg/demo/chaos.py",
     "mqpg/status/moment.py",
     "mqpg/tracing/recorded.py",
+    "workers/heartbeat.py",
 ]
 TRANSACTIONS_BEGIN = re.compile(r"\bnow\(\)|\bcurrent_timestamp\b|\blocaltimestamp\b|\btransaction_timestamp\(")
 

@@ -110,6 +110,18 @@ def test_each_alarm_leads_to_its_page(visitor: TestClient) -> None:
         assert f'href="{address}"' in alarm, alarm
 
 
+def test_a_message_that_fails_again_and_again_leads_to_its_page(visitor: TestClient, mq: Session) -> None:
+    mq.call("subscribe", "returning", "returns", start="latest", max_attempts=9)
+    sent = mq.send("returns", "{}")
+    unread = "select sum(lag) from mqpg.subscription_lag where consumer_group = 'returning'"
+    for delay in ("1 ms", "1 hour"):
+        eventually(lambda: mq.append() or mq.scalar(unread))
+        (got,) = mq.receive("returns", group="returning")
+        mq.nack(got.receipt, [sent], reason="ValueError: amount", delay=delay)
+    eventually(lambda: f'href="/messages/{sent}"' in words(visitor, "/live"), 10)
+    assert "ValueError: amount" in words(visitor, f"/messages/{sent}")
+
+
 def test_the_tile_of_half_messages_counts_the_parked_ones(visitor: TestClient) -> None:
     tile = words(visitor, "/").partition("Undecided half messages")[2].partition("</figure>")[0]
     assert "<b>2</b>" in tile

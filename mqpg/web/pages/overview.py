@@ -9,7 +9,7 @@ from starlette.responses import Response
 from mqpg.status import findings
 from mqpg.status.finding import Row
 
-from ..leads import leads
+from ..leads import lead
 from ..rates import Sample
 from ..visit import Visit
 
@@ -34,8 +34,7 @@ def _state(visit: Visit) -> dict[str, Any]:
     return {
         "found": found.overview,
         "appender": found.appender,
-        "attention": attention[:_ROWS],
-        "leads": leads(found.overview, attention[:_ROWS], visit.link),
+        "attention": [(one, *lead(one, visit.link)) for one in attention[:_ROWS]],
         "more_attention": max(0, len(attention) - _ROWS),
         "charts": _charts(samples),
         "span": samples[-1].at - samples[0].at,

@@ -1,26 +1,36 @@
 -- Whether the filter of a subscription has chosen nothing lately: among the newest 20 versions of
--- the cursor of each queue there is no delivery, and at least one that skipped messages.
--- Locks: none. Cost: 20 cursor versions for each queue, of at most 100 queues.
+-- the cursor of each queue there is no delivery, and at least one that skipped messages. A caller
+-- who may read the topic learns what the filter finds in the newest message that it skipped.
+-- Locks: none. Cost: 20 cursor versions for each queue, of at most 100 queues, and one message.
 create function mqpg._why_filter(subscription mqpg.subscription, topic mqpg.topic)
 returns table (cause text, detail jsonb, remedy text)
 language sql stable as $$
     select 'filter_chooses_nothing', jsonb_strip_nulls(jsonb_build_object(
             'consumer_group', (_why_filter.subscription).consumer_group,
             'filter', (_why_filter.subscription).filter::text, 'tags', to_jsonb((_why_filter.subscription).tags),
-            'last_skipped_at', v.skipped_at)),
-        format('Every message that came lately was skipped. If that is not meant: select mqpg.alter_subscription('
+            'last_skipped_at', v.skipped_at)) || m.misses,
+        format('Every message that came lately was skipped.%3$s If that is not meant: select mqpg.alter_subscription('
             '%1$L, %2$L, filter => ''...'', tags => ''{...}''); and to get the skipped ones, mqpg.seek(%1$L, %2$L, '
-            '...) back to when it began.', (_why_filter.subscription).consumer_group, (_why_filter.topic).name)
+            '...) back to when it began.', (_why_filter.subscription).consumer_group, (_why_filter.topic).name, (
+            select format(' The newest one has %s, but nothing at %s.', (
+                    select string_agg(f.name, ', ') from jsonb_array_elements_text(m.misses -> 'fields') as f(name)),
+                string_agg(e.key, ', ' order by e.key))
+            from jsonb_each(m.misses -> 'values') as e
+            where e.value = '[]'
+            having count(*) > 0 and m.misses -> 'fields' <> '[]'))
     from (
         select max(c.at) filter (where c.action = 'f') as skipped_at,
-            bool_or(c.action in ('r', 'b', 't', 'a', 'n')) as delivered
+            bool_or(c.action in ('r', 'b', 't', 'a', 'n')) as delivered,
+            (array_agg(q.queue_id order by c.at desc) filter (where c.action = 'f'))[1] as queue_id,
+            (array_agg(c.committed order by c.at desc) filter (where c.action = 'f'))[1] as committed
         from generate_series(0, least((_why_filter.topic).queues, 100) - 1) as q(queue_id)
         cross join lateral (
-            select k.at, k.action from mqpg.cursor k
+            select k.at, k.action, k.committed from mqpg.cursor k
             where k.subscription_id = (_why_filter.subscription).subscription_id and k.queue_id = q.queue_id
             order by k.version desc limit 20
         ) as c
     ) as v
+    cross join lateral mqpg._filter_misses(_why_filter.subscription, v.queue_id, v.committed - 1) as m(misses)
     where v.skipped_at is not null and not v.delivered
 $$;
 comment on function mqpg._why_filter(mqpg.subscription, mqpg.topic) is
