@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Annotated, cast
 
@@ -20,9 +21,15 @@ __all__ = ["app"]
 
 app = typer.Typer(help="List and decide half messages that are still undecided.", no_args_is_help=True)
 
-_COLUMNS = ["handle", "producer_group", "topic", "prepared_at", "check_at", "checks", "reason", "state"]
+_COLUMNS = ["state", "producer_group", "topic", "age", "next_check", "checks", "reason", "handle"]
 _LIST = """
-    select h.* from (
+    select h.*, date_trunc('second', clock_timestamp() - h.prepared_at)::text as age, case
+            when h.state = 'parked' then 'never'
+            when h.check_at <= clock_timestamp()
+                then 'overdue for ' || date_trunc('second', clock_timestamp() - h.check_at)::text
+            else 'in ' || date_trunc('second', h.check_at - clock_timestamp())::text
+        end as next_check
+    from (
         select handle, producer_group, topic, prepared_at, check_at, checks, reason, 'parked' as state
         from mqpg.half_parked
         union all
@@ -47,10 +54,30 @@ def list_some(
     json: Json = False,
     dsn: Dsn = None,
 ) -> None:
-    """List undecided half messages, the oldest first."""
+    """List undecided half messages, the oldest first.
+
+    A pending one is checked again. A parked one is checked no longer: decide it.
+    """
     with broker(dsn) as mq:
         found = rows(mq, _LIST, {"group": group, "parked": parked, "limit": limit})
-    print_rows(found, _COLUMNS, as_json=json)
+    if json or found:
+        print_rows(found, _COLUMNS, as_json=json)
+    if not json:
+        for line in _explained(sum(one["state"] == "parked" for one in found), len(found), parked):
+            typer.echo(line)
+
+
+def _explained(parked: int, all_of_them: int, only_parked: bool) -> Iterator[str]:
+    """What the list says, and what to do."""
+    if not all_of_them:
+        yield "no half message is parked" if only_parked else "every half message is decided"
+    if all_of_them > parked:
+        yield f"{all_of_them - parked} pending: mqpg why HANDLE says what one waits for"
+    if parked:
+        yield (
+            f"{parked} parked, for which nobody answered: mqpg half settle HANDLE commit|rollback --reason WHY "
+            "decides one, mqpg half rearm HANDLE has it checked again"
+        )
 
 
 @app.command()

@@ -66,5 +66,4 @@ def print_status(found: Overview) -> None:
         typer.echo(f"! {printable(f'{trouble.found}: {trouble.remedy}')}")
         if trouble.look:
             typer.echo(f"    {printable(trouble.look)}")
-    if not todo:
-        typer.echo("nothing needs attention")
+    typer.echo("mqpg why explains all of it" if todo else "nothing needs attention")

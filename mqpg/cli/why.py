@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from mqpg.cause import Cause
 from mqpg.cli.completion import complete_topic
 from mqpg.cli.connecting import broker
-from mqpg.cli.options import Dsn, Json, print_rows
-from mqpg.cli.remedies import remedy
+from mqpg.cli.options import Dsn, Json, print_rows, printable
+from mqpg.cli.stuck import described, everything_stuck
 
 __all__ = ["why"]
 
 
 def why(
-    about: Annotated[str, typer.Argument(help="A message id, a handle, or, with TOPIC, a consumer group.")],
+    about: Annotated[
+        str | None,
+        typer.Argument(help="A message id, a handle, or, with TOPIC, a consumer group. None: all that is stuck."),
+    ] = None,
     topic: Annotated[
         str | None, typer.Argument(help="The topic that the group reads.", autocompletion=complete_topic)
     ] = None,
@@ -25,8 +28,11 @@ def why(
 ) -> None:
     """Say what holds a message, a half message or a group up, and what would move it.
 
-    Exit status 1 where something does.
+    Without arguments it explains everything that is stuck now. Exit status 1 where something is.
     """
+    if about is None:
+        _everything(as_json=json, dsn=dsn)
+        return
     with broker(dsn) as mq:
         if topic is None and not about.isdecimal() and "." not in about:
             raise typer.BadParameter(f"{about!r} is no message id and no handle; for a group: mqpg why GROUP TOPIC")
@@ -35,21 +41,38 @@ def why(
             name = _topic(mq, int(about)) if found else None
         else:
             found, name = mq.why(about, topic), topic
-    listed = [_row(one, remedy(one, name)) for one in found]
+    listed = [described(one, name) for one in found]
     if json:
         print_rows(listed, ["cause"], as_json=True)
     else:
-        for row in listed:
-            facts = ", ".join(f"{key} {value}" for key, value in row["detail"].items())
-            typer.echo(f"{row['cause']}: {row['remedy']}" + (f"\n    {facts}" if facts else ""))
+        _print(listed)
         if not listed:
             typer.echo("nothing holds it up")
     if listed:
         raise typer.Exit(1)
 
 
-def _row(cause: Cause, text: str) -> dict[str, Any]:
-    return {"cause": cause.cause, "detail": cause.detail, "remedy": text}
+def _everything(*, as_json: bool, dsn: str | None) -> None:
+    with broker(dsn) as mq:
+        stuck = list(everything_stuck(mq))
+    if as_json:
+        print_rows([asdict(one) for one in stuck], ["found"], as_json=True)
+    else:
+        for one in stuck:
+            typer.echo(f"! {printable(f'{one.found}: {one.remedy}' if one.remedy else one.found)}")
+            _print(one.causes, "    ")
+        if not stuck:
+            typer.echo("nothing is stuck")
+    if stuck:
+        raise typer.Exit(1)
+
+
+def _print(causes: list[dict[str, Any]], margin: str = "") -> None:
+    for row in causes:
+        typer.echo(f"{margin}{row['cause']}: {printable(row['remedy'])}")
+        if row["detail"]:
+            facts = ", ".join(f"{key} {value}" for key, value in row["detail"].items())
+            typer.echo(f"{margin}    {printable(facts)}")
 
 
 def _topic(mq: Any, message_id: int) -> str | None:

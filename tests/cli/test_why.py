@@ -175,3 +175,58 @@ def test_in_words(mq: Session, dsn: str) -> None:
     assert ended.stdout == (
         "group_paused: run mqpg subscription resume billing orders\n    topic orders, consumer_group billing\n"
     )
+
+
+def test_without_arguments_all_that_is_stuck_is_explained(mq: Session, dsn: str, broker: Broker) -> None:
+    mq.call("create_producer_group", "app", check_after="10 ms", max_checks=1)
+    handle = mq.prepare("orders", "1", "app")
+
+    def parked() -> bool:
+        mq.call("due_checks", "app", lease="10 ms")
+        return bool(mq.scalar("select count(*) from mqpg.half_parked"))
+
+    eventually(parked)
+    found = why(dsn)
+    assert [one["found"] for one in found] == [
+        "no appender is at work, so no message is delivered",
+        "no compensator is at work, so no half message is asked for",
+        "producer group app has 1 parked half message",
+        f"half message {handle} of topic orders",
+        "no keeper is at work, so no segment is dropped",
+    ]
+    assert [one["cause"] for one in found[3]["causes"]] == ["half_parked"]
+    assert found[0]["remedy"] == "start mqpg worker"
+
+
+def test_causes_of_a_group_are_said_of_what_they_cause(mq: Session, dsn: str) -> None:
+    mq.call("create_topic", "letters", queues=1)
+    mq.call("subscribe", "billing", "letters", max_attempts=1)
+    for reason in ("ValueError", None):
+        mq.send("letters", "1")
+        mq.append()
+        if reason:
+            (got,) = mq.receive("letters", group="billing")
+            mq.nack(got.receipt, [got.message_id], reason=reason)
+    mq.call("pause", "letters", "billing")
+    of_group = {one["found"]: one for one in why(dsn) if one["found"].startswith("group billing of topic letters")}
+    paused = of_group["group billing of topic letters is paused with 1 message unread"]
+    assert ([one["cause"] for one in paused["causes"]], paused["remedy"]) == (["group_paused"], None)
+    letters = of_group["group billing of topic letters has 1 dead letter, the newest because of ValueError"]
+    assert (letters["causes"], letters["remedy"]) == ([], "see mqpg dead-letters list billing letters")
+
+
+def test_a_sender_that_does_not_commit_is_explained(mq: Session, dsn: str, broker: Broker) -> None:
+    program = broker.session()
+    program.execute("set application_name = 'import job'")
+    program.execute("begin")
+    program.send("orders", "1")
+    sender = eventually(lambda: [one for one in why(dsn) if "import job" in one["found"]], 60, 3)
+    assert "is open for" in sender[0]["found"]
+    assert "delivered only after its commit" in sender[0]["remedy"]
+
+
+def test_nothing_is_stuck(mq: Session, dsn: str, start: Start) -> None:
+    start("worker")
+    active = "select count(distinct role) = 3 from mqpg.worker_status where alive and state = 'active'"
+    eventually(lambda: mq.scalar(active))
+    assert why(dsn, status=0) == []

@@ -56,4 +56,8 @@ def test_each_thing_is_named(shop: BrokenShop) -> None:
     eventually(named, 140, 5, lambda: f"{missing} in {attention}")
     (cause,) = [one for one in _mqpg(shop, "why", str(shop.uncommitted)) if one["cause"] == "transaction_open"]
     assert cause["detail"]["application"] == "import job"
+    explained = {one["found"].partition(",")[0]: one for one in _mqpg(shop, "why")}
+    sender = next(one for found, one in explained.items() if "import job" in str(one["found"]))
+    assert "has sent messages in a transaction" in sender["found"]
+    assert sum(found.startswith("half message") for found in explained) >= 2  # the ledger's and parked ones
     assert len(attention) <= 12, attention

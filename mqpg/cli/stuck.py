@@ -1,0 +1,139 @@
+"""Everything that is stuck now, each with its causes: `mqpg why` without arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import mqpg
+from mqpg.cause import Cause
+from mqpg.cli.connecting import rows
+from mqpg.cli.remedies import remedy
+from mqpg.errors import UnknownHandle, UnknownTopic
+from mqpg.status import Finding, Overview, findings, read_overview
+
+__all__ = ["Stuck", "described", "everything_stuck"]
+
+_PATIENCE = 10  # seconds after which a message waits for long, for somebody who asks
+_MOST_GROUPS, _MOST_HALVES = 20, 3
+_OF_GROUPS = ("group", "filter")  # checks of the status whose causes mqpg.why knows
+_OF_HALVES = ("overdue half messages", "parked half messages")
+_HALVES = f"""
+select h.handle, h.topic from (
+    select handle, producer_group, topic, prepared_at from mqpg.half_parked
+    union all
+    select handle, producer_group, topic, prepared_at from mqpg.half_pending
+    where check_at < clock_timestamp() - interval '{_PATIENCE} seconds'
+) as h
+where h.producer_group is not distinct from %(producer_group)s::text
+order by h.prepared_at limit %(limit)s
+"""
+# Sessions that have sent something and not committed. Those of 5 minutes are among the findings.
+_SENDERS = f"""
+select a.pid, a.usename as role, a.application_name as application,
+    round(extract(epoch from clock_timestamp() - a.xact_start))::int as seconds
+from pg_locks as k
+join pg_stat_activity as a on a.pid = k.pid
+where k.relation = 'mqpg.commit_log'::regclass and k.mode = 'RowExclusiveLock' and k.granted
+    and k.database = (select d.oid from pg_database as d where d.datname = current_database())
+    and a.xact_start between clock_timestamp() - interval '5 minutes'
+        and clock_timestamp() - interval '{_PATIENCE} seconds'
+order by a.xact_start limit 10
+"""
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """One thing that is stuck.
+
+    Attributes:
+        found: What is so.
+        remedy: What to do, where the causes do not say it.
+        causes: What holds it up, each with what would move it.
+    """
+
+    found: str
+    remedy: str | None
+    causes: list[dict[str, Any]] = field(default_factory=list)
+
+
+def described(cause: Cause, topic: str | None) -> dict[str, Any]:
+    """Describe a cause in the words of the command line.
+
+    Args:
+        cause: The cause.
+        topic: The name of its topic. None: it is not known.
+
+    Returns:
+        Its word, its facts and its remedy.
+    """
+    return {"cause": cause.cause, "detail": cause.detail, "remedy": remedy(cause, topic)}
+
+
+def everything_stuck(mq: mqpg.Client) -> Iterator[Stuck]:
+    """Look for everything that is stuck, and ask why.
+
+    Args:
+        mq: The client of the broker. Its role needs the right of an operator or an auditor.
+
+    Yields:
+        What `mqpg status` says needs attention, the most urgent first, then what has been waiting
+        for ten seconds.
+    """
+    overview = read_overview(partial(rows, mq))
+    groups, producers = set[tuple[str, str]](), set[str | None]()
+    for one in findings(overview):
+        yield _explained(mq, one, groups)
+        producer = one.about.get("producer_group")
+        if one.check in _OF_HALVES and producer not in producers:
+            producers.add(producer)
+            yield from _halves(mq, producer)
+    yield from _waiting(mq, overview, groups)
+    yield from _senders(mq)
+
+
+def _explained(mq: mqpg.Client, one: Finding, asked: set[tuple[str, str]]) -> Stuck:
+    """What the status says, with the causes where a group stands that was not asked about yet."""
+    if one.check not in _OF_GROUPS:
+        return Stuck(one.found, one.remedy)
+    group, topic = one.about["consumer_group"], one.about["topic"]
+    causes = [] if (group, topic) in asked else _causes(partial(mq.why, group, topic), topic)
+    asked.add((group, topic))
+    return Stuck(one.found, None if causes else one.remedy, causes)
+
+
+def _halves(mq: mqpg.Client, producer_group: str | None) -> Iterator[Stuck]:
+    """The oldest half messages of a producer group that wait. None: of groups that were dropped."""
+    for one in rows(mq, _HALVES, {"producer_group": producer_group, "limit": _MOST_HALVES}):
+        causes = _causes(partial(mq.why, one["handle"]), one["topic"])
+        if causes:
+            yield Stuck(f"half message {one['handle']} of topic {one['topic']}", None, causes)
+
+
+def _waiting(mq: mqpg.Client, overview: Overview, asked: set[tuple[str, str]]) -> Iterator[Stuck]:
+    """Groups whose oldest message waits for some seconds, where something holds them up."""
+    for one in overview.groups[:_MOST_GROUPS]:
+        group, topic, seconds = one["consumer_group"], one["topic"], one["oldest_unread_seconds"]
+        if seconds is not None and seconds > _PATIENCE and (group, topic) not in asked:
+            causes = _causes(partial(mq.why, group, topic), topic)
+            if causes:
+                yield Stuck(f"group {group} of topic {topic}: its oldest message waits for {seconds} s", None, causes)
+
+
+def _senders(mq: mqpg.Client) -> Iterator[Stuck]:
+    """Sessions that have sent something some seconds ago and have not committed."""
+    for one in rows(mq, _SENDERS, {}):
+        who = f"pid {one['pid']} ({one['role']}, {one['application'] or 'no name'})"
+        found = f"{who} has sent messages in a transaction that is open for {one['seconds']} s"
+        ending = f"select pg_terminate_backend({one['pid']}) undoes its work"
+        yield Stuck(found, f"they are delivered only after its commit: commit it; {ending}")
+
+
+def _causes(ask: Callable[[], list[Cause]], topic: str) -> list[dict[str, Any]]:
+    """Ask why. What is gone meanwhile has no cause."""
+    try:
+        return [described(one, topic) for one in ask()]
+    except (UnknownHandle, UnknownTopic):
+        return []
