@@ -2,7 +2,9 @@
 -- stop. Every role that can connect can take such a lock, and PostgreSQL has no way to forbid it.
 -- A call of mqpg that holds a lock has also read mqpg's tables in the same transaction, and the
 -- seats of the workers are held by roles that may call append(). Every other holder is listed.
--- Cost: reads the server's list of locks once.
+-- A consumer may end its transaction between two reads of the list of locks, so a lock counts only
+-- where the second read, which looks for the tables, still shows it in the same transaction.
+-- Cost: reads the server's list of locks, and once more where somebody holds such a lock.
 create view mqpg.foreign_locks as
 with held as materialized (
     select
@@ -21,12 +23,18 @@ with held as materialized (
         )
 ),
 
-working as materialized (
-    select distinct k.virtualtransaction
+-- The count makes this read come after that of held.
+later as materialized (
+    select
+        k.virtualtransaction,
+        k.classid::bigint as lock_class,
+        k.objid::bigint as lock_key,
+        k.locktype = 'relation' as is_work
     from pg_locks as k
-    inner join pg_class as c on k.relation = c.oid
+    left join pg_class as c on k.relation = c.oid
     where
-        k.locktype = 'relation' and c.relnamespace = 'mqpg'::regnamespace
+        (select count(*) from held) > 0
+        and (k.locktype = 'advisory' and k.granted or c.relnamespace = 'mqpg'::regnamespace)
         and k.database = (
             select d.oid from pg_database as d
             where d.datname = current_database()
@@ -86,7 +94,18 @@ where case
         then
             not has_schema_privilege(coalesce(a.usename, p.owner), 'mqpg', 'usage')
             or not has_function_privilege(coalesce(a.usename, p.owner), 'mqpg.append(int)', 'execute')
-    else h.virtualtransaction not in (select w.virtualtransaction from working as w)
+    else
+        h.virtualtransaction not in (
+            select w.virtualtransaction from later as w
+            where w.is_work
+        )
+        and (h.virtualtransaction, h.lock_class, h.lock_key) in (
+            select
+                w.virtualtransaction,
+                w.lock_class,
+                w.lock_key
+            from later as w
+        )
 end;
 comment on view mqpg.foreign_locks is
     'Sessions that hold an advisory lock of mqpg without working in it, and what they stop';

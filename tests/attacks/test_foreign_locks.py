@@ -161,6 +161,20 @@ def test_another_consumer_is_no_stranger(broker: Broker, mq: Session) -> None:
     assert warned == []
 
 
+def test_no_consumer_at_work_is_ever_a_stranger(broker: Broker, mq: Session) -> None:
+    """Its transaction may end while the view reads the list of locks."""
+    consumer, stop = broker.session(), threading.Event()
+
+    def receive() -> None:
+        while not stop.is_set():
+            consumer.receive("t", lease="10 ms")
+
+    mq.append()
+    with running(receive, stop):
+        found = [one for _ in range(1000) for one in foreign(mq)]
+    assert found == []
+
+
 def test_the_keys_are_no_secret(broker: Broker, mq: Session, stranger: psycopg.Connection) -> None:
     """Why random keys would not help: pg_locks shows them to everybody."""
     mq.append()
