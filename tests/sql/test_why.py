@@ -185,6 +185,20 @@ def test_the_appender_does_not_run_or_is_locked(mq: Session, broker: Broker) -> 
     assert causes(mq, mid) == ["waiting_for_consumer"]
 
 
+def test_a_call_of_append_that_has_just_begun_is_no_cause(mq: Session, broker: Broker) -> None:
+    """The broker was idle, so the call before is long ago."""
+    sent(mq)
+    eventually(lambda: mq.scalar("select max(at) < clock_timestamp() - interval '1 second' from mqpg.tick"))
+    other = broker.session()
+    with other.transaction():
+        other.execute("lock table mqpg.append_lock in exclusive mode")
+        mid = mq.send("one")
+        cause = only(mq, mid).cause
+        waited = mq.scalar("select clock_timestamp() - max(born_at) > interval '1 second' from mqpg.commit_log")
+        assert cause == "appender_not_running" or waited
+        eventually(lambda: causes(mq, mid) == ["append_locked"])
+
+
 def test_a_stranger_on_the_seat_of_the_appender(mq: Session, broker: Broker) -> None:
     other = broker.session()
     other.execute("select pg_advisory_lock(1836150837, 1)")

@@ -1,5 +1,9 @@
--- Why a committed message has no offset yet: append() does not run, or cannot.
--- Locks: none. Cost: reads the server's list of locks, and one row for each worker.
+-- Why a committed message has no offset yet: append() does not run, or cannot. A call of append()
+-- is open for a moment whenever something is new, so it is a cause only where messages have been
+-- waiting for a second, and no call has ended since then. On an idle broker the last one is long
+-- ago.
+-- Locks: none. Cost: reads the server's list of locks, and one row for each worker; that of
+-- _unappended() where the lock of append() is held.
 create function mqpg._why_not_appended() returns table (cause text, detail jsonb, remedy text)
 language plpgsql stable as $$
 declare
@@ -10,7 +14,8 @@ begin
     select w.* into v_worker from mqpg._newest_worker('appender') w;
     detail := jsonb_strip_nulls(jsonb_build_object(
         'seen_at', v_worker.seen_at, 'last_error', v_worker.last_error, 'last_append_at', v_last));
-    if v_holder is not null and v_last < clock_timestamp() - interval '1 second' then
+    if v_holder is not null and clock_timestamp() - interval '1 second'
+            > greatest(v_last, (select u.oldest_at from mqpg._unappended() u)) then
         cause := 'append_locked';
         detail := detail || v_holder;
         remedy := 'One call of append() runs at a time, and this one has not ended. If it hangs: '
