@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 import typer
 
@@ -24,9 +25,8 @@ def find(
     """
     with broker(dsn) as mq:
         found = mq.find_by_key(topic, key)
-    show(found, ["message_id", "queue_id", "queue_offset", "state", "born_at", "payload"], as_json=json)
-    if not found:
-        raise typer.Exit(1)
+    columns = ["message_id", "queue_id", "queue_offset", "state", "born_at", "payload"]
+    _show(found, columns, f"no message of topic {topic} has this key", as_json=json)
 
 
 def trace(
@@ -40,7 +40,13 @@ def trace(
     """
     with broker(dsn) as mq:
         found = mq.trace(message_id)
-    show(found, ["at", "event", "detail"], as_json=json)
+    _show(found, ["at", "event", "detail"], f"no message {message_id}", as_json=json)
+
+
+def _show(found: Sequence[Any], columns: list[str], nothing: str, *, as_json: bool) -> None:
+    """Print a listing, or say on stderr that there is nothing. JSON is an empty array then."""
+    if found or as_json:
+        show(found, columns, as_json=as_json)
     if not found:
-        typer.echo(f"mqpg: no message {message_id}", err=True)
+        typer.echo(f"mqpg: {nothing}", err=True)
         raise typer.Exit(1)

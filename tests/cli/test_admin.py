@@ -155,9 +155,12 @@ def test_find_and_trace(run: Run, db: psycopg.Connection[Any]) -> None:
     assert found["payload"] == {"n": 1}
     events = [row["event"] for row in listed(run, "trace", str(found["message_id"]))]
     assert events == ["born", "appended"]
-    assert run("find", "orders", "nobody")[:1] == (1,)
-    status, _, err = run("trace", "12")
-    assert (status, err) == (1, "mqpg: no message 12\n")
+    for nothing, command in (
+        ("no message of topic orders has this key", ("find", "orders", "nobody")),
+        ("no message 12", ("trace", "12")),
+    ):
+        assert run(*command) == (1, "", f"mqpg: {nothing}\n")  # and no empty table
+        assert run(*command, "--json") == (1, "[]\n", f"mqpg: {nothing}\n")
 
 
 WRONG: list[tuple[list[str], int, str]] = [
