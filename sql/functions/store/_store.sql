@@ -19,6 +19,12 @@ declare
     v_ids bigint [] := array_fill(null::bigint, array[cardinality(_store.payloads)]);
     v_position int;
 begin
+    if cardinality(_store.payloads) <= 1024 and pg_column_size(_store.payloads) <= 262144
+        and coalesce(cardinality(array_remove(_store.keys, null)), 0) = 0 then
+        return mqpg._store_together(
+            _store.topic, _store.kind, _store.payloads, _store.tags, _store.headers, _store.visible_at,
+            _store.producer_group_id, _store.incarnation, _store.nonce, _store.check_at, _store.delay);
+    end if;
     for v_piece in
         with message as (
             select u.o, u.p, u.k, u.t, u.h, octet_length(u.p) as size,

@@ -1,7 +1,8 @@
 -- Writes one decision over many half messages. The outcomes come in the order of the arguments, and
 -- a handle named twice is decided once. All decisions have one order number, so they are ordered by
 -- message id among themselves (I6). All callers take the keys in ascending order, so they cannot
--- deadlock.
+-- deadlock. _decide_run() decides what prepare_batch() returned, and nobody decided yet, at less
+-- cost.
 -- Locks: the op_log keys; waits for decisions that are under way.
 -- Cost: one row read and one written for each.
 -- Errors: MQ001 (nulls, lengths), MQ010 (payload too large), 22P02 (not JSON), 40001 (REPEATABLE
@@ -41,6 +42,13 @@ begin
         return;
     end if;
     perform mqpg._force_sync();
+    if _decide_batch.payloads is null
+        and mqpg._decide_run(_decide_batch.handles, _decide_batch.op, _decide_batch.decided_by) then
+        return query
+        select u.handle, (case _decide_batch.op when 'c' then 'committed' else 'rolled_back' end)::mqpg.outcome
+        from unnest(_decide_batch.handles) as u(handle);
+        return;
+    end if;
     select array_agg(p.place) as places, array_agg(p.handle) as handles, array_agg(p.message_id) as ids,
         array_agg(distinct p.message_id / 1024) as batches into v_named
     from mqpg._handle_ids(_decide_batch.handles) p;

@@ -103,3 +103,54 @@ def test_I3_one_winner_whom_all_agree_with(mq: Session, broker: Broker, rng: ran
             committed += winner == "committed"
     assert mq.append() == committed
     assert mq.scalar("select count(*) from mqpg.op_log") == 6 * n_rounds
+
+
+_WRITTEN_AS_RUNS = """
+select count(*) from mqpg.op_log where xmin::text::bigint <> xid::text::bigint % 4294967296"""
+
+
+def _one_of_many(mq: Session, rng: random.Random, handles: list[str]) -> dict[str, str]:
+    """Decide the whole record batch, a part of it, some of it in any order, or one half after another."""
+    begin, end = sorted(rng.sample(range(len(handles) + 1), 2))
+    mine = rng.choice([handles, handles, handles[begin:end], rng.sample(handles, end - begin), handles[::-1]])
+    if rng.random() < 0.25:
+        return {h: mq.value(rng.choice(["commit", "rollback"]), h) for h in mine}
+    return {r.handle: r.outcome for r in mq.call(rng.choice(["commit_batch", "rollback_batch"]), mine)}
+
+
+def _decide_some(
+    mq: Session, rng: random.Random, rounds: list[list[str]], barrier: Barrier
+) -> list[dict[str, str]]:
+    answers = []
+    for handles in rounds:
+        barrier.wait(120)
+        answers.append(_one_of_many(mq, rng, handles))
+    return answers
+
+
+def race_over_record_batches(mq: Session, broker: Broker, rng: random.Random, deciders: int, n_rounds: int) -> None:
+    """Sessions decide record batches whole, in part and singly; each half has one winner whom all agree with."""
+    rounds = [[row[0] for row in mq.call("prepare_batch", "t", ["1"] * 12, "pg")] for _ in range(n_rounds)]
+    barrier = Barrier(deciders)
+    running = [
+        broker.background(_decide_some, broker.session(), random.Random(rng.random()), rounds, barrier)
+        for _ in range(deciders)
+    ]
+    answers = [f.result(3600) for f in running]
+    committed = decided = 0
+    for i, handles in enumerate(rounds):
+        for handle in handles:
+            said = Counter(answer[i][handle] for answer in answers if handle in answer[i])
+            if said:
+                (winner,) = [o for o in said if o in STANDING]
+                assert said == Counter({winner: 1}) + Counter({STANDING[winner]: said.total() - 1})
+                committed += winner == "committed"
+                decided += 1
+    assert mq.scalar("select count(*) from mqpg.op_log") == decided
+    assert 0 < mq.scalar(_WRITTEN_AS_RUNS) < decided, "one of the two ways was never taken"
+    assert mq.append() == committed
+    assert len(mq.drain("t", max_messages=1000)) == committed
+
+
+def test_I3_record_batches_decided_whole_in_part_and_singly(mq: Session, broker: Broker, rng: random.Random) -> None:
+    race_over_record_batches(mq, broker, rng, deciders=4, n_rounds=40)

@@ -104,7 +104,17 @@ def test_trap_xid_before_batch_id_keeps_rows_above_the_floor_mutant(mq: Session,
 
 
 WRITE_FOR_THEM = ("_store_finals", "_relay_prepares", "_relay_decisions")  # called by those below, xid in hand
-WRITERS = ("send", "send_batch", "_store", "_store_once", "prepare", "_decide", "_decide_batch")
+WRITERS = (
+    "send",
+    "send_batch",
+    "_store",
+    "_store_together",
+    "_store_once",
+    "prepare",
+    "_decide",
+    "_decide_batch",
+    "_decide_run",
+)
 
 
 @pytest.mark.parametrize("function", WRITERS)

@@ -1,0 +1,214 @@
+"""The traps of _decide_run(): a run of half messages of one record batch is decided at once, or not
+at all. Each scenario holds, and shows the damage without its rule.
+"""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from tests.support.broker import Broker, Session, seconds
+from tests.support.mutation import mutate
+
+
+def prepared(mq: Session, n: int = 5, topic: str = "one", **named: object) -> list[str]:
+    return [row[0] for row in mq.call("prepare_batch", topic, [str(i) for i in range(n)], "pg", **named)]
+
+
+def decided(mq: Session, handles: list[str], function: str = "commit_batch") -> list[str]:
+    return [row.outcome for row in mq.call(function, handles)]
+
+
+# a run that meets another decision is undone, and its halves are decided one by one
+
+
+def racing_run_and_single(mq: Session, broker: Broker, *, stands: bool) -> tuple[list[str], int]:
+    """Commit five halves as a run while another session has rolled back the one in the middle."""
+    other = broker.session()
+    handles = prepared(mq)
+    with mq.transaction() as tx:
+        mq.rollback(handles[2])
+        racing = broker.background(decided, other, handles)
+        broker.wait_blocked(other)
+        tx.force_rollback = not stands
+    return racing.result(5), mq.append()
+
+
+def test_trap_a_run_that_meets_a_decision_is_decided_one_by_one(mq: Session, broker: Broker) -> None:
+    said, moved = racing_run_and_single(mq, broker, stands=True)
+    assert said == ["committed", "committed", "already_rolled_back", "committed", "committed"]
+    assert moved == 4
+
+
+def test_trap_a_run_that_waited_for_nothing_is_decided_at_once(mq: Session, broker: Broker) -> None:
+    assert racing_run_and_single(mq, broker, stands=False) == (["committed"] * 5, 5)
+
+
+def test_trap_a_run_that_meets_a_decision_is_decided_one_by_one_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "_decide_run", "when unique_violation then return false;", "when unique_violation then return true;")
+    said, moved = racing_run_and_single(mq, broker, stands=True)
+    assert (said, moved) == (["committed"] * 5, 0), "it says committed of what nobody delivers"
+
+
+# the keys are taken in ascending order, as by all others
+
+
+def crossing_runs(mq: Session, broker: Broker) -> list[list[str]]:
+    """Decide a run, and the same halves one by one from the last to the first.
+
+    A third session holds the half in the middle until both wait.
+    """
+    handles = prepared(mq)
+    run, reversed_ = broker.session(), broker.session()
+    with mq.transaction() as tx:
+        mq.commit(handles[2])
+        a = broker.background(decided, run, handles)
+        broker.wait_blocked(run)
+        b = broker.background(decided, reversed_, handles[::-1], "rollback_batch")
+        broker.wait_blocked(reversed_)
+        tx.force_rollback = True
+    return [f.result(10) for f in (a, b)]
+
+
+def test_trap_a_run_takes_its_keys_in_the_order_of_all(mq: Session, broker: Broker) -> None:
+    assert crossing_runs(mq, broker) == [["committed"] * 5, ["already_committed"] * 5]
+
+
+def test_trap_a_run_takes_its_keys_in_the_order_of_all_mutant(mq: Session, broker: Broker) -> None:
+    mutate(
+        mq,
+        "_decide_run",
+        "from generate_series(0, v_n - 1) as i; exception",
+        "from generate_series(v_n - 1, 0, -1) as i; exception",
+    )
+    with pytest.raises(psycopg.errors.DeadlockDetected):
+        crossing_runs(mq, broker)
+
+
+# a run that lost gives its keys back, so that nobody waits for a call that only tries
+
+
+def keys_of_a_run_that_lost(mq: Session, broker: Broker) -> str:
+    """Another session decides the first half while the run, which lost the last one, is still open."""
+    run, other = broker.session(), broker.session("set lock_timeout = '1 s'")
+    handles = prepared(mq)
+    mutate(mq, "_decide_batch", "v_named from mqpg._handle_ids(", "v_named from mqpg._paused(")
+    mq.execute(
+        "create function mqpg._paused(handles text[]) returns table (place bigint, handle text, message_id bigint)"
+        " language plpgsql as $$ begin perform pg_advisory_xact_lock(42); perform pg_advisory_unlock(42);"
+        " return query select * from mqpg._handle_ids(handles); end $$"
+    )
+    mq.execute("select pg_advisory_lock(42)")
+    with mq.transaction():
+        mq.rollback(handles[4])
+        racing = broker.background(decided, run, handles)
+        broker.wait_blocked(run)
+    broker.wait_blocked(run)  # it lost, and waits before the general way
+    said = other.rollback(handles[0])
+    mq.execute("select pg_advisory_unlock(42)")
+    assert racing.result(5) == ["already_rolled_back", "committed", "committed", "committed", "already_rolled_back"]
+    return said
+
+
+def test_trap_a_run_that_lost_gives_its_keys_back(mq: Session, broker: Broker) -> None:
+    assert keys_of_a_run_that_lost(mq, broker) == "rolled_back"
+
+
+# every handle is compared, not only the first
+
+
+def forged_in_the_middle(mq: Session) -> list[str]:
+    handles = prepared(mq)
+    return decided(mq, [*handles[:2], handles[2][:-32] + "0" * 32, *handles[3:]])
+
+
+def test_trap_every_handle_of_a_run_is_compared(mq: Session) -> None:
+    assert forged_in_the_middle(mq) == ["committed", "committed", "unknown", "committed", "committed"]
+
+
+def test_trap_every_handle_of_a_run_is_compared_mutant(mq: Session) -> None:
+    mutate(mq, "_decide_run", "or _decide_run.handles <> array(", "or _decide_run.handles[1:1] <> array(")
+    mutate(mq, "_decide_run", "from generate_series(0, v_n - 1) as i) then", "from generate_series(0, 0) as i) then")
+    assert forged_in_the_middle(mq) == ["committed"] * 5, "whoever knows one handle decides its neighbours"
+
+
+# a delay and a relay topic need rows of their own
+
+
+def test_trap_a_run_with_a_delay_is_delivered_late(mq: Session) -> None:
+    decided(mq, prepared(mq, delay=seconds(3600)))
+    assert mq.append() == 0
+
+
+def test_trap_a_run_with_a_delay_is_delivered_late_mutant(mq: Session) -> None:
+    mutate(mq, "_decide_run", "and l.delay is null", "")
+    decided(mq, prepared(mq, delay=seconds(3600)))
+    assert mq.append() == 5, "it is delivered an hour too early"
+
+
+def relayed(mq: Session) -> int:
+    mq.call("create_topic", "relayed", queues=1, kind="relay")
+    handles = prepared(mq, topic="relayed")
+    mq.append()
+    decided(mq, handles, "rollback_batch")
+    return mq.append()
+
+
+def test_trap_a_run_of_a_relay_topic_sends_its_phases(mq: Session) -> None:
+    assert relayed(mq) == 5
+
+
+def test_trap_a_run_of_a_relay_topic_sends_its_phases_mutant(mq: Session) -> None:
+    mutate(mq, "_decide_run", "and l.relay is null", "")
+    assert relayed(mq) == 0, "consumers keep the PREPARE for ever"
+
+
+# a repeated call writes nothing
+
+
+def rows_of_a_repeated_call(mq: Session) -> int:
+    handles = prepared(mq)
+    decided(mq, [handles[4]])
+    written = "select pg_stat_get_xact_tuples_inserted(c.oid) from pg_class c where c.relname = 'op_log_1'"
+    with mq.transaction():
+        before = int(mq.scalar(written))
+        assert decided(mq, handles)[4] == "already_committed"
+        return int(mq.scalar(written)) - before
+
+
+def test_trap_a_run_looks_before_it_writes(mq: Session) -> None:
+    assert rows_of_a_repeated_call(mq) == 4
+
+
+def test_trap_a_run_looks_before_it_writes_mutant(mq: Session) -> None:
+    mutate(
+        mq,
+        "_decide_run",
+        """and not exists ( select from mqpg.op_log o
+            where o.message_id >= v_first and o.message_id <= v_last and o.stage = 0)""",
+        "",
+    )
+    assert rows_of_a_repeated_call(mq) > 4, "rows that were undone stay until vacuum"
+
+
+# what SERIALIZABLE callers look at counts as read
+
+
+def serializable_neighbours(mq: Session, broker: Broker) -> None:
+    one, two = broker.session(), broker.session()
+    runs = [prepared(mq) for _ in range(4)]
+    with one.transaction(), two.transaction():
+        for session in (one, two):
+            session.execute("set transaction isolation level serializable")
+        for session, handles in zip((one, two, one, two), runs, strict=True):
+            decided(session, handles)
+
+
+def test_trap_serializable_callers_do_not_look(mq: Session, broker: Broker) -> None:
+    serializable_neighbours(mq, broker)
+
+
+def test_trap_serializable_callers_do_not_look_mutant(mq: Session, broker: Broker) -> None:
+    mutate(mq, "_decide_run", "or current_setting('transaction_isolation') = 'serializable'", "")
+    with pytest.raises(psycopg.errors.SerializationFailure):
+        serializable_neighbours(mq, broker)
