@@ -292,6 +292,32 @@ def test_a_half_message_that_an_operator_commits(audit: Audit, story: Story) -> 
     assert report.relations[0].overridden == 1
 
 
+def decided_by_the_batch(story: Story, number: int, verdict: str) -> list[str]:
+    """Prepare a record batch, write its ledger rows, and decide the whole of it."""
+    query = "select h as handle from mqpg.prepare_batch('orders', array_fill('{}'::text, array[%s]), 'shop') as h"
+    handles = [row["handle"] for row in story.broker.execute(query, (number,)).fetchall()]
+    for handle in handles:
+        story.local(handle, "local" if verdict == "commit" else "fence", done=True)
+    story.broker.execute(f"select mqpg.{verdict}_batch(%s)", (handles,))  # type: ignore[arg-type]
+    return handles
+
+
+def test_half_messages_that_were_decided_by_the_batch(audit: Audit, story: Story) -> None:
+    at_once = "select count(*) from mqpg.op_log where xmin::text::bigint <> xid::text::bigint %% 4294967296"
+    before = story.one(at_once)
+    committed = decided_by_the_batch(story, 7, "commit")
+    decided_by_the_batch(story, 5, "rollback")
+    story.append()
+    with story.broker.transaction():
+        committed += decided_by_the_batch(story, 3, "commit")
+        story.broker.execute("select mqpg.rollback_batch(%s)", (committed,))  # the first decisions stand
+    story.drain()
+    report = audit(groups=("board",), drained=True)
+    require_valid(report)
+    assert report.notes == []
+    assert story.one(at_once) == before + 15
+
+
 def test_an_older_journal_is_read(audit: Audit, story: Story) -> None:
     story.consumer.execute("alter table mqpg_applied drop column broker, drop column subscription_id")
     require_valid(audit())

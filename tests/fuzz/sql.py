@@ -247,6 +247,11 @@ class SqlFuzzer:
         rows = self._try("prepare", topic, "1", group, **named)
         return quoted(rows[0][0]) if rows else "'none'"
 
+    def halves(self) -> str:
+        """Half messages of one record batch."""
+        rows = self._try("prepare_batch", "fa", ["1"] * self.rng.randint(1, 5), "pa")
+        return f"array[{', '.join(quoted(row[0]) for row in rows)}]::text[]"
+
     def asked(self, group: str | None = None) -> tuple[str, str]:
         """A producer group, and a half message that is handed out to its application."""
         group = group or self.fresh("asked")
@@ -414,7 +419,7 @@ _ROWS: dict[str, Callable[[SqlFuzzer], dict[str, str]]] = {
     "release": _receipt,
     "resume": _reading("ga", "fa"),
     "rollback": lambda fuzz: {"handle": fuzz.half()},
-    "rollback_batch": lambda fuzz: {"handles": f"array[{fuzz.half()}]"},
+    "rollback_batch": lambda fuzz: {"handles": fuzz.rng.choice([f"array[{fuzz.half()}]", fuzz.halves()])},
     "seek": lambda fuzz: {**_subscription(fuzz), "target": "'latest'"},
     "send": lambda fuzz: {"topic": quoted(fuzz.rng.choice(["fa", "fb"])), "payload": "'1'"},
     "send_batch": lambda fuzz: {"topic": "'fa'", "payloads": "'{1,2}'"},

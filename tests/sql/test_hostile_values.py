@@ -53,6 +53,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
     "commit_batch": [
         {"handles": "array['{handle}']", "payloads": "'{1}'"},
         {"handles": "array['{relay_handle}', '{handle}']", "payloads": "'{1,null}'"},
+        {"handles": "array['{first_half}', '{second_half}']"},
     ],
     "compensate": [{}],
     "create_producer_group": [
@@ -154,7 +155,7 @@ ROWS: dict[str, list[dict[str, str]]] = {
     "revoke_send": [{"topic": "'t'", "role": "'pg_monitor'"}, {"topic": "'*'", "role": "'pg_monitor'"}],
     "revoke_worker": [{"role": "'pg_monitor'"}],
     "rollback": [{"handle": "'{handle}'"}],
-    "rollback_batch": [{"handles": "array['{handle}']"}],
+    "rollback_batch": [{"handles": "array['{handle}']"}, {"handles": "array['{first_half}', '{second_half}']"}],
     "schema_version": [{}],
     "seek": [
         {"consumer_group": "'g'", "topic": "'t'", "target": "'latest'"},
@@ -266,6 +267,7 @@ class Stage:
         mq.call("create_producer_group", "idle")
         message_id = mq.send_batch("t", ["1"] * 20, keys=["k"] * 20)[0]
         handle, relay_handle = mq.prepare("t", "1"), mq.prepare("r", "1")
+        first_half, second_half = (row[0] for row in mq.call("prepare_batch", "t", ["1", "2"], "pg"))
         for topic in ("blocked", "dying"):
             mq.send_batch(topic, ["1"] * 5)
         mq.append()
@@ -285,6 +287,8 @@ class Stage:
             "message_id": message_id,
             "handle": handle,
             "relay_handle": relay_handle,
+            "first_half": first_half,
+            "second_half": second_half,
             "receipt": claimed.receipt,
             "claimed_id": claimed.message_id,
             "through": claimed.queue_offset,

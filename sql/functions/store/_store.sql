@@ -19,7 +19,7 @@ declare
     v_ids bigint [] := array_fill(null::bigint, array[cardinality(_store.payloads)]);
     v_position int;
 begin
-    if cardinality(_store.payloads) <= 1024 and pg_column_size(_store.payloads) <= 262144
+    if cardinality(_store.payloads) between 1 and 1024 and pg_column_size(_store.payloads) <= 262144
         and coalesce(cardinality(array_remove(_store.keys, null)), 0) = 0 then
         return mqpg._store_together(
             _store.topic, _store.kind, _store.payloads, _store.tags, _store.headers, _store.visible_at,

@@ -56,3 +56,25 @@ def test_I5_a_commit_repeated_by_many_is_one_offset(mq: Session, broker: Broker)
     assert outcomes == {"committed": 1, "already_committed": 7}
     mq.append()
     assert len(positions(mq, "one")) == 1
+
+
+def test_I5_runs_of_halves_in_a_long_transaction_get_one_offset(mq: Session, broker: Broker) -> None:
+    """Their decisions are written in subtransactions, one of which was undone."""
+    slow, other = broker.session(), broker.session()
+    runs = [[row[0] for row in mq.call("prepare_batch", "one", ["1"] * 5, "pg")] for _ in range(3)]
+    ids = [int(handle.split(".")[2]) for handles in runs for handle in handles]
+    with slow.transaction():
+        slow.call("commit_batch", runs[0])
+        with other.transaction():
+            other.rollback(runs[1][3])
+            racing = broker.background(slow.call, "commit_batch", runs[1])
+            broker.wait_blocked(slow)
+        assert [row.outcome for row in racing.result(5)].count("committed") == 4
+        mq.send("one", "1")
+        mq.append()
+        slow.call("commit_batch", runs[2])
+        mq.append()
+        assert len(positions(mq, "one")) == 1, "decisions of an open transaction"
+    assert mq.append() == 14
+    del ids[8]
+    assert [m for _, _, m in positions(mq, "one")][1:] == ids

@@ -85,6 +85,24 @@ def test_I6_message_id_order_within_one_commit_batch(mq: Session) -> None:
     assert list(messages_by_queue(mq, "t").values()) == [[int(h.split(".")[2]) for h in handles]]
 
 
+def test_I6_a_run_of_halves_is_in_order_with_sends(mq: Session, broker: Broker) -> None:
+    """One run is decided at once, and the other one by one, because it meets a decision."""
+    other = broker.session()
+    runs = [[row[0] for row in mq.call("prepare_batch", "t", ["1"] * 4, "pg", keys=["k"] * 4)] for _ in range(2)]
+    a = mq.send("t", "1", key="k")
+    mq.call("commit_batch", runs[1])
+    b = mq.send("t", "1", key="k")
+    with other.transaction():
+        other.rollback(runs[0][0])
+        racing = broker.background(mq.call, "commit_batch", runs[0])
+        broker.wait_blocked(mq)
+    racing.result(5)
+    c = mq.send("t", "1", key="k")
+    mq.append()
+    first, second = ([int(handle.split(".")[2]) for handle in run] for run in runs)
+    assert list(messages_by_queue(mq, "t").values()) == [[a, *second, b, *first[1:], c]]
+
+
 def test_I6_a_long_transaction_that_took_its_xid_early(mq: Session, broker: Broker) -> None:
     """Its message may lie before or after those that overlapped it, but before those that began
     after its commit.
