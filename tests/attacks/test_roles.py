@@ -106,6 +106,18 @@ def test_a_commit_with_another_body_needs_the_right_to_send(company: Company) ->
     assert value(session, "select mqpg.rollback(%s)", handle) == "rolled_back"
 
 
+def test_a_run_of_half_messages_of_others_is_no_right(app: Connection, company: Company) -> None:
+    """Its handles are compared all at once, so its rights are looked at there too."""
+    query = "select array_agg(h) from mqpg.prepare_batch('theirs', array['1', '2', '3'], 'theirs') as h"
+    handles = value(company.boss, query)
+    for attack in ("commit_batch", "rollback_batch"):
+        assert refusal(app, f"select mqpg.{attack}(%s)", handles).sqlstate == "MQ025"
+    company.boss.execute("select mqpg.commit_batch(%s)", (handles,))
+    assert refusal(app, "select mqpg.commit_batch(%s)", handles).sqlstate == "MQ025"
+    own = value(app, query.replace("theirs", "mine"))
+    assert value(app, "select array_agg(outcome::text) from mqpg.rollback_batch(%s)", own) == ["rolled_back"] * 3
+
+
 @pytest.mark.parametrize(
     "how", ["set role {}", "select set_config('role', '{}', false)", "set session authorization {}"]
 )
