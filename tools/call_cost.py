@@ -29,6 +29,7 @@ STEPS = {
     "receive and ack of 1000, sent in thousands": (Kind.RECEIVE, 1000, 1000, 100),
     "half and commit of 100": (Kind.HALF, 100, 0, 200),
 }
+_SIDES = ("mqpg", "pgmq", "bare")
 _WARM_UP = 15
 _ONE_BY_ONE = """
 do $$ begin
@@ -60,7 +61,7 @@ def measure(server: Server, kind: Kind, batch: int, sent: int, steps: int) -> di
     cell = Cell("calls", "", kind, 1, batch, 3)
     found: dict[str, dict[str, int]] = {}
     with server.database() as ours, server.database() as theirs, server.database() as floor:
-        links = {name: Timed(dsn) for name, dsn in zip(SIDES, (ours, theirs, floor), strict=True)}
+        links = {name: Timed(dsn) for name, dsn in zip(_SIDES, (ours, theirs, floor), strict=True)}
         clients = {}
         for name, link in links.items():
             backlog = (steps + _WARM_UP) * batch if sent else 0
@@ -104,7 +105,7 @@ def main() -> None:
 
 
 def _all(dsn: str) -> dict[str, Any]:
-    with Server(dsn) as server:
+    with Server(dsn, _SIDES) as server:
         figures: dict[str, Any] = {"PostgreSQL": server.scalar("show server_version")}
         for title, arguments in STEPS.items():
             figures[title] = measure(server, *arguments)
