@@ -27,7 +27,7 @@ def encode(payload: Any, name: str = "payload") -> str | None:
     if isinstance(payload, Json):
         return payload.raw
     try:
-        return json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_jsonable)
+        return _ENCODER.encode(payload)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidArgument(f"{name} must be an object that JSON can hold: {error}") from None
 
@@ -48,6 +48,12 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     raise TypeError(f"Object of type {type(value).__name__} is not JSON serializable")
+
+
+# Kept, because json.dumps makes one for each call with these options. It is not orjson, which
+# writes null for NaN, writes some numbers differently (1e16), and refuses keys and integers that
+# this one takes: what is stored must not depend on which packages are installed.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_jsonable)
 
 
 def encode_all(payloads: Iterable[Any] | None, name: str = "payloads") -> list[str | None] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -179,7 +179,13 @@ class Message(_Body):
         Returns:
             The message.
         """
-        return cls(*row)
+        message = object.__new__(cls)
+        # The constructor of a frozen dataclass sets each attribute by a call of its own.
+        message.__dict__.update(zip(_MESSAGE, row, strict=True))
+        return message
+
+
+_MESSAGE = tuple(field.name for field in fields(Message))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import psycopg
 import psycopg_pool
 
 from mqpg import dsn as dsns
-from mqpg._time_limit import AsyncLimitedConnection as BrokerConnection
+from mqpg._broker_connection import AsyncBrokerConnection as BrokerConnection
 from mqpg.errors import HandlerTimeout
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ __all__ = [
 
 DriverConnection = psycopg.AsyncConnection
 PgConnection = psycopg.AsyncConnection[Any]
-Pool = psycopg_pool.AsyncConnectionPool[PgConnection]
+Pool = psycopg_pool.AsyncConnectionPool[BrokerConnection]
 Event = asyncio.Event
 Lock = asyncio.Lock
 P = ParamSpec("P")

@@ -14,7 +14,7 @@ import psycopg
 import psycopg_pool
 
 from mqpg import dsn as dsns
-from mqpg._time_limit import LimitedConnection as BrokerConnection
+from mqpg._broker_connection import BrokerConnection
 from mqpg.errors import HandlerTimeout
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ __all__ = [
 
 DriverConnection = psycopg.Connection
 PgConnection = psycopg.Connection[Any]
-Pool = psycopg_pool.ConnectionPool[PgConnection]
+Pool = psycopg_pool.ConnectionPool[BrokerConnection]
 Event = threading.Event
 Lock = threading.Lock
 

@@ -245,3 +245,30 @@ def test_a_topic_in_use_is_not_dropped(mq: mqpg.Client, orders: str) -> None:
     mq.send(orders, 1)
     with pytest.raises(errors.TopicInUse):
         mq.drop_topic(orders)
+
+
+def test_a_row_factory_that_a_transaction_sets_does_not_reach_later_calls(dsn: str, orders: str) -> None:
+    with mqpg.connect(dsn, pool_min_size=1, pool_max_size=1) as mq:
+        mq.subscribe("g", orders)
+        with mq.transaction() as conn:
+            conn.row_factory = dict_row
+            assert conn.execute("select 1 as n").fetchone() == {"n": 1}
+        sent = [mq.send(orders, n) for n in range(2)]
+        assert mq.append() == 2
+        assert [message.message_id for message in mq.receive("g", orders)] == sent
+
+
+def test_a_call_after_one_that_failed_or_had_many_rows(dsn: str, orders: str) -> None:
+    """Calls of one connection share a cursor."""
+    with mqpg.connect(dsn, pool_min_size=1, pool_max_size=1) as mq:
+        mq.subscribe("g", orders)
+        sent = mq.send_batch(orders, list(range(300)))
+        with pytest.raises(errors.UnknownTopic):
+            mq.send("nobody_made_it", 1)
+        assert mq.append() == 300
+        received = mq.receive("g", orders, max_messages=300)
+        with pytest.raises(errors.MalformedReceipt):
+            mq.ack_delivery("nothing like a receipt")
+        received.ack()
+        assert sorted(message.message_id for message in received) == sent
+        assert mq.receive("g", orders) == []

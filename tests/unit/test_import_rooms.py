@@ -24,6 +24,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "mqpg._append_pace",
             "mqpg._backoff",
+            "mqpg._broker_connection",
             "mqpg._connect",
             "mqpg._dialects",
             "mqpg._draft",

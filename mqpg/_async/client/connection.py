@@ -183,15 +183,22 @@ class BaseClient(AsyncClosing):
             await conn.execute(_connect.SESSION)
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncGenerator[PgConnection]:
+    async def _connection(self) -> AsyncGenerator[BrokerConnection]:
+        conn = await self._take()
+        try:
+            yield conn
+        finally:
+            await self._give_back(conn)
+
+    async def _take(self) -> BrokerConnection:
+        """A connection of the pool. `_give_back` returns it."""
         if self._pool.closed:
             raise ConnectionFailed("this client is closed")
         deadline = time.monotonic() + self.settings.pool_timeout
         while True:
             try:
                 with time_limit(self.settings.call_timeout):
-                    conn = await self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
-                break
+                    return await self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
             except psycopg_pool.PoolClosed:
                 raise ConnectionFailed("this client is closed") from None
             except psycopg_pool.PoolTimeout:
@@ -200,11 +207,10 @@ class BaseClient(AsyncClosing):
                         f"no connection to {describe(self.dsn)} within {self.settings.pool_timeout:g} s: "
                         "the server does not answer, or all connections of this client are in use"
                     ) from None
-        try:
-            yield conn
-        finally:
-            with time_limit(self.settings.call_timeout):
-                await self._pool.putconn(conn)
+
+    async def _give_back(self, conn: BrokerConnection) -> None:
+        with time_limit(self.settings.call_timeout):
+            await self._pool.putconn(conn)
 
     async def _rows(
         self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
@@ -239,15 +245,17 @@ class BaseClient(AsyncClosing):
     async def _once(
         self, statement: Statement, values: Mapping[str, Any], seconds: float | None
     ) -> list[Sequence[Any]]:
-        async with self._connection() as conn:
-            try:
-                with time_limit(seconds):
-                    return await (await conn.execute(statement.query, values)).fetchall()
-            except (psycopg.Error, *REFUSALS) as error:
-                known = failure(error, values)
-                if isinstance(known, ConnectionFailed):
-                    known = OutcomeUnknown(f"outcome unknown, connection to {describe(self.dsn)} lost: {known}")
-                raise known from error
+        conn = await self._take()
+        try:
+            with time_limit(seconds):
+                return await conn.rows(statement.query, values)
+        except (psycopg.Error, *REFUSALS) as error:
+            known = failure(error, values)
+            if isinstance(known, ConnectionFailed):
+                known = OutcomeUnknown(f"outcome unknown, connection to {describe(self.dsn)} lost: {known}")
+            raise known from error
+        finally:
+            await self._give_back(conn)
 
     async def _again(
         self, statement: Statement, values: Mapping[str, Any], seconds: float | None
@@ -276,7 +284,7 @@ class BaseClient(AsyncClosing):
         return rows
 
 
-async def _check(conn: PgConnection) -> None:
+async def _check(conn: BrokerConnection) -> None:
     if conn.closed or _connect.has_news(conn.fileno()):
         await Pool.check_connection(conn)
 

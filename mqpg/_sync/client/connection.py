@@ -184,15 +184,22 @@ class BaseClient(Closing):
             conn.execute(_connect.SESSION)
 
     @contextmanager
-    def _connection(self) -> Generator[PgConnection]:
+    def _connection(self) -> Generator[BrokerConnection]:
+        conn = self._take()
+        try:
+            yield conn
+        finally:
+            self._give_back(conn)
+
+    def _take(self) -> BrokerConnection:
+        """A connection of the pool. `_give_back` returns it."""
         if self._pool.closed:
             raise ConnectionFailed("this client is closed")
         deadline = time.monotonic() + self.settings.pool_timeout
         while True:
             try:
                 with time_limit(self.settings.call_timeout):
-                    conn = self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
-                break
+                    return self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
             except psycopg_pool.PoolClosed:
                 raise ConnectionFailed("this client is closed") from None
             except psycopg_pool.PoolTimeout:
@@ -201,11 +208,10 @@ class BaseClient(Closing):
                         f"no connection to {describe(self.dsn)} within {self.settings.pool_timeout:g} s: "
                         "the server does not answer, or all connections of this client are in use"
                     ) from None
-        try:
-            yield conn
-        finally:
-            with time_limit(self.settings.call_timeout):
-                self._pool.putconn(conn)
+
+    def _give_back(self, conn: BrokerConnection) -> None:
+        with time_limit(self.settings.call_timeout):
+            self._pool.putconn(conn)
 
     def _rows(
         self, statement: Statement, values: Mapping[str, Any], conn: Caller | None = None, *, repeat: bool = False
@@ -238,15 +244,17 @@ class BaseClient(Closing):
         return seconds * _LONG if seconds is not None and statement.long else seconds
 
     def _once(self, statement: Statement, values: Mapping[str, Any], seconds: float | None) -> list[Sequence[Any]]:
-        with self._connection() as conn:
-            try:
-                with time_limit(seconds):
-                    return (conn.execute(statement.query, values)).fetchall()
-            except (psycopg.Error, *REFUSALS) as error:
-                known = failure(error, values)
-                if isinstance(known, ConnectionFailed):
-                    known = OutcomeUnknown(f"outcome unknown, connection to {describe(self.dsn)} lost: {known}")
-                raise known from error
+        conn = self._take()
+        try:
+            with time_limit(seconds):
+                return conn.rows(statement.query, values)
+        except (psycopg.Error, *REFUSALS) as error:
+            known = failure(error, values)
+            if isinstance(known, ConnectionFailed):
+                known = OutcomeUnknown(f"outcome unknown, connection to {describe(self.dsn)} lost: {known}")
+            raise known from error
+        finally:
+            self._give_back(conn)
 
     def _again(self, statement: Statement, values: Mapping[str, Any], seconds: float | None) -> list[Sequence[Any]]:
         """Repeat after a lost connection until the server is back, for `retry_timeout` at most."""
@@ -273,7 +281,7 @@ class BaseClient(Closing):
         return rows
 
 
-def _check(conn: PgConnection) -> None:
+def _check(conn: BrokerConnection) -> None:
     if conn.closed or _connect.has_news(conn.fileno()):
         Pool.check_connection(conn)
 
