@@ -20,9 +20,10 @@ from mqpg.errors import ConfigurationError
 
 from .moments import MomentMissed
 
-__all__ = ["SETTINGS", "recover", "run_full", "small_disk"]
+__all__ = ["SETTINGS", "enlarge", "recover", "run_full", "small_disk"]
 
 _SIZE = "512m"
+_LARGER = "8g"
 _PATIENCE = 90.0  # seconds
 _REFUSED = (
     "--faults disk mounts a small file system, which this user may not: run it as root, or behind "
@@ -55,6 +56,15 @@ def small_disk(folder: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["umount", "--lazy", str(folder)], capture_output=True, check=False)
+
+
+def enlarge(folder: Path) -> None:
+    """Give a small file system more room, for what is read and judged at the end.
+
+    Args:
+        folder: Where it is mounted.
+    """
+    subprocess.run(["mount", "-o", f"remount,size={_LARGER}", str(folder)], capture_output=True, check=True)
 
 
 def run_full(server: EmbeddedServer, dsn: str, seconds: float) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from .audits import run_audits
 from .cluster import cluster
+from .disk import enlarge
 from .drain import dead_letters, read_afresh, wait_until_drained
 from .judge import compare
 from .nodes import BrokerNode
@@ -51,6 +52,9 @@ def run(options: Options, say: Callable[[str], None]) -> Result:
             found = stage.strikes.findings
             changes = stage.motion.changes_of_hot_tables
             _end(stage)
+        if "disk" in options.faults:
+            for server in made.servers:
+                enlarge(server.directory)
         say("fresh groups read everything" if not left else f"left: {left}")
         read_from = time.monotonic()
         read_afresh(made)

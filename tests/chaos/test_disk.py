@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from mqpg.chaos.disk import SETTINGS, recover, run_full, small_disk
+from mqpg.chaos.disk import SETTINGS, enlarge, recover, run_full, small_disk
 from mqpg.embedded import EmbeddedServer
 
 pytestmark = [pytest.mark.chaos, pytest.mark.rounds, pytest.mark.timeout(300)]
@@ -57,6 +57,8 @@ def fill_a_server(folder: Path) -> None:
         with psycopg.connect(dsn, autocommit=True) as conn:
             kept = {row[0] for row in conn.execute("select id from big")}
             conn.execute("insert into big values (0, 'there is space again')")
+            enlarge(folder)
+            conn.execute("insert into big select 0, repeat('x', 1000000) from generate_series(1, 600)")
     left = os.path.ismount(folder)
     print(json.dumps({"broke off": ended, "refused": refused, "lost": sorted(set(noted) - kept), "left": left}))
 
