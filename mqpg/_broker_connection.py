@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import psycopg
@@ -21,23 +21,20 @@ class BrokerConnection(LimitedConnection):
 
     _kept: psycopg.Cursor[Sequence[Any]] | None = None
 
-    def rows(self, query: bytes, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """Execute a query of mqpg.
+    def take_cursor(self) -> psycopg.Cursor[Sequence[Any]]:
+        """Return a cursor of tuples, whatever row factory the connection has."""
+        cursor, self._kept = self._kept, None
+        return cursor or self.cursor(row_factory=tuple_row)
+
+    def keep_cursor(self, cursor: psycopg.Cursor[Sequence[Any]], rows: Sequence[Any]) -> None:
+        """Keep a cursor for the next call.
 
         Args:
-            query: The query, with parameters written as `%(name)s`.
-            values: The values of the parameters.
-
-        Returns:
-            All rows, as tuples whatever row factory the connection has.
+            cursor: The cursor, after a call that succeeded.
+            rows: What it returned.
         """
-        cursor, self._kept = self._kept, None
-        if cursor is None or self.closed:
-            cursor = self.cursor(row_factory=tuple_row)
-        rows = cursor.execute(query, values).fetchall()
         if len(rows) <= _MOST_ROWS:
             self._kept = cursor
-        return rows
 
 
 class AsyncBrokerConnection(AsyncLimitedConnection):
@@ -45,21 +42,17 @@ class AsyncBrokerConnection(AsyncLimitedConnection):
 
     _kept: psycopg.AsyncCursor[Sequence[Any]] | None = None
 
-    async def rows(self, query: bytes, values: Mapping[str, Any]) -> list[Sequence[Any]]:
-        """Execute a query of mqpg.
+    def take_cursor(self) -> psycopg.AsyncCursor[Sequence[Any]]:
+        """Return a cursor of tuples, whatever row factory the connection has."""
+        cursor, self._kept = self._kept, None
+        return cursor or self.cursor(row_factory=tuple_row)
+
+    def keep_cursor(self, cursor: psycopg.AsyncCursor[Sequence[Any]], rows: Sequence[Any]) -> None:
+        """Keep a cursor for the next call.
 
         Args:
-            query: The query, with parameters written as `%(name)s`.
-            values: The values of the parameters.
-
-        Returns:
-            All rows, as tuples whatever row factory the connection has.
+            cursor: The cursor, after a call that succeeded.
+            rows: What it returned.
         """
-        cursor, self._kept = self._kept, None
-        if cursor is None or self.closed:
-            cursor = self.cursor(row_factory=tuple_row)
-        await cursor.execute(query, values)
-        rows = await cursor.fetchall()
         if len(rows) <= _MOST_ROWS:
             self._kept = cursor
-        return rows

@@ -248,7 +248,10 @@ class BaseClient(AsyncClosing):
         conn = await self._take()
         try:
             with time_limit(seconds):
-                return await conn.rows(statement.query, values)
+                cursor = conn.take_cursor()
+                rows = await (await cursor.execute(statement.query, values)).fetchall()
+                conn.keep_cursor(cursor, rows)
+                return rows
         except (psycopg.Error, *REFUSALS) as error:
             known = failure(error, values)
             if isinstance(known, ConnectionFailed):

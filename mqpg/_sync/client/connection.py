@@ -247,7 +247,10 @@ class BaseClient(Closing):
         conn = self._take()
         try:
             with time_limit(seconds):
-                return conn.rows(statement.query, values)
+                cursor = conn.take_cursor()
+                rows = (cursor.execute(statement.query, values)).fetchall()
+                conn.keep_cursor(cursor, rows)
+                return rows
         except (psycopg.Error, *REFUSALS) as error:
             known = failure(error, values)
             if isinstance(known, ConnectionFailed):
