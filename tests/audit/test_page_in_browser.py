@@ -48,8 +48,9 @@ def test_page_fits_and_says_the_verdict(
     assert heading.is_displayed()
     assert heading.text == "Invalid"
     assert browser.execute_script("return document.scrollingElement.scrollWidth") <= width
-    assert len(browser.find_elements(By.TAG_NAME, "svg")) == 3
-    assert all(chart.size["height"] > 50 for chart in browser.find_elements(By.TAG_NAME, "svg"))
+    charts = browser.find_elements(By.TAG_NAME, "svg")
+    assert len(charts) == 4, [chart.get_attribute("aria-label") for chart in charts]
+    assert all(chart.size["height"] > 50 for chart in charts)
     dark = browser.execute_script("return getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
     assert dark == (scheme == "dark")
     assert browser.get_log("browser") == []
