@@ -185,7 +185,7 @@ class Message(_Body):
         return message
 
 
-_MESSAGE = tuple(field.name for field in fields(Message))
+_MESSAGE = tuple(one.name for one in fields(Message))
 
 
 @dataclass(frozen=True)

@@ -7,18 +7,17 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mqpg.cli import main
 from mqpg.cli.completion import complete_group, complete_producer_group, complete_topic
 from tests.support.broker import Broker, Session
+from tests.support.in_process import Run
 from tests.support.waiting import eventually
 
-Run = Callable[..., tuple[int, str, str]]
 MQPG = str(Path(sys.executable).with_name("mqpg"))
 
 
@@ -36,23 +35,6 @@ def mq(broker: Broker) -> Session:
     session.call("create_topic", "orders", queues=2)
     session.call("subscribe", "billing", "orders")
     return session
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], dsn: str) -> Run:
-    """`run("peek", "orders")` on this test's broker: exit status, stdout, stderr."""
-    monkeypatch.setenv("MQPG_DATABASE_URL", dsn)
-    monkeypatch.setenv("NO_COLOR", "1")
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["mqpg", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
 
 
 def decoded(run: Run, *arguments: str, status: int = 0) -> Any:

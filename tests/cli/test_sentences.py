@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,30 +13,13 @@ import pytest
 from typer import Context
 from typer.main import get_command
 
-from mqpg.cli import app, main
+from mqpg.cli import app
 from mqpg.cli.sentences import HINTS, hint_in_commands, sentence
+from tests.support.in_process import Run
 
 ROOT = Path(__file__).parents[2]
 RAISED = re.compile(r"hint\s*=\s*('(?:[^']|'')*'(?:\s+'(?:[^']|'')*')*)")
 MUTE = re.compile(r'print_result\(\s*"(\w+)", as_json')
-
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], dsn: str) -> Run:
-    """`run("topic", "create", "t")` on this test's broker: exit status, stdout, stderr."""
-    monkeypatch.setenv("MQPG_DATABASE_URL", dsn)
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["mqpg", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capsys.readouterr()
-        return int(ended.value.code or 0), out, err
-
-    return call
 
 
 @pytest.fixture

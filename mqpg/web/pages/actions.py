@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from mqpg.errors import InvalidArgument
 from mqpg.status import seeking
+from mqpg.status.finding import counted
 
 from ..visit import Visit
 
@@ -153,7 +154,7 @@ def _discard(visit: Visit) -> str:
 
 
 def _letters(number: int) -> str:
-    return "1 dead letter is" if number == 1 else f"{number:,} dead letters are"
+    return f"{counted(number, 'dead letter')} {'is' if number == 1 else 'are'}"
 
 
 def _to_half(visit: Visit) -> str:

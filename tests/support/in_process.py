@@ -1,0 +1,10 @@
+"""The type of the fixture that runs a command in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+__all__ = ["Run"]
+
+Run = Callable[..., tuple[int, str, str]]
+"""The command's words as arguments; exit status, stdout and stderr."""
