@@ -312,6 +312,7 @@ def test_a_commit_that_meets_an_open_expiry_is_told_that_it_came_late(expiring: 
     handle = expiring.prepare("one", "1", "app")
     ending, late = broker.session(), broker.session()
     enqueue(expiring)
+    pass_time(expiring, "1 s")
     with ending.transaction():
         assert ending.value("compensate") == 1
         racing = broker.background(late.commit, handle)
@@ -324,6 +325,7 @@ def test_a_commit_that_meets_an_open_expiry_is_told_that_it_came_late(expiring: 
 def test_an_expiry_that_dies_between_fence_and_ruling_leaves_neither(expiring: Session, broker: Broker) -> None:
     handle = expiring.prepare("one", "1", "app")
     enqueue(expiring)
+    pass_time(expiring, "1 s")
     dying = broker.session()
     dying.execute("begin")
     assert dying.value("compensate") == 1
