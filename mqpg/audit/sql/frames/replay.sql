@@ -1,5 +1,6 @@
 -- How often a move back delivered a message again. Where retention has dropped the offset, the
--- journal says which message it held.
+-- journal says which message it held. An offset that is missing although nothing was dropped is a
+-- fault, and excuses nothing.
 select r.subscription_id, r.message_id, count(*) as times
 from (
     select j.subscription_id, j.message_id
@@ -15,7 +16,8 @@ from (
             and a.queue_id = j.queue_id
             and a.queue_offset >= j.from_offset
             and a.queue_offset < j.to_offset
-        where j.back and not exists (
+        cross join horizon as h
+        where j.back and h.ticks_dropped and not exists (
             select from entry as e
             where e.topic_id = j.topic_id
                 and e.lane = case when j.queue_id = -1 then j.subscription_id else 0 end
