@@ -50,8 +50,10 @@ _SAFE = [
     Case("all", "atomicity, no early sight, first decision, finality; ledger in another database", _ALL, (2, 2)),
     Case("all-here", "the same; ledger in the broker's database", (*_ALL, "HERE"), (2, 2)),
     Case("recoveries", "the same; two recoveries at once", (*_ALL, "R=2")),
+    Case("all-batch", "the same; one more caller decides both half messages at once", (*_ALL, "BATCH"), (2, 1)),
     Case("admin", "the first decision remains while an administrator decides anything", ("P_FIRST", "ADMIN")),
     Case("admin-here", "the same; ledger in the broker's database", ("P_FIRST", "ADMIN", "HERE")),
+    Case("admin-batch", "the same; two callers decide both half messages at once", ("P_FIRST", "ADMIN", "R=0", "BATCH"), (2, 0)),
 ]
 
 _LIVE = [
@@ -83,6 +85,10 @@ _MUTANTS = [
          ("P_EARLY", "VERDICT_UNFLUSHED"), fails=True),
     Case("fence-unflushed", "a rollback verdict on a fence that may not be on disk",
          ("P_ATOMIC", "FENCE_UNFLUSHED"), fails=True),
+    Case("batch-writes-over", "a decision over a whole batch wins over earlier ones",
+         ("P_FIRST", "ADMIN", "R=0", "BATCH", "BATCH_UPSERT"), (2, 0), fails=True),
+    Case("batch-claims-all", "who decides a whole batch does not look which decisions are its own",
+         ("P_FIRST", "ADMIN", "R=0", "BATCH", "BATCH_KEEPS"), (2, 0), fails=True),
     Case("recover-unflushed", "recovery sends what may not be on disk",
          ("P_EARLY", "RECOVER_UNFLUSHED"), fails=True),
 ]  # fmt: skip

@@ -20,6 +20,8 @@
  *   HERE         the ledger is in the broker's database (local_begin, checker `ledger`), and fence and
  *                decision are one transaction; otherwise it is in another database (checker `url`)
  *   ADMIN        settle() at any moment with any verdict
+ *   BATCH        a caller decides both half messages at once as the ledger says. With ADMIN there are
+ *                two, who decide anything, and no producers. Needs N=2 and another database
  *   LIVE         failures eventually end; needed for the LTL formulas CLAIM_decided, CLAIM_delivered
  *   P_ATOMIC, P_EARLY, P_FIRST, P_FINAL    the properties that are asserted
  *   SHOWN        a state that must be reached
@@ -65,6 +67,13 @@ bool flushed[N];
 /* ledger */
 mtype:entry row[N] = absent;
 bool marked[N];
+
+#ifdef BATCH
+bool held[N];                    /* an open transaction has inserted the key in op_log: others wait */
+#define FREE(h) (!held[h])
+#else
+#define FREE(h) (true)
+#endif
 
 /* used by the properties only */
 mtype:op first[N] = undecided;
@@ -142,7 +151,7 @@ inline flush(h) {
 inline _decide(h, what, got) {
     if
     :: !half[h] -> got = unknown
-    :: half[h] && op[h] == undecided ->
+    :: half[h] && op[h] == undecided && FREE(h) ->
         op[h] = what;
         got = newly;
         if :: first[h] == undecided -> first[h] = what :: else fi;
@@ -171,9 +180,9 @@ proctype broker(byte h) {
     mtype:outcome got;
 end:
     do
-    :: atomic { late_commit[h] -> late_commit[h] = false; _decide(h, commit, got); got = none;
+    :: atomic { late_commit[h] && FREE(h) -> late_commit[h] = false; _decide(h, commit, got); got = none;
         printf("network ->> broker: commit(h%d) arrives late\n", h + 1); properties(h) }
-    :: atomic { late_rollback[h] -> late_rollback[h] = false; _decide(h, rollback, got); got = none;
+    :: atomic { late_rollback[h] && FREE(h) -> late_rollback[h] = false; _decide(h, rollback, got); got = none;
         printf("network ->> broker: rollback(h%d) arrives late\n", h + 1); properties(h) }
     :: atomic { op[h] == commit && !seen[h] -> seen[h] = true;
         printf("broker ->> consumer: append(): message h%d is visible\n", h + 1); properties(h) }
@@ -192,10 +201,110 @@ proctype admin(byte h) {
     mtype:outcome got;
 end:
     atomic {
-        if :: half[h] -> what = commit :: half[h] -> what = rollback fi;
+        if :: half[h] && FREE(h) -> what = commit :: half[h] && FREE(h) -> what = rollback fi;
         _decide(h, what, got);
         printf("admin ->> broker: settle(h%d, %e) -> %e\n", h + 1, what, got); properties(h)
     }
+}
+#endif
+
+/* commit_batch() or rollback_batch() over the two half messages of one record batch, in one transaction.
+ * _decide_run() decides both or none. If another decision was faster, it gives its keys back, and the
+ * general way decides what is left. */
+#ifdef BATCH
+#define DECIDED(x) (op[x] != undecided)
+
+inline give_back() {
+    if :: mine[0] -> held[0] = false :: else fi;
+    if :: mine[1] -> held[1] = false :: else fi;
+    mine[0] = false; mine[1] = false; h = 0
+}
+
+/* The end of the transaction for one half message, and the outcome that the caller gets for it. */
+inline store(x) {
+    if
+    :: mine[x] -> held[x] = false; op[x] = what; late_commit[x] = false; late_rollback[x] = false;
+        if :: first[x] == undecided -> first[x] = what :: else fi
+#ifdef BATCH_KEEPS
+    :: !mine[x] && all -> assert(first[x] == what)    /* `committed` is said of what others decided */
+    :: !mine[x] && !all -> agrees(what, (op[x] == what -> already : opposite))
+#else
+    :: else -> agrees(what, (op[x] == what -> already : opposite))
+#endif
+    fi
+}
+
+proctype batch(byte b) {
+    byte h;
+    mtype:op what;
+    bool mine[2];
+    bool all = true;
+
+end:
+    atomic {
+        if
+#ifdef ADMIN
+        :: half[0] && half[1] -> what = commit
+        :: half[0] && half[1] -> what = rollback
+#else
+        :: half[0] && half[1] && IS_LOCAL(0) && IS_LOCAL(1) -> what = commit; flush(0); flush(1)
+        :: half[0] && half[1] && IS_FENCE(0) && IS_FENCE(1) -> what = rollback; flush(0); flush(1)
+#endif
+        fi;
+        printf("batch %d ->> broker: %e_batch(h1, h2)\n", b + 1, what)
+    }
+    atomic {
+        if
+        :: !DECIDED(0) && !DECIDED(1) -> printf("broker ->> batch %d: _decide_run() sees no decision\n", b + 1)
+        :: DECIDED(0) || DECIDED(1) -> all = false; goto general
+        fi
+    }
+whole:
+    atomic {
+        if
+        :: !DECIDED(h) && FREE(h) -> held[h] = true; mine[h] = true;
+            printf("broker ->> batch %d: _decide_run() inserts the key of h%d\n", b + 1, h + 1)
+#ifdef BATCH_UPSERT
+        :: DECIDED(h) && FREE(h) -> held[h] = true; mine[h] = true;
+            printf("broker ->> batch %d: _decide_run() writes over the decision of h%d\n", b + 1, h + 1)
+#elif defined(BATCH_KEEPS)
+        :: DECIDED(h) ->
+            printf("broker ->> batch %d: _decide_run() does not look which keys it inserted\n", b + 1)
+#else
+        :: DECIDED(h) -> give_back(); all = false;
+            printf("broker ->> batch %d: _decide_run() finds a decision, and gives its keys back\n", b + 1);
+            goto general
+#endif
+        :: TROUBLE -> give_back();
+            printf("batch %d --x batch %d: dies, and its transaction rolls back\n", b + 1, b + 1); goto over
+        fi;
+        h++;
+        if :: h < 2 -> goto whole :: else -> h = 0; goto finish fi
+    }
+general:
+    atomic {
+        if
+        :: !DECIDED(h) && FREE(h) -> held[h] = true; mine[h] = true;
+            printf("broker ->> batch %d: _decide_batch() inserts the key of h%d\n", b + 1, h + 1)
+        :: DECIDED(h) ->
+            printf("broker ->> batch %d: _decide_batch() meets the decision of h%d\n", b + 1, h + 1)
+        :: TROUBLE -> give_back();
+            printf("batch %d --x batch %d: dies, and its transaction rolls back\n", b + 1, b + 1); goto over
+        fi;
+        h++;
+        if :: h < 2 -> goto general :: else -> h = 0 fi
+    }
+finish:
+    atomic {
+        if
+        :: store(0); store(1);
+            printf("broker ->> batch %d: %e_batch(h1, h2) is committed\n", b + 1, what); properties(0); properties(1)
+        :: TROUBLE -> give_back();
+            printf("batch %d --x batch %d: dies, and its transaction rolls back\n", b + 1, b + 1)
+        fi
+    }
+over:
+    skip
 }
 #endif
 
@@ -496,7 +605,12 @@ init {
     atomic {
         do
         :: i < N ->
-            run producer(i); run broker(i); run ledger(i);
+            run broker(i);
+#if defined(ADMIN) && defined(BATCH)
+            half[i] = true; run batch(i);
+#else
+            run producer(i); run ledger(i);
+#endif
 #ifdef ADMIN
             run admin(i);
 #endif
@@ -509,6 +623,9 @@ init {
 #ifndef HERE
         do :: i < R -> run recovery(); i++ :: else -> break od;
         i = 0;
+#endif
+#if defined(BATCH) && !defined(ADMIN)
+        run batch(0);
 #endif
 #ifdef LIVE
         run troubles()
