@@ -52,8 +52,8 @@ class Transactions(Base):
             if len(keys) == 1:
                 rows = party.call("prepare", self.topic, str(payloads[0]), group, key=keys[0], **named)
             else:
-                texts = [str(p) for p in payloads]
-                rows = party.call("prepare_batch", self.topic, texts, group, keys=keys, **named)
+                keyed = {"keys": keys} if any(keys) else {}
+                rows = party.call("prepare_batch", self.topic, [str(p) for p in payloads], group, **keyed, **named)
             after = CHECK_AFTER[group]
             check_at = (before + after, self.now() + after + 0.1)  # entries go by tenths of a second
             for row, key, payload in zip(rows, keys, payloads, strict=True):
@@ -95,6 +95,18 @@ class Transactions(Base):
             assert answer[0][0] == self.model.outcome(half, meant), "I3"
             if half.decision is None:
                 self.model.decide(tx, half, meant, payload, (before, self.now()))
+
+    @rule(who=PARTIES, handle=handles, decision=st.sampled_from(["commit", "rollback"]), skipped=st.integers(0, 1))
+    def decide_together(self, who: str, handle: str, decision: str, skipped: int) -> None:
+        """Half messages that one call prepared without keys are in one record batch."""
+        half = self.model.halves.get(handle)
+        if half is not None:
+            batch = sorted(
+                (other.message_id, name)
+                for name, other in self.model.halves.items()
+                if other.message_id // 1024 == half.message_id // 1024
+            )
+            self.decide_batch(who, [name for _, name in batch][skipped:], decision, False)
 
     @rule(
         who=PARTIES,
