@@ -423,6 +423,12 @@ def by_sqlstate(sqlstate: str | None) -> type[Error]:
 
 _POOLED = "behind a pooler in transaction mode set MQPG_PREPARE_THRESHOLD=none"
 
+# Part of a message of PostgreSQL, which names no argument and shows no example -> the advice.
+_ADVICE = {
+    "jsonpath input": "a filter is a predicate such as $.total > 100 or $.paid == true",
+    "for type interval": "an interval is, for example, '90 seconds' or '1 day 12 hours'",
+}
+
 
 def translate(error: BaseException) -> Error:
     """Make the exception of mqpg for an error of a driver.
@@ -467,9 +473,10 @@ def _foreign(error: BaseException) -> Error:
 
 def _describe(error: psycopg.Error) -> str:
     diag = error.diag
-    pooled = _POOLED if error.sqlstate in ("26000", "42P05") else None
     message = _one_line(diag.message_primary or str(error) or type(error).__name__)
-    more = "; ".join(_one_line(part) for part in (diag.message_detail, diag.message_hint, pooled) if part)
+    advice = [_POOLED] if error.sqlstate in ("26000", "42P05") else []
+    advice += [text for part, text in _ADVICE.items() if part in message]
+    more = "; ".join(_one_line(part) for part in (diag.message_detail, diag.message_hint, *advice) if part)
     return f"{message} ({more})" if more else message
 
 

@@ -53,8 +53,9 @@ _SAFE = [
     Case("all-batch", "the same; one more caller decides both half messages at once", (*_ALL, "BATCH"), (2, 1)),
     Case("admin", "the first decision remains while an administrator decides anything", ("P_FIRST", "ADMIN")),
     Case("admin-here", "the same; ledger in the broker's database", ("P_FIRST", "ADMIN", "HERE")),
-    Case("admin-batch", "the same; two callers decide both half messages at once", ("P_FIRST", "ADMIN", "R=0", "BATCH"), (2, 0)),
-]
+    Case("admin-batch", "the same; two callers decide both half messages at once",
+         ("P_FIRST", "ADMIN", "R=0", "BATCH"), (2, 0)),
+]  # fmt: skip
 
 _LIVE = [
     Case("decided", "every half is decided in the end", ("P_FIRST",), claim="decided"),

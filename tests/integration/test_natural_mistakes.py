@@ -37,3 +37,20 @@ async def test_a_transaction_of_another_database_async(amq: mqpg.AsyncClient) ->
         with pytest.raises(errors.InvalidArgument, match="TransactionalProducer"):
             await amq.send("orders", 1, conn=conn)
     await engine.dispose()
+
+
+def test_the_topic_before_the_group(mq: mqpg.Client, orders: str) -> None:
+    mq.subscribe("billing", orders)
+    with pytest.raises(errors.UnknownTopic, match="The consumer group is named first, and then the topic"):
+        mq.receive(orders, "billing")
+
+
+def test_a_filter_with_a_typing_error(mq: mqpg.Client, orders: str) -> None:
+    for typo in ("$.total >>", "total > 100"):
+        with pytest.raises(errors.InvalidFilter, match=r"a filter is a predicate such as \$\.total > 100"):
+            mq.subscribe("billing", orders, filter=typo)
+
+
+def test_an_interval_with_a_typing_error(mq: mqpg.Client, orders: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match="an interval is, for example, '90 seconds'"):
+        mq.send(orders, 1, delay="5 sek")

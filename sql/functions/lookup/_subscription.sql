@@ -5,11 +5,16 @@
 create function mqpg._subscription(consumer_group text, topic text) returns mqpg.subscription
 language plpgsql stable as $$
 declare
-    v_topic mqpg.topic := mqpg._topic(_subscription.topic);
+    v_topic_id int := (select t.topic_id from mqpg.topic t where t.name = _subscription.topic);
     v_subscription mqpg.subscription;
 begin
+    if v_topic_id is null then
+        perform mqpg._require_name('topic', _subscription.topic);
+        raise exception using errcode = 'MQ003', message = format('topic %L does not exist', _subscription.topic),
+            hint = 'create_topic() creates it. The consumer group is named first, and then the topic.';
+    end if;
     select s.* into v_subscription from mqpg.subscription s
-    where s.topic_id = v_topic.topic_id and s.consumer_group = _subscription.consumer_group
+    where s.topic_id = v_topic_id and s.consumer_group = _subscription.consumer_group
         and s.member = '';
     if not found then
         perform mqpg._require_name('consumer_group', _subscription.consumer_group);
