@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import is_dataclass
 from typing import Any
 
+import psycopg
 from psycopg.rows import dict_row
 
 import mqpg
@@ -48,9 +49,15 @@ def rows(client: mqpg.Client, query: str, values: Mapping[str, Any] | None = Non
 
     Returns:
         One dictionary for each row, in the order of the columns.
+
+    Raises:
+        Error: The query failed.
     """
-    with client.transaction() as conn, conn.cursor(row_factory=dict_row) as cursor:
-        return cursor.execute(query.encode(), values).fetchall()
+    try:
+        with client.transaction() as conn, conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query.encode(), values).fetchall()
+    except psycopg.Error as error:
+        raise errors.translate(error) from error
 
 
 def show(found: Iterable[Any], columns: list[str], *, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Annotated, cast
 
 import typer
@@ -11,29 +12,40 @@ import typer
 import mqpg
 from mqpg.choices import Decision
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows
+from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable
 from mqpg.cli.passwords import warn_of_password
 from mqpg.errors import ConfigurationError
 from mqpg.message import Outcome
 from mqpg.settings import ledger_url, ledger_variable
+from mqpg.status.finding import Row
+from mqpg.status.half_messages import (
+    Rows,
+    keys,
+    ledgers_in_vain,
+    parked_because,
+    parks_again,
+    parse_handle,
+    producers,
+)
 
 __all__ = ["app"]
 
 app = typer.Typer(help="List and decide half messages that are still undecided.", no_args_is_help=True)
 
-_COLUMNS = ["state", "producer_group", "topic", "age", "next_check", "checks", "reason", "handle"]
+_COLUMNS = ["state", "producer_group", "topic", "key", "age", "next_check", "checks", "reason", "handle"]
 _LIST = """
-    select h.*, date_trunc('second', clock_timestamp() - h.prepared_at)::text as age, case
+    select h.*, h.check_at <= clock_timestamp() as is_due,
+        date_trunc('second', clock_timestamp() - h.prepared_at)::text as age, case
             when h.state = 'parked' then 'never'
             when h.check_at <= clock_timestamp()
                 then 'overdue for ' || date_trunc('second', clock_timestamp() - h.check_at)::text
             else 'in ' || date_trunc('second', h.check_at - clock_timestamp())::text
         end as next_check
     from (
-        select handle, producer_group, topic, prepared_at, check_at, checks, reason, 'parked' as state
+        select handle, producer_group, topic, prepared_at, check_at, checks, reason, 'parked' as state, parked_at
         from mqpg.half_parked
         union all
-        select handle, producer_group, topic, prepared_at, check_at, checks, reason, 'pending'
+        select handle, producer_group, topic, prepared_at, check_at, checks, reason, 'pending', null
         from mqpg.half_pending where not %(parked)s
     ) as h
     where h.producer_group = coalesce(%(group)s, h.producer_group)
@@ -56,28 +68,58 @@ def list_some(
 ) -> None:
     """List undecided half messages, the oldest first.
 
-    A pending one is checked again. A parked one is checked no longer: decide it.
+    A pending one is checked again. A parked one is checked no longer: decide it. Keys are shown to
+    roles that may read the messages.
     """
     with broker(dsn) as mq:
-        found = rows(mq, _LIST, {"group": group, "parked": parked, "limit": limit})
+        ask = partial(rows, mq)
+        found = _with_keys(ask, rows(mq, _LIST, {"group": group, "parked": parked, "limit": limit}))
+        lines = [] if json else [*_explained(found, parked), *_reasons(ask, found)]
     if json or found:
-        print_rows(found, _COLUMNS, as_json=json)
-    if not json:
-        for line in _explained(sum(one["state"] == "parked" for one in found), len(found), parked):
-            typer.echo(line)
+        print_rows(({name: one[name] for name in one if name != "is_due"} for one in found), _COLUMNS, as_json=json)
+    for line in lines:
+        typer.echo(printable(line))
 
 
-def _explained(parked: int, all_of_them: int, only_parked: bool) -> Iterator[str]:
+def _with_keys(ask: Rows, found: list[Row]) -> list[Row]:
+    """The half messages with their keys, where the role may read them."""
+    ids = [named[1] if (named := parse_handle(one["handle"])) else -1 for one in found]
+    known = keys(ask, ids)
+    return [one | {"key": known.get(message_id)} for one, message_id in zip(found, ids, strict=True)]
+
+
+def _explained(found: list[Row], only_parked: bool) -> Iterator[str]:
     """What the list says, and what to do."""
-    if not all_of_them:
+    parked = sum(one["state"] == "parked" for one in found)
+    if not found:
         yield "no half message is parked" if only_parked else "every half message is decided"
-    if all_of_them > parked:
-        yield f"{all_of_them - parked} pending: mqpg why HANDLE says what one waits for"
+    if len(found) > parked:
+        yield f"{len(found) - parked} pending: mqpg why HANDLE says what one waits for"
     if parked:
         yield (
-            f"{parked} parked, for which nobody answered: mqpg half settle HANDLE commit|rollback --reason WHY "
-            "decides one, mqpg half rearm HANDLE has it checked again"
+            f"{parked} parked, for which nobody answered: mqpg trace HANDLE shows the payload of one, mqpg half settle "
+            "HANDLE commit|rollback --reason WHY decides it, mqpg half rearm HANDLE has it checked again"
         )
+
+
+def _reasons(ask: Rows, found: list[Row]) -> Iterator[str]:
+    """Why they are parked or overdue, once for each producer group."""
+    waiting = [one for one in found if one["state"] == "parked" or one["is_due"]]
+    if not waiting:
+        return
+    known = producers(ask, [one["producer_group"] for one in waiting])
+    in_vain = ledgers_in_vain(ask, [one["checker_target"] for one in known.values() if one["checker"] == "url"])
+    firsts = {(one["producer_group"], one["state"]): one for one in reversed(waiting)}
+    for (group, state), half in sorted(firsts.items(), key=str):
+        producer = known.get(group)
+        if state == "parked":
+            yield f"producer group {group}: {parked_because(half, producer)}"
+            if (again := parks_again(producer)) is not None:
+                yield f"    {again}"
+        elif producer and producer["checker_target"] in in_vain:
+            ledger = producer["checker_target"]
+            yield f"producer group {group}: its ledger {ledger} was {in_vain[ledger]}"
+            yield f"    Make the database of the ledger {ledger} answer. Its compensator then asks it again by itself."
 
 
 @app.command()

@@ -104,11 +104,14 @@ def _interval(length: timedelta | str | None) -> str:
     return f"{seconds * 1000:,.0f} ms" if 0 < seconds < 1 else _seconds(seconds)
 
 
-def _pretty(raw: str | None) -> str:
-    """JSON, indented. What cannot be read stays as it is, and what is long is cut."""
+def _pretty(raw: str | None, length: int | None = None) -> str:
+    """JSON, indented. What cannot be read stays as it is, and what is long is cut.
+
+    `length` is that of the whole text, where `raw` is only the beginning of it.
+    """
     text = raw or ""
     if len(text) <= _LONGEST:
         with suppress(ValueError, RecursionError):
             text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    cut = len(text) - _LONGEST
+    cut = max(len(text), length or 0) - _LONGEST
     return _plain(text[:_LONGEST]) + (f"\n… and {cut:,} characters more" if cut > 0 else "")

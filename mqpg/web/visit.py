@@ -16,6 +16,7 @@ from mqpg.dsn import describe
 from mqpg.errors import InvalidArgument, NotFound, NotGranted, SchemaTooOld
 from mqpg.status.finding import Row
 
+from .remedies import on_page
 from .security import SESSION_COOKIE, Session
 from .site import Site
 
@@ -71,9 +72,10 @@ class Visit:
         """
         try:
             with self.site.source.reading() as conn:
-                return self.mq.why(about, topic, conn=conn)[:_MOST_CAUSES]
+                causes = self.mq.why(about, topic, conn=conn)[:_MOST_CAUSES]
         except (NotGranted, NotFound, InvalidArgument, SchemaTooOld):
             return None
+        return [on_page(one, about, self.may_act) for one in causes]
 
     def place(self, name: str) -> str:
         """A part of the path."""

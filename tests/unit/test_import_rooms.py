@@ -87,6 +87,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.web.leads",
             "mqpg.web.pages.*",
             "mqpg.web.rates",
+            "mqpg.web.remedies",
             "mqpg.web.rendering",
             "mqpg.web.reports",
             "mqpg.web.scan",

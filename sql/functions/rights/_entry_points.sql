@@ -58,6 +58,7 @@ language sql immutable as $$
         ('compensate', 'worker'),
         ('keep', 'worker'),
         ('note_archived', 'worker'),
+        ('_bodies', 'receive'),
         ('_why', 'receive produce operator auditor'),
         ('_session_facts', 'receive produce operator auditor'),
         ('_answer', 'worker'),

@@ -1,0 +1,50 @@
+"""What would move something, in the words of the pages."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mqpg.cause import Cause
+
+__all__ = ["on_page", "parked_ones"]
+
+
+def on_page(cause: Cause, about: int | str, may_act: bool) -> Cause:
+    """Say a remedy with the buttons of the page, or with commands where there are none.
+
+    Args:
+        cause: What holds something up.
+        about: What was asked about: a message id, a handle or a group.
+        may_act: Whether the page has buttons.
+
+    Returns:
+        The cause with its remedy. Only that of a parked half message is changed.
+    """
+    if cause.cause != "half_parked":
+        return cause
+    if may_act:
+        where = "with the buttons below" if isinstance(about, str) else "on the page of the half message"
+        return replace(cause, remedy=f"Nobody answered its checks. Look at its payload, and decide it {where}.")
+    handle = about if isinstance(about, str) else "HANDLE"
+    return replace(
+        cause,
+        remedy=f"Nobody answered its checks. Look at its payload, and decide it: mqpg half settle {handle} "
+        f"commit|rollback --reason WHY. Or have it checked again: mqpg half rearm {handle}.",
+    )
+
+
+def parked_ones(may_act: bool) -> str:
+    """Say what decides the parked half messages of a list.
+
+    Args:
+        may_act: Whether the pages have buttons.
+
+    Returns:
+        A sentence.
+    """
+    if may_act:
+        return "Open one: its page shows the payload, and its buttons commit it, roll it back or have it checked again."
+    return (
+        "Open one to see its payload. mqpg half settle HANDLE commit|rollback --reason WHY decides it, and "
+        "mqpg half rearm HANDLE has it checked again."
+    )
