@@ -59,13 +59,17 @@ group by h.producer_group order by h.producer_group
 """
 # A session that has just come and soon goes again holds nothing up.
 _BLOCKED = """
-select b.table_name, b.state, round(extract(epoch from b.age))::int as seconds, b.blocked_by::text as blocked_by, (
-        select json_agg(json_build_object('pid', a.pid, 'application', a.application_name, 'seconds',
-            round(extract(epoch from clock_timestamp() - a.xact_start))::int) order by a.xact_start)
-        from pg_stat_activity as a
-        where a.pid = any(b.blocked_by) and a.xact_start < clock_timestamp() - interval '5 seconds'
-    ) as sessions
-from mqpg.blocked_segments as b order by b.since
+select b.table_name, b.state, round(extract(epoch from b.age))::int as seconds, s.blocked_by, s.sessions
+from mqpg.blocked_segments as b
+cross join lateral (
+    select string_agg(format('%s (%s)', a.pid, coalesce(nullif(a.application_name, ''), 'no name')), ', '
+            order by a.xact_start) as blocked_by,
+        json_agg(json_build_object('pid', a.pid, 'application', a.application_name, 'seconds',
+            round(extract(epoch from clock_timestamp() - a.xact_start))::int) order by a.xact_start) as sessions
+    from pg_stat_activity as a
+    where a.pid = any(b.blocked_by) and a.xact_start < clock_timestamp() - interval '5 seconds'
+) as s
+order by b.since
 """
 _PINS = """
 select p.consumer_group, p.topic, count(distinct p.segment_no) as segments, sum(p.messages)::bigint as messages,
