@@ -11,6 +11,7 @@ from urllib.parse import quote
 from jinja2 import Environment
 
 from mqpg._templates import escaping_environment
+from mqpg.status.workers import in_words
 
 from .charts import plot
 
@@ -35,6 +36,7 @@ def environment() -> Environment:
         "bytes": _bytes,
         "when": _when,
         "plain": _plain,
+        "words": lambda value: _plain(in_words(value)),
         "sentence": _sentence,
         "interval": _interval,
         "path": lambda text: quote(str(text), safe=""),

@@ -12,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
+import mqpg.web
 from mqpg.cli.completion import complete_group, complete_producer_group, complete_topic
 from tests.support.broker import Broker, Session
 from tests.support.in_process import Run
+from tests.support.retention import keep, retain, roll
 from tests.support.waiting import eventually
 
 MQPG = str(Path(sys.executable).with_name("mqpg"))
@@ -150,12 +153,56 @@ def test_settings_and_workers(mq: Session, run: Run) -> None:
     assert {"name": "segment_age", "value": "6 hours"}.items() <= next(
         row for row in decoded(run, "settings") if row["name"] == "segment_age"
     ).items()
-    assert decoded(run, "worker", "list") == []
-    mq.execute("select mqpg._heartbeat('a', 'appender', 'here', 7, 'active', '{}')")
-    (row,) = decoded(run, "worker", "list")
+    assert [(one["role"], one["state"], one["seen_at"]) for one in decoded(run, "worker", "list")] == [
+        (role, "missing", None) for role in ("appender", "compensator", "keeper")
+    ]
+    assert "! no keeper is at work (it has never reported): start mqpg worker keeper" in run("worker", "list")[1]
+    detail = {"messages": 12, "clock": 1, "ledgers": {"shop": {"state": "ok", "reason": None, "failures": 3}}}
+    mq.execute("select mqpg._heartbeat('a', 'appender', 'here', 7, 'active', %s::jsonb)", json.dumps(detail))
+    *missing, row = decoded(run, "worker", "list")
+    assert [one["role"] for one in missing] == ["compensator", "keeper"]
     assert (row["role"], row["host"], row["pid"], row["alive"]) == ("appender", "here", 7, True)
+    assert row["detail"] == detail
     code, out, _ = run("worker", "list")
-    assert (code, "appender" in out) == (0, True)
+    assert code == 0
+    assert "ledgers (shop (state ok, failures 3))" in " ".join(out.replace("│", " ").split())
+    assert "no appender is at work" not in out
+
+
+def test_a_role_whose_last_process_is_gone_is_missing(mq: Session, run: Run) -> None:
+    mq.execute("select mqpg._heartbeat('k', 'keeper', 'far\x1baway', 8, 'stopped', '{}')")
+    (one,) = [one for one in decoded(run, "worker", "list") if one["state"] == "missing" and one["role"] == "keeper"]
+    assert (one["host"], one["pid"], one["alive"]) == ("far\x1baway", 8, False)
+    (line,) = [line for line in run("worker", "list")[1].splitlines() if "no keeper" in line]
+    assert "(last seen 20" in line
+    assert "UTC on far\\x1baway, pid 8): start mqpg worker keeper" in line
+
+
+def test_the_sessions_that_hold_a_segment_up(mq: Session, run: Run, broker: Broker) -> None:
+    mq.send("orders", "1")
+    mq.append()
+    mq.drain("orders", group="billing")
+    roll(mq)
+    reader, other = broker.session(), broker.session()
+    reader.execute("set application_name = 'monthly report'")
+    reader.execute("begin")
+    reader.execute("lock table mqpg.consume_queue_1 in access share mode")
+    retain(mq, "0 s")
+    blocked = "select count(*) from mqpg.blocked_segments where table_name = 'consume_queue_1'"
+    eventually(lambda: keep(mq) is not None and mq.scalar(blocked))
+    held = "select count(*) from pg_stat_activity where pid = %s and xact_start < clock_timestamp() - interval '5.1 s'"
+    eventually(lambda: mq.scalar(held, reader.pid))
+    other.execute("begin")
+    other.execute("lock table mqpg.consume_queue_1 in access share mode")  # it has just come
+    found = decoded(run, "status", status=1)["blocked"]
+    (by,) = {one["blocked_by"] for one in found if one["table_name"] == "consume_queue_1"}
+    assert by == f"{reader.pid} (monthly report)"
+    assert by in " ".join(run("status")[1].split())
+    app = mqpg.web.app(broker.dsn)
+    page = TestClient(app).get("/storage").text
+    app.state.site.source.close()
+    assert f"{by}, in a transaction for" in page
+    assert f"{other.pid} (" not in page
 
 
 def test_the_doctor_says_what_is_wrong(mq: Session, run: Run, broker: Broker) -> None:

@@ -217,7 +217,10 @@ def test_why_something_waits(visitor: TestClient, mq: Session, story: Story) -> 
         assert 'class="cause"' in page, path
     assert "mqpg.resume" in words(visitor, "/groups/news/returns")
     assert "shipping" in words(visitor, f"/messages/{story.order}").partition("Time line")[0]
-    assert "Nothing holds it up" in words(visitor, "/groups/billing/orders")
+    page = words(visitor, "/groups/billing/orders")
+    assert "Nothing holds it up" in page
+    assert "Why it waits" not in page
+    assert 'class="why"' not in page
 
 
 def test_storage_workers_and_audits(visitor: TestClient) -> None:
@@ -228,6 +231,9 @@ def test_storage_workers_and_audits(visitor: TestClient) -> None:
     assert "that of the server is" in page
     assert "4711" in page
     assert "node-1" in page
+    assert "No keeper is at work." in page
+    assert "Start it: <code>mqpg worker keeper</code>" in page
+    assert "No appender is at work." not in page
     page = words(visitor, "/audits")
     assert "2 messages were lost" in page
     assert ">invalid<" in page

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from mqpg.status.workers import missing_roles
+
 from ..leads import OF_WORKERS
 from ..visit import Visit
 
@@ -19,11 +21,12 @@ order by w.alive desc, w.role, w.state, w.seen_at desc limit %(limit)s
 
 
 def page(visit: Visit) -> Response:
-    """List workers, those that are alive first."""
+    """List workers, those that are alive first, and the roles that none leads."""
     found, _ = visit.site.reading()
     return visit.page(
         "workers.html",
         workers=visit.rows(_LIST, limit=_MOST),
+        missing=missing_roles(visit.rows),
         appender=found.appender,
         server=[one for one in found.overview.moment if one.check in OF_WORKERS],
     )

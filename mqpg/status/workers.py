@@ -1,0 +1,68 @@
+"""Roles without a process at work, and what processes report, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from .finding import Row
+
+__all__ = ["in_words", "missing_roles"]
+
+_MISSING = """
+select r.role, l.host, l.pid, l.started_at, l.seen_at,
+    to_char(l.seen_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS "UTC"') as seen
+from unnest(array['appender', 'compensator', 'keeper']) as r(role)
+left join lateral (
+    select w.host, w.pid, w.started_at, w.seen_at from mqpg.worker_status as w
+    where w.role = r.role order by w.seen_at desc limit 1
+) as l on true
+where not exists (
+    select from mqpg.worker_status as w where w.role = r.role and w.alive and w.state = 'active'
+)
+"""
+
+
+def missing_roles(rows: Callable[[str], list[Row]]) -> list[Row]:
+    """Find the roles of `mqpg worker` that no process leads.
+
+    Args:
+        rows: Runs a query and returns its rows as dictionaries.
+
+    Returns:
+        Each role with `host`, `pid`, `started_at` and `seen_at` of its newest process, which are
+        None where none has ever reported, and `said`, a sentence that says what to do.
+    """
+    return [one | {"said": _said(one)} for one in rows(_MISSING)]
+
+
+def _said(one: Row) -> str:
+    role = one["role"]
+    last = (
+        "it has never reported"
+        if one["seen"] is None
+        else f"last seen {one['seen']} on {one['host']}, pid {one['pid']}"
+    )
+    return f"no {role} is at work ({last}): start mqpg worker {role}"
+
+
+def in_words(value: object) -> str:
+    """Write what a process reports in words.
+
+    Args:
+        value: A value of its `detail`, or all of it.
+
+    Returns:
+        For example `messages 12, ledgers (shop (state ok, failures 0))`. What is None is left out.
+    """
+    if isinstance(value, Mapping):
+        known = {name: one for name, one in value.items() if one is not None and one != {} and one != []}
+        return ", ".join(f"{str(name).replace('_', ' ')} {_inside(one)}" for name, one in known.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(_inside(one) for one in value) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _inside(value: object) -> str:
+    return f"({in_words(value)})" if isinstance(value, Mapping) and value else in_words(value)
