@@ -38,6 +38,8 @@ _DONE = {
 # A hint of the broker, which names SQL functions -> the same for somebody at the command line.
 HINTS = {
     "create_topic() creates it.": "mqpg topic create TOPIC creates it.",
+    "create_topic() creates it. The consumer group is named first, and then the topic.": "mqpg topic create TOPIC "
+    "creates it. The consumer group is named first, and then the topic.",
     "Call alter_topic() to change it.": "mqpg topic alter TOPIC changes it.",
     "Call drop_topic() with force => true to drop the topic with them.": "mqpg topic drop TOPIC --force drops "
     "the topic with them.",

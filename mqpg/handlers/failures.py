@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import NamedTuple
 
 import psycopg
@@ -37,6 +38,7 @@ __all__ = [
     "Nack",
     "RecordedFailure",
     "Watchlist",
+    "handler_traceback",
     "is_commit_refusal",
     "is_transient",
     "nacks",
@@ -57,6 +59,8 @@ PERMANENT_ERRORS = (
 )
 
 _LONGEST_REASON = 1000
+# Modules whose frames stand between the consumer's loop and the handler.
+_CALLERS = ("mqpg.", "workers.", "asyncio.", "concurrent.", "threading", "contextlib")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +178,18 @@ class Watchlist:
         """Note that these have been tried."""
         if self._suspects:
             self._suspects.difference_update(message.message_id for message in messages)
+
+
+def handler_traceback(error: BaseException) -> TracebackType | None:
+    """Leave out the frames of the library that called the handler.
+
+    Args:
+        error: What the handler raised.
+
+    Returns:
+        The traceback from the handler's own frame on. The whole one where it has no other frames.
+    """
+    inner = error.__traceback__
+    while inner is not None and str(inner.tb_frame.f_globals.get("__name__")).startswith(_CALLERS):
+        inner = inner.tb_next
+    return inner or error.__traceback__

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -392,3 +393,23 @@ def test_several_rounds_at_a_time_share_out_the_pinned_queues(
     bill.close()
     attempts = db.execute("select count(*) from mqpg.cursor where action = 't'").fetchone()
     assert attempts == (0,)
+
+
+def test_the_log_shows_the_traceback_of_the_handler_alone(
+    mq: mqpg.Client, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def price(message: mqpg.Message) -> None:
+        raise ValueError("amount is not a number")
+
+    @mqpg.consumer(topic, group="g")
+    def handle(message: mqpg.Message) -> None:
+        price(message)
+
+    mq.subscribe("g", topic)
+    mq.send(topic, 1)
+    mq.append()
+    with caplog.at_level("WARNING", logger="mqpg"):
+        handle.step(mq)
+    (record,) = [one for one in caplog.records if one.exc_info]
+    assert record.exc_info is not None
+    assert [frame.name for frame in traceback.extract_tb(record.exc_info[2])] == ["handle", "price"]

@@ -16,6 +16,7 @@ from mqpg._async.consumer.gone_owners import GoneOwners
 from mqpg._async.consumer.handler import HandlerInvoker
 from mqpg._async.consumer.own_database import OwnDatabase
 from mqpg._async.consumer.same_database import SameDatabase
+from mqpg._stopping import stops_with
 from mqpg.errors import ConfigurationError
 from mqpg.handlers.failures import PERMANENT_ERRORS, IterationLost, reason_of
 from mqpg.handlers.options import ConsumerOptions
@@ -144,8 +145,13 @@ class AsyncConsumer:
     async def _work(self, mq: AsyncClient, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
         """One worker.
 
-        When it fails permanently it empties `waiters`, which ends the other workers too.
+        When it fails permanently it empties `waiters`, which ends the other workers too. Once `stop`
+        is set, it waits no longer than a moment for a broker that is away.
         """
+        with stops_with(stop):
+            await self._iterate(mq, stop, worker, waiters)
+
+    async def _iterate(self, mq: AsyncClient, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
         waiter = waiters[worker]
         try:
             while waiters and not stop.is_set():

@@ -16,6 +16,7 @@ import stamina
 from mqpg import _connect
 from mqpg._listener import TickListener, release, share
 from mqpg._sql import Statement, statement
+from mqpg._stopping import LAST_WAIT, is_stopping
 from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
 from mqpg._sync._lanes import Lanes
 from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
@@ -38,9 +39,9 @@ _SCHEMA = statement(READ)
 # How much longer calls may take that work through all that has accumulated.
 _LONG = 10
 
-# The pool pauses longer after each failed attempt to connect. Asking in slices makes it start from
-# the first pause.
-_SLICE = 5.0
+# The pool pauses longer after each failed attempt to connect, and begins again with the first pause
+# when it is asked after so many seconds. A call therefore asks in slices.
+_RECONNECT = 5.0
 
 
 class BaseClient(Closing):
@@ -66,7 +67,7 @@ class BaseClient(Closing):
             min_size=settings.pool_min_size,
             max_size=max(settings.pool_max_size, settings.pool_min_size),
             timeout=settings.pool_timeout,
-            reconnect_timeout=_SLICE,
+            reconnect_timeout=_RECONNECT,
             configure=self._configure,
             check=_check,
             open=False,
@@ -195,17 +196,21 @@ class BaseClient(Closing):
         """A connection of the pool. `_give_back` returns it."""
         if self._pool.closed:
             raise ConnectionFailed("this client is closed")
-        deadline = time.monotonic() + self.settings.pool_timeout
+        began = time.monotonic()
+        limit = self.settings.pool_timeout
         while True:
+            left = began + limit - time.monotonic()
             try:
                 with time_limit(self.settings.call_timeout):
-                    return self._pool.getconn(timeout=min(_SLICE, max(deadline - time.monotonic(), 0.01)))
+                    return self._pool.getconn(timeout=min(LAST_WAIT, max(left, 0.01)))
             except psycopg_pool.PoolClosed:
                 raise ConnectionFailed("this client is closed") from None
             except psycopg_pool.PoolTimeout:
-                if time.monotonic() >= deadline:
+                if is_stopping():
+                    limit = min(limit, LAST_WAIT)
+                if time.monotonic() >= began + limit:
                     raise ConnectionFailed(
-                        f"no connection to {describe(self.dsn)} within {self.settings.pool_timeout:g} s: "
+                        f"no connection to {describe(self.dsn)} within {limit:g} s: "
                         "the server does not answer, or all connections of this client are in use"
                     ) from None
 
@@ -263,7 +268,7 @@ class BaseClient(Closing):
         """Repeat after a lost connection until the server is back, for `retry_timeout` at most."""
         timeout = self.settings.retry_timeout
         retrying = stamina.retry_context(
-            on=ConnectionFailed,
+            on=lambda error: isinstance(error, ConnectionFailed) and not is_stopping(),
             attempts=None if timeout else 1,
             timeout=timeout or None,
             wait_initial=0.05,

@@ -12,7 +12,7 @@ from mqpg._sync.client.client import Client
 from mqpg._sync.client.execute import savepoint
 from mqpg._sync.consumer.savepoints import DeliveryResult
 from mqpg.errors import HandlerTimeout, InvalidArgument
-from mqpg.handlers.failures import Failure, RecordedFailure, nacks, reason_of
+from mqpg.handlers.failures import Failure, RecordedFailure, handler_traceback, nacks, reason_of
 from mqpg.handlers.outcomes import Reject, Retry
 from mqpg.message import Message
 
@@ -50,7 +50,7 @@ def _log_failures(failures: Sequence[Failure]) -> None:
             message.topic,
             message.attempt,
             failure.reason,
-            exc_info=None if known else error,
+            exc_info=None if known else (type(error), error, handler_traceback(error)),
         )
         logged.add(id(error))
 

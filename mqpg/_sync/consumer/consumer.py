@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from mqpg._stopping import stops_with
 from mqpg._sync._acompat import Event, Returns, gather, wait_for
 from mqpg._sync.client.client import Client
 from mqpg._sync.client.wakeup import TopicWaiter
@@ -145,8 +146,13 @@ class Consumer:
     def _work(self, mq: Client, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
         """One worker.
 
-        When it fails permanently it empties `waiters`, which ends the other workers too.
+        When it fails permanently it empties `waiters`, which ends the other workers too. Once `stop`
+        is set, it waits no longer than a moment for a broker that is away.
         """
+        with stops_with(stop):
+            self._iterate(mq, stop, worker, waiters)
+
+    def _iterate(self, mq: Client, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
         waiter = waiters[worker]
         try:
             while waiters and not stop.is_set():

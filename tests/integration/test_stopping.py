@@ -1,0 +1,49 @@
+"""A consumer that has to end does not wait for a broker that is away."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import mqpg
+from tests.fixtures.databases import OwnServer
+
+_PATIENT = {"pool_timeout": 3600.0, "retry_timeout": 3600.0}
+_SOON = 60  # of the hour that a call may wait
+
+
+def test_a_consumer_ends_while_the_broker_is_away(own_server: OwnServer) -> None:
+    stop = threading.Event()
+
+    @mqpg.consumer("orders", group="billing", concurrency=2)
+    def bill(message: mqpg.Message) -> None: ...
+
+    with mqpg.connect(own_server.dsn, **_PATIENT) as mq:
+        mq.create_topic("orders")
+        mq.subscribe("billing", "orders")
+        thread = threading.Thread(target=bill.run, args=(mq, stop), daemon=True)
+        thread.start()
+        message_id = mq.send("orders", 1)
+        mq.append()
+        mq.wait_done(message_id, "billing")
+        own_server.server.stop()
+        stop.set()
+        thread.join(_SOON)
+        assert not thread.is_alive()
+
+
+async def test_a_consumer_ends_while_the_broker_is_away_async(own_server: OwnServer) -> None:
+    @mqpg.consumer("orders", group="billing", concurrency=2)
+    async def bill(message: mqpg.Message) -> None: ...
+
+    async with await mqpg.connect_async(own_server.dsn, **_PATIENT) as mq:
+        await mq.create_topic("orders")
+        await mq.subscribe("billing", "orders")
+        stop = asyncio.Event()
+        running = asyncio.create_task(bill.run(mq, stop))
+        message_id = await mq.send("orders", 1)
+        await mq.append()
+        await mq.wait_done(message_id, "billing")
+        await asyncio.to_thread(own_server.server.stop)
+        stop.set()
+        await asyncio.wait_for(running, _SOON)
