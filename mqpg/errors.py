@@ -466,14 +466,14 @@ def _foreign(error: BaseException) -> Error:
     """The exception for errors of SQLAlchemy itself and of other drivers."""
     sqlstate = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     cls = by_sqlstate(sqlstate) if isinstance(sqlstate, str) else DatabaseError
-    translated = cls(_one_line(str(error)))
+    translated = cls(_in_sentences(str(error)))
     translated.sqlstate = sqlstate if isinstance(sqlstate, str) else None
     return translated
 
 
 def _describe(error: psycopg.Error) -> str:
     diag = error.diag
-    message = _one_line(diag.message_primary or str(error) or type(error).__name__)
+    message = _in_sentences(diag.message_primary or str(error) or type(error).__name__)
     advice = [_POOLED] if error.sqlstate in ("26000", "42P05") else []
     advice += [text for part, text in _ADVICE.items() if part in message]
     more = "; ".join(_one_line(part) for part in (diag.message_detail, diag.message_hint, *advice) if part)
@@ -494,6 +494,15 @@ def shown(value: object) -> str:
     except Exception:
         text = f"a value of type {type(value).__name__}"
     return _one_line(text)
+
+
+def _in_sentences(text: str) -> str:
+    """In one line. Where a driver begins a new line with a capital, it begins a new sentence."""
+    said = ""
+    for line in filter(None, map(_one_line, text.splitlines())):
+        ends = said[-1:] in ".,:;?!" or not line[0].isupper()  # nothing yet counts too
+        said += (("" if not said else " ") if ends else ". ") + line
+    return said
 
 
 def _one_line(text: str) -> str:

@@ -62,6 +62,12 @@ def test_the_message_is_one_line() -> None:
     assert known.sqlstate == "42P01"
 
 
+def test_a_new_line_of_the_driver_is_a_new_sentence() -> None:
+    refused = psycopg.OperationalError("connection failed: Connection refused\n\tIs the server running?\n- host: a\n")
+    assert str(errors.translate(refused)) == "connection failed: Connection refused. Is the server running? - host: a"
+    assert str(errors.translate(RuntimeError("no route\nMore: here"))) == "no route. More: here"
+
+
 def test_everything_is_an_error_of_mqpg() -> None:
     for name in errors.__all__:
         cls = getattr(errors, name)
