@@ -10,9 +10,11 @@ from typing import Any
 import mqpg
 from mqpg.cause import Cause
 from mqpg.cli.connecting import rows
-from mqpg.cli.remedies import remedy
+from mqpg.cli.names import did_you_mean
 from mqpg.errors import UnknownHandle, UnknownTopic
-from mqpg.status import Finding, Overview, findings, read_overview
+from mqpg.status import Finding, Overview, findings, read_overview, remedy
+from mqpg.status.moment import SENT_LONG_AGO, senders
+from mqpg.status.words import duration
 
 __all__ = ["Stuck", "described", "everything_stuck"]
 
@@ -29,18 +31,6 @@ select h.handle, h.topic from (
 ) as h
 where h.producer_group is not distinct from %(producer_group)s::text
 order by h.prepared_at limit %(limit)s
-"""
-# Sessions that have sent something and not committed. Those of 5 minutes are among the findings.
-_SENDERS = f"""
-select a.pid, a.usename as role, a.application_name as application,
-    round(extract(epoch from clock_timestamp() - a.xact_start))::int as seconds
-from pg_locks as k
-join pg_stat_activity as a on a.pid = k.pid
-where k.relation = 'mqpg.commit_log'::regclass and k.mode = 'RowExclusiveLock' and k.granted
-    and k.database = (select d.oid from pg_database as d where d.datname = current_database())
-    and a.xact_start between clock_timestamp() - interval '5 minutes'
-        and clock_timestamp() - interval '{_PATIENCE} seconds'
-order by a.xact_start limit 10
 """
 
 
@@ -69,7 +59,11 @@ def described(cause: Cause, topic: str | None) -> dict[str, Any]:
     Returns:
         Its word, its facts and its remedy.
     """
-    return {"cause": cause.cause, "detail": cause.detail, "remedy": remedy(cause, topic)}
+    said = remedy(cause, topic)
+    if cause.cause == "not_subscribed":
+        question = did_you_mean(cause.detail["consumer_group"], cause.detail.get("groups") or [])
+        said = f"{question} {said}".lstrip()
+    return {"cause": cause.cause, "detail": cause.detail, "remedy": said}
 
 
 def everything_stuck(mq: mqpg.Client) -> Iterator[Stuck]:
@@ -119,16 +113,18 @@ def _waiting(mq: mqpg.Client, overview: Overview, asked: set[tuple[str, str]]) -
         if seconds is not None and seconds > _PATIENCE and (group, topic) not in asked:
             causes = _causes(partial(mq.why, group, topic), topic)
             if causes:
-                yield Stuck(f"group {group} of topic {topic}: its oldest message waits for {seconds} s", None, causes)
+                yield Stuck(
+                    f"group {group} of topic {topic}: its oldest message waits for {duration(seconds)}", None, causes
+                )
 
 
 def _senders(mq: mqpg.Client) -> Iterator[Stuck]:
-    """Sessions that have sent something some seconds ago and have not committed."""
-    for one in rows(mq, _SENDERS, {}):
-        who = f"pid {one['pid']} ({one['role']}, {one['application'] or 'no name'})"
-        found = f"{who} has sent messages in a transaction that is open for {one['seconds']} s"
-        ending = f"select pg_terminate_backend({one['pid']}) undoes its work"
-        yield Stuck(found, f"they are delivered only after its commit: commit it; {ending}")
+    """Sessions that have sent something some seconds ago and have not committed.
+
+    Those of a minute are among the findings.
+    """
+    for one in senders(partial(rows, mq), _PATIENCE, SENT_LONG_AGO):
+        yield Stuck(one.found, one.remedy)
 
 
 def _causes(ask: Callable[[], list[Cause]], topic: str) -> list[dict[str, Any]]:

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
+import mqpg
+from mqpg.cause import Cause
 from mqpg.cli.completion import complete_topic
 from mqpg.cli.connecting import broker
+from mqpg.cli.names import topic_of, unknown_group, unknown_topic
 from mqpg.cli.options import Dsn, Json, print_rows, printable
 from mqpg.cli.stuck import described, everything_stuck
+from mqpg.errors import UnknownHandle, UnknownTopic
 
 __all__ = ["why"]
+
+_FRACTION = re.compile(r"(?<=^\d{4}-\d\d-\d\dT)(\d\d:\d\d:\d\d)\.\d+(?=[+-]\d\d:\d\d$)")
 
 
 def why(
     about: Annotated[
         str | None,
-        typer.Argument(help="A message id, a handle, or, with TOPIC, a consumer group. None: all that is stuck."),
+        typer.Argument(help="A message id, a handle, or a consumer group. None: all that is stuck."),
     ] = None,
     topic: Annotated[
-        str | None, typer.Argument(help="The topic that the group reads.", autocompletion=complete_topic)
+        str | None,
+        typer.Argument(
+            help="The topic that the group reads. It may be left out where there is only one.",
+            autocompletion=complete_topic,
+        ),
     ] = None,
     json: Json = False,
     dsn: Dsn = None,
@@ -34,13 +45,7 @@ def why(
         _everything(as_json=json, dsn=dsn)
         return
     with broker(dsn) as mq:
-        if topic is None and not about.isdecimal() and "." not in about:
-            raise typer.BadParameter(f"{about!r} is no message id and no handle; for a group: mqpg why GROUP TOPIC")
-        if topic is None and about.isdecimal():
-            found = mq.why(int(about))
-            name = _topic(mq, int(about)) if found else None
-        else:
-            found, name = mq.why(about, topic), topic
+        found, name = _ask(mq, about, topic)
     listed = [described(one, name) for one in found]
     if json:
         print_rows(listed, ["cause"], as_json=True)
@@ -50,6 +55,30 @@ def why(
             typer.echo("nothing holds it up")
     if listed:
         raise typer.Exit(1)
+
+
+def _ask(mq: mqpg.Client, about: str, topic: str | None) -> tuple[list[Cause], str | None]:
+    """Ask the broker, and say of which topic it is. An unknown name gets similar ones."""
+    if topic is not None:
+        try:
+            return mq.why(about, topic), topic
+        except UnknownTopic as error:
+            raise unknown_topic(mq, topic) from error
+    if about.isdecimal():
+        found = mq.why(int(about))
+        return found, _topic(mq, int(about)) if found else None
+    if "." in about:  # as in every handle, and in names of some groups
+        try:
+            return mq.why(about), None
+        except UnknownHandle:
+            if (name := topic_of(mq, about)) is None:
+                raise
+    elif (name := topic_of(mq, about)) is None:
+        more = unknown_group(mq, about)
+        raise typer.BadParameter(
+            f"{about!r} is no message id, no handle, and no group that reads a topic" + (f"; {more}" if more else "")
+        )
+    return mq.why(about, name), name
 
 
 def _everything(*, as_json: bool, dsn: str | None) -> None:
@@ -71,8 +100,13 @@ def _print(causes: list[dict[str, Any]], margin: str = "") -> None:
     for row in causes:
         typer.echo(f"{margin}{row['cause']}: {printable(row['remedy'])}")
         if row["detail"]:
-            facts = ", ".join(f"{key} {value}" for key, value in row["detail"].items())
+            facts = ", ".join(f"{key} {_fact(value)}" for key, value in row["detail"].items())
             typer.echo(f"{margin}    {printable(facts)}")
+
+
+def _fact(value: object) -> object:
+    """Nobody reads the microseconds of a time."""
+    return _FRACTION.sub(r"\1", value) if isinstance(value, str) else value
 
 
 def _topic(mq: Any, message_id: int) -> str | None:

@@ -6,6 +6,17 @@ from .advice import advice, findings
 from .checks import check_machine, check_server
 from .finding import Finding
 from .overview import Overview, read_overview
+from .remedies import remedy
 from .source import Source
 
-__all__ = ["Finding", "Overview", "Source", "advice", "check_machine", "check_server", "findings", "read_overview"]
+__all__ = [
+    "Finding",
+    "Overview",
+    "Source",
+    "advice",
+    "check_machine",
+    "check_server",
+    "findings",
+    "read_overview",
+    "remedy",
+]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from typing import Any
 
 from .finding import LATER, LOSS, SOME_WAIT, STANDS, Finding, Row, counted
 from .overview import STUCK, Overview
+from .remedies import in_commands, remedy_of
+from .words import duration
 
 __all__ = ["advice", "findings"]
 
@@ -17,6 +19,8 @@ _WORKERS = {
     "compensator": ("no half message is asked for", SOME_WAIT),
     "keeper": ("no segment is dropped", LATER),
 }
+# What a segment waits for; where its state is another one, to be dropped.
+_PURPOSES = {"archive": "to be archived", "merging": "to be merged"}
 
 
 def advice(found: Overview) -> list[str]:
@@ -90,13 +94,14 @@ def _groups(found: Overview) -> Iterator[Finding]:
 def _stuck(one: Row) -> Iterator[Finding]:
     """A group that does not move, or does so only in part."""
     name, about = _named(one)
-    causes: dict[str, str] = one.get("causes") or {}
+    said: dict[str, str] = one.get("causes") or {}
+    causes = {cause: remedy_of(cause, remedy, about) for cause, remedy in said.items()}
     unread = f"with {counted(one['lag'], 'message')} unread"
     changed = one["changed_seconds_ago"]
     if changed is None or changed > STUCK:
         who = "no mqpg consume reports for it" if not one["consumers"] else "its consumers do not acknowledge"
         remedy = " ".join(causes.values()) or f"{who}; see {_why(one)}"
-        since = "never moved" if changed is None else f"not moved for {changed} s"
+        since = "never moved" if changed is None else f"not moved for {duration(changed)}"
         yield _trouble("group", STANDS, f"{name} has {since}, {unread}", remedy, _why(one), **about)
     else:
         for cause in _PARTIAL:
@@ -141,7 +146,7 @@ def _filters(found: Overview) -> Iterator[Finding]:
         name, about = _named(one)
         chosen = f"filter {one['filter']}" if one["filter"] else f"tags {', '.join(one['tags'])}"
         what = f"{name} gets nothing through its {chosen}"
-        yield _trouble("filter", LOSS, what, one["remedy"], _why(one), **about)
+        yield _trouble("filter", LOSS, what, in_commands(one["remedy"]), _why(one), **about)
 
 
 def _losses(found: Overview) -> Iterator[Finding]:
@@ -170,26 +175,47 @@ def _half_messages(found: Overview) -> Iterator[Finding]:
 
 
 def _moment(found: Overview) -> Iterator[Finding]:
+    """Sessions and clocks, without transactions that the line of a segment names already."""
+    holders = {str(session["pid"]) for one in _held_up(found) for session in one.get("sessions") or []}
     for one in found.moment:
-        if not one.ok:
-            yield replace(one, found=f"{one.check}, {one.found}")
+        if not one.ok and not (one.check == "old transaction" and one.about.get("pid") in holders):
+            yield one
+
+
+def _held_up(found: Overview) -> list[Row]:
+    return [one for one in found.blocked if one["seconds"] is None or one["seconds"] > STUCK]
 
 
 def _segments(found: Overview) -> Iterator[Finding]:
-    for one in found.blocked:
-        if one["seconds"] is None or one["seconds"] > STUCK:
-            what = f"{one['table_name']} waits for {one['seconds'] or 0} s ({one['state']})"
-            remedy = "run mqpg archive" if one["state"] == "archive" else "see the view blocked_segments"
-            sessions: list[Row] = one.get("sessions") or []
-            if sessions:
-                by = ", ".join(f"pid {each['pid']} ({_who(each)})" for each in sessions)
-                ends = "; ".join(f"select pg_terminate_backend({each['pid']})" for each in sessions)
-                what, remedy = f"{what}, held up by {by}", f"let it end, or {ends}"
-            yield _trouble("segment", LATER, what, remedy)
+    """One line for all that the same sessions hold up."""
+    senders = {one.about.get("pid") for one in found.moment if one.check == "open transaction"}
+    by_cause: dict[tuple[Any, ...], list[Row]] = {}
+    for one in _held_up(found):
+        holders = tuple(str(session["pid"]) for session in one.get("sessions") or [])
+        if not holders or not senders.issuperset(holders):
+            by_cause.setdefault((one["state"], *holders), []).append(one)
+    for rows in by_cause.values():
+        yield _segment(rows)
+
+
+def _segment(rows: list[Row]) -> Finding:
+    oldest = max(rows, key=lambda one: one["seconds"] or 0)
+    names, verb = oldest["table_name"], "waits"
+    if len(rows) > 1:
+        names, verb = f"{names} and {counted(len(rows) - 1, 'other table')}", "wait"
+    purpose = _PURPOSES.get(oldest["state"], "to be dropped")
+    what = f"{names} {verb} for {duration(oldest['seconds'] or 0)} {purpose}"
+    remedy = "run mqpg archive" if oldest["state"] == "archive" else "see the view blocked_segments"
+    sessions: list[Row] = oldest.get("sessions") or []
+    if sessions:
+        by = ", ".join(f"pid {each['pid']} ({_who(each)})" for each in sessions)
+        ends = "; ".join(f"select pg_terminate_backend({each['pid']})" for each in sessions)
+        what, remedy = f"{what}, held up by {by}", f"let it end, or {ends}"
+    return _trouble("segment", LATER, what, remedy)
 
 
 def _who(session: Row) -> str:
-    return f"{session['application'] or 'no name'}, in a transaction for {session['seconds']} s"
+    return f"{session['application'] or 'no name'}, in a transaction for {duration(session['seconds'])}"
 
 
 def _dropped_topics(found: Overview) -> Iterator[Finding]:

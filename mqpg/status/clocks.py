@@ -38,7 +38,7 @@ def judge_clocks(
         from the server's, without those that this machine agrees with.
     """
     difference = (server - local).total_seconds()
-    found = f"that of the server is {_apart(difference)} that of {here}"
+    found = f"the clock of the server is {_apart(difference)} that of {here}"
     others = {host: ahead for host, ahead in workers.items() if host != here}
     if abs(difference) <= MOST_DIFFERENCE + tolerance:
         return [Finding("clock", True, found), *_workers(others)]
@@ -54,7 +54,7 @@ def _workers(ahead: Mapping[str, float]) -> Iterator[Finding]:
     """The workers' machines whose clocks differ from the server's, the worst first."""
     off = [host for host, seconds in ahead.items() if abs(seconds) > MOST_DIFFERENCE]
     for host in sorted(off, key=lambda one: -abs(ahead[one]))[:_MOST_WORKERS]:
-        found = f"that of the worker's machine {host} is {_apart(ahead[host])} that of the server"
+        found = f"the clock of the worker's machine {host} is {_apart(ahead[host])} that of the server"
         yield Finding("clock", False, found, f"synchronise the clock of {host}")
 
 

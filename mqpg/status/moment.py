@@ -8,21 +8,30 @@ from datetime import UTC, datetime
 
 from .clocks import is_synchronised, judge_clocks
 from .finding import LATER, SOME_WAIT, STANDS, Finding, Row
+from .words import duration
 
-__all__ = ["check_moment"]
+__all__ = ["SENT_LONG_AGO", "check_moment", "senders"]
 
 _CONNECTIONS = """
 select count(*) as n, current_setting('max_connections')::int as most from pg_stat_activity
 where backend_type = 'client backend'
 """
-_OLD_TRANSACTIONS = """
-select a.pid, a.usename as role, a.application_name as application, a.state, a.backend_xid is not null as writes,
+# A session that has inserted into the log holds that lock until the end of its transaction.
+_TRANSACTIONS = """
+select a.pid, a.usename as role, a.application_name as application, host(a.client_addr) as client, a.state,
+    a.backend_xid is not null as writes, k.pid is not null as sent,
     round(extract(epoch from clock_timestamp() - a.xact_start))::int as seconds
 from pg_stat_activity as a
+left join (
+    select distinct l.pid from pg_locks as l
+    where l.relation = 'mqpg.commit_log'::regclass and l.mode = 'RowExclusiveLock' and l.granted
+        and l.database = (select d.oid from pg_database as d where d.datname = current_database())
+) as k on k.pid = a.pid
 where a.datname = current_database() and a.pid <> pg_backend_pid() and a.backend_type = 'client backend'
-    and a.xact_start < clock_timestamp() - interval '5 minutes'
+    and {chosen}
 order by a.xact_start limit 10
 """
+_OLDER = "a.xact_start < clock_timestamp() - interval '{} seconds'"
 _PREPARED = """
 select p.gid, p.owner as role, round(extract(epoch from clock_timestamp() - p.prepared))::int as seconds
 from pg_prepared_xacts as p
@@ -43,7 +52,12 @@ from mqpg.worker_status as w
 where w.alive and jsonb_typeof(w.detail -> 'clock') = 'number'
 order by w.host, w.seen_at desc limit 100
 """
+_STATES = {"active": "running a statement"}
 _MOST_CONNECTIONS = 0.9  # of max_connections
+SENT_LONG_AGO = 60
+"""Seconds after which messages of an open transaction are missed."""
+
+_OLD = 300
 
 
 def check_moment(rows: Callable[[str], list[Row]]) -> list[Finding]:
@@ -62,7 +76,7 @@ def check_moment(rows: Callable[[str], list[Row]]) -> list[Finding]:
 def _connections(used: int, most: int) -> Finding:
     full = used > most * _MOST_CONNECTIONS
     remedy = "raise max_connections, or use a pooler" if full else None
-    return Finding("connections", not full, f"{used} of {most}", remedy, STANDS)
+    return Finding("connections", not full, f"{used} of {most} connections are in use", remedy, STANDS)
 
 
 def _clocks(rows: Callable[[str], list[Row]]) -> list[Finding]:
@@ -75,22 +89,29 @@ def _clocks(rows: Callable[[str], list[Row]]) -> list[Finding]:
     return judge_clocks(server, before + took / 2, here, took.total_seconds(), workers, is_synchronised())
 
 
+def senders(rows: Callable[[str], list[Row]], after: int, before: int) -> list[Finding]:
+    """Find sessions that have sent messages in a transaction that is still open.
+
+    Args:
+        rows: Runs a query and returns its rows as dictionaries.
+        after: Only transactions that have been open for so many seconds.
+        before: Only those that have not been open for longer than that, in seconds.
+
+    Returns:
+        At most ten, the oldest first.
+    """
+    chosen = f"k.pid is not null and {_OLDER.format(after)} and not {_OLDER.format(before)}"
+    return [_of_transaction(one) for one in rows(_TRANSACTIONS.format(chosen=chosen))]
+
+
 def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
-    found = [
-        Finding(
-            "old transaction",
-            False,
-            f"pid {one['pid']} ({one['role']}, {one['application'] or 'no name'}) is open for {one['seconds']} s",
-            _old_transaction(one),
-            SOME_WAIT if one["writes"] else LATER,
-        )
-        for one in rows(_OLD_TRANSACTIONS)
-    ]
+    chosen = f"({_OLDER.format(_OLD)} or k.pid is not null and {_OLDER.format(SENT_LONG_AGO)})"
+    found = [_of_transaction(one) for one in rows(_TRANSACTIONS.format(chosen=chosen))]
     found += [
         Finding(
             "prepared transaction",
             False,
-            f"{one['gid']} of {one['role']} is prepared for {one['seconds']} s",
+            f"the prepared transaction {one['gid']} of {one['role']} waits for {duration(one['seconds'])}",
             f"commit prepared or rollback prepared '{one['gid']}'",
             SOME_WAIT,
         )
@@ -100,7 +121,7 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
         Finding(
             "replication slot",
             False,
-            f"{one['slot_name']} is not used and holds old rows",
+            f"the replication slot {one['slot_name']} is not used and holds old rows",
             f"select pg_drop_replication_slot('{one['slot_name']}'), if nobody needs it",
         )
         for one in rows(_SLOTS)
@@ -108,9 +129,26 @@ def _transactions(rows: Callable[[str], list[Row]]) -> list[Finding]:
     return found or [Finding("old transactions", True, "none older than 5 minutes")]
 
 
-def _old_transaction(session: Row) -> str:
+def _of_transaction(one: Row) -> Finding:
+    """A session with an open transaction: who it is, what it does, and for how long."""
+    who = ", ".join(
+        part
+        for part in (one["role"], one["application"] or "no name", one["client"] and f"from {one['client']}")
+        if part
+    )
+    age = f"that is open for {duration(one['seconds'])} ({_STATES.get(one['state'], one['state'])})"
+    what = "has sent messages in a transaction" if one["sent"] else "has a transaction"
+    urgency = SOME_WAIT if one["writes"] else LATER
+    about = {"pid": str(one["pid"])}
+    found = f"pid {one['pid']} ({who}) {what} {age}"
+    return Finding("open transaction" if one["sent"] else "old transaction", False, found, _ending(one), urgency, about)
+
+
+def _ending(session: Row) -> str:
     ending = f"select pg_terminate_backend({session['pid']})"
     keeps = "it keeps dropped segments and dead rows"
+    if session["sent"]:
+        return f"they are delivered only after its commit, and {keeps}: commit it; {ending} undoes its work"
     if session["writes"]:
-        return f"what it sent is delivered only after its commit, and {keeps}: commit it; {ending} undoes its work"
+        return f"what it wrote counts only after its commit, and {keeps}: commit it; {ending} undoes its work"
     return f"{keeps}: end it, or {ending}"

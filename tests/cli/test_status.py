@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from psycopg.rows import dict_row
 
 from mqpg.status import Finding, Overview, advice, findings
+from mqpg.status.finding import LATER
+from mqpg.status.moment import senders
 from tests.support.broker import Broker, Session
 from tests.support.waiting import eventually
 
@@ -28,7 +32,7 @@ HEALTHY = Overview(
     orphans=[],
     foreign_locks=[],
     filters=[],
-    moment=[Finding("clock", True, "that of the server is 0.0 s ahead of that of web-1")],
+    moment=[Finding("clock", True, "the clock of the server is 0.0 s ahead of that of web-1")],
     failing=[],
 )
 GROUP = {
@@ -90,6 +94,16 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
             {"lag": 1, "oldest_unread_seconds": 90, "causes": {"queue_blocked": "Mend it.", "leased": "Wait."}},
             "is held up in part, with 1 message unread (queue_blocked): Mend it.",
         ),
+        (
+            "groups",
+            {
+                "lag": 1,
+                "oldest_unread_seconds": 9000,
+                "changed_seconds_ago": 8000,
+                "causes": {"owner_gone": "Gone: select mqpg.unpin('board', 'orders', consumer => 'c');"},
+            },
+            "has not moved for 2 h 13 min, with 1 message unread: Gone: mqpg subscription unpin board orders --consumer c",
+        ),
         ("groups", {"dead_letters": 1}, "has 1 dead letter: see mqpg dead-letters list board orders"),
         ("groups", {"dead_letters": 1001}, "has more than 1,000 dead letters"),
         (
@@ -110,12 +124,12 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
                 "seconds": 100,
                 "sessions": [{"pid": 17, "application": "report", "seconds": 90}],
             },
-            "commit_log_1 waits for 100 s (attached), held up by pid 17 (report, in a transaction for 90 s): let it end, or select pg_terminate_backend(17)",
+            "commit_log_1 waits for 100 s to be dropped, held up by pid 17 (report, in a transaction for 90 s): let it end, or select pg_terminate_backend(17)",
         ),
         (
             "blocked",
             {"table_name": "tick_1", "state": "archive", "seconds": 100, "blocked_by": "{}"},
-            "tick_1 waits for 100 s (archive): run mqpg archive",
+            "tick_1 waits for 100 s to be archived: run mqpg archive",
         ),
         ("orphans", {"topic": "gone", "messages": 1, "undecided": 2}, "the dropped topic gone has 1 message that"),
         (
@@ -142,7 +156,7 @@ def test_the_most_urgent_comes_first() -> None:
     loss = {"consumer_group": "board", "topic": "orders", "why": "age", "messages": 9}
     half = {"producer_group": "shop", "overdue": 0, "parked": 2, "reason": None}
     failing = {"consumer_group": "bill", "topic": "orders", "messages": 1, "message_id": 7, "attempt": 4, "reason": "E"}
-    slot = Finding("replication slot", False, "old is not used", "drop it")
+    slot = Finding("replication slot", False, "the replication slot old is not used", "drop it")
     found = findings(
         replace(HEALTHY, groups=[letters, still], losses=[loss], half_messages=[half], moment=[slot], failing=[failing])
     )
@@ -152,7 +166,7 @@ def test_the_most_urgent_comes_first() -> None:
         (3, "group bill of topic orders fails again and again with 1 message", "mqpg why 7"),
         (3, "producer group shop has 2 parked half messages", "mqpg half list --parked --group shop"),
         (4, "group board of topic orders has 2 dead letters", "mqpg dead-letters list board orders"),
-        (4, "replication slot", None),
+        (4, "the replication slot old is not used", None),
     ]
     assert found[4].found.endswith("the newest because of ValueError: amount")
     assert found[2].found.endswith("message 7 3 times (E)")
@@ -188,13 +202,51 @@ def test_the_clock_of_a_worker(mq: Session, dsn: str) -> None:
     now = "extract(epoch from clock_timestamp())"
     mq.execute(beat.format(f"{now} - 60"), "keeper-1", "far-away")
     mq.execute(beat.format("'no time'::text"), "keeper-2", "odd")
-    (clock,) = [one for one in json.loads(_status(dsn, "--json").stdout)["attention"] if one.startswith("clock")]
-    assert "that of the worker's machine far-away is 60." in clock
+    (clock,) = [one for one in json.loads(_status(dsn, "--json").stdout)["attention"] if one.startswith("the clock")]
+    assert "the clock of the worker's machine far-away is 60." in clock
 
 
 def test_what_changes_by_the_minute_is_said_too() -> None:
-    old = Finding("old transaction", False, "pid 5 is open for 900 s", "end it")
-    assert advice(replace(HEALTHY, moment=[old])) == ["old transaction, pid 5 is open for 900 s: end it"]
+    old = Finding(
+        "old transaction", False, "pid 5 has a transaction that is open for 15 min", "end it", 4, {"pid": "5"}
+    )
+    said = "pid 5 has a transaction that is open for 15 min: end it"
+    assert advice(replace(HEALTHY, moment=[old])) == [said]
+    segment = {"table_name": "tick_1", "state": "attached", "seconds": 1359}
+    holder = {"pid": 5, "application": "report", "seconds": 900}
+    blocked = [segment | {"table_name": name, "sessions": [holder]} for name in ("tick_1", "tick_2", "tick_3")]
+    once = "tick_1 and 2 other tables wait for 22 min 39 s to be dropped, held up by pid 5 (report, in a transaction for 15 min): let it end, or select pg_terminate_backend(5)"
+    assert advice(replace(HEALTHY, moment=[old], blocked=blocked)) == [once]
+    assert advice(replace(HEALTHY, moment=[replace(old, check="open transaction")], blocked=blocked)) == [said]
+    blocked.append(segment | {"sessions": [holder | {"pid": 6}]})
+    assert len(advice(replace(HEALTHY, moment=[old], blocked=blocked))) == 2
+
+
+def test_a_sender_that_does_not_commit_is_said(mq: Session, dsn: str) -> None:
+    """After a minute; here after a second. A transaction that has sent nothing is said after five minutes."""
+    mq.call("create_topic", "orders")
+    broker = Broker(dsn)
+    program, reader = broker.session(), broker.session()
+    for session, name in ((program, "import job"), (reader, "report")):
+        session.execute(f"set application_name = '{name}'")
+        session.execute("begin")
+        session.execute("select count(*) from mqpg.topic")
+    program.send("orders", "1")
+
+    def rows(query: str) -> list[dict[str, Any]]:
+        with mq.conn.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(query.encode()).fetchall()
+
+    (sender,) = eventually(lambda: senders(rows, 1, 60))
+    assert re.fullmatch(
+        rf"pid {program.pid} \(\w+, import job, from [\d.:]+\) has sent messages in a transaction that is open for \d+ s "
+        r"\(idle in transaction\)",
+        sender.found,
+    )
+    assert sender.urgency < LATER
+    assert "they are delivered only after its commit" in str(sender.remedy)
+    assert senders(rows, 0, 0) == []
+    broker.close()
 
 
 def test_filters_and_causes_of_a_real_broker(mq: Session, dsn: str) -> None:
@@ -217,6 +269,13 @@ def test_filters_and_causes_of_a_real_broker(mq: Session, dsn: str) -> None:
     page = _status(dsn).stdout
     assert "! group typo of topic orders gets nothing through its filter" in page
     assert 'The newest one has state, but nothing at $."stat".' in page
+    assert re.search(
+        r"Every message that came since .* was skipped: 1 message\. .* mqpg subscription alter typo orders --filter \.\.\.; "
+        r"To get the skipped ones after that: mqpg subscription seek typo orders '20\S+ \S+'$",
+        page,
+        re.MULTILINE,
+    )
+    assert "select mqpg." not in page
     (cause, remedy) = mq.rows("select cause, remedy from mqpg._group_causes('billing', 'orders')")[0]
     assert (cause, remedy.partition(".")[0]) == ("leased", "Its consumer has to call ack() or nack()")
     assert mq.rows("select * from mqpg._group_causes('billing', 'unknown')") == []

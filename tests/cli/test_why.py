@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.broker import Broker, Session, seconds
+from tests.support.in_process import Run
 from tests.support.processes import Process, Processes
 from tests.support.waiting import eventually
 
@@ -103,7 +106,7 @@ def test_a_consumer_that_came_back_under_another_name(mq: Session, dsn: str, sta
     eventually(lambda: causes(dsn, "billing", "orders") == ["owner_gone"])
     (row,) = why(dsn, sent)
     assert row["detail"]["owner"] == "bill-1"
-    assert row["remedy"].startswith("start the consumer bill-1 again")
+    assert row["remedy"].startswith("Start the consumer bill-1 again (")
     assert "mqpg subscription unpin billing orders --consumer bill-1" in row["remedy"]
 
 
@@ -128,16 +131,26 @@ def test_a_poison_message(mq: Session, dsn: str, start: Start) -> None:
     sent = mq.send("orders", '"poison"')
     (row,) = eventually(lambda: [r for r in [why(dsn, sent)] if r[0]["cause"] == "retry_due"])[0]
     assert "no such order" in row["detail"]["reason"]
+    assert row["detail"]["next_attempt"] >= 2
+    assert "attempt" not in row["detail"]
 
 
-def test_a_typo_in_a_filter(mq: Session, dsn: str) -> None:
+def test_a_typo_in_a_filter(mq: Session, dsn: str, run: Run) -> None:
     mq.call("subscribe", "billing", "orders", filter="$.amuont > 10")
     sent = mq.send("orders", '{"amount": 50}')
     mq.append()
     assert mq.receive("orders", group="billing") == []
     (row,) = why(dsn, sent)
     assert (row["cause"], row["detail"]["values"]) == ("filtered_out", {'$."amuont"': []})
-    assert causes(dsn, "billing", "orders") == ["filter_chooses_nothing"]
+    (row,) = why(dsn, "billing", "orders")
+    assert row["cause"] == "filter_chooses_nothing"
+    assert 'was skipped: 1 message. The newest one has amount, but nothing at $."amuont".' in row["remedy"]
+    assert "mqpg subscription alter billing orders --filter ..." in row["remedy"]
+    mended = re.search(r"mqpg (subscription seek billing orders '.*')$", row["remedy"])
+    assert mended, row["remedy"]
+    mq.call("alter_subscription", "billing", "orders", filter="$.amount > 10")
+    assert run(*shlex.split(mended[1]))[0] == 0
+    assert [one.message_id for one in mq.receive("orders", group="billing")] == [sent]
 
 
 def test_an_old_transaction(mq: Session, dsn: str, broker: Broker) -> None:
@@ -147,7 +160,7 @@ def test_an_old_transaction(mq: Session, dsn: str, broker: Broker) -> None:
         sent = sender.send("orders")
         (row,) = why(dsn, sent)
         assert (row["cause"], row["detail"]["pid"]) == ("transaction_open", sender.pid)
-        assert row["detail"]["state"] == "idle in transaction"
+        assert (row["detail"]["state"], row["detail"]["client"]) == ("idle in transaction", "127.0.0.1")
         assert row["detail"]["seconds"] >= 0
 
 
@@ -157,13 +170,39 @@ def test_a_full_queue(mq: Session, dsn: str) -> None:
     mq.append()
     for _ in range(64):
         mq.receive("orders", group="billing", max_messages=1)
-    assert causes(dsn, "billing", "orders") == ["too_many_deliveries"]
+    (row,) = why(dsn, "billing", "orders")
+    assert row["cause"] == "too_many_deliveries"
+    assert "this frees them at once: mqpg subscription seek billing orders 0 --queue 0; It delivers" in row["remedy"]
 
 
 def test_names_that_are_unknown(mq: Session, dsn: str) -> None:
     for about in ((99,), ("no-handle",), ("billing", "nowhere")):
         assert why(dsn, *about, status=2) == []
     assert causes(dsn, "billing", "orders") == ["not_subscribed"]
+
+
+def test_names_that_are_mistyped_or_left_out(mq: Session, run: Run) -> None:
+    for topic in ("mails", "letters.eu"):
+        mq.call("create_topic", topic)
+    mq.call("subscribe", "mailer", "mails")
+    mq.call("subscribe", "post.eu", "letters.eu")
+    for topic in ("mails", "orders"):
+        mq.call("subscribe", "shipping", topic)
+    told = "did you mean mailer? The group does not read the topic. Groups that do: mailer, shipping. "
+    status, out, _ = run("why", "mialer", "mails")
+    assert (status, out.splitlines()[0]) == (
+        1, f"not_subscribed: {told}If it is to read it: mqpg subscription add mialer mails",
+    )  # fmt: skip
+    assert "Topics that it reads: mails, orders. " in run("why", "shipping", "letters.eu")[1]
+    assert run("why", "mailer", "mials")[2] == "mqpg: topic mials does not exist; did you mean mails?\n"
+    assert "topic x does not exist; there are: letters.eu, mails, orders" in run("why", "mailer", "x")[2]
+    for group in ("mailer", "post.eu"):
+        assert run("why", group) == (0, "nothing holds it up\n", "")
+    assert run("why", "shipping")[0] == 2
+    assert "reads several topics: mails, orders; name one of them" in run("why", "shipping")[2]
+    status, _, err = run("why", "mialer")
+    assert status == 2
+    assert "did you mean mailer?" in " ".join(err.replace("│", " ").split())
 
 
 def test_in_words(mq: Session, dsn: str) -> None:
@@ -221,7 +260,10 @@ def test_a_sender_that_does_not_commit_is_explained(mq: Session, dsn: str, broke
     program.execute("begin")
     program.send("orders", "1")
     sender = eventually(lambda: [one for one in why(dsn) if "import job" in one["found"]], 60, 3)
-    assert "is open for" in sender[0]["found"]
+    assert re.search(
+        r"import job, from [\d.:]+\) has sent messages in a transaction that is open for \d+ s \(idle in transaction\)",
+        sender[0]["found"],
+    )
     assert "delivered only after its commit" in sender[0]["remedy"]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -39,6 +40,13 @@ def at_work(mq: Session, broker: Broker, role: str, **detail: str) -> Session:
     if role in SEATS:
         worker.execute("select pg_advisory_lock(1836150837, %s)", SEATS[role])
     return worker
+
+
+def statement(remedy: str, function: str) -> str:
+    """The first statement of a remedy that calls a function."""
+    found = re.search(rf"select {re.escape(function)}\(.*?\);", remedy)
+    assert found, remedy
+    return found[0]
 
 
 def message_id(handle: str) -> int:
@@ -290,7 +298,7 @@ def test_a_retry_that_waits_and_a_dead_letter(mq: Session) -> None:
     delivery = mq.receive("r")
     mq.nack(delivery[0].receipt, [mid], reason="no stock")
     row = only(mq, mid)
-    assert (row.cause, row.detail["attempt"], row.detail["reason"]) == ("retry_due", 2, "no stock")
+    assert (row.cause, row.detail["next_attempt"], row.detail["reason"]) == ("retry_due", 2, "no stock")
     eventually(lambda: causes(mq, mid) == ["retry_due", "appender_not_running"])
     mq.append()
     row = only(mq, mid)
@@ -327,7 +335,7 @@ def test_behind_a_key(mq: Session) -> None:
     delivery = mq.receive("k")
     mq.nack(delivery[0].receipt, [first], reason="no stock")
     row = only(mq, first)
-    assert (row.cause, row.detail["attempt"], row.detail["reason"]) == ("retry_due", 2, "no stock")
+    assert (row.cause, row.detail["next_attempt"], row.detail["reason"]) == ("retry_due", 2, "no stock")
     row = only(mq, second)
     assert (row.cause, row.detail["key"], row.detail["blocked_by_offset"]) == ("behind_key", "a", 0)
     assert causes(mq, "g", "k") == ["behind_key"]
@@ -343,8 +351,37 @@ def test_behind_a_message_that_blocks_its_queue(mq: Session) -> None:
     row = only(mq, second)
     assert (row.cause, row.detail["queue_offset"]) == ("queue_blocked", 0)
     assert (row.detail["message_id"], row.detail["reason"]) == (first, "no stock")
-    assert f"Message {first} at offset 0 of queue 0 has failed once (no stock)." in row.remedy
+    assert f"Message {first} at offset 0 of queue 0 has failed once (no stock). It is delivered again in " in row.remedy
     assert causes(mq, "g", "k") == ["queue_blocked"]
+
+
+@pytest.mark.parametrize("leave_out", [False, True])
+def test_a_message_that_blocks_its_queue_is_tried_at_once_or_left_out(mq: Session, leave_out: bool) -> None:
+    mq.call("create_topic", "k", queues=2)
+    mq.call("subscribe", "g", "k", on_failure="block_queue", retry_delay=seconds(6000))
+    first, second = mq.send_batch("k", ["1", "2"], keys=["a", "a"])
+    mq.append()
+    mq.nack(mq.receive("k")[0].receipt, [first], reason="no stock")
+    assert mq.receive("k") == []
+    remedy = only(mq, "g", "k").remedy
+    assert "It is delivered again in 1 h 4" in remedy or "It is delivered again in 1 h 39 min" in remedy, remedy
+    assert "Other queues do not wait for it." in remedy
+    mq.execute(statement(remedy.partition("To leave it out" if leave_out else "try it again at once")[2], "mqpg.seek"))
+    assert [one.message_id for one in mq.receive("k")] == [first, second][leave_out:]
+    if leave_out:
+        assert causes(mq, first) == ["skipped"]
+
+
+def test_no_seek_is_named_that_would_leave_out_an_earlier_message(mq: Session) -> None:
+    mq.call("create_topic", "k", queues=1)
+    mq.call("subscribe", "g", "k", on_failure="block_queue", retry_delay=seconds(60))
+    _, second = mq.send_batch("k", ["1", "2"])
+    mq.append()
+    got = mq.receive("k", lease=seconds(0.05))
+    mq.nack(got[0].receipt, [second])
+    (row,) = eventually(lambda: [one for one in mq.call("why", "g", "k") if one.cause == "queue_blocked"])
+    assert row.detail["message_id"] == second
+    assert "seek" not in row.remedy
 
 
 def test_too_many_deliveries_of_consumers_with_and_without_a_name(mq: Session) -> None:
@@ -357,10 +394,39 @@ def test_too_many_deliveries_of_consumers_with_and_without_a_name(mq: Session) -
         mq.receive("one", max_messages=1)
     row = only(mq, "g", "one")
     assert row.cause == "too_many_deliveries"
-    assert "that of a consumer without a name, which has" in row.remedy
+    assert row.remedy.startswith(
+        "Queue 0 is full: 64 of 64 deliveries are open, of a consumer without a name (63), the consumer c2 (1), the oldest for "
+    )
     mq.ack(first[0].receipt)
     mq.receive("one", max_messages=1)
-    assert "that of the consumer c2, which has" in only(mq, "g", "one").remedy
+    assert only(mq, "g", "one").detail["acknowledged_ahead"] == 0
+
+
+def test_a_full_queue_says_whose_it_is_and_what_frees_it(mq: Session, broker: Broker) -> None:
+    mq.call("alter_subscription", "g", "one", mode="shared")
+    mq.send_batch("one", ["1"] * 70)
+    mq.append()
+    got = [mq.receive("one", max_messages=1, consumer="mailer-7", lease=seconds(3000))[0] for _ in range(64)]
+    for one in got[1:3]:
+        mq.ack(one.receipt)
+        mq.receive("one", max_messages=1, consumer="mailer-7", lease=seconds(9000))
+    row = only(mq, "g", "one")
+    assert "64 of 64 deliveries are open, all of the consumer mailer-7, the oldest for " in row.remedy
+    assert "No mqpg consume reports under such a name." in row.remedy
+    assert re.search(
+        r"the first lease ends in (50|49) min .*\(at \S+ \d\d:\d\d:\d\d\S*, server time\), the last one in 2 h",
+        row.remedy,
+    )
+    assert (
+        "It delivers again from offset 0 of the queue what is not acknowledged, and also up to 2 messages" in row.remedy
+    )
+    assert (row.detail["deliveries"], row.detail["acknowledged_ahead"]) == (64, 2)
+    assert row.detail["open_since"] < row.detail["until"] < row.detail["last_until"]
+    at_work(mq, broker, "consumer", consumer="mailer-7", consumer_group="g", topic="one")
+    assert "At work: mailer-7." in only(mq, "g", "one").remedy
+    mq.execute(statement(row.remedy, "mqpg.seek"))
+    assert causes(mq, "g", "one") == []
+    assert [one.queue_offset for one in mq.receive("one", max_messages=100)] == list(range(70))
 
 
 def test_behind_an_open_delivery(mq: Session) -> None:
@@ -453,10 +519,71 @@ def test_a_filter_that_chooses_nothing(mq: Session) -> None:
         assert mq.receive("f") == []
     row = only(mq, "g", "f")
     assert row.cause == "filter_chooses_nothing"
+    assert re.match(
+        r"Every message that came since \S+ \d\d:\d\d:\d\d\S* \(server time, \d+ s ago\) was skipped: 3 messages. ",
+        row.remedy,
+    )
+    assert "alter_subscription('g', 'f', filter => '...');" in row.remedy
     mq.call("alter_subscription", "g", "f", filter="$.amount > 10")
+    mq.execute(statement(row.remedy, "mqpg.seek"))
+    (message, *others) = mq.receive("f")
+    assert (message.queue_offset, len(others)) == (0, 2)
+    mq.ack(message.receipt)
     sent(mq, "f", payload='{"amount": 50}')
     mq.ack(mq.receive("f")[0].receipt)
     assert causes(mq, "g", "f") == []
+
+
+def test_what_a_filter_skipped_since_it_last_chose_something(mq: Session) -> None:
+    mq.call("create_topic", "f", queues=1)
+    mq.call("subscribe", "g", "f", tags=["red"])
+    sent(mq, "f", tag="red")
+    mq.ack(mq.receive("f")[0].receipt)
+    for _ in range(21):
+        sent(mq, "f", tag="blue")
+        assert mq.receive("f") == []
+    row = only(mq, "g", "f")
+    assert (row.detail["skipped"], "was skipped: 21 messages." in row.remedy) == (21, True)
+    mq.call("alter_subscription", "g", "f", tags=["blue"])
+    mq.execute(statement(row.remedy, "mqpg.seek"))
+    assert [one.queue_offset for one in mq.receive("f", max_messages=100)] == list(range(1, 22))
+
+
+def test_a_filter_that_was_set_long_ago(mq: Session) -> None:
+    """The versions of its cursor that would tell when it last chose something are too many."""
+    mq.call("create_topic", "f", queues=1)
+    mq.call("subscribe", "g", "f", tags=["red"])
+    sent(mq, "f", tag="blue")
+    assert mq.receive("f") == []
+    mq.execute(
+        "insert into mqpg.cursor select (k).* from (select c, g from mqpg.cursor c, generate_series(1, 2000) g "
+        "where c.action = 'f') as x cross join lateral (select (jsonb_populate_record(x.c, jsonb_build_object("
+        "'version', (x.c).version + x.g))) as k) as y"
+    )
+    row = only(mq, "g", "f")
+    assert re.search(
+        r"The filter is as it is since \S+ \S+ \(server time, \d+ s ago\), and 1 message came since", row.remedy
+    )
+    assert "skipped" not in row.detail
+    mq.execute("select mqpg.alter_subscription('g', 'f', tags => '{blue}')")
+    mq.execute(statement(row.remedy, "mqpg.seek"))
+    assert len(mq.receive("f")) == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "words"),
+    [("-5 s", "0 s"), ("119.4 s", "119 s"), ("120 s", "2 min"), ("1359 s", "22 min 39 s"), ("1 hour", "1 h"),
+     ("2 hours 5 min 1 s", "2 h 5 min"), ("26 hours", "1 d 2 h")],
+)  # fmt: skip
+def test_a_length_of_time_in_words(mq: Session, length: str, words: str) -> None:
+    assert mq.scalar("select mqpg._duration(%s::interval)", length) == words
+
+
+def test_a_time_in_words(mq: Session) -> None:
+    said = mq.scalar("select mqpg._until(clock_timestamp() + interval '580.9 s')")
+    assert re.fullmatch(r"in 9 min 4\d s \(at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d(:\d\d)?, server time\)", said)
+    assert mq.scalar("select mqpg._until(clock_timestamp())") == "now"
+    assert mq.scalar("select mqpg._until('-infinity')") == "now"
 
 
 def test_a_relay_topic_follows_the_commit(mq: Session) -> None:

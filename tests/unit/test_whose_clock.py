@@ -22,7 +22,7 @@ def test_clocks_that_agree(ahead: float) -> None:
     side = "ahead of" if ahead > 0 else "behind"
     (found,) = judged(ahead, {"a": 1.0})
     assert found.ok
-    assert found.found == f"that of the server is {abs(ahead):.1f} s {side} that of here"
+    assert found.found == f"the clock of the server is {abs(ahead):.1f} s {side} that of here"
 
 
 @pytest.mark.parametrize(
@@ -48,8 +48,8 @@ def test_workers_whose_clocks_differ() -> None:
     here, *others = judged(1, {"here": 99.0, "a": 0.1, "b": -60.0, "c": 7.0})
     assert here.ok
     assert [(one.ok, one.found) for one in others] == [
-        (False, "that of the worker's machine b is 60.0 s behind that of the server"),
-        (False, "that of the worker's machine c is 7.0 s ahead of that of the server"),
+        (False, "the clock of the worker's machine b is 60.0 s behind that of the server"),
+        (False, "the clock of the worker's machine c is 7.0 s ahead of that of the server"),
     ]
 
 
@@ -57,7 +57,7 @@ def test_the_servers_fault_is_not_said_of_each_worker() -> None:
     """Machines that agree with this one differ from the server too, but their clocks are right."""
     of_server, of_worker = judged(3600, {"a": -3600.0, "b": -3601.0, "c": -1800.0})
     assert "the clock of the server is wrong (a, b agree with here)" in str(of_server.remedy)
-    assert of_worker.found == "that of the worker's machine c is 1800.0 s behind that of the server"
+    assert of_worker.found == "the clock of the worker's machine c is 1800.0 s behind that of the server"
 
 
 def test_the_kernel_is_asked() -> None:

@@ -228,7 +228,7 @@ def test_storage_workers_and_audits(visitor: TestClient) -> None:
     assert "commit_log" in page
     assert ">open<" in page
     page = words(visitor, "/workers")
-    assert "that of the server is" in page
+    assert "the clock of the server is" in page
     assert "4711" in page
     assert "node-1" in page
     assert "No keeper is at work." in page

@@ -32,8 +32,8 @@ begin
         return query
         select 'behind_key', v_where || jsonb_build_object('queue_id', (v_queue.state).queue_id, 'key', k.key,
             'blocked_by_offset', k.first, 'until', k.until),
-            format('The message at offset %s with this key failed, and is delivered again at %s. The later ones with '
-                'the key follow it (on_failure block_key).', k.first, k.until)
+            format('The message at offset %s with this key failed, and is delivered again %s. The later ones with '
+                'the key follow it (on_failure block_key).', k.first, mqpg._until(k.until))
         from (
             select c.key, min(c.from_offset) as first, max(c.lease_until) as until
             from unnest((v_queue.state).claims) c

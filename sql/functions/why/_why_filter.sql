@@ -1,23 +1,37 @@
 -- Whether the filter of a subscription has chosen nothing lately: among the newest 20 versions of
 -- the cursor of each queue there is no delivery, and at least one that skipped messages. A caller
 -- who may read the topic learns what the filter finds in the newest message that it skipped.
--- Locks: none. Cost: 20 cursor versions for each queue, of at most 100 queues, and one message.
+-- Locks: none. Cost: 20 cursor versions for each queue, of at most 100 queues; where it chooses
+-- nothing, that of _skipped_lately() and one message.
 create function mqpg._why_filter(subscription mqpg.subscription, topic mqpg.topic)
 returns table (cause text, detail jsonb, remedy text)
 language sql stable as $$
     select 'filter_chooses_nothing', jsonb_strip_nulls(jsonb_build_object(
             'consumer_group', (_why_filter.subscription).consumer_group,
             'filter', (_why_filter.subscription).filter::text, 'tags', to_jsonb((_why_filter.subscription).tags),
-            'last_skipped_at', v.skipped_at)) || m.misses,
-        format('Every message that came lately was skipped.%3$s If that is not meant: select mqpg.alter_subscription('
-            '%1$L, %2$L, filter => ''...'', tags => ''{...}''); and to get the skipped ones, mqpg.seek(%1$L, %2$L, '
-            '...) back to when it began.', (_why_filter.subscription).consumer_group, (_why_filter.topic).name, (
-            select format(' The newest one has %s, but nothing at %s.', (
-                    select string_agg(f.name, ', ') from jsonb_array_elements_text(m.misses -> 'fields') as f(name)),
-                string_agg(e.key, ', ' order by e.key))
-            from jsonb_each(m.misses -> 'values') as e
-            where e.value = '[]'
-            having count(*) > 0 and m.misses -> 'fields' <> '[]'))
+            'last_skipped_at', v.skipped_at, 'skipped_since', case when k.all_skipped then k.since end,
+            'skipped', case when k.all_skipped then k.messages end)) || m.misses,
+        format('%s.%s If that is not meant, change it: select mqpg.alter_subscription(%L, %L, %s); To get the '
+            'skipped ones after that: %s', case
+                when k.since is null then 'Every message that came lately was skipped'
+                when k.all_skipped
+                    then format('Every message that came since %s (server time, %s ago) was skipped: %s message%s',
+                        date_trunc('second', k.since), mqpg._duration(clock_timestamp() - k.since), k.messages,
+                        case k.messages when 1 then '' else 's' end)
+                else format('Every message that came lately was skipped. The filter is as it is since %s (server time, '
+                    '%s ago), and %s message%s came since then', date_trunc('second', k.filter_from),
+                    mqpg._duration(clock_timestamp() - k.filter_from), k.messages,
+                    case k.messages when 1 then '' else 's' end)
+            end, (
+                select format(' The newest one has %s, but nothing at %s.', (
+                        select string_agg(f.name, ', ') from jsonb_array_elements_text(m.misses -> 'fields') as f(name)),
+                    string_agg(e.key, ', ' order by e.key))
+                from jsonb_each(m.misses -> 'values') as e
+                where e.value = '[]'
+                having count(*) > 0 and m.misses -> 'fields' <> '[]'),
+            (_why_filter.subscription).consumer_group, (_why_filter.topic).name,
+            mqpg._filter_arguments(_why_filter.subscription),
+            mqpg._seek_statement(_why_filter.subscription, _why_filter.topic, coalesce(k.since::text, 'earliest'), null))
     from (
         select max(c.at) filter (where c.action = 'f') as skipped_at,
             bool_or(c.action in ('r', 'b', 't', 'a', 'n')) as delivered,
@@ -30,6 +44,7 @@ language sql stable as $$
             order by k.version desc limit 20
         ) as c
     ) as v
+    cross join lateral mqpg._skipped_lately(_why_filter.subscription, _why_filter.topic) as k
     cross join lateral mqpg._filter_misses(_why_filter.subscription, v.queue_id, v.committed - 1) as m(misses)
     where v.skipped_at is not null and not v.delivered
 $$;

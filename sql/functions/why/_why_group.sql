@@ -52,9 +52,9 @@ begin
     if v_retry.visible_at is not null and v_retry.tick_id is null and not v_retry.purged then
         cause := 'retry_due';
         detail := v_where || jsonb_strip_nulls(jsonb_build_object('until', v_retry.visible_at,
-            'attempt', v_retry.attempt, 'reason', v_retry.reason));
-        remedy := format('Its last attempt failed. It is delivered again at %s. Mend what makes the handler fail.',
-            v_retry.visible_at);
+            'next_attempt', v_retry.attempt, 'reason', v_retry.reason));
+        remedy := format('Its last attempt failed. It is delivered again %s. Mend what makes the handler fail.',
+            mqpg._until(v_retry.visible_at));
         return next;
         if v_retry.visible_at <= clock_timestamp() then
             return query select n.* from mqpg._why_not_appended() n;
@@ -92,8 +92,8 @@ begin
             else '{}'
         end;
     remedy := format('The filter or the tags of the group do not choose it, so the group never gets it. To change them '
-        'for what comes: select mqpg.alter_subscription(%L, %L, filter => ''...'', tags => ''{...}'');', v_group,
-        (_why_group.topic).name);
+        'for what comes: select mqpg.alter_subscription(%L, %L, %s);', v_group,
+        (_why_group.topic).name, mqpg._filter_arguments(v_subscription));
     return next;
 end
 $$;

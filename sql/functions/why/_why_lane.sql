@@ -28,8 +28,8 @@ begin
         cause := 'leased';
         detail := v_where || jsonb_strip_nulls(jsonb_build_object('consumer', v_claim.consumer,
             'until', v_claim.lease_until, 'attempt', v_claim.attempt));
-        remedy := format('%s has it and has to call ack() or nack(). At %s its lease ends, and another consumer gets '
-            'it.', coalesce('Consumer ' || v_claim.consumer, 'A consumer'), v_claim.lease_until);
+        remedy := format('%s has it and has to call ack() or nack(). Its lease ends %s. Then another consumer gets it.',
+            coalesce('Consumer ' || v_claim.consumer, 'A consumer'), mqpg._until(v_claim.lease_until));
         return next;
         return query
         select q.* from mqpg._why_queue(v_subscription, _why_lane.topic, v_cursor) q
@@ -43,7 +43,7 @@ begin
         cause := case when v_first < _why_lane.queue_offset then 'behind_key' else 'retry_due' end;
         detail := v_where || jsonb_strip_nulls(jsonb_build_object('until', v_claim.lease_until, 'key', v_claim.key,
             'blocked_by_offset', case cause when 'behind_key' then v_first end,
-            'attempt', case cause when 'retry_due' then v_claim.attempt + 1 end,
+            'next_attempt', case cause when 'retry_due' then v_claim.attempt + 1 end,
             'reason', case cause when 'retry_due' then (
                 select d.reason from mqpg._deliveries_of(
                     v_subscription.subscription_id, _why_lane.queue_id, _why_lane.queue_offset) d
@@ -51,9 +51,9 @@ begin
                 order by d.failed_at desc limit 1) end));
         remedy := case cause
             when 'behind_key' then format('The message at offset %s has the same key, failed, and is delivered again '
-                'at %s. This one follows it (on_failure block_key).', v_first, v_claim.lease_until)
-            else format('Its last attempt failed. It is delivered again at %s. Mend what makes the handler fail.',
-                v_claim.lease_until)
+                '%s. This one follows it (on_failure block_key).', v_first, mqpg._until(v_claim.lease_until))
+            else format('Its last attempt failed. It is delivered again %s. Mend what makes the handler fail.',
+                mqpg._until(v_claim.lease_until))
         end;
         return next;
         return;

@@ -48,7 +48,7 @@ begin
             if v_due > clock_timestamp() then
                 cause := 'delayed';
                 detail := jsonb_build_object('until', v_due);
-                remedy := format('It becomes visible at %s. Until then recall() takes it back.', v_due);
+                remedy := format('It becomes visible %s. Until then recall() takes it back.', mqpg._until(v_due));
                 return next;
             else
                 return query select n.* from mqpg._why_not_appended() n;

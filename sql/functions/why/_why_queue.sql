@@ -1,8 +1,8 @@
 -- What keeps a group from getting the next message of a queue: a lock, an owner that is gone, an
 -- open delivery, a message that failed and blocks it. No row where the next receive() gets
 -- something.
--- Locks: none. Cost: reads the server's list of locks; linear in the claims; where a message blocks
--- the queue, one lookup and at most 100 cursor versions.
+-- Locks: none. Cost: reads the server's list of locks; linear in the claims; that of _why_blocked()
+-- where a message blocks the queue, and of _why_full() where it is full.
 create function mqpg._why_queue(subscription mqpg.subscription, topic mqpg.topic, last_version mqpg.cursor)
 returns table (cause text, detail jsonb, remedy text)
 language plpgsql stable as $$
@@ -14,8 +14,7 @@ declare
     v_holder jsonb;
     v_claim mqpg.claim;
     v_others text;      -- consumers of the group that are at work
-    v_message_id bigint;
-    v_reason text;
+    v_more record;
 begin
     v_holder := coalesce(
         mqpg._lock_session(1836150833, v_subscription.subscription_id::bigint * 1024 + v_cursor.queue_id + 1),
@@ -60,28 +59,20 @@ begin
         when v_subscription.mode = 'shared' then 'too_many_deliveries'
         else 'leased'
     end;
-    if cause = 'queue_blocked' then
-        v_message_id := (mqpg._runs((_why_queue.topic).topic_id, v_cursor.queue_id, 0, v_claim.from_offset,
-            v_claim.from_offset + 1)).ids[1];
-        select c.reason into v_reason from mqpg.cursor c
-        where c.subscription_id = v_cursor.subscription_id and c.queue_id = v_cursor.queue_id
-            and c.version > v_cursor.version - 100 and c.action = 'n' and v_claim.from_offset = any(c.failed)
-        order by c.version desc limit 1;
-    end if;
     detail := v_where || jsonb_strip_nulls(jsonb_build_object('queue_offset', v_claim.from_offset, 'key', v_claim.key,
-        'message_id', v_message_id, 'reason', v_reason, 'until', v_claim.lease_until, 'attempt', v_claim.attempt, 'consumer', v_claim.consumer));
-    remedy := case cause
-        when 'queue_blocked' then format('Message %s at offset %s of queue %s has failed %s%s. It is delivered again '
-            'at %s, and the queue waits for it (on_failure block_queue). Mend what makes the handler fail.',
-            v_message_id, v_claim.from_offset, v_cursor.queue_id,
-            case v_claim.attempt when 1 then 'once' else v_claim.attempt || ' times' end,
-            ' (' || left(v_reason, 200) || ')', v_claim.lease_until)
-        when 'too_many_deliveries' then format('A queue has 64 open deliveries at most. The oldest is that of %s, which '
-            'has to acknowledge it, or its lease ends at %s.',
-            coalesce('the consumer ' || v_claim.consumer, 'a consumer without a name'), v_claim.lease_until)
-        else format('Its consumer has to call ack() or nack(). At %s its lease ends, and the next receive() takes '
-            'the messages over.', v_claim.lease_until)
-    end;
+        'until', v_claim.lease_until, 'attempt', v_claim.attempt, 'consumer', v_claim.consumer));
+    if cause = 'queue_blocked' then
+        select b.* into v_more from mqpg._why_blocked(v_subscription, _why_queue.topic, v_cursor, v_claim) b;
+    elsif cause = 'too_many_deliveries' then
+        select f.* into v_more from mqpg._why_full(v_subscription, _why_queue.topic, v_cursor) f;
+    else
+        remedy := format('Its consumer has to call ack() or nack(). Its lease ends %s. Then the next receive() takes '
+            'the messages over.', mqpg._until(v_claim.lease_until));
+        return next;
+        return;
+    end if;
+    detail := detail || v_more.detail;
+    remedy := v_more.remedy;
     return next;
 end
 $$;

@@ -13,14 +13,7 @@ begin
     where s.topic_id = v_topic.topic_id and s.consumer_group = _why_subscription.consumer_group and s.member = '';
     if not found then
         cause := 'not_subscribed';
-        detail := jsonb_build_object('consumer_group', _why_subscription.consumer_group, 'topic', v_topic.name);
-        remedy := case
-            when exists (select from mqpg.producer_group p where p.name = _why_subscription.consumer_group)
-                then format('It is a producer group. Ask for one of its half messages: select handle from '
-                    'mqpg.half_pending where producer_group = %L;', _why_subscription.consumer_group)
-            else format('select mqpg.subscribe(%L, %L);', _why_subscription.consumer_group, v_topic.name)
-        end;
-        return next;
+        return query select n.* from mqpg._why_not_subscribed(_why_subscription.consumer_group, v_topic) n;
         return;
     end if;
     return query select p.* from mqpg._why_paused(v_group, v_topic) p;

@@ -52,7 +52,8 @@ begin
                     'may also call commit() or rollback().', v_group.name)
             else format('It is to be checked now: %s. Its producer may also call commit() or rollback().', v_asks)
         end
-        else format('Its producer has to call commit() or rollback(). If it does not, then at %s %s.', v_due, v_asks)
+        else format('Its producer has to call commit() or rollback(). If it does not, %s %s.', v_asks,
+            mqpg._until(v_due))
     end;
     return next;
     if v_ledger is null and v_group.checker = 'ledger' then

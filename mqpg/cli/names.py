@@ -1,0 +1,91 @@
+"""Names that somebody mistyped or left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+import mqpg
+from mqpg.cli.connecting import rows
+from mqpg.errors import InvalidArgument, NotGranted, UnknownTopic
+
+__all__ = ["did_you_mean", "topic_of", "unknown_group", "unknown_topic"]
+
+_MOST = 10  # names that a sentence lists
+
+
+def topic_of(mq: mqpg.Client, group: str) -> str | None:
+    """Find the topic that a group reads.
+
+    Args:
+        mq: The client of the broker.
+        group: The name of the consumer group.
+
+    Returns:
+        The topic, where it reads only one. None: the group is not known, or its role may not ask.
+
+    Raises:
+        InvalidArgument: It reads several. The text names them.
+    """
+    read = sorted(one["topic"] for one in _subscriptions(mq) if one["group"] == group)
+    if len(read) > 1:
+        raise InvalidArgument(f"group {group} reads several topics: {_listed(read)}; name one of them")
+    return read[0] if read else None
+
+
+def unknown_group(mq: mqpg.Client, group: str) -> str:
+    """Say which groups have a name like one that is not known.
+
+    Args:
+        mq: The client of the broker.
+        group: What somebody typed.
+
+    Returns:
+        A question, or nothing.
+    """
+    return did_you_mean(group, {one["group"] for one in _subscriptions(mq)})
+
+
+def unknown_topic(mq: mqpg.Client, topic: str) -> UnknownTopic:
+    """Say which topics there are instead of one that does not exist.
+
+    Args:
+        mq: The client of the broker.
+        topic: What somebody typed.
+
+    Returns:
+        The error.
+    """
+    try:
+        known = [one["topic"] for one in rows(mq, "select distinct t.topic from mqpg.topics as t order by 1")]
+    except NotGranted:
+        known = []
+    more = did_you_mean(topic, known) or (f"there are: {_listed(known)}" if known else "")
+    return UnknownTopic(f"topic {topic} does not exist" + (f"; {more}" if more else ""))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Ask for the names that are like one that is not known.
+
+    Args:
+        name: What somebody typed.
+        known: The names that there are.
+
+    Returns:
+        For example `did you mean mails?`. Empty where no name is like it.
+    """
+    close = get_close_matches(name, sorted(known), n=3)
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
+def _subscriptions(mq: mqpg.Client) -> list[dict[str, str]]:
+    query = 'select s.consumer_group as "group", s.topic_name as topic from mqpg._subscriptions(null::text) as s'
+    try:
+        return rows(mq, query)
+    except NotGranted:
+        return []
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+    return ", ".join(names[:_MOST]) + more

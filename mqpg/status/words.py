@@ -1,0 +1,26 @@
+"""Lengths of time in words, as the broker writes them."""
+
+from __future__ import annotations
+
+__all__ = ["duration"]
+
+_UNITS = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
+
+
+def duration(seconds: float) -> str:
+    """Say how long something takes, as the SQL function mqpg._duration() does.
+
+    Args:
+        seconds: The length. What is negative counts as 0.
+
+    Returns:
+        Seconds below two minutes, else the two largest units: `90 s`, `22 min 39 s`, `1 d 2 h`.
+    """
+    left = max(0, round(seconds))
+    if left < 120:
+        return f"{left} s"
+    for unit, size, smaller, part in _UNITS:
+        if left >= size:
+            rest = left % size // part
+            return f"{left // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    raise AssertionError  # a minute is a unit
