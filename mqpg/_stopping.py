@@ -22,7 +22,7 @@ _stop: ContextVar[_Flag | None] = ContextVar("mqpg_stop", default=None)
 
 @contextmanager
 def stops_with(stop: _Flag) -> Iterator[None]:
-    """Make calls in the block wait less long for a connection, and repeat nothing, once `stop` is set.
+    """Once `stop` is set, calls in the block wait less long for a connection and repeat nothing.
 
     Args:
         stop: The event that ends the consumer when it is set.

@@ -35,6 +35,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg._stop_signals",
             "mqpg._templates",
             "mqpg._text_session",
+            "mqpg._stopping",
             "mqpg._time_limit",
             "mqpg.tracing.*",
             "mqpg._travelling",

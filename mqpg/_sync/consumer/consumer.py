@@ -146,8 +146,8 @@ class Consumer:
     def _work(self, mq: Client, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
         """One worker.
 
-        When it fails permanently it empties `waiters`, which ends the other workers too. Once `stop`
-        is set, it waits no longer than a moment for a broker that is away.
+        When it fails permanently it empties `waiters`, which ends the other workers too. Once
+        `stop` is set, it does not wait for a broker that is away.
         """
         with stops_with(stop):
             self._iterate(mq, stop, worker, waiters)
