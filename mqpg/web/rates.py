@@ -10,6 +10,8 @@ from mqpg.metrics.reading import Reading
 __all__ = ["Rates", "Sample"]
 
 _KEPT = 300
+# Seconds between two samples that a line does not cross. The overview takes one in three.
+_GAP = 15.0
 
 
 @dataclass(frozen=True)
@@ -23,14 +25,16 @@ class Sample:
         lag: Messages that groups have not acknowledged.
         oldest: Age of the oldest of them in seconds.
         undecided: Half messages that are pending or parked.
+
+    All are None in a sample that stands for a time when nobody looked.
     """
 
     at: float
     appended: float | None
     handled: float | None
-    lag: int
-    oldest: int
-    undecided: int
+    lag: int | None
+    oldest: int | None
+    undecided: int | None
 
 
 @dataclass
@@ -57,6 +61,8 @@ class Rates:
             found: The state of the broker then.
         """
         groups = found.overview.groups
+        if self._samples and at - self._samples[-1].at > _GAP:  # nobody looked meanwhile
+            self._samples.append(Sample(at - _GAP / 2, None, None, None, None, None))
         self._samples.append(
             Sample(
                 at,
