@@ -55,13 +55,18 @@ def in_words(value: object) -> str:
         For example `messages 12, ledgers (shop (state ok, failures 0))`. What is None is left out.
     """
     if isinstance(value, Mapping):
-        known = {name: one for name, one in value.items() if one is not None and one != {} and one != []}
-        return ", ".join(f"{str(name).replace('_', ' ')} {_inside(one)}" for name, one in known.items()) or "none"
+        known = {str(name): one for name, one in value.items() if one is not None}
+        return ", ".join(f"{_named(name)} {_inside(one)}" for name, one in known.items()) or "nothing"
     if isinstance(value, list | tuple):
-        return ", ".join(_inside(one) for one in value) or "none"
+        return ", ".join(_inside(one) for one in value) or "nothing"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _named(name: str) -> str:
+    """A name with blanks. What is no name, such as a jsonpath, stays as it is."""
+    return name.replace("_", " ") if name.isidentifier() else name
 
 
 def _inside(value: object) -> str:

@@ -16,7 +16,7 @@ from mqpg.dsn import describe
 from mqpg.errors import InvalidArgument, NotFound, NotGranted, SchemaTooOld
 from mqpg.status.finding import Row
 
-from .remedies import on_page
+from .remedies import merged, on_page
 from .security import SESSION_COOKIE, Session
 from .site import Site
 
@@ -72,7 +72,7 @@ class Visit:
         """
         try:
             with self.site.source.reading() as conn:
-                causes = self.mq.why(about, topic, conn=conn)[:_MOST_CAUSES]
+                causes = merged(self.mq.why(about, topic, conn=conn))[:_MOST_CAUSES]
         except (NotGranted, NotFound, InvalidArgument, SchemaTooOld):
             return None
         return [on_page(one, about, self.may_act) for one in causes]

@@ -83,6 +83,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (
             "mqpg.web",
             "mqpg.web.application",
+            "mqpg.web.badges",
             "mqpg.web.charts",
             "mqpg.web.headers",
             "mqpg.web.leads",

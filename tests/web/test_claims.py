@@ -91,10 +91,15 @@ def test_many_are_shown_in_part_and_by_queue(visitor: TestClient, mq: Session, s
     while mq.receive("wide", group="shipping", max_messages=1, lease=seconds(600)):
         pass
     page = part(visitor, "/groups/shipping/wide")
-    assert len(lines(page)) == 100
+    assert len(lines(page.partition("<details>")[2])) == 100
     assert "The first 100" in page
     counts = mq.rows("select queue_id, claims from mqpg.subscription_lag where topic = 'wide' and claims > 0")
     assert sum(one.claims for one in counts) > 100
+    summary = {row[0]: row for row in lines(page)}
+    assert {queue: int(row[2]) for queue, row in summary.items()} == {str(one.queue_id): one.claims for one in counts}
+    assert {row[1] for row in summary.values()} == {"without a name"}
+    assert all(re.match(r"end in (9 min \d+ s|10 min), 20.*, the last in ", row[5]) for row in summary.values())
+    assert all(re.fullmatch(r"\d+ s ago", row[4]) for row in summary.values())
     for one in counts:
         rows = lines(part(visitor, f"/groups/shipping/wide?queue={one.queue_id}"))
         assert len(rows) == one.claims <= 64
@@ -103,6 +108,22 @@ def test_many_are_shown_in_part_and_by_queue(visitor: TestClient, mq: Session, s
             f'href="/groups/shipping/wide?queue={one.queue_id}#deliveries"' in visitor.get("/groups/shipping/wide").text
         )
     assert visitor.get("/groups/shipping/wide?queue=x").status_code == 400
+
+
+def test_what_holds_two_queues_up_is_said_once(visitor: TestClient, mq: Session, story: Story) -> None:
+    mq.call("create_topic", "mails", queues=2)
+    mq.call("subscribe", "mailer", "mails", mode="shared")
+    for n in range(200):
+        mq.send("mails", "1", key=f"k-{n}")
+    mq.append()
+    while mq.receive("mails", group="mailer", max_messages=1, lease=seconds(600), consumer="mailer-7"):
+        pass
+    text = html.unescape(visitor.get("/groups/mailer/mails").text)
+    assert text.count("<b>Too many deliveries</b>") == 1
+    assert "queues <i>0, 1</i>" in text
+    assert [row[:4] for row in lines(part(visitor, "/groups/mailer/mails"))] == [
+        [queue, "mailer-7", "64", "64"] for queue in ("0", "1")
+    ]
 
 
 def test_an_operator_alone_does_not_see_them(mq: Session, story: Story, roles: Callable[[str], str]) -> None:

@@ -7,7 +7,7 @@ from mqpg.status.finding import Row
 
 from ..visit import Visit
 
-__all__ = ["MOST_CLAIMS", "open_claims"]
+__all__ = ["MOST_CLAIMS", "claims_by_consumer", "open_claims"]
 
 MOST_CLAIMS = 100
 _OFFSETS = 5  # offsets of a delivery that a filter has picked; of more, the first and the last
@@ -32,6 +32,50 @@ left join lateral (
 where v.claims > 0 and u.epoch > 0 and (%(queue)s::int is null or v.queue_id = %(queue)s)
 order by u.lease_until, v.queue_id, v.owner, u.from_offset limit %(limit)s
 """
+_BY_CONSUMER = """
+select g.queue_id, coalesce(g.consumer, g.owner) as consumer, g.deliveries, g.messages, g.first_until, g.last_until,
+    extract(epoch from clock_timestamp() - b.at)::float8 as seconds,
+    extract(epoch from g.first_until - clock_timestamp())::float8 as first_seconds,
+    extract(epoch from g.last_until - clock_timestamp())::float8 as last_seconds
+from (
+    select v.subscription_id, v.queue_id, v.owner, u.consumer, count(*) as deliveries, min(u.epoch >> 20) as version,
+        sum(case when u.picked is null then u.to_offset - u.from_offset - coalesce(cardinality(u.settled), 0)
+            else cardinality(u.picked) end)::bigint as messages,
+        min(u.lease_until) as first_until, max(u.lease_until) as last_until
+    from mqpg._subscription_lag(%(group)s, %(topic)s) as v
+    cross join lateral (
+        select c.claims from mqpg.audit_cursor as c
+        where c.subscription_id = v.subscription_id and c.queue_id = v.queue_id order by c.version desc limit 1
+    ) as c
+    cross join lateral unnest(c.claims) as u
+    where v.claims > 0 and u.epoch > 0
+    group by v.subscription_id, v.queue_id, v.owner, u.consumer
+) as g
+left join lateral (
+    select d.at from mqpg.audit_cursor as d
+    where d.subscription_id = g.subscription_id and d.queue_id = g.queue_id and d.version = g.version
+        and d.action in ('r', 'b', 't')
+    limit 1
+) as b on true
+order by g.deliveries desc, g.queue_id, g.consumer limit %(limit)s
+"""
+
+
+def claims_by_consumer(visit: Visit, group: str, topic: str) -> list[Row]:
+    """Count the open deliveries of each consumer and queue, those with the most first.
+
+    Args:
+        visit: The request.
+        group: The consumer group.
+        topic: The topic.
+
+    Returns:
+        At most 100 rows. None of them where the role is no auditor.
+    """
+    try:
+        return visit.rows(_BY_CONSUMER, group=group, topic=topic, limit=MOST_CLAIMS)
+    except NotGranted:
+        return []
 
 
 def open_claims(visit: Visit, group: str, topic: str, queue: int | None) -> list[Row] | None:

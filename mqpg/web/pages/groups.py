@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.responses import Response
 
 from mqpg.errors import UnknownSubscription
 
+from ..badges import badges
 from ..visit import Visit
-from .claims import MOST_CLAIMS, open_claims
+from .claims import MOST_CLAIMS, claims_by_consumer, open_claims
 
-__all__ = ["listing", "page"]
+__all__ = ["listing", "marked", "page"]
 
 _PAGE = 50
+_MANY = 10  # open deliveries that the page lists one by one at once
 _QUEUES = 256  # of a broadcast group with many members the page shows those that lag most
 _LIST = """
 select s.consumer_group, s.topic_name as topic, s.mode, s.paused, l.lag, l.claims, l.changed_at
@@ -51,7 +55,14 @@ def listing(visit: Visit) -> Response:
     place = {"group": visit.text("after_group"), "topic": visit.text("after_topic")}
     found = visit.rows(_LIST, q=part, limit=_PAGE + 1, **place)
     last = found[_PAGE - 1] if len(found) > _PAGE else None
-    return visit.page("groups.html", groups=found[:_PAGE], last=last, after=place["group"], q=part)
+    return visit.page("groups.html", groups=found[:_PAGE], last=last, after=place["group"], q=part, **marked(visit))
+
+
+def marked(visit: Visit) -> dict[str, Any]:
+    """What a list of groups shows beside each: marks, and the age of the oldest unread message."""
+    overview = visit.site.reading()[0].overview
+    oldest = {(one["consumer_group"], one["topic"]): one["oldest_unread_seconds"] for one in overview.groups}
+    return {"badges": badges(overview, visit.link), "oldest": oldest}
 
 
 def page(visit: Visit) -> Response:
@@ -61,12 +72,15 @@ def page(visit: Visit) -> Response:
     if not found:
         raise UnknownSubscription(f"group {place['group']} is not subscribed to topic {place['topic']}")
     queues, queue = visit.rows(_LAG, limit=_QUEUES, **place), visit.number("queue")
+    in_flight = sum(one["claims"] for one in queues)
+    is_many = in_flight > _MANY and queue is None
     return visit.page(
         "group.html",
         group=found[0],
         queues=queues,
         lag=sum(one["lag"] for one in queues),
-        in_flight=sum(one["claims"] for one in queues),
+        in_flight=in_flight,
+        by_consumer=claims_by_consumer(visit, place["group"], place["topic"]) if is_many else [],
         claims=open_claims(visit, place["group"], place["topic"], queue),
         claims_of=queue,
         most_claims=MOST_CLAIMS,

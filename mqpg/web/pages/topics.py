@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from starlette.responses import Response
 
 from mqpg.errors import UnknownTopic
 
+from ..badges import Badge
 from ..visit import Visit
+from .groups import marked
 
 __all__ = ["listing", "page"]
 
 _PAGE = 50
+_MOST_MARKS = 4  # of a topic
 _LIST = """
 select t.topic, t.kind, t.queues, t.retention::text as retention, t.paused, d.messages
 from (
@@ -51,7 +56,20 @@ def listing(visit: Visit) -> Response:
     after, part = visit.text("after"), visit.text("q")
     found = visit.rows(_LIST, after=after, q=part, limit=_PAGE + 1)
     last = found[_PAGE - 1]["topic"] if len(found) > _PAGE else None
-    return visit.page("topics.html", topics=found[:_PAGE], next_after=last, after=after, q=part)
+    return visit.page("topics.html", topics=found[:_PAGE], next_after=last, after=after, q=part, **_marked(visit))
+
+
+def _marked(visit: Visit) -> dict[str, Any]:
+    """The marks of the groups that read each topic, and the age of the oldest unread message."""
+    of_groups = marked(visit)
+    marks: dict[str, list[Badge]] = {}
+    for (_, topic), found in of_groups["badges"].items():
+        marks.setdefault(topic, []).extend(found[:_MOST_MARKS])
+    oldest: dict[str, int] = {}
+    for (_, topic), seconds in of_groups["oldest"].items():
+        if seconds is not None:
+            oldest[topic] = max(oldest.get(topic, 0), seconds)
+    return {"badges": {topic: found[:_MOST_MARKS] for topic, found in marks.items()}, "oldest": oldest}
 
 
 def page(visit: Visit) -> Response:
@@ -65,4 +83,5 @@ def page(visit: Visit) -> Response:
         topic=found[0],
         queues=visit.rows(_DEPTH, topic=name),
         groups=visit.rows(_GROUPS, topic=name),
+        **marked(visit),
     )
