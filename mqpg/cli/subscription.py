@@ -176,6 +176,8 @@ def seek(
     It says how many messages the group skips and gets again, and asks on a terminal before it moves
     anything.
     """
+    if target.isdigit() and queue is None:
+        raise typer.BadParameter("an offset is one of a queue: name it with --queue", param_hint="TARGET")
     with broker(dsn) as mq:
         effect = seeking.preview(mq, group, topic, target, queue, consumer)
         if not json:

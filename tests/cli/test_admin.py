@@ -149,6 +149,7 @@ WRONG: list[tuple[list[str], int, str]] = [
     (["subscription", "add", "g", "orders", "--mode", "queue"], 2, "mode"),
     (["subscription", "add", "g", "orders", "--filter", "$.("], 2, "jsonpath"),
     (["subscription", "seek", "g", "orders", "someday"], 2, "someday"),
+    (["subscription", "seek", "g", "orders", "5"], 2, "name it with --queue"),
     (["subscription", "unpin", "nobody", "orders"], 2, "nobody"),
     (["dead-letters", "list", "nobody", "orders"], 2, "nobody"),
     (["dead-letters", "redrive", "g", "orders", "--filter", "$$$("], 2, "jsonpath"),
