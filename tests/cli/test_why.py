@@ -188,11 +188,15 @@ def test_names_that_are_mistyped_or_left_out(mq: Session, run: Run) -> None:
     mq.call("subscribe", "post.eu", "letters.eu")
     for topic in ("mails", "orders"):
         mq.call("subscribe", "shipping", topic)
-    told = "did you mean mailer? The group does not read the topic. Groups that do: mailer, shipping. "
+    told = "did you mean mailer? There is no group of that name. Groups that read the topic: mailer, shipping. "
     status, out, _ = run("why", "mialer", "mails")
     assert (status, out.splitlines()[0]) == (
         1, f"not_subscribed: {told}If it is to read it: mqpg subscription add mialer mails",
     )  # fmt: skip
+    assert (
+        "not_subscribed: There is no group of that name. Groups that read the topic: "
+        in run("why", "nosuch", "mails")[1]
+    )
     assert "Topics that it reads: mails, orders. " in run("why", "shipping", "letters.eu")[1]
     assert run("why", "mailer", "mials")[2] == "mqpg: topic mials does not exist; did you mean mails?\n"
     assert "topic x does not exist; there are: letters.eu, mails, orders" in run("why", "mailer", "x")[2]

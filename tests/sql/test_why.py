@@ -364,6 +364,11 @@ def test_a_message_that_blocks_its_queue_is_tried_at_once_or_left_out(mq: Sessio
     mq.nack(mq.receive("k")[0].receipt, [first], reason="no stock")
     assert mq.receive("k") == []
     remedy = only(mq, "g", "k").remedy
+    assert only(mq, first).cause == "retry_due"
+    for about in ((first,), (second,)):
+        said = only(mq, *about).remedy
+        assert said.partition(" It is delivered")[0] == remedy.partition(" It is delivered")[0]
+        assert said.partition("Mend ")[2] == remedy.partition("Mend ")[2]
     assert "It is delivered again in 1 h 4" in remedy or "It is delivered again in 1 h 39 min" in remedy, remedy
     assert "Other queues do not wait for it." in remedy
     mq.execute(statement(remedy.partition("To leave it out" if leave_out else "try it again at once")[2], "mqpg.seek"))
@@ -412,7 +417,7 @@ def test_a_full_queue_says_whose_it_is_and_what_frees_it(mq: Session, broker: Br
         mq.receive("one", max_messages=1, consumer="mailer-7", lease=seconds(9000))
     row = only(mq, "g", "one")
     assert "64 of 64 deliveries are open, all of the consumer mailer-7, the oldest for " in row.remedy
-    assert "No mqpg consume reports under such a name." in row.remedy
+    assert "No mqpg consume reports under that name." in row.remedy
     assert re.search(
         r"the first lease ends in (50|49) min .*\(at \S+ \d\d:\d\d:\d\d\S*, server time\), the last one in 2 h",
         row.remedy,
@@ -577,6 +582,11 @@ def test_a_filter_that_was_set_long_ago(mq: Session) -> None:
 )  # fmt: skip
 def test_a_length_of_time_in_words(mq: Session, length: str, words: str) -> None:
     assert mq.scalar("select mqpg._duration(%s::interval)", length) == words
+
+
+def test_a_number_in_words(mq: Session) -> None:
+    said = [mq.scalar("select mqpg._number(%s)", value) for value in (0, 999, 1567, 2000000)]
+    assert said == ["0", "999", "1,567", "2,000,000"]
 
 
 def test_a_time_in_words(mq: Session) -> None:

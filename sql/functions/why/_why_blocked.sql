@@ -39,7 +39,7 @@ begin
         mqpg._seek_statement(v_subscription, v_topic, v_claim.from_offset::text, v_cursor.queue_id),
         mqpg._seek_statement(v_subscription, v_topic, (v_claim.from_offset + 1)::text, v_cursor.queue_id), case
             when v_again > 0 then format(' Both also deliver again up to %s later message%s that %s acknowledged '
-                'already.', v_again, case v_again when 1 then '' else 's' end, case v_again when 1 then 'is' else 'are'
+                'already.', mqpg._number(v_again), case v_again when 1 then '' else 's' end, case v_again when 1 then 'is' else 'are'
                 end)
             else ''
         end);

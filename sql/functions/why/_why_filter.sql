@@ -16,11 +16,12 @@ language sql stable as $$
                 when k.since is null then 'Every message that came lately was skipped'
                 when k.all_skipped
                     then format('Every message that came since %s (server time, %s ago) was skipped: %s message%s',
-                        date_trunc('second', k.since), mqpg._duration(clock_timestamp() - k.since), k.messages,
+                        date_trunc('second', k.since), mqpg._duration(clock_timestamp() - k.since),
+                        mqpg._number(k.messages),
                         case k.messages when 1 then '' else 's' end)
                 else format('Every message that came lately was skipped. The filter is as it is since %s (server time, '
                     '%s ago), and %s message%s came since then', date_trunc('second', k.filter_from),
-                    mqpg._duration(clock_timestamp() - k.filter_from), k.messages,
+                    mqpg._duration(clock_timestamp() - k.filter_from), mqpg._number(k.messages),
                     case k.messages when 1 then '' else 's' end)
             end, (
                 select format(' The newest one has %s, but nothing at %s.', (

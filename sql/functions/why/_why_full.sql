@@ -14,8 +14,8 @@ declare
     v_at_work text;
     v_again bigint := mqpg._acknowledged_ahead(v_cursor);
 begin
-    select count(*) as n, count(distinct coalesce(c.consumer, '')) as consumers, min(c.epoch) as epoch,
-        min(c.lease_until) as first_until, max(c.lease_until) as last_until
+    select count(*) as n, count(distinct coalesce(c.consumer, '')) as consumers, count(distinct c.consumer) as named,
+        min(c.epoch) as epoch, min(c.lease_until) as first_until, max(c.lease_until) as last_until
     into v_open
     from unnest(v_cursor.claims) c where c.epoch > 0;
     -- An epoch is the version of the cursor at the delivery times 2^20, and something.
@@ -49,7 +49,11 @@ begin
         case v_cursor.queue_id when -1 then 'The retry lane' else 'Queue ' || v_cursor.queue_id end, v_open.n,
         case when v_open.consumers = 1 then 'all of ' else 'of ' end, v_holders,
         ', the oldest for ' || mqpg._duration(clock_timestamp() - v_since),
-        coalesce('At work: ' || v_at_work || '.', 'No mqpg consume reports under such a name.'),
+        case
+            when v_at_work is not null then 'At work: ' || v_at_work || '.'
+            when v_open.named = 0 then 'Whether it is at work is not known.'
+            else 'No mqpg consume reports under ' || case v_open.named when 1 then 'that name.' else 'these names.' end
+        end,
         mqpg._until(v_open.first_until), case
             when v_open.last_until > v_open.first_until + interval '1 minute'
                 then ', the last one in ' || mqpg._duration(v_open.last_until - clock_timestamp())
@@ -58,7 +62,7 @@ begin
         mqpg._seek_statement(_why_full.subscription, _why_full.topic, v_cursor.committed::text, v_cursor.queue_id),
         v_cursor.committed, case v_again
             when 0 then ''
-            else format(', and also up to %s message%s that %s', v_again,
+            else format(', and also up to %s message%s that %s', mqpg._number(v_again),
                 case v_again when 1 then '' else 's' end, case v_again when 1 then 'is' else 'are' end)
         end);
 end

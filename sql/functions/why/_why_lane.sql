@@ -49,9 +49,11 @@ begin
                     v_subscription.subscription_id, _why_lane.queue_id, _why_lane.queue_offset) d
                 where d.failed_at is not null
                 order by d.failed_at desc limit 1) end));
-        remedy := case cause
-            when 'behind_key' then format('The message at offset %s has the same key, failed, and is delivered again '
+        remedy := case
+            when cause = 'behind_key' then format('The message at offset %s has the same key, failed, and is delivered again '
                 '%s. This one follows it (on_failure block_key).', v_first, mqpg._until(v_claim.lease_until))
+            when v_subscription.on_failure = 'block_queue'
+                then (mqpg._why_blocked(v_subscription, _why_lane.topic, v_cursor, v_claim)).remedy
             else format('Its last attempt failed. It is delivered again %s. Mend what makes the handler fail.',
                 mqpg._until(v_claim.lease_until))
         end;

@@ -25,8 +25,11 @@ begin
         when exists (select from mqpg.producer_group p where p.name = v_group)
             then format('It is a producer group. Ask for one of its half messages: select handle from '
                 'mqpg.half_pending where producer_group = %L;', v_group)
-        else format('The group does not read the topic. %s%sIf it is to read it: select mqpg.subscribe(%L, %L);',
-            'Groups that do: ' || nullif(array_to_string(v_groups, ', '), '') || '. ',
+        else format('%s %s%sIf it is to read it: select mqpg.subscribe(%L, %L);', case v_topics
+                when '{}' then 'There is no group of that name.'
+                else 'The group does not read the topic.'
+            end,
+            'Groups that read the topic: ' || nullif(array_to_string(v_groups, ', '), '') || '. ',
             'Topics that it reads: ' || nullif(array_to_string(v_topics, ', '), '') || '. ', v_group, v_topic.name)
     end;
     return next;

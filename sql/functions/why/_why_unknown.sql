@@ -20,8 +20,7 @@ begin
             when 1 then 'No such message is committed. An open transaction may have sent it, and has to commit.'
             else format('No such message is committed. One of %s open transactions may have sent it, and has to '
                 'commit.', cardinality(v_sessions))
-        end || ' If the oldest hangs, which '
-            'gives up what it sent: ' || mqpg._ending(v_sessions[1]);
+        end || ' If the oldest hangs, this gives up what it sent: ' || mqpg._ending(v_sessions[1]);
         return next;
         return;
     end if;
