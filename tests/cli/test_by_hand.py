@@ -228,10 +228,16 @@ def test_the_doctor_finds_a_clock_that_is_off_and_an_old_transaction() -> None:
     ahead = timedelta(seconds=60)
     (off,) = _clocks(lambda query: [{"at": datetime.now(UTC) + ahead}] if query.endswith(" as at") else [])
     assert (off.ok, "60.0 s ahead" in off.found) == (False, True)
-    for writes, words in ((True, "what it sent is delivered only after its commit"), (False, "end it, or")):
-        row = {"pid": 7, "role": "app", "application": "", "state": "idle", "seconds": 900, "writes": writes}
+    rows = (
+        ({"writes": True, "sent": True}, "delivered only after its commit"),
+        ({"writes": True, "sent": False}, "counts only after its commit"),
+        ({"writes": False, "sent": False}, "end it, or"),
+    )
+    for does, words in rows:
+        row = {"pid": 7, "role": "app", "application": "", "client": None, "state": "idle", "seconds": 900} | does
         (old,) = _transactions(lambda query, row=row: [row] if "xact_start" in query else [])  # type: ignore[misc]
-        assert (old.ok, "900 s" in old.found) == (False, True)
+        said = f"pid 7 (app, no name) has {'sent messages in ' if does['sent'] else ''}a transaction that is open for "
+        assert (old.ok, old.found) == (False, f"{said}15 min (idle)")
         assert words in str(old.remedy)
         assert "pg_terminate_backend(7)" in str(old.remedy)
 

@@ -426,7 +426,7 @@ def test_a_full_queue_says_whose_it_is_and_what_frees_it(mq: Session, broker: Br
         "It delivers again from offset 0 of the queue what is not acknowledged, and also up to 2 messages" in row.remedy
     )
     assert (row.detail["deliveries"], row.detail["acknowledged_ahead"]) == (64, 2)
-    assert row.detail["open_since"] < row.detail["until"] < row.detail["last_until"]
+    assert row.detail["delivered_at"] < row.detail["until"] < row.detail["last_until"]
     at_work(mq, broker, "consumer", consumer="mailer-7", consumer_group="g", topic="one")
     assert "At work: mailer-7." in only(mq, "g", "one").remedy
     mq.execute(statement(row.remedy, "mqpg.seek"))

@@ -9,7 +9,7 @@ language sql stable as $$
     select 'filter_chooses_nothing', jsonb_strip_nulls(jsonb_build_object(
             'consumer_group', (_why_filter.subscription).consumer_group,
             'filter', (_why_filter.subscription).filter::text, 'tags', to_jsonb((_why_filter.subscription).tags),
-            'last_skipped_at', v.skipped_at, 'skipped_since', case when k.all_skipped then k.since end,
+            'last_skipped_at', v.skipped_at, 'first_skipped_at', case when k.all_skipped then k.since end,
             'skipped', case when k.all_skipped then k.messages end)) || m.misses,
         format('%s.%s If that is not meant, change it: select mqpg.alter_subscription(%L, %L, %s); To get the '
             'skipped ones after that: %s', case

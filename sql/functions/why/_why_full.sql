@@ -40,8 +40,9 @@ begin
     where w.role = 'consumer' and w.alive and w.detail ->> 'topic' = (_why_full.topic).name
         and w.detail ->> 'consumer_group' = v_group
         and w.detail ->> 'consumer' in (select c.consumer from unnest(v_cursor.claims) c where c.epoch > 0);
-    detail := jsonb_strip_nulls(jsonb_build_object('deliveries', v_open.n, 'open_since', v_since, 'until', v_open.first_until,
-        'last_until', v_open.last_until, 'acknowledged_ahead', v_again, 'consumers_at_work', v_at_work));
+    detail := jsonb_strip_nulls(jsonb_build_object('deliveries', v_open.n, 'delivered_at', v_since,
+        'until', v_open.first_until, 'last_until', v_open.last_until, 'acknowledged_ahead', v_again,
+        'consumers_at_work', v_at_work));
     remedy := format('%s is full: %s of 64 deliveries are open, %s%s%s. %s They have to be acknowledged, or returned '
         'with nack() or release(): look why that program does not. Otherwise the first lease ends %s%s, and other '
         'consumers get the messages. A restart does not end a lease. If the program is gone for good, this frees them '
