@@ -29,17 +29,17 @@ def list_workers(dsn: str | None, *, as_json: bool) -> None:
     """
     with broker(dsn) as mq:
         found, missing = rows(mq, _LIST), missing_roles(partial(rows, mq))
-    listed = [_missing(one) for one in missing] + [one if as_json else one | _readable(one) for one in found]
+    listed = [_missing(one, as_json) for one in missing] + [one if as_json else one | _readable(one) for one in found]
     print_rows(listed, _COLUMNS, as_json=as_json)
     if not as_json:
         for one in missing:
             typer.echo(f"! {printable(one['said'])}")
 
 
-def _missing(one: Row) -> Row:
+def _missing(one: Row, as_json: bool) -> Row:
     """The row of a role without a process at work: where and when one was seen last."""
     known = {name: one[name] for name in ("role", "host", "pid", "started_at", "seen_at")}
-    return dict.fromkeys(_COLUMNS) | {"state": "missing", "alive": False} | known
+    return dict.fromkeys(_COLUMNS) | {"state": "missing", "alive": False if as_json else "no"} | known
 
 
 def _readable(one: Row) -> Row:

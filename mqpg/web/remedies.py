@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -11,8 +10,9 @@ from mqpg.cause import Cause
 
 __all__ = ["merged", "on_page", "parked_ones"]
 
-_PLACE = ("queue_id", "queue_offset")
-_TIME = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.+]+")
+# Causes that a consumer has in several queues at once, and what tells two of them apart.
+_SHARED = ("owner_gone", "too_many_deliveries")
+_WHO = ("consumer_group", "member", "owner", "consumer")
 
 
 def on_page(cause: Cause, about: int | str, may_act: bool) -> Cause:
@@ -47,23 +47,25 @@ def merged(causes: Iterable[Cause]) -> list[Cause]:
 
     Returns:
         The causes in their order. One that several queues share has their numbers as `queues`, and
-        the times of the first.
+        the facts of the first.
     """
     groups: dict[tuple[object, ...], list[Cause]] = {}
-    for one in causes:
-        rest = {name: value for name, value in one.detail.items() if name not in _PLACE}
-        same = _TIME.sub("", json.dumps(rest, sort_keys=True)) if "queue_id" in one.detail else one.raw_detail
-        groups.setdefault((one.cause, _TIME.sub("", one.remedy), same), []).append(one)
+    for n, one in enumerate(causes):
+        is_shared = one.cause in _SHARED and "queue_id" in one.detail
+        who = tuple(one.detail.get(name) for name in _WHO) if is_shared else (n,)
+        groups.setdefault((one.cause, *who), []).append(one)
     return [_together(each) for each in groups.values()]
 
 
 def _together(causes: list[Cause]) -> Cause:
-    first = causes[0]
-    if len(causes) == 1:
+    first, *others = sorted(causes, key=lambda one: one.detail.get("queue_id", 0))
+    if not others:
         return first
-    detail = {name: value for name, value in first.detail.items() if name not in _PLACE}
-    queues = sorted({one.detail["queue_id"] for one in causes}) if "queue_id" in first.detail else None
-    return replace(first, raw_detail=json.dumps(detail | ({"queues": queues} if queues else {})))
+    numbers = [one.detail["queue_id"] for one in (first, *others)]
+    detail = {name: value for name, value in first.detail.items() if name not in ("queue_id", "queue_offset")}
+    more = ", ".join(map(str, numbers[1:]))
+    same = "" if all(one.remedy == first.remedy for one in others) else f" The same holds for queue {more}."
+    return replace(first, raw_detail=json.dumps({"queues": numbers} | detail), remedy=first.remedy + same)
 
 
 def parked_ones(may_act: bool) -> str:
