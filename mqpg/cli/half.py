@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, cast
+from typing import Annotated, NoReturn, cast
 
 import typer
 
@@ -137,8 +137,15 @@ def settle(
     with broker(dsn) as mq:
         outcome = mq.settle(handle, cast("Decision", verdict), reason)
     print_result("settle", outcome, as_json=json, handle=handle, verdict=verdict, reason=reason, outcome=str(outcome))
-    if outcome is Outcome.UNKNOWN or not outcome.removeprefix("already_").startswith(verdict.replace("back", "")):
-        raise typer.Exit(1)
+    if outcome is Outcome.UNKNOWN:
+        _fail("no half message has this handle")
+    if not outcome.removeprefix("already_").startswith(verdict.replace("back", "")):
+        _fail(f"it was {outcome.removeprefix('already_').replace('_', ' ')} before, and the first decision remains")
+
+
+def _fail(why: str) -> NoReturn:
+    typer.echo(f"mqpg: {why}", err=True)
+    raise typer.Exit(1)
 
 
 @app.command()

@@ -115,7 +115,11 @@ def test_half_messages(run: Run, db: psycopg.Connection[Any]) -> None:
     assert [row["state"] for row in listed(run, "half", "list", "--group", "shop")] == ["pending", "pending"]
     assert ok(run, "half", "settle", first, "commit", "--reason", "seen at the shop") == "committed\n"
     assert ok(run, "half", "settle", first, "commit", "--reason", "again") == "already_committed\n"
-    assert run("half", "settle", first, "rollback", "--reason", "no")[:2] == (1, "already_committed\n")
+    code, out, err = run("half", "settle", first, "rollback", "--reason", "no")
+    assert (code, out) == (1, "already_committed\n")
+    assert err == "mqpg: it was committed before, and the first decision remains\n"
+    code, out, err = run("half", "settle", "abc", "rollback", "--reason", "no")
+    assert (code, out, err) == (1, "unknown\n", "mqpg: no half message has this handle\n")
     assert ok(run, "half", "settle", second, "rollback", "--reason", "not at the shop") == "rolled_back\n"
     assert listed(run, "half", "list", "--parked") == []
     status, _, err = run("half", "rearm", second)
