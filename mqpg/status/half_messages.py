@@ -9,13 +9,13 @@ from typing import Any
 from mqpg.errors import NotGranted
 
 from .finding import Row, counted
+from .words import span
 
 __all__ = [
     "Rows",
     "bodies",
     "keys",
     "ledgers_in_vain",
-    "length",
     "parked_because",
     "parks_again",
     "parse_handle",
@@ -143,7 +143,7 @@ def parked_because(half: Row, producer: Row | None) -> str:
     Returns:
         For example `max_checks 1, check_after 10 ms: parked 90 ms after it was prepared`.
     """
-    after = length((half["parked_at"] - half["prepared_at"]).total_seconds())
+    after = span((half["parked_at"] - half["prepared_at"]).total_seconds())
     limits = f"{_limits(producer)}: " if producer else ""
     return f"{limits}parked {after} after it was prepared"
 
@@ -163,26 +163,10 @@ def parks_again(producer: Row | None) -> str | None:
     if seconds > _SOON:
         return None
     return (
-        f"Checked again, it is parked again after {length(seconds)} unless it is answered by then. Raise the limits "
+        f"Checked again, it is parked again after {span(seconds)} unless it is answered by then. Raise the limits "
         f"first: mqpg group alter {producer['producer_group']} --max-checks 10 --check-after '1 min'"
     )
 
 
 def _limits(producer: Row) -> str:
-    return f"max_checks {producer['max_checks']}, check_after {length(producer['check_seconds'])}"
-
-
-def length(seconds: float) -> str:
-    """Say how long something took, in one unit.
-
-    Args:
-        seconds: The seconds.
-
-    Returns:
-        For example `90 ms`, `1.5 s` or `14 min`.
-    """
-    for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)):
-        if seconds >= (2 * size if size > 1 else size):
-            number = seconds / size
-            return f"{number:.0f} {unit}" if number >= 10 or number == int(number) else f"{number:.1f} {unit}"
-    return f"{max(0.0, seconds) * 1000:.0f} ms"
+    return f"max_checks {producer['max_checks']}, check_after {span(producer['check_seconds'])}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["duration"]
+__all__ = ["duration", "span"]
 
 _UNITS = (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1))
 
@@ -24,3 +24,15 @@ def duration(seconds: float) -> str:
             rest = left % size // part
             return f"{left // size} {unit}" + (f" {rest} {smaller}" if rest else "")
     raise AssertionError  # a minute is a unit
+
+
+def span(seconds: float) -> str:
+    """Say how long something takes that may be shorter than a second.
+
+    Args:
+        seconds: The length. What is negative counts as 0.
+
+    Returns:
+        Milliseconds below one second, such as `90 ms`, else the duration.
+    """
+    return f"{seconds * 1000:,.0f} ms" if 0 < seconds < 1 else duration(seconds)

@@ -11,6 +11,7 @@ from urllib.parse import quote
 from jinja2 import Environment
 
 from mqpg._templates import escaping_environment
+from mqpg.status.words import duration, span
 from mqpg.status.workers import in_words
 
 from .charts import plot
@@ -53,16 +54,7 @@ def _count(number: float | None) -> str:
 
 
 def _seconds(number: float | None) -> str:
-    """A duration, in its two largest units."""
-    if number is None:
-        return "–"
-    left = max(0, round(number))
-    parts: list[str] = []
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60), ("s", 1)):
-        if left >= size or (unit == "s" and not parts):
-            parts.append(f"{left // size} {unit}")
-            left %= size
-    return " ".join(parts[:2])
+    return "–" if number is None else duration(number)
 
 
 def _bytes(number: float | None) -> str:
@@ -102,8 +94,7 @@ def _interval(length: timedelta | str | None) -> str:
         length = timedelta(hours=int(clock[1]), minutes=int(clock[2]), seconds=float(clock[3]))
     if not isinstance(length, timedelta):
         return _plain(length)
-    seconds = length.total_seconds()
-    return f"{seconds * 1000:,.0f} ms" if 0 < seconds < 1 else _seconds(seconds)
+    return span(length.total_seconds())
 
 
 def _pretty(raw: str | None, length: int | None = None) -> str:
