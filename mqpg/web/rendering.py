@@ -19,8 +19,8 @@ from .charts import plot
 __all__ = ["environment"]
 
 _LONGEST = 20_000  # characters of a payload that a page shows
-# As PostgreSQL writes a time into a sentence: nobody reads the microseconds. A time in quotes is the
-# argument of a command, and a rounded one would repeat messages.
+# As PostgreSQL writes a time into a sentence: nobody reads the microseconds. A time in quotes is
+# the argument of a command, and a rounded one would repeat messages.
 _TIME = re.compile(r"(?<!')(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)?\+00(?::00)?(?![\d:])")
 _CLOCK = re.compile(r"(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 
