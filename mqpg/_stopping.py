@@ -1,4 +1,4 @@
-"""What a call waits for less long once the consumer that makes it has to end."""
+"""A consumer that has to end does not wait for a broker that is away."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
-__all__ = ["LAST_WAIT", "is_stopping", "stops_with"]
+from mqpg.errors import ConnectionFailed
 
-LAST_WAIT = 2.0
-"""Seconds that a call of a consumer that has to end waits for a connection."""
+__all__ = ["BrokerAway", "is_stopping", "stops_with"]
+
+
+class BrokerAway(ConnectionFailed):
+    """The broker is away, and the consumer that made the call has to end."""
 
 
 class _Flag(Protocol):
@@ -21,11 +24,12 @@ _stop: ContextVar[_Flag | None] = ContextVar("mqpg_stop", default=None)
 
 
 @contextmanager
-def stops_with(stop: _Flag) -> Iterator[None]:
-    """Once `stop` is set, calls in the block wait less long for a connection and repeat nothing.
+def stops_with(stop: _Flag | None) -> Iterator[None]:
+    """Once `stop` is set, calls in the block do not wait for a broker that is away.
 
     Args:
-        stop: The event that ends the consumer when it is set.
+        stop: The event that ends the consumer when it is set. None: calls in the block wait as
+            those of anybody else.
     """
     token = _stop.set(stop)
     try:

@@ -59,8 +59,9 @@ PERMANENT_ERRORS = (
 )
 
 _LONGEST_REASON = 1000
-# Modules whose frames stand between the consumer's loop and the handler.
-_CALLERS = ("mqpg.", "workers.", "asyncio.", "concurrent.", "threading", "contextlib")
+# Packages whose frames stand between the consumer's loop and the handler.
+_CALLERS = {"mqpg", "asyncio", "concurrent", "threading", "contextlib"}
+_COMMAND = "workers.consume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +191,10 @@ def handler_traceback(error: BaseException) -> TracebackType | None:
         The traceback from the handler's own frame on. The whole one where it has no other frames.
     """
     inner = error.__traceback__
-    while inner is not None and str(inner.tb_frame.f_globals.get("__name__")).startswith(_CALLERS):
+    while inner is not None and _calls_handlers(str(inner.tb_frame.f_globals.get("__name__"))):
         inner = inner.tb_next
     return inner or error.__traceback__
+
+
+def _calls_handlers(module: str) -> bool:
+    return module == _COMMAND or module.partition(".")[0] in _CALLERS

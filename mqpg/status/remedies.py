@@ -28,21 +28,23 @@ _COMMANDS = {
 _TEXT = r"'(?:[^']|'')*'"
 _CALL = re.compile(rf"(?:select )?mqpg\.(\w+)\(((?:{_TEXT}|[^()'])*)\);?")
 _ARGUMENT = re.compile(rf"(?:(\w+) => )?({_TEXT}|array\[[^]]*\]|[^,\s]+)")
-Builder = Callable[[list[str], dict[str, str]], str]
+Builder = Callable[[list[str], dict[str, str]], str | None]
 
 
 def _with_options(command: str, *options: str) -> Builder:
     """The command, then what has no name in the call, then what has one, as options."""
     names = dict(one.split("=") for one in options)
 
-    def build(places: list[str], named: dict[str, str]) -> str:
+    def build(places: list[str], named: dict[str, str]) -> str | None:
+        if not named.keys() <= names.keys():
+            return None
         given = [f"{names[name]} {_word(value)}" for name, value in named.items()]
         return " ".join([command, *map(_word, places), *given])
 
     return build
 
 
-def _seek(places: list[str], named: dict[str, str]) -> str:
+def _seek(places: list[str], named: dict[str, str]) -> str | None:
     queue = {"queue": places[3]} if len(places) > 3 else {}
     return _with_options("mqpg subscription seek", "queue=--queue", "consumer=--consumer")(places[:3], queue | named)
 
@@ -105,7 +107,9 @@ def _command(call: re.Match[str]) -> str:
     places = [value for name, value in arguments if not name]
     # A shell takes the semicolon too.
     ending = ";" if call[0].endswith(";") and call.end() < len(call.string) else ""
-    return builder(places, {name: value for name, value in arguments if name}) + ending
+    command = builder(places, {name: value for name, value in arguments if name})
+    # The sentence may contain the error of a handler, and in that any text.
+    return call[0] if command is None else command + ending
 
 
 def _value(literal: str) -> str:

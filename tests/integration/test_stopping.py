@@ -47,3 +47,34 @@ async def test_a_consumer_ends_while_the_broker_is_away_async(own_server: OwnSer
         await asyncio.to_thread(own_server.server.stop)
         stop.set()
         await asyncio.wait_for(running, _SOON)
+
+
+def test_what_is_under_way_is_finished_though_the_pool_is_busy(mq: mqpg.Client, dsn: str) -> None:
+    """Nothing is cut short where the broker answers and all connections are in use."""
+    stop, entered = threading.Event(), threading.Event()
+
+    @mqpg.consumer("orders", group="billing", effect="external", max_attempts=1)
+    def bill(message: mqpg.Message) -> None:
+        entered.set()
+        assert released.wait(_SOON)
+        with one.transaction() as conn:
+            conn.execute("select 1")
+
+    released = threading.Event()
+    with mqpg.connect(dsn, pool_max_size=1) as one:
+        one.create_topic("orders")
+        one.subscribe("billing", "orders", max_attempts=1)
+        message_id = one.send("orders", 1)
+        one.append()
+        thread = threading.Thread(target=bill.run, args=(one, stop), daemon=True)
+        thread.start()
+        assert entered.wait(_SOON)
+        with one.transaction() as conn:
+            conn.execute("select 1")
+            stop.set()
+            released.set()
+            conn.execute("select pg_sleep(5)")  # longer than a slice of the wait for a connection
+        thread.join(_SOON)
+        assert not thread.is_alive()
+        one.wait_done(message_id, "billing")
+    assert mq.dead_letters("billing", "orders") == []

@@ -25,6 +25,9 @@ WHY = Path(__file__).parents[2] / "sql" / "functions" / "why"
         ("select mqpg.unpin('g', 't', consumer => 'c-1');", "mqpg subscription unpin g t --consumer c-1"),
         ("select mqpg.redrive('g', 't', message_ids => array[17]);", "mqpg dead-letters redrive g t --id 17"),
         ("select mqpg.subscribe('g', 't');", "mqpg subscription add g t"),
+        # the error of a handler, which may be any text
+        ("no: select mqpg.subscribe('g', 't', mode => 'shared')", "no: select mqpg.subscribe('g', 't', mode => 'shared')"),
+        ("no: select mqpg.seek('g', 't', 'x', why => 'y')", "no: select mqpg.seek('g', 't', 'x', why => 'y')"),
         ("select mqpg.seek('g', 't', '7', 1, consumer => 'c'); It moves.",
          "mqpg subscription seek g t 7 --queue 1 --consumer c; It moves."),
         ("select mqpg.seek('g', 't', '2026-11-24 12:01:00+00');", "mqpg subscription seek g t '2026-11-24 12:01:00+00'"),

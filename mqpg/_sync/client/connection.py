@@ -16,7 +16,7 @@ import stamina
 from mqpg import _connect
 from mqpg._listener import TickListener, release, share
 from mqpg._sql import Statement, statement
-from mqpg._stopping import LAST_WAIT, is_stopping
+from mqpg._stopping import BrokerAway, is_stopping
 from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
 from mqpg._sync._lanes import Lanes
 from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
@@ -42,6 +42,7 @@ _LONG = 10
 # The pool pauses longer after each failed attempt to connect, and begins again with the first pause
 # when it is asked after so many seconds. A call therefore asks in slices.
 _RECONNECT = 5.0
+_SLICE = 2.0
 
 
 class BaseClient(Closing):
@@ -197,22 +198,31 @@ class BaseClient(Closing):
         if self._pool.closed:
             raise ConnectionFailed("this client is closed")
         began = time.monotonic()
-        limit = self.settings.pool_timeout
         while True:
-            left = began + limit - time.monotonic()
+            left = began + self.settings.pool_timeout - time.monotonic()
             try:
                 with time_limit(self.settings.call_timeout):
-                    return self._pool.getconn(timeout=min(LAST_WAIT, max(left, 0.01)))
+                    return self._pool.getconn(timeout=min(_SLICE, max(left, 0.01)))
             except psycopg_pool.PoolClosed:
                 raise ConnectionFailed("this client is closed") from None
             except psycopg_pool.PoolTimeout:
-                if is_stopping():
-                    limit = min(limit, LAST_WAIT)
-                if time.monotonic() >= began + limit:
+                if is_stopping() and not self._is_there():
+                    raise BrokerAway(f"no connection to {describe(self.dsn)}: the server does not answer") from None
+                if time.monotonic() >= began + self.settings.pool_timeout:
                     raise ConnectionFailed(
-                        f"no connection to {describe(self.dsn)} within {limit:g} s: "
+                        f"no connection to {describe(self.dsn)} within {self.settings.pool_timeout:g} s: "
                         "the server does not answer, or all connections of this client are in use"
                     ) from None
+
+    def _is_there(self) -> bool:
+        """Whether the server is there. The pool's time-out does not tell."""
+        options = _connect.options(self.dsn, self.settings) | {"connect_timeout": round(_SLICE)}
+        try:
+            conn = BrokerConnection.connect(self.dsn, **options)
+        except psycopg.Error as error:
+            return not isinstance(translate(error), ConnectionFailed)
+        conn.close()
+        return True
 
     def _give_back(self, conn: BrokerConnection) -> None:
         with time_limit(self.settings.call_timeout):
@@ -268,7 +278,7 @@ class BaseClient(Closing):
         """Repeat after a lost connection until the server is back, for `retry_timeout` at most."""
         timeout = self.settings.retry_timeout
         retrying = stamina.retry_context(
-            on=lambda error: isinstance(error, ConnectionFailed) and not is_stopping(),
+            on=lambda error: isinstance(error, ConnectionFailed) and not isinstance(error, BrokerAway),
             attempts=None if timeout else 1,
             timeout=timeout or None,
             wait_initial=0.05,

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
+from mqpg._stopping import stops_with
 from mqpg._sync._acompat import Connection, DriverConnection, PgConnection, Returns, Session, call_within
 from mqpg._sync.client.request_reply import is_request
 from mqpg._time_limit import time_limit
@@ -56,7 +57,8 @@ class HandlerInvoker:
         return self._wants in ("driver", "nothing")
 
     def __call__(self, messages: Sequence[Message], conn: PgConnection | Connection | None = None) -> list[Reply]:
-        """Handle messages one by one, or as a batch.
+        """Handle messages one by one, or as a batch. What is under way is finished, also while the
+        consumer stops.
 
         Returns the replies to send. Raises HandlerTimeout.
         """
@@ -64,12 +66,12 @@ class HandlerInvoker:
             return []
         if self._options.batch:
             given = list(messages)
-            with self._span(given), time_limit(None):
+            with self._span(given), time_limit(None), stops_with(None):
                 self._call(given, conn)
             return []
         replies = []
         for message in messages:
-            with self._span(message), time_limit(None):
+            with self._span(message), time_limit(None), stops_with(None):
                 result = self._call(message, conn)
             if result is not None and is_request(message):
                 replies.append((message, result))

@@ -91,9 +91,13 @@ begin
                     v_message.tag, v_message.headers, v_message.payload))
             else '{}'
         end;
-    remedy := format('The filter or the tags of the group do not choose it, so the group never gets it. To change them '
-        'for what comes: select mqpg.alter_subscription(%L, %L, %s);', v_group,
-        (_why_group.topic).name, mqpg._filter_arguments(v_subscription));
+    if v_subscription.filter is null and v_subscription.tags is null then
+        remedy := 'The filter or the tags that the group had then did not choose it, so the group never gets it.';
+    else
+        remedy := format('The filter or the tags of the group do not choose it, so the group never gets it. To change '
+            'them for what comes: select mqpg.alter_subscription(%L, %L, %s);', v_group,
+            (_why_group.topic).name, mqpg._filter_arguments(v_subscription));
+    end if;
     return next;
 end
 $$;
