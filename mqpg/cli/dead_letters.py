@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from mqpg.cli.connecting import broker, show
-from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, print_result
+from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, Yes, confirm, print_result
 
 __all__ = ["app"]
 
@@ -72,12 +72,14 @@ def discard(
     filter: Filter = None,
     most: Most = None,
     everything: Annotated[bool, typer.Option("--all", help="Discard all of them.")] = False,
+    yes: Yes = False,
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
-    """Delete dead letters for good. Prints how many there were."""
+    """Delete dead letters for good. Prints how many there were. Asks on a terminal."""
     if not (everything or ids or filter or most):
         raise typer.BadParameter("choose the dead letters by --id, --filter or --max, or discard all with --all")
+    confirm(f"Delete these dead letters of group {group} in topic {topic} for good?", yes=yes)
     with broker(dsn) as mq:
         count = mq.discard_dead_letters(group, topic, ids or None, filter, most)
     print_result("discard_dead_letters", count, as_json=json, consumer_group=group, topic=topic, messages=count)

@@ -16,7 +16,19 @@ from mqpg.cli.completion import complete_group, complete_topic
 from mqpg.cli.passwords import warn_of_password
 from mqpg.cli.sentences import sentence
 
-__all__ = ["Dsn", "Filter", "Group", "Json", "JsonResult", "Topic", "print_result", "print_rows", "printable"]
+__all__ = [
+    "Dsn",
+    "Filter",
+    "Group",
+    "Json",
+    "JsonResult",
+    "Topic",
+    "Yes",
+    "confirm",
+    "print_result",
+    "print_rows",
+    "printable",
+]
 
 Dsn = Annotated[
     str | None,
@@ -30,6 +42,7 @@ Dsn = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 JsonResult = Annotated[bool, typer.Option("--json", help="Print a JSON object that says what was done.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 Group = Annotated[str, typer.Argument(help="Consumer group.", autocompletion=complete_group)]
 Topic = Annotated[str, typer.Argument(help="Topic.", autocompletion=complete_topic)]
 Filter = Annotated[
@@ -40,6 +53,20 @@ Filter = Annotated[
 ]
 
 _PIPED_WIDTH = 200
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask on a terminal before something that cannot be taken back.
+
+    Args:
+        question: The question.
+        yes: Do not ask.
+
+    Raises:
+        Abort: The answer was no.
+    """
+    if not yes and sys.stdin.isatty():
+        typer.confirm(question, abort=True, err=True)
 
 
 def print_rows(rows: Iterable[Mapping[str, Any]], columns: list[str], *, as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 
 from mqpg.choices import Mode, OnFailure, WithoutJournal
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, print_result, print_rows
+from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, Yes, confirm, print_result, print_rows
 from mqpg.cli.passwords import warn_of_password
 from mqpg.status import seeking
 
@@ -166,7 +165,7 @@ def seek(
     target: Annotated[str, typer.Argument(help="earliest, latest, a time, or an offset (with --queue).")],
     queue: Queue = None,
     consumer: Consumer = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would skip and repeat.")] = False,
     json: JsonResult = False,
     dsn: Dsn = None,
@@ -183,8 +182,7 @@ def seek(
         if not json:
             typer.echo(seeking.sentence(effect))
         if not dry_run:
-            if not yes and sys.stdin.isatty():
-                typer.confirm(f"Move group {group} in topic {topic} to {target}?", abort=True, err=True)
+            confirm(f"Move group {group} in topic {topic} to {target}?", yes=yes)
             mq.seek(group, topic, target, queue, consumer=consumer)
     facts = {"consumer_group": group, "topic": topic, "target": target, "queue_id": queue, "consumer": consumer}
     print_result("seek", as_json=json, moved=not dry_run, **facts, **effect)

@@ -8,7 +8,7 @@ import typer
 
 from mqpg.choices import OnExpired, TopicKind
 from mqpg.cli.connecting import broker, rows
-from mqpg.cli.options import Dsn, Json, JsonResult, Topic, print_result, print_rows
+from mqpg.cli.options import Dsn, Json, JsonResult, Topic, Yes, confirm, print_result, print_rows
 
 __all__ = ["app"]
 
@@ -98,18 +98,24 @@ def alter(
 def drop(
     name: Topic,
     force: Annotated[bool, typer.Option("--force", help="Also where messages are undelivered or undecided.")] = False,
+    yes: Yes = False,
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
-    """Drop a topic and its subscriptions."""
+    """Drop a topic and its subscriptions. Asks on a terminal."""
+    confirm(f"Drop topic {name}, its subscriptions{' and its undelivered messages' if force else ''}?", yes=yes)
     with broker(dsn) as mq:
         mq.drop_topic(name, force)
     print_result("drop_topic", as_json=json, topic=name, force=force)
 
 
 @app.command()
-def purge(name: Topic, json: JsonResult = False, dsn: Dsn = None) -> None:
-    """Mark all messages of a topic as consumed. Prints how many deliveries this skips."""
+def purge(name: Topic, yes: Yes = False, json: JsonResult = False, dsn: Dsn = None) -> None:
+    """Mark all messages of a topic as consumed. Prints how many deliveries this skips.
+
+    Asks on a terminal.
+    """
+    confirm(f"Skip all messages of topic {name}, for all groups?", yes=yes)
     with broker(dsn) as mq:
         skipped = mq.purge_topic(name)
     print_result("purge_topic", skipped, as_json=json, topic=name, skipped=skipped)

@@ -84,7 +84,9 @@ def _groups(found: Overview) -> Iterator[Finding]:
         if one["paused"] and one["lag"]:
             name, about = _named(one)
             what = f"{name} is paused with {counted(one['lag'], 'message')} unread"
-            yield _trouble("group", LATER, what, "resume it when it may continue", _why(one), **about)
+            # A group has no say where its topic is paused for all.
+            it = f"the topic, mqpg topic resume {one['topic']}," if one.get("topic_paused") else "it"
+            yield _trouble("group", LATER, what, f"resume {it} when it may continue", _why(one), **about)
         elif oldest is not None and oldest > STUCK:
             yield from _stuck(one)
         if one["dead_letters"]:

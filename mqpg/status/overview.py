@@ -27,7 +27,9 @@ with g as materialized (
     select s.*, round(extract(epoch from clock_timestamp() - s.oldest_unread_at))::int as oldest_unread_seconds
     from mqpg.group_status as s
 )
-select g.consumer_group, g.topic, g.mode, g.paused, g.lag, g.claims, g.oldest_unread_seconds, g.dead_letters,
+select g.consumer_group, g.topic, g.mode, g.paused,
+    (select t.paused from mqpg.topics as t where t.topic = g.topic) as topic_paused, g.lag,
+    g.claims, g.oldest_unread_seconds, g.dead_letters,
     (select count(*) from mqpg.worker_status as w where w.alive and w.role = 'consumer'
         and w.detail ->> 'consumer_group' = g.consumer_group and w.detail ->> 'topic' = g.topic) as consumers,
     round(extract(epoch from clock_timestamp() - g.changed_at))::int as changed_seconds_ago,

@@ -124,20 +124,24 @@ def test_seek_says_what_it_does_before_it_does_it(mq: Session, run: Run) -> None
     assert (code, "nobody" in err) == (2, True)
 
 
+def on_a_terminal(dsn: str, *arguments: str, answer: str = "") -> int:
+    """The exit status of a command whose input is a terminal."""
+    main_end, terminal = os.openpty()
+    try:
+        os.write(main_end, answer.encode())
+        env = os.environ | {"MQPG_DATABASE_URL": dsn}
+        return subprocess.run([MQPG, *arguments], env=env, stdin=terminal, capture_output=True, check=False).returncode
+    finally:
+        os.close(main_end)
+        os.close(terminal)
+
+
 def test_seek_asks_on_a_terminal(mq: Session, dsn: str) -> None:
     mq.send("orders", "1")
     mq.append()
 
     def seek(*arguments: str, answer: str = "") -> int:
-        main_end, terminal = os.openpty()
-        try:
-            os.write(main_end, answer.encode())
-            command = [MQPG, "subscription", "seek", "billing", "orders", "latest", *arguments]
-            env = os.environ | {"MQPG_DATABASE_URL": dsn}
-            return subprocess.run(command, env=env, stdin=terminal, capture_output=True, check=False).returncode
-        finally:
-            os.close(main_end)
-            os.close(terminal)
+        return on_a_terminal(dsn, "subscription", "seek", "billing", "orders", "latest", *arguments, answer=answer)
 
     lag = "select sum(lag) from mqpg.subscription_lag"
     assert seek(answer="n\n") == 1
@@ -147,6 +151,27 @@ def test_seek_asks_on_a_terminal(mq: Session, dsn: str) -> None:
     mq.call("seek", "billing", "orders", "earliest")
     assert seek("--yes") == 0
     assert mq.scalar(lag) == 0
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("topic", "purge", "orders"),
+        ("topic", "drop", "orders"),
+        ("dead-letters", "discard", "billing", "orders", "--all"),
+    ],
+)
+def test_what_cannot_be_taken_back_asks_on_a_terminal(mq: Session, dsn: str, command: tuple[str, ...]) -> None:
+    mq.send("orders", "1")
+    mq.append()
+    assert on_a_terminal(dsn, *command, answer="n\n") == 1
+    assert mq.scalar("select sum(lag) from mqpg.subscription_lag") == 1
+    force = ("--force",) if "drop" in command else ()
+    assert on_a_terminal(dsn, *command, *force, answer="y\n") == 0
+
+
+def test_what_cannot_be_taken_back_is_done_without_a_question(mq: Session, dsn: str) -> None:
+    assert on_a_terminal(dsn, "topic", "purge", "orders", "--yes") == 0
 
 
 def test_settings_and_workers(mq: Session, run: Run) -> None:

@@ -68,7 +68,8 @@ def test_nothing_is_said_of_a_healthy_broker() -> None:
     ("part", "row", "words"),
     [
         ("workers", {"role": "appender", "alive": 1, "active": 0}, "no appender is at work, so no message is"),
-        ("groups", {"paused": True, "lag": 7}, "is paused with 7 messages unread: resume"),
+        ("groups", {"paused": True, "lag": 7}, "is paused with 7 messages unread: resume it"),
+        ("groups", {"paused": True, "topic_paused": True, "lag": 7}, "unread: resume the topic, mqpg topic resume "),
         (
             "groups",
             {"lag": 1200, "oldest_unread_seconds": 90, "changed_seconds_ago": 80},

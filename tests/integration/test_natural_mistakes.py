@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import psycopg
 import pytest
 from sqlalchemy import create_engine
 from sqlalchemy.ext.asyncio import create_async_engine
@@ -28,6 +29,14 @@ def test_a_transaction_of_another_database(mq: mqpg.Client, orders: str) -> None
     with Session(engine) as session, pytest.raises(errors.InvalidArgument, match="TransactionalProducer"):
         mq.send(orders, 1, conn=session)
     engine.dispose()
+
+
+def test_a_transaction_of_a_database_without_mqpg(mq: mqpg.Client, orders: str, dsn: str) -> None:
+    with (
+        psycopg.connect(dsn, dbname="postgres") as conn,
+        pytest.raises(errors.SchemaMissing, match=r"another database than the broker's: mqpg\.Transactional"),
+    ):
+        mq.send(orders, 1, conn=conn)
 
 
 async def test_a_transaction_of_another_database_async(amq: mqpg.AsyncClient) -> None:

@@ -15,12 +15,14 @@ from psycopg.rows import tuple_row
 
 from mqpg._async._acompat import DriverConnection, PgConnection, is_sqlalchemy
 from mqpg._sql import Statement
-from mqpg.errors import Error, InvalidArgument, shown, translate
+from mqpg.errors import Error, InvalidArgument, SchemaMissing, shown, translate
 
 if TYPE_CHECKING:
     from mqpg._async._acompat import Connection, ScopedSession, Session
 
 __all__ = ["REFUSALS", "Caller", "failure", "rows_in", "savepoint", "scalar"]
+
+_OF_ANOTHER = "mqpg.TransactionalProducer sends with a transaction of another database"
 
 Caller: TypeAlias = "PgConnection | Connection | Session | ScopedSession[Any]"
 
@@ -44,7 +46,10 @@ async def rows_in(conn: Caller, statement: Statement, values: Mapping[str, Any])
             _require_postgresql(conn)
             return [tuple(row) for row in await conn.execute(statement.clause, dict(values))]
     except _driver_errors() as error:
-        raise failure(error, values) from error
+        known = failure(error, values)
+        if isinstance(known, SchemaMissing):
+            known = SchemaMissing(f"{known}. Where conn is of another database than the broker's: {_OF_ANOTHER}")
+        raise known from error
     from mqpg._async._acompat import Connection, Session
 
     raise InvalidArgument(
@@ -58,10 +63,7 @@ def _require_postgresql(conn: Any) -> None:
     dialect = getattr(conn, "dialect", None) or getattr(getattr(conn, "bind", None), "dialect", None)
     name = getattr(dialect, "name", "postgresql")
     if name != "postgresql":
-        raise InvalidArgument(
-            f"conn is a connection to {name}, not to the broker: mqpg.TransactionalProducer sends with a transaction "
-            "of another database"
-        )
+        raise InvalidArgument(f"conn is a connection to {name}, not to the broker: {_OF_ANOTHER}")
 
 
 def failure(error: Exception, values: Mapping[str, Any]) -> Error:

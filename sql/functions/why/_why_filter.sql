@@ -34,8 +34,10 @@ language sql stable as $$
             mqpg._filter_arguments(_why_filter.subscription), (
                 select ' To get the skipped ones after that: ' || string_agg(mqpg._seek_statement(
                         _why_filter.subscription, _why_filter.topic, q.start::text, q.queue_id), ' ' order by q.queue_id)
-                    || coalesce(format(' And so on for %s more queues: the detail has their offsets.',
-                        nullif(greatest(cardinality(k.queues) - 10, 0), 0)), '')
+                    || case
+                        when cardinality(k.queues) > 10 then ' And so on: the detail has the offsets of all queues.'
+                        else ''
+                    end
                 from unnest(k.queues[:10], k.offsets[:10]) as q(queue_id, start)
                 having count(*) > 0))
     from (
