@@ -291,6 +291,16 @@ def test_a_tag_that_does_not_choose_it_and_a_filter_that_was_replaced(mq: Sessio
     assert causes(mq, red) == []
 
 
+def test_a_filter_that_was_removed_names_no_statement(mq: Session) -> None:
+    mq.call("create_topic", "f", queues=1)
+    mq.call("subscribe", "g", "f", filter="$.amount > 10")
+    mid = sent(mq, "f", payload='{"amount": 5}')
+    assert mq.receive("f") == []
+    mq.call("alter_subscription", "g", "f", filter="true")
+    row = only(mq, mid)
+    assert (row.cause, "select mqpg" in row.remedy) == ("filtered_out", False)
+
+
 def test_a_retry_that_waits_and_a_dead_letter(mq: Session) -> None:
     mq.call("create_topic", "r", queues=1)
     mq.call("subscribe", "g", "r", max_attempts=2, retry_delay=seconds(0.1))
