@@ -148,38 +148,35 @@ class AsyncConsumer:
         When it fails permanently it empties `waiters`, which ends the other workers too. Once
         `stop` is set, it does not wait for a broker that is away.
         """
-        with stops_with(stop):
-            await self._iterate(mq, stop, worker, waiters)
-
-    async def _iterate(self, mq: AsyncClient, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
         waiter = waiters[worker]
-        try:
-            while waiters and not stop.is_set():
-                try:
-                    found = await self._site.step(mq, worker, stop)
-                    self._invoke.require_not_stuck()
-                except IterationLost:
-                    continue
-                except PERMANENT_ERRORS:
-                    raise
-                except Exception as error:
-                    if mq.closed:
+        with stops_with(stop):
+            try:
+                while waiters and not stop.is_set():
+                    try:
+                        found = await self._site.step(mq, worker, stop)
+                        self._invoke.require_not_stuck()
+                    except IterationLost:
+                        continue
+                    except PERMANENT_ERRORS:
                         raise
-                    await self._pause(stop, waiter, error)
-                    continue
-                waiter.succeeded(found)
-                await self._gone_owners.look(mq)
-                if not found:
-                    await waiter.wait(stop, self._gone_owners.until_next_look())
-        except BaseException:
-            others = waiters[:]
-            waiters.clear()
-            for other in others:
-                other.wake()
-            raise
-        finally:
-            await self._site.finish(mq, worker)
-            waiter.close()
+                    except Exception as error:
+                        if mq.closed:
+                            raise
+                        await self._pause(stop, waiter, error)
+                        continue
+                    waiter.succeeded(found)
+                    await self._gone_owners.look(mq)
+                    if not found:
+                        await waiter.wait(stop, self._gone_owners.until_next_look())
+            except BaseException:
+                others = waiters[:]
+                waiters.clear()
+                for other in others:
+                    other.wake()
+                raise
+            finally:
+                await self._site.finish(mq, worker)
+                waiter.close()
 
     async def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
         seconds = waiter.failed()

@@ -149,38 +149,35 @@ class Consumer:
         When it fails permanently it empties `waiters`, which ends the other workers too. Once
         `stop` is set, it does not wait for a broker that is away.
         """
-        with stops_with(stop):
-            self._iterate(mq, stop, worker, waiters)
-
-    def _iterate(self, mq: Client, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
         waiter = waiters[worker]
-        try:
-            while waiters and not stop.is_set():
-                try:
-                    found = self._site.step(mq, worker, stop)
-                    self._invoke.require_not_stuck()
-                except IterationLost:
-                    continue
-                except PERMANENT_ERRORS:
-                    raise
-                except Exception as error:
-                    if mq.closed:
+        with stops_with(stop):
+            try:
+                while waiters and not stop.is_set():
+                    try:
+                        found = self._site.step(mq, worker, stop)
+                        self._invoke.require_not_stuck()
+                    except IterationLost:
+                        continue
+                    except PERMANENT_ERRORS:
                         raise
-                    self._pause(stop, waiter, error)
-                    continue
-                waiter.succeeded(found)
-                self._gone_owners.look(mq)
-                if not found:
-                    waiter.wait(stop, self._gone_owners.until_next_look())
-        except BaseException:
-            others = waiters[:]
-            waiters.clear()
-            for other in others:
-                other.wake()
-            raise
-        finally:
-            self._site.finish(mq, worker)
-            waiter.close()
+                    except Exception as error:
+                        if mq.closed:
+                            raise
+                        self._pause(stop, waiter, error)
+                        continue
+                    waiter.succeeded(found)
+                    self._gone_owners.look(mq)
+                    if not found:
+                        waiter.wait(stop, self._gone_owners.until_next_look())
+            except BaseException:
+                others = waiters[:]
+                waiters.clear()
+                for other in others:
+                    other.wake()
+                raise
+            finally:
+                self._site.finish(mq, worker)
+                waiter.close()
 
     def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
         seconds = waiter.failed()
