@@ -498,11 +498,12 @@ def shown(value: object) -> str:
 
 def _in_sentences(text: str) -> str:
     """In one line. Where a driver begins a new line with a capital, it begins a new sentence."""
-    said = ""
+    said: list[str] = []
     for line in filter(None, map(_one_line, text.splitlines())):
-        ends = said[-1:] in ".,:;?!" or not line[0].isupper()  # nothing yet counts too
-        said += (("" if not said else " ") if ends else ". ") + line
-    return said
+        if said and line[0].isupper() and said[-1][-1] not in ".,:;?!":
+            said[-1] += "."
+        said.append(line)
+    return " ".join(said)
 
 
 def _one_line(text: str) -> str:

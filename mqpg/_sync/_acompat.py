@@ -154,7 +154,10 @@ def waker(event: Event) -> Callable[[], None]:
 
 
 def gather(calls: Sequence[Callable[[], None]]) -> None:
-    """Run all of them at the same time until all have ended, and then raise the first error."""
+    """Run all of them at the same time until all have ended, and then raise the first error.
+
+    Each thread has a copy of the caller's context, as tasks have.
+    """
     if len(calls) == 1:
         calls[0]()
         return
@@ -166,7 +169,11 @@ def gather(calls: Sequence[Callable[[], None]]) -> None:
         except BaseException as error:
             errors.append(error)
 
-    threads = [threading.Thread(target=run, args=(call,), name=f"mqpg-{n}") for n, call in enumerate(calls)]
+    contexts = [contextvars.copy_context() for _ in calls]
+    threads = [
+        threading.Thread(target=context.run, args=(run, call), name=f"mqpg-{n}")
+        for n, (context, call) in enumerate(zip(contexts, calls, strict=True))
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import LiteralString
 
-__all__ = ["HANDLE", "IS_HANDLE", "OF_BROKER"]
+__all__ = ["IS_HANDLE", "OF_BROKER"]
 
-HANDLE = re.compile(r"^([^.]+)\.\d+\.(\d{1,18})\.([0-9a-f]{32})$")
-
-# The same in SQL, where {0} is the column. The lengths are compared apart, because a pattern with
-# {1,18} takes PostgreSQL five times as long.
+# mqpg.handle.HANDLE in SQL, where {0} is the column. The lengths are compared apart, because a
+# pattern with {1,18} takes PostgreSQL five times as long.
 IS_HANDLE: LiteralString = (
     "({0} ~ '^[^.]+[.][0-9]+[.][0-9]+[.][0-9a-f]+$' "
     "and length(split_part({0}, '.', 3)) <= 18 and length(split_part({0}, '.', 4)) = 32)"

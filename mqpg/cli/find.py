@@ -13,18 +13,14 @@ import typer
 import mqpg
 from mqpg.cli.connecting import broker, rows, show
 from mqpg.cli.options import Dsn, Json, printable
-from mqpg.errors import NotGranted
+from mqpg.handle import parse_handle
 from mqpg.message import TraceEvent
 from mqpg.status.finding import Row
-from mqpg.status.half_messages import bodies, parked_because, parks_again, parse_handle, producers
+from mqpg.status.half_messages import Rows, asked, bodies, parked_because, parks_again, undecided
 
 __all__ = ["find", "trace"]
 
 _LONGEST = 2000  # characters of a payload that a terminal shows
-_PARKED = """
-select k.producer_group, k.prepared_at, k.parked_at, k.reason from mqpg.half_parked as k
-where split_part(k.handle, '.', 3) = %(message_id)s::bigint::text
-"""
 _BROKER = "select b.broker_id from mqpg._broker() as b"
 
 
@@ -57,8 +53,9 @@ def trace(
     with broker(dsn) as mq:
         message_id = _message_id(mq, about)
         found = mq.trace(message_id)
-        body = bodies(partial(rows, mq), [message_id], 2**31 - 1 if json else _LONGEST).get(message_id)
-        lines = [] if json or not found else [*_content(message_id, body), *_parked(mq, message_id)]
+        ask = partial(rows, mq)
+        body = bodies(ask, [message_id], 2**31 - 1 if json else _LONGEST).get(message_id)
+        lines = [] if json or not found else [*_content(message_id, body), *_parked(ask, message_id)]
     for line in lines:
         typer.echo(printable(line))
     if json and found and body is not None:
@@ -92,20 +89,17 @@ def _content(message_id: int, body: Row | None) -> Iterator[str]:
         yield f"headers: {body['headers']}"
 
 
-def _parked(mq: mqpg.Client, message_id: int) -> Iterator[str]:
+def _parked(ask: Rows, message_id: int) -> Iterator[str]:
     """Why it is parked, and what decides it, where it is a parked half message."""
-    ask = partial(rows, mq)
-    try:
-        found = ask(_PARKED, {"message_id": message_id})
-    except NotGranted:
+    half = undecided(ask, message_id)
+    if half is None or half["parked_at"] is None:
         return
-    for half in found:
-        producer = producers(ask, [half["producer_group"]]).get(half["producer_group"])
-        reason = f" ({half['reason']})" if half["reason"] else ""
-        yield f"{parked_because(half, producer)}{reason}"
-        yield "decide it: mqpg half settle HANDLE commit|rollback --reason WHY"
-        if (again := parks_again(producer)) is not None:
-            yield again
+    producer = asked(ask, [half["producer_group"]])[half["producer_group"]].producer
+    reason = f" ({half['reason']})" if half["reason"] else ""
+    yield f"{parked_because(half, producer)}{reason}"
+    yield "decide it: mqpg half settle HANDLE commit|rollback --reason WHY"
+    if (again := parks_again(producer)) is not None:
+        yield again
 
 
 def _with_body(event: TraceEvent, body: Row) -> TraceEvent:

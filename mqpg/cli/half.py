@@ -15,18 +15,11 @@ from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Json, JsonResult, print_result, print_rows, printable
 from mqpg.cli.passwords import warn_of_password
 from mqpg.errors import ConfigurationError
+from mqpg.handle import parse_handle
 from mqpg.message import Outcome
 from mqpg.settings import ledger_url, ledger_variable
 from mqpg.status.finding import Row
-from mqpg.status.half_messages import (
-    Rows,
-    keys,
-    ledgers_in_vain,
-    parked_because,
-    parks_again,
-    parse_handle,
-    producers,
-)
+from mqpg.status.half_messages import Rows, asked, bodies, parked_because, parks_again
 
 __all__ = ["app"]
 
@@ -84,8 +77,8 @@ def list_some(
 def _with_keys(ask: Rows, found: list[Row]) -> list[Row]:
     """The half messages with their keys, where the role may read them."""
     ids = [named[1] if (named := parse_handle(one["handle"])) else -1 for one in found]
-    known = keys(ask, ids)
-    return [one | {"key": known.get(message_id)} for one, message_id in zip(found, ids, strict=True)]
+    known = bodies(ask, ids, 0)
+    return [one | {"key": known.get(message_id, {}).get("key")} for one, message_id in zip(found, ids, strict=True)]
 
 
 def _explained(found: list[Row], only_parked: bool) -> Iterator[str]:
@@ -107,18 +100,17 @@ def _reasons(ask: Rows, found: list[Row]) -> Iterator[str]:
     waiting = [one for one in found if one["state"] == "parked" or one["is_due"]]
     if not waiting:
         return
-    known = producers(ask, [one["producer_group"] for one in waiting])
-    in_vain = ledgers_in_vain(ask, [one["checker_target"] for one in known.values() if one["checker"] == "url"])
+    known = asked(ask, [one["producer_group"] for one in waiting])
     firsts = {(one["producer_group"], one["state"]): one for one in reversed(waiting)}
     for (group, state), half in sorted(firsts.items(), key=str):
-        producer = known.get(group)
+        producer, in_vain = known[group].producer, known[group].in_vain
         if state == "parked":
             yield f"producer group {group}: {parked_because(half, producer)}"
             if (again := parks_again(producer)) is not None:
                 yield f"    {again}"
-        elif producer and producer["checker_target"] in in_vain:
+        elif producer and in_vain:
             ledger = producer["checker_target"]
-            yield f"producer group {group}: its ledger {ledger} was {in_vain[ledger]}"
+            yield f"producer group {group}: its ledger {ledger} was {in_vain}"
             yield f"    Make the database of the ledger {ledger} answer. Its compensator then asks it again by itself."
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from mqpg.errors import NotGranted
@@ -11,27 +11,25 @@ from mqpg.errors import NotGranted
 from .finding import Row, counted
 from .words import span
 
-__all__ = [
-    "Rows",
-    "bodies",
-    "keys",
-    "ledgers_in_vain",
-    "parked_because",
-    "parks_again",
-    "parse_handle",
-    "producers",
-]
+__all__ = ["Asked", "Rows", "asked", "bodies", "parked_because", "parks_again", "undecided"]
 
 Rows = Callable[[str, Mapping[str, Any]], list[Row]]
 """Runs a query with named parameters, and returns its rows as dictionaries."""
 
-_HANDLE = re.compile(r"([^.]+)\.\d+\.(\d{1,18})\.[0-9a-f]{32}")
 _BODIES = """
 select b.message_id, b.topic, b.key, b.tag, b.headers::text as headers, left(b.payload::text, %(most)s) as payload,
     length(b.payload::text) as length, b.state
 from mqpg._bodies(%(ids)s::bigint[]) as b
 """
-_KEYS = "select b.message_id, b.key from mqpg._bodies(%(ids)s::bigint[]) as b"
+_UNDECIDED = """
+select h.* from (
+    select p.handle, p.producer_group, p.prepared_at, p.reason, null::timestamptz as parked_at
+    from mqpg.half_pending as p
+    union all
+    select k.handle, k.producer_group, k.prepared_at, k.reason, k.parked_at from mqpg.half_parked as k
+) as h
+where split_part(h.handle, '.', 3) = %(message_id)s::bigint::text
+"""
 _PRODUCERS = """
 select g.producer_group, g.max_checks, g.on_exhausted, g.checker, g.checker_target, g.expire_after, g.check_after,
     extract(epoch from g.check_after::interval)::float8 as check_seconds
@@ -49,17 +47,18 @@ order by w.seen_at
 _SOON = 60.0  # seconds within which nobody decides by hand
 
 
-def parse_handle(text: str) -> tuple[str, int] | None:
-    """Read a handle.
+@dataclass(frozen=True)
+class Asked:
+    """What is known about the check-backs of a producer group.
 
-    Args:
-        text: The handle.
-
-    Returns:
-        The id of its broker, and the message id. None: it is no handle.
+    Attributes:
+        producer: Its settings. None: it was dropped, or the role may not read them.
+        in_vain: How often its ledger was asked without an answer, for example `asked 80 times
+            without an answer: connection refused`. None: it answers, or none is.
     """
-    found = _HANDLE.fullmatch(text)
-    return (found[1], int(found[2])) if found else None
+
+    producer: Row | None
+    in_vain: str | None
 
 
 def bodies(rows: Rows, ids: Iterable[int], most: int = 2_000_000_000) -> dict[int, Row]:
@@ -80,55 +79,56 @@ def bodies(rows: Rows, ids: Iterable[int], most: int = 2_000_000_000) -> dict[in
         return {}
 
 
-def keys(rows: Rows, ids: Iterable[int]) -> dict[int, str | None]:
-    """Read the keys of messages in any state.
+def undecided(rows: Rows, message_id: int) -> Row | None:
+    """Find a half message by its message id.
 
     Args:
         rows: Runs a query.
-        ids: The ids of the messages.
+        message_id: The message id.
 
     Returns:
-        Message id -> key. Messages that are not stored, or that the role may not read, are missing.
+        Its `handle`, `producer_group`, `prepared_at`, `reason`, and `parked_at` where it is parked.
+        None: it is decided or none, or the role may not see it.
     """
     try:
-        return {one["message_id"]: one["key"] for one in rows(_KEYS, {"ids": list(ids)})}
+        found = rows(_UNDECIDED, {"message_id": message_id})
     except NotGranted:
-        return {}
+        return None
+    return found[0] if found else None
 
 
-def producers(rows: Rows, groups: Iterable[str | None]) -> dict[str, Row]:
-    """Read the settings of producer groups.
+def asked(rows: Rows, groups: Iterable[str | None]) -> dict[str | None, Asked]:
+    """Read what is known about the check-backs of producer groups.
 
     Args:
         rows: Runs a query.
         groups: Their names. None stands for a group that was dropped.
 
     Returns:
-        Name -> settings. It is empty where the role may not read them.
+        One for each of them.
     """
+    names = set(groups)
+    known = _producers(rows, names - {None})
+    ledgers = {name: one["checker_target"] for name, one in known.items() if one["checker"] == "url"}
+    in_vain = _in_vain(rows, ledgers.values()) if ledgers else {}
+    return {name: Asked(known.get(name), in_vain.get(ledgers.get(name))) for name in names}
+
+
+def _producers(rows: Rows, groups: Iterable[str | None]) -> dict[str | None, Row]:
     try:
-        found = rows(_PRODUCERS, {"groups": sorted({one for one in groups if one is not None})})
+        found = rows(_PRODUCERS, {"groups": list(groups)})
     except NotGranted:
         return {}
     return {one["producer_group"]: one for one in found}
 
 
-def ledgers_in_vain(rows: Rows, ledgers: Iterable[str | None]) -> dict[str, str]:
-    """Say how often compensators have asked ledgers that do not answer.
-
-    Args:
-        rows: Runs a query.
-        ledgers: The names of ledgers. None stands for no ledger.
-
-    Returns:
-        Ledger -> for example `asked 80 times without an answer: connection refused`. Ledgers that
-        answer are missing.
-    """
-    found = rows(_LEDGERS, {"ledgers": sorted({one for one in ledgers if one is not None})})
-    return {one["ledger"]: _in_vain(one["failures"], one["reason"]) for one in found}
+def _in_vain(rows: Rows, ledgers: Iterable[str | None]) -> dict[str | None, str]:
+    """Ledger that does not answer -> how often it was asked."""
+    found = rows(_LEDGERS, {"ledgers": list(ledgers)})
+    return {one["ledger"]: _times(one["failures"], one["reason"]) for one in found}
 
 
-def _in_vain(failures: object, reason: str | None) -> str:
+def _times(failures: object, reason: str | None) -> str:
     times = counted(failures, "time") if isinstance(failures, int) else "again and again"
     return f"asked {times} without an answer" + (f": {reason}" if reason else "")
 

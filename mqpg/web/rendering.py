@@ -16,9 +16,11 @@ from mqpg.status.workers import in_words
 
 from .charts import plot
 
-__all__ = ["environment"]
+__all__ = ["MOST_SHOWN", "environment"]
 
-_LONGEST = 20_000  # characters of a payload that a page shows
+MOST_SHOWN = 20_000
+"""Characters of a payload that a page shows."""
+
 # As PostgreSQL writes a time into a sentence: nobody reads the microseconds. A time in quotes is
 # the argument of a command, and a rounded one would repeat messages.
 _TIME = re.compile(r"(?<!')(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:\.\d+)?\+00(?::00)?(?![\d:])")
@@ -104,8 +106,8 @@ def _pretty(raw: str | None, length: int | None = None) -> str:
     `length` is that of the whole text, where `raw` is only the beginning of it.
     """
     text = raw or ""
-    if len(text) <= _LONGEST:
+    if len(text) <= MOST_SHOWN:
         with suppress(ValueError, RecursionError):
             text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    cut = max(len(text), length or 0) - _LONGEST
-    return _plain(text[:_LONGEST]) + (f"\n… and {cut:,} characters more" if cut > 0 else "")
+    cut = max(len(text), length or 0) - MOST_SHOWN
+    return _plain(text[:MOST_SHOWN]) + (f"\n… and {cut:,} characters more" if cut > 0 else "")

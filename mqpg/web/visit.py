@@ -15,8 +15,10 @@ from mqpg.cause import Cause
 from mqpg.dsn import describe
 from mqpg.errors import InvalidArgument, NotFound, NotGranted, SchemaTooOld
 from mqpg.status.finding import Row
+from mqpg.status.half_messages import bodies
 
 from .remedies import merged, on_page
+from .rendering import MOST_SHOWN
 from .security import SESSION_COOKIE, Session
 from .site import Site
 
@@ -63,6 +65,10 @@ class Visit:
     def rows(self, query: str, **values: Any) -> list[Row]:
         """Run a query that only reads; see `Source.rows`."""
         return self.site.source.rows(query, values or None)
+
+    def body(self, message_id: int) -> Row | None:
+        """The key and the beginning of the payload; see `bodies`. None where it cannot be read."""
+        return bodies(self.site.source.rows, [message_id], MOST_SHOWN + 1).get(message_id)
 
     def why(self, about: int | str, topic: str | None = None) -> list[Cause] | None:
         """What holds something up; see `Client.why`.

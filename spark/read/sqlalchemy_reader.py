@@ -16,9 +16,9 @@ from sqlalchemy import table as table_named
 from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._tables import clock
-from mqpg.audit.handles import HANDLE
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import ConnectionFailed, LedgerError
+from mqpg.handle import HANDLE
 
 from . import schemas
 from .chunks import frame_of_rows

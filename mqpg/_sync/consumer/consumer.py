@@ -82,8 +82,9 @@ class Consumer:
     def run(self, mq: Client, stop: Event) -> None:
         """Handle deliveries until `stop` is set, `concurrency` of them at the same time.
 
-        Deliveries under way are finished first. The consumer continues through restarts of both
-        databases. It serves one client at a time.
+        Deliveries under way are finished first, and a broker that is away is not waited for. Until
+        then the consumer continues through restarts of both databases. It serves one client at a
+        time.
 
         Args:
             mq: The broker.
@@ -109,7 +110,8 @@ class Consumer:
             )
         waiters = [TopicWaiter(mq, self.options.topic, self.options.group, self.options.name) for _ in range(count)]
         try:
-            gather([partial(self._work, mq, stop, worker, waiters) for worker in range(count)])
+            with stops_with(stop):
+                gather([partial(self._work, mq, stop, worker, waiters) for worker in range(count)])
         finally:
             for waiter in waiters:
                 waiter.close()
@@ -146,38 +148,36 @@ class Consumer:
     def _work(self, mq: Client, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
         """One worker.
 
-        When it fails permanently it empties `waiters`, which ends the other workers too. Once
-        `stop` is set, it does not wait for a broker that is away.
+        When it fails permanently it empties `waiters`, which ends the other workers too.
         """
         waiter = waiters[worker]
-        with stops_with(stop):
-            try:
-                while waiters and not stop.is_set():
-                    try:
-                        found = self._site.step(mq, worker, stop)
-                        self._invoke.require_not_stuck()
-                    except IterationLost:
-                        continue
-                    except PERMANENT_ERRORS:
+        try:
+            while waiters and not stop.is_set():
+                try:
+                    found = self._site.step(mq, worker, stop)
+                    self._invoke.require_not_stuck()
+                except IterationLost:
+                    continue
+                except PERMANENT_ERRORS:
+                    raise
+                except Exception as error:
+                    if mq.closed:
                         raise
-                    except Exception as error:
-                        if mq.closed:
-                            raise
-                        self._pause(stop, waiter, error)
-                        continue
-                    waiter.succeeded(found)
-                    self._gone_owners.look(mq)
-                    if not found:
-                        waiter.wait(stop, self._gone_owners.until_next_look())
-            except BaseException:
-                others = waiters[:]
-                waiters.clear()
-                for other in others:
-                    other.wake()
-                raise
-            finally:
-                self._site.finish(mq, worker)
-                waiter.close()
+                    self._pause(stop, waiter, error)
+                    continue
+                waiter.succeeded(found)
+                self._gone_owners.look(mq)
+                if not found:
+                    waiter.wait(stop, self._gone_owners.until_next_look())
+        except BaseException:
+            others = waiters[:]
+            waiters.clear()
+            for other in others:
+                other.wake()
+            raise
+        finally:
+            self._site.finish(mq, worker)
+            waiter.close()
 
     def _pause(self, stop: Event, waiter: TopicWaiter, error: Exception) -> None:
         seconds = waiter.failed()

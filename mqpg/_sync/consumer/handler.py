@@ -57,24 +57,24 @@ class HandlerInvoker:
         return self._wants in ("driver", "nothing")
 
     def __call__(self, messages: Sequence[Message], conn: PgConnection | Connection | None = None) -> list[Reply]:
-        """Handle messages one by one, or as a batch. What is under way is finished, also while the
-        consumer stops.
+        """Handle messages one by one, or as a batch.
 
         Returns the replies to send. Raises HandlerTimeout.
         """
         if not messages:
             return []
-        if self._options.batch:
-            given = list(messages)
-            with self._span(given), time_limit(None), stops_with(None):
-                self._call(given, conn)
-            return []
-        replies = []
-        for message in messages:
-            with self._span(message), time_limit(None), stops_with(None):
-                result = self._call(message, conn)
-            if result is not None and is_request(message):
-                replies.append((message, result))
+        replies: list[Reply] = []
+        with stops_with(None):  # what is under way is finished, also while the consumer stops
+            if self._options.batch:
+                given = list(messages)
+                with self._span(given), time_limit(None):
+                    self._call(given, conn)
+                return []
+            for message in messages:
+                with self._span(message), time_limit(None):
+                    result = self._call(message, conn)
+                if result is not None and is_request(message):
+                    replies.append((message, result))
         return replies
 
     def require_not_stuck(self) -> None:

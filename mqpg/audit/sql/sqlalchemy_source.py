@@ -15,10 +15,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from mqpg._tables import clock
 from mqpg._text_session import one_line
-from mqpg.audit.handles import HANDLE
 from mqpg.audit.state import Digests, Judged
 from mqpg.dsn import describe, to_sqlalchemy
 from mqpg.errors import ConnectionFailed, LedgerError
+from mqpg.handle import HANDLE
 
 from .user_tables import COLUMNS, OF_ONE_BROKER
 from .workspace import Workspace

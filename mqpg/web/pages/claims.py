@@ -11,18 +11,20 @@ __all__ = ["MOST_CLAIMS", "claims_by_consumer", "open_claims"]
 
 MOST_CLAIMS = 100
 _OFFSETS = 5  # offsets of a delivery that a filter has picked; of more, the first and the last
-# An epoch is the version of the cursor at the delivery times 2^20, and something. That version has
-# the time.
-_CLAIMS = """
-select v.queue_id, v.owner, u.consumer, u.from_offset, u.to_offset, u.settled, u.picked, u.attempt, u.lease_until,
-    b.at as since, extract(epoch from clock_timestamp() - b.at)::float8 as seconds,
-    extract(epoch from u.lease_until - clock_timestamp())::float8 as lease_seconds
+_OPEN = """
 from mqpg._subscription_lag(%(group)s, %(topic)s) as v
 cross join lateral (
     select c.claims from mqpg.audit_cursor as c
     where c.subscription_id = v.subscription_id and c.queue_id = v.queue_id order by c.version desc limit 1
 ) as c
-cross join lateral unnest(c.claims) as u
+cross join lateral unnest(c.claims) as u"""
+# An epoch is the version of the cursor at the delivery times 2^20, and something. That version has
+# the time.
+_CLAIMS = f"""
+select v.queue_id, v.owner, u.consumer, u.from_offset, u.to_offset, u.settled, u.picked, u.attempt, u.lease_until,
+    b.at as since, extract(epoch from clock_timestamp() - b.at)::float8 as seconds,
+    extract(epoch from u.lease_until - clock_timestamp())::float8 as lease_seconds
+{_OPEN}
 left join lateral (
     select d.at from mqpg.audit_cursor as d
     where d.subscription_id = v.subscription_id and d.queue_id = v.queue_id and d.version = u.epoch >> 20
@@ -32,7 +34,7 @@ left join lateral (
 where v.claims > 0 and u.epoch > 0 and (%(queue)s::int is null or v.queue_id = %(queue)s)
 order by u.lease_until, v.queue_id, v.owner, u.from_offset limit %(limit)s
 """
-_BY_CONSUMER = """
+_BY_CONSUMER = f"""
 select g.queue_id, coalesce(g.consumer, g.owner) as consumer, g.deliveries, g.messages, g.first_until, g.last_until,
     extract(epoch from clock_timestamp() - b.at)::float8 as seconds,
     extract(epoch from g.first_until - clock_timestamp())::float8 as first_seconds,
@@ -42,12 +44,7 @@ from (
         sum(case when u.picked is null then u.to_offset - u.from_offset - coalesce(cardinality(u.settled), 0)
             else cardinality(u.picked) end)::bigint as messages,
         min(u.lease_until) as first_until, max(u.lease_until) as last_until
-    from mqpg._subscription_lag(%(group)s, %(topic)s) as v
-    cross join lateral (
-        select c.claims from mqpg.audit_cursor as c
-        where c.subscription_id = v.subscription_id and c.queue_id = v.queue_id order by c.version desc limit 1
-    ) as c
-    cross join lateral unnest(c.claims) as u
+    {_OPEN}
     where v.claims > 0 and u.epoch > 0
     group by v.subscription_id, v.queue_id, v.owner, u.consumer
 ) as g

@@ -8,23 +8,13 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from mqpg.errors import InvalidArgument, NotFound, NotGranted, OffsetOutOfRange
+from mqpg.errors import InvalidArgument, NotFound, OffsetOutOfRange
 from mqpg.message import TraceEvent
-from mqpg.status.half_messages import bodies
+from mqpg.status.half_messages import undecided
 
 from ..visit import Visit
 
 __all__ = ["at_offset", "page"]
-
-_MOST_SHOWN = 20_001  # characters of a payload, of which the page shows all but the last
-_HANDLE = """
-select h.handle from (
-    select p.handle from mqpg.half_pending as p
-    union all
-    select k.handle from mqpg.half_parked as k
-) as h
-where split_part(h.handle, '.', 3) = %(message_id)s::bigint::text
-"""
 
 
 def page(visit: Visit) -> Response:
@@ -35,11 +25,12 @@ def page(visit: Visit) -> Response:
     if not events:
         causes = [one.remedy for one in visit.why(message_id) or []] if message_id >= 0 else []
         raise NotFound(" ".join([f"nothing is stored of message {place[:40]}.", *causes]))
-    body = bodies(visit.site.source.rows, [message_id], _MOST_SHOWN).get(message_id)
+    body = visit.body(message_id)
+    half = undecided(visit.site.source.rows, message_id) if body and body["state"] == "prepared" else None
     return visit.page(
         "message.html",
         message_id=message_id,
-        handle=_undecided(visit, message_id) if body and body["state"] == "prepared" else None,
+        handle=half["handle"] if half else None,
         birth=_detail(events[0]),
         events=[(one, _since(events, n), _detail(one)) for n, one in enumerate(events)],
         body=body,
@@ -65,12 +56,3 @@ def _detail(event: TraceEvent) -> dict[str, Any]:
 
 def _since(events: Sequence[TraceEvent], n: int) -> float | None:
     return (events[n].at - events[n - 1].at).total_seconds() if n else None
-
-
-def _undecided(visit: Visit, message_id: int) -> str | None:
-    """The handle of an undecided half message. None: it is decided, or the role may not see it."""
-    try:
-        found = visit.rows(_HANDLE, message_id=message_id)
-    except NotGranted:
-        return None
-    return found[0]["handle"] if found else None
