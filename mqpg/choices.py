@@ -12,6 +12,7 @@ __all__ = [
     "FoundState",
     "HalfStateName",
     "LedgerEntry",
+    "Login",
     "Mode",
     "OnExhausted",
     "OnExpired",
@@ -70,3 +71,8 @@ LedgerEntry = Literal["local", "fence"]
 
 WithoutJournal = Literal["skip", "repeat"]
 """What a consumer without a journal does with messages that it may have applied or not."""
+
+Login = Literal["password", "role"]
+"""How visitors of the dashboard log in: with a password that all share, or as a role of the
+database.
+"""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import get_args
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
@@ -17,6 +18,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from mqpg import errors
+from mqpg.choices import Login
 from mqpg.errors import ConfigurationError
 from mqpg.status import Source
 
@@ -36,8 +38,11 @@ from .pages import (
     workers,
 )
 from .reports import Reports
-from .security import Security
+from .rights import refusal
+from .role_login import RoleLogin
+from .security import SESSION_SECONDS, Security
 from .site import Site
+from .view import View
 from .visit import Visit
 
 __all__ = ["app"]
@@ -74,6 +79,7 @@ def app(
     dsn: str | None = None,
     *,
     password: str | None = None,
+    login: Login = "password",
     actions: bool = False,
     hosts: Sequence[str] | None = None,
     reports: str | Path | None = None,
@@ -86,8 +92,12 @@ def app(
     Args:
         dsn: The broker's database. Its role decides what the pages show and what actions may do.
             None: the sources that `mqpg.connect` names.
-        password: The password of the login, without which no page is shown. None: everybody who
-            reaches the application may read.
+        password: The password that all share, without which no page is shown. None: everybody who
+            reaches the application may read, unless roles log in.
+        login: "password": a visitor gives any name and the `password`. "role": a visitor gives the
+            name and the password of a role of the database. PostgreSQL verifies them, and the
+            rights of that role decide what the pages show and what actions may do. The role of the
+            DSN is not used then.
         actions: Whether those who have logged in may change something.
         hosts: The host names that requests may name, against a foreign name that resolves to this
             server. None: any.
@@ -98,20 +108,32 @@ def app(
         The application. Run it in one process, which holds its sessions.
 
     Raises:
-        ConfigurationError: Actions without a password, an empty password, no database is named, or
-            `reports` is no folder.
+        ConfigurationError: Actions without a login, an empty password, a password where roles log
+            in, no database is named, or `reports` is no folder.
     """
-    if actions and password is None:
-        raise ConfigurationError("actions need a login: give a password")
-    if password is not None and not password:
-        raise ConfigurationError("the password is empty")
-    site = Site(Source(dsn, "mqpg web", 8), Security(password), actions, None if reports is None else Reports(reports))
+    source = Source(dsn, "mqpg web", 8)
+    security = _security(source.dsn, login, password)
+    if actions and not security.has_login:
+        raise ConfigurationError("actions need a login: give a password, or let roles of the database log in")
+    site = Site(View(source), security, actions, None if reports is None else Reports(reports))
     middleware = [Middleware(SecurityHeaders)]
     if hosts is not None:
         middleware.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False))
     made = Starlette(routes=_routes(site), middleware=middleware)
     made.state.site = site
     return made
+
+
+def _security(dsn: str, login: Login, password: str | None) -> Security:
+    if login not in get_args(Login):
+        raise ConfigurationError(f"login must be one of {', '.join(get_args(Login))}, not {login!r}")
+    if password is not None and not password:
+        raise ConfigurationError("the password is empty")
+    if login == "password":
+        return Security(password)
+    if password is not None:
+        raise ConfigurationError("where roles of the database log in, no password is shared: leave it out")
+    return Security(None, RoleLogin(dsn, SESSION_SECONDS))
 
 
 def _routes(site: Site) -> list[Route | Mount]:
@@ -162,7 +184,9 @@ def _show(visit: Visit, page: Page, public: bool) -> Response:
     except (errors.ConnectionFailed, errors.SchemaError) as error:
         return visit.problem(503, "The broker does not answer", error, again=True)
     except errors.NotGranted as error:
-        return visit.problem(403, "The dashboard's role may not do this", error)
+        asks_for_role, session = visit.site.security.asks_for_role, visit.session
+        whose, role = ("Your role", session.name) if asks_for_role and session else ("The dashboard's role", "ROLE")
+        return visit.problem(403, f"{whose} may not do this", refusal(error, role))
     except errors.NotFound as error:
         return visit.problem(404, "There is no such thing", error)
     except errors.Error as error:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from mqpg.choices import Login
 from mqpg.cli.options import Dsn
 from mqpg.errors import ConfigurationError
 from mqpg.metrics.address import is_loopback
@@ -19,18 +20,25 @@ _LOCAL = ["localhost", "127.0.0.1", "[::1]", "::1"]
 
 
 def web(
-    host: Annotated[str, typer.Option(help="The address to listen on. Others than loopback need a password.")] = (
+    host: Annotated[str, typer.Option(help="The address to listen on. Others than loopback need a login.")] = (
         "127.0.0.1"
     ),
     port: Annotated[int, typer.Option(help="The port; 0: any free one.", min=0, max=65535)] = 8765,
     actions: Annotated[
-        bool, typer.Option("--actions", help="Let those who have logged in change something. Needs a password.")
+        bool, typer.Option("--actions", help="Let those who have logged in change something. Needs a login.")
     ] = False,
+    login: Annotated[
+        Login,
+        typer.Option(
+            help="password: all share one. role: each visitor logs in as a role of the database, with its password. "
+            "The rights of that role decide what the pages show and what actions may do, and decisions keep its name."
+        ),
+    ] = "password",
     password_file: Annotated[
         Path | None,
         typer.Option(
             "--password-file",
-            help=f"A file whose first line is the login's password. Default: {_PASSWORD}, or no login.",
+            help=f"A file whose first line is the password that all share. Default: {_PASSWORD}, or no login.",
             show_default=False,
         ),
     ] = None,
@@ -50,7 +58,7 @@ def web(
 ) -> None:
     """Show the dashboard in a browser, until Ctrl-C.
 
-    Without a password everybody who reaches it may read, and nobody may change anything.
+    Without a login everybody who reaches it may read, and nobody may change anything.
     """
     try:
         import uvicorn
@@ -61,13 +69,15 @@ def web(
             raise
         raise ConfigurationError(f"the package {error.name} is missing: pip install 'mqpg[web]'") from error
     password = _password(password_file)
-    if password is None and not is_loopback(host):
+    is_open = password is None and login == "password"
+    if is_open and not is_loopback(host):
         raise ConfigurationError(
-            f"{host} can be reached from other machines: set {_PASSWORD} or --password-file, or listen on 127.0.0.1"
+            f"{host} can be reached from other machines: set {_PASSWORD}, --password-file or --login role, or listen "
+            "on 127.0.0.1"
         )
     # Without a login only this machine's own names are accepted, so no foreign page reads along.
-    hosts = allow_host or (_LOCAL if password is None else None)
-    made = app(dsn, password=password, actions=actions, hosts=hosts, reports=reports)
+    hosts = allow_host or (_LOCAL if is_open else None)
+    made = app(dsn, password=password, login=login, actions=actions, hosts=hosts, reports=reports)
     if port:
         typer.echo(f"mqpg: the dashboard is at http://{f'[{host}]' if ':' in host else host}:{port}/", err=True)
     uvicorn.run(made, host=host, port=port, log_level="warning" if port else "info", timeout_graceful_shutdown=3)

@@ -1,4 +1,4 @@
-"""The login: one password, signed session cookies, and the tokens of forms."""
+"""The login: who may begin a session, signed session cookies, and the tokens of forms."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import base64
 import hashlib
 import hmac
 import secrets
-import threading
 import time
 from dataclasses import dataclass
 
-__all__ = ["LOGIN_COOKIE", "LONGEST_NAME", "SESSION_COOKIE", "SESSION_SECONDS", "Security", "Session"]
+from mqpg.errors import ConnectionFailed
+
+from .failures import Failures
+from .role_login import RoleLogin
+from .view import View
+
+__all__ = ["LOGIN_COOKIE", "SESSION_COOKIE", "SESSION_SECONDS", "Security", "Session"]
 
 SESSION_COOKIE = "mqpg_session"
 LOGIN_COOKIE = "mqpg_login"
 SESSION_SECONDS = 12 * 3600
-LONGEST_NAME = 60
-# Nobody mistypes a password so often, and a guesser gets no further.
-_MOST_FAILURES, _FORGET_AFTER = 10, 60.0
+_LONGEST_NAME = 60  # of one that nothing verifies
 
 
 @dataclass(frozen=True)
@@ -25,63 +28,85 @@ class Session:
     """Somebody who has logged in.
 
     Attributes:
-        name: The name that they gave. Nothing verifies it: the password is one for all.
+        name: Who it is: the role whose password they knew, or else the name that they gave. Nothing
+            verifies the latter, because the shared password is one for all.
         nonce: The secret of this session.
+        view: The broker as the role sees it. None: they gave the shared password.
     """
 
     name: str
     nonce: str
+    view: View | None = None
 
 
 class Security:
     """Sessions of one process. They end when it does, because it signs with a secret of its own.
 
     Args:
-        password: The password. None: there is no login.
+        password: The password that all share. None: there is none.
+        roles: Verifies roles of the database, which log in instead. None: they do not.
     """
 
-    def __init__(self, password: str | None) -> None:
+    def __init__(self, password: str | None, roles: RoleLogin | None = None) -> None:
         self._secret = secrets.token_bytes(32)
         self._password = None if password is None else self._digest("password", password)
+        self._roles = roles
         self._ended: set[str] = set()
-        self._failures: list[float] = []
-        self._lock = threading.Lock()
+        self._failures = Failures()
 
     @property
     def has_login(self) -> bool:
-        """Whether there is a password."""
-        return self._password is not None
+        """Whether nothing is shown before a login."""
+        return self._password is not None or self._roles is not None
 
-    def is_password(self, given: str) -> bool | None:
-        """Compare a password in constant time.
+    @property
+    def asks_for_role(self) -> bool:
+        """Whether roles of the database log in, with passwords of their own."""
+        return self._roles is not None
 
-        Args:
-            given: What somebody typed.
-
-        Returns:
-            Whether it is the password. None: too many were wrong in the last minute, and none is
-            compared.
-        """
-        now = time.monotonic()
-        with self._lock:
-            self._failures = [at for at in self._failures if now - at < _FORGET_AFTER]
-            if len(self._failures) >= _MOST_FAILURES:
-                return None
-            same = self._password is not None and hmac.compare_digest(self._digest("password", given), self._password)
-            if not same:
-                self._failures.append(now)
-            return same
-
-    def begin(self, name: str) -> str:
-        """Begin a session.
+    def log_in(self, name: str, password: str) -> str | None:
+        """Begin a session of somebody who knows a password.
 
         Args:
-            name: Who it is.
+            name: Who they say they are, or the name of their role.
+            password: What they typed.
 
         Returns:
-            The cookie's value.
+            The cookie's value. None: the password is wrong, or the database refuses the role.
+
+        Raises:
+            TooManyFailures: Too many passwords were wrong in the last minute.
+            ConnectionFailed: The database does not answer.
+            ConfigurationError: The database does not ask roles for their password.
         """
-        text = f"{_encode(name)}.{secrets.token_urlsafe(16)}.{int(time.monotonic())}"
+        counted = self._failures.count()
+        try:
+            cookie = self._begin_as_role(name, password) if self._roles else self._begin_as_anybody(name, password)
+        except ConnectionFailed:
+            self._failures.forget(counted)
+            raise
+        if cookie is not None:
+            self._failures.forget(counted)
+        return cookie
+
+    def _begin_as_anybody(self, name: str, password: str) -> str | None:
+        if self._password is None or not _is_same(self._digest("password", password), self._password):
+            return None
+        return self._begin(name[:_LONGEST_NAME], secrets.token_urlsafe(16))
+
+    def _begin_as_role(self, name: str, password: str) -> str | None:
+        assert self._roles is not None
+        proved = self._roles.prove(name, password)
+        if proved is None:
+            return None
+        role, view = proved
+        nonce = secrets.token_urlsafe(16)
+        self._roles.keep(nonce, view)
+        return self._begin(role, nonce)
+
+    def _begin(self, name: str, nonce: str) -> str:
+        """The value of a new session's cookie."""
+        text = f"{_encode(name)}.{nonce}.{int(time.monotonic())}"
         return f"{text}.{self._digest('session', text)}"
 
     def session(self, cookie: str | None) -> Session | None:
@@ -99,7 +124,10 @@ class Security:
         name, nonce, began = text.split(".")
         if nonce in self._ended or time.monotonic() - int(began) > SESSION_SECONDS:
             return None
-        return Session(_decode(name), nonce)
+        if self._roles is None:
+            return Session(_decode(name), nonce)
+        view = self._roles.view(nonce)
+        return None if view is None else Session(_decode(name), nonce, view)
 
     def end(self, session: Session) -> None:
         """End a session, so that its cookie is worth nothing.
@@ -108,6 +136,8 @@ class Security:
             session: The session.
         """
         self._ended.add(session.nonce)
+        if self._roles is not None:
+            self._roles.end(session.nonce)
 
     def token(self, nonce: str) -> str:
         """Make the token of the forms of a session.

@@ -21,6 +21,7 @@ from .remedies import merged, on_page
 from .rendering import MOST_SHOWN
 from .security import SESSION_COOKIE, Session
 from .site import Site
+from .view import View
 
 __all__ = ["Visit"]
 
@@ -58,17 +59,23 @@ class Visit:
         return self.site.actions and self.session is not None
 
     @property
+    def view(self) -> View:
+        """The broker as the role of this visitor sees it, or else the DSN's."""
+        session = self.session
+        return self.site.view if session is None or session.view is None else session.view
+
+    @property
     def mq(self) -> mqpg.Client:
         """The client of the broker."""
-        return self.site.source.client()
+        return self.view.source.client()
 
     def rows(self, query: str, **values: Any) -> list[Row]:
         """Run a query that only reads; see `Source.rows`."""
-        return self.site.source.rows(query, values or None)
+        return self.view.source.rows(query, values or None)
 
     def body(self, message_id: int) -> Row | None:
         """The key and the beginning of the payload; see `bodies`. None where it cannot be read."""
-        return bodies(self.site.source.rows, [message_id], MOST_SHOWN + 1).get(message_id)
+        return bodies(self.view.source.rows, [message_id], MOST_SHOWN + 1).get(message_id)
 
     def why(self, about: int | str, topic: str | None = None) -> list[Cause] | None:
         """What holds something up; see `Client.why`.
@@ -77,7 +84,7 @@ class Visit:
         showing without it.
         """
         try:
-            with self.site.source.reading() as conn:
+            with self.view.source.reading() as conn:
                 causes = merged(self.mq.why(about, topic, conn=conn))[:_MOST_CAUSES]
         except (NotGranted, NotFound, InvalidArgument, SchemaTooOld):
             return None

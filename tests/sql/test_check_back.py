@@ -585,6 +585,8 @@ def test_settle_a_parked_half(quick: Session, parked: str, verdict: str, outcome
     assert quick.value("settle", parked, "commit", "again").startswith("already")
     assert events(quick, parked)[-1] == "settled"
     assert tuple(quick.rows("select decided_by, reason from mqpg.op_log")[0]) == ("admin", "asked the shop")
+    by = quick.scalar("select by from mqpg.check_log where event = 'settled'")
+    assert by == "role " + quick.scalar("select session_user")
     with refused("MQ018", "decided"):
         quick.call("rearm", parked)
 

@@ -59,15 +59,15 @@ def operator(operators: Callable[..., Operator]) -> Operator:
 
 
 @pytest.fixture
-def roles(mq: Session, dsn: str) -> Iterator[Callable[[str], str]]:
+def roles(mq: Session, dsn: str) -> Iterator[Callable[..., str]]:
     """Makes login roles, and returns their DSNs."""
     made: list[str] = []
 
-    def make(name: str) -> str:
+    def make(name: str, password: str = "x") -> str:
         role = f"mqpg_web_{name}_{mq.pid}"
-        mq.execute(f"create role {role} login password 'x'")
+        mq.execute(f"create role {role} login password '{password}'")
         made.append(role)
-        return psycopg.conninfo.make_conninfo(dsn, user=role, password="x")
+        return psycopg.conninfo.make_conninfo(dsn, user=role, password=password)
 
     yield make
     for role in made:

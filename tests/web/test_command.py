@@ -36,6 +36,12 @@ def test_actions_need_a_password(dsn: str, tmp_path: Path) -> None:
     assert "is empty" in run("--password-file", str(tmp_path / "empty"), dsn=dsn).stderr
 
 
+def test_roles_share_no_password(dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("x\n")
+    done = run("--login", "role", "--password-file", str(tmp_path / "password"), dsn=dsn)
+    assert (done.returncode, "leave it out" in done.stderr) == (2, True)
+
+
 def test_it_serves_until_sigterm(dsn: str) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -6,10 +6,15 @@ import secrets
 
 from starlette.responses import RedirectResponse, Response
 
-from ..security import LOGIN_COOKIE, LONGEST_NAME, SESSION_COOKIE, SESSION_SECONDS
+from mqpg.errors import ConfigurationError
+
+from ..failures import TooManyFailures
+from ..security import LOGIN_COOKIE, SESSION_COOKIE, SESSION_SECONDS
 from ..visit import Visit
 
 __all__ = ["leave", "page", "submit"]
+
+_WRONG_ROLE = "The database refuses this role or its password. The log of the dashboard says why."
 
 
 def page(visit: Visit) -> Response:
@@ -21,19 +26,22 @@ def page(visit: Visit) -> Response:
 
 def submit(visit: Visit) -> Response:
     """Compare the password, and begin a session."""
-    security, name = visit.site.security, visit.text("name")[:LONGEST_NAME]
+    security, name = visit.site.security, visit.text("name")
     nonce = visit.request.cookies.get(LOGIN_COOKIE, "")
     if not nonce or not security.is_token(visit.text("token"), nonce):
         return _form(visit, 403, "This form is too old, or your browser sends no cookies. Try again.")
     if not name:
         return _form(visit, 400, "Say who you are: decisions keep the name.")
-    right = security.is_password(visit.form.get("password", [""])[0])
-    if right is None:
+    try:
+        cookie = security.log_in(name, visit.form.get("password", [""])[0])
+    except TooManyFailures:
         return _form(visit, 429, "Too many wrong passwords. Wait a minute.")
-    if not right:
-        return _form(visit, 401, "The password is wrong.")
+    except ConfigurationError as error:
+        return _form(visit, 403, f"Nobody can log in: {error}.")
+    if cookie is None:
+        return _form(visit, 401, _WRONG_ROLE if security.asks_for_role else "The password is wrong.")
     answer = RedirectResponse(visit.link(), 303)
-    _set(visit, answer, SESSION_COOKIE, security.begin(name), SESSION_SECONDS)
+    _set(visit, answer, SESSION_COOKIE, cookie, SESSION_SECONDS)
     answer.delete_cookie(LOGIN_COOKIE, path=_path(visit))
     return answer
 
@@ -51,7 +59,9 @@ def leave(visit: Visit) -> Response:
 
 def _form(visit: Visit, status: int, wrong: str) -> Response:
     nonce = secrets.token_urlsafe(16)
-    answer = visit.page("login.html", status, wrong=wrong, login_token=visit.site.security.token(nonce))
+    security = visit.site.security
+    shown = {"login_token": security.token(nonce), "asks_for_role": security.asks_for_role}
+    answer = visit.page("login.html", status, wrong=wrong, **shown)
     _set(visit, answer, LOGIN_COOKIE, nonce, 3600)
     return answer
 

@@ -29,7 +29,7 @@ def live(visit: Visit) -> Response:
 
 
 def _state(visit: Visit) -> dict[str, Any]:
-    found, samples = visit.site.reading()
+    found, samples = visit.view.reading()
     groups, attention = found.overview.groups, findings(found.overview)
     return {
         "found": found.overview,

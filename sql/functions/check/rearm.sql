@@ -22,7 +22,7 @@ begin
         raise exception using errcode = 'MQ018', message = format('half message %s is %s', v_half.message_id,
             case when v_half.decided then 'decided' else 'not parked' end);
     end if;
-    perform mqpg._log_check(v_half.message_id, 'rearmed', 'admin');
+    perform mqpg._log_check(v_half.message_id, 'rearmed', 'role ' || mqpg._caller());
     perform pgmq.send('mqpg_oplog', v_message);
 end
 $$;

@@ -3,7 +3,7 @@
 -- Arguments:
 --   handle: the handle of the half message.
 --   verdict: 'commit' or 'rollback'.
---   reason: why; trace() shows it.
+--   reason: why; trace() shows it, with the role that decided.
 -- Returns: the outcome, which also says whether it was already decided.
 -- Locks: the decision's key, the entry's row.
 -- Cost: one decision, one insert.
@@ -32,7 +32,7 @@ begin
     end if;
     select p.message_id into v_message_id from mqpg._parse_handle(settle.handle) p;
     if v_outcome in ('committed', 'rolled_back') then
-        perform mqpg._log_check(v_message_id, 'settled', 'admin', settle.reason);
+        perform mqpg._log_check(v_message_id, 'settled', 'role ' || mqpg._caller(), settle.reason);
     end if;
     perform mqpg._forget_entry(v_message_id);
     return v_outcome;
