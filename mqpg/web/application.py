@@ -42,6 +42,7 @@ from .rights import refusal
 from .role_login import RoleLogin
 from .security import SESSION_SECONDS, Security
 from .site import Site
+from .streams import Streams
 from .view import View
 from .visit import Visit
 
@@ -83,6 +84,7 @@ def app(
     actions: bool = False,
     hosts: Sequence[str] | None = None,
     reports: str | Path | None = None,
+    stopping: Callable[[], bool] | None = None,
 ) -> Starlette:
     """Make the dashboard of one broker.
 
@@ -103,6 +105,10 @@ def app(
             server. None: any.
         reports: A folder with the pages that `mqpg audit --html` has written. Who may read the
             dashboard may read them. None: it shows none.
+        stopping: Whether the server that runs the application is stopping, for example
+            `lambda: server.should_exit` of a `uvicorn.Server`. The overview then gets its changes
+            in a stream, which ends with the server. None: the overview asks every three seconds,
+            because a server may wait for a stream that does not end.
 
     Returns:
         The application. Run it in one process, which holds its sessions.
@@ -115,7 +121,13 @@ def app(
     security = _security(source.dsn, login, password)
     if actions and not security.has_login:
         raise ConfigurationError("actions need a login: give a password, or let roles of the database log in")
-    site = Site(View(source), security, actions, None if reports is None else Reports(reports))
+    site = Site(
+        View(source),
+        security,
+        actions,
+        reports=None if reports is None else Reports(reports),
+        streams=None if stopping is None else Streams(stopping),
+    )
     middleware = [Middleware(SecurityHeaders)]
     if hosts is not None:
         middleware.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False))
@@ -144,6 +156,7 @@ def _routes(site: Site) -> list[Route | Mount]:
         Route("/login", _endpoint(site, login.submit, public=True), methods=["POST"]),
         Route("/logout", _endpoint(site, login.leave), methods=["POST"]),
         Route("/actions/{action}", _endpoint(site, actions.submit), methods=["POST"]),
+        Route("/events", _events(site), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
         Mount("/static", StaticFiles(directory=_FOLDER)),
         Route("/{path:path}", _endpoint(site, _missing), methods=["GET"]),
@@ -165,6 +178,30 @@ def _endpoint(site: Site, page: Page, *, public: bool = False) -> Callable[[Requ
     return endpoint
 
 
+def _events(site: Site) -> Callable[[Request], Awaitable[Response]]:
+    """Send the live part of the overview, and again whenever it has changed."""
+
+    async def endpoint(request: Request) -> Response:
+        visit = Visit(site, request, {}, is_streamed=True)
+        if not visit.may_read:
+            return visit.to_login()
+        if site.streams is None:
+            return PlainTextResponse("this dashboard has no stream: ask for /live again and again", 404)
+        stream = site.streams.open(
+            visit.visitor,
+            visit.view,
+            visit.link(),
+            lambda: bytes(_answer(visit, overview.live).body).decode(),
+            lambda: Visit(site, request, {}).may_read,
+        )
+        if stream is None:
+            problem = "too many streams are open: close other tabs, or ask for /live again and again"
+            return PlainTextResponse(problem, 503)
+        return stream
+
+    return endpoint
+
+
 async def _body(request: Request) -> bytes | None:
     """The body. None where it is larger than any form of these pages."""
     parts, size = [], 0
@@ -177,8 +214,11 @@ async def _body(request: Request) -> bytes | None:
 
 
 def _show(visit: Visit, page: Page, public: bool) -> Response:
-    if not public and not visit.may_read:
-        return visit.to_login()
+    return _answer(visit, page) if public or visit.may_read else visit.to_login()
+
+
+def _answer(visit: Visit, page: Page) -> Response:
+    """Show a page, or say what is wrong."""
     try:
         return page(visit)
     except (errors.ConnectionFailed, errors.SchemaError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +17,7 @@ from mqpg.metrics.address import is_loopback
 __all__ = ["web"]
 
 _PASSWORD = "MQPG_WEB_PASSWORD"
+_NOT_STARTED = 3  # as by uvicorn itself
 _LOCAL = ["localhost", "127.0.0.1", "[::1]", "::1"]
 
 
@@ -77,10 +79,24 @@ def web(
         )
     # Without a login only this machine's own names are accepted, so no foreign page reads along.
     hosts = allow_host or (_LOCAL if is_open else None)
-    made = app(dsn, password=password, login=login, actions=actions, hosts=hosts, reports=reports)
+    server: uvicorn.Server
+    made = app(
+        dsn,
+        password=password,
+        login=login,
+        actions=actions,
+        hosts=hosts,
+        reports=reports,
+        stopping=lambda: server.should_exit,
+    )
+    level = "warning" if port else "info"
+    server = uvicorn.Server(uvicorn.Config(made, host=host, port=port, log_level=level, timeout_graceful_shutdown=3))
     if port:
         typer.echo(f"mqpg: the dashboard is at http://{f'[{host}]' if ':' in host else host}:{port}/", err=True)
-    uvicorn.run(made, host=host, port=port, log_level="warning" if port else "info", timeout_graceful_shutdown=3)
+    with suppress(KeyboardInterrupt):
+        server.run()
+    if not server.started:
+        raise typer.Exit(_NOT_STARTED)
 
 
 def _password(file: Path | None) -> str | None:

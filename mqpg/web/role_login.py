@@ -112,7 +112,8 @@ class RoleLogin:
         with self._lock:
             _, view = self._views.pop(nonce, (0.0, None))
         if view is not None:
-            view.source.close()
+            # Connections may take a while to close, and an event loop may have asked.
+            threading.Thread(target=view.source.close, name="mqpg web: end of a session", daemon=True).start()
 
 
 def _name(conn: psycopg.Connection[Any]) -> str:

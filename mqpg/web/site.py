@@ -11,6 +11,7 @@ from mqpg.status import Source
 from .rendering import environment
 from .reports import Reports
 from .security import Security
+from .streams import Streams
 from .view import View
 
 __all__ = ["Site"]
@@ -25,6 +26,7 @@ class Site:
         security: The login.
         actions: Whether those who have logged in may change something.
         reports: The pages of audits. None: it shows none.
+        streams: The open streams of the overview. None: it has none, and the overview asks.
         templates: The templates.
     """
 
@@ -32,6 +34,7 @@ class Site:
     security: Security
     actions: bool
     reports: Reports | None = None
+    streams: Streams | None = None
     templates: Environment = field(default_factory=environment)
 
     @property

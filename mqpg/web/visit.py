@@ -38,10 +38,11 @@ class Visit:
         site: The dashboard.
         request: The request.
         form: The fields of its form; empty for GET.
+        is_streamed: Whether a stream sends the answer, and sends it again when it changes.
     """
 
-    def __init__(self, site: Site, request: Request, form: dict[str, list[str]]) -> None:
-        self.site, self.request, self.form = site, request, form
+    def __init__(self, site: Site, request: Request, form: dict[str, list[str]], *, is_streamed: bool = False) -> None:
+        self.site, self.request, self.form, self.is_streamed = site, request, form, is_streamed
 
     @cached_property
     def session(self) -> Session | None:
@@ -57,6 +58,17 @@ class Visit:
     def may_act(self) -> bool:
         """Whether forms are shown and accepted."""
         return self.site.actions and self.session is not None
+
+    @property
+    def visitor(self) -> str:
+        """The session, or else the address of who asks."""
+        session, client = self.session, self.request.client
+        return session.nonce if session else client.host if client else ""
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a part of a page is asked for, by a page that renews itself."""
+        return self.is_streamed or "HX-Request" in self.request.headers
 
     @property
     def view(self) -> View:
@@ -124,6 +136,8 @@ class Visit:
             here=self.request.url.path.removeprefix(self.request.scope.get("root_path", "")),
             session=session,
             may_act=self.may_act,
+            is_part=self.is_part,
+            is_streamed=self.is_streamed,
             token=self.site.security.token(session.nonce) if session else "",
             # Where the broker is, is nothing for those who have not logged in.
             broker_name=describe(self.site.source.dsn) if self.may_read else "",
@@ -133,16 +147,15 @@ class Visit:
 
     def problem(self, status: int, title: str, why: object, *, again: bool = False) -> Response:
         """Say what is wrong; with `again` the browser asks again by itself."""
-        is_part = "HX-Request" in self.request.headers
-        template = "problem_part.html" if is_part else "problem.html"
+        template = "problem_part.html" if self.is_part else "problem.html"
         answer = self.page(template, status, title=title, why=" ".join(str(why).split()), again=again)
-        if again and not is_part and self.request.method == "GET":
+        if again and not self.is_part and self.request.method == "GET":
             answer.headers["Refresh"] = _AGAIN
         return answer
 
     def to_login(self) -> Response:
         """Ask for the password first."""
         target = self.link("login")
-        if "HX-Request" in self.request.headers:
+        if self.is_part:
             return Response(status_code=204, headers={"HX-Redirect": target})
         return RedirectResponse(target, 303)

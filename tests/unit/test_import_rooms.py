@@ -99,6 +99,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.web.scan",
             "mqpg.web.security",
             "mqpg.web.site",
+            "mqpg.web.streams",
             "mqpg.web.view",
             "mqpg.web.visit",
         ),

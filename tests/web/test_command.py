@@ -59,9 +59,14 @@ def test_it_serves_until_sigterm(dsn: str) -> None:
     try:
         eventually(lambda: page() == 200, 30)
         assert page("evil.example") == 400
-        process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=20)
+        with httpx.stream("GET", f"http://127.0.0.1:{port}/events", trust_env=False, timeout=30) as stream:
+            lines = stream.iter_lines()
+            assert next(line for line in lines if line.startswith("event:")) == "event: live"
+            process.send_signal(signal.SIGTERM)
+            _, said = process.communicate(timeout=20)
+            list(lines)  # it ends in order
     finally:
         process.kill()
         process.wait()
+    assert "exceeded" not in said, "no stream holds the end up"
     assert re.search(rf"http://127\.0\.0\.1:{port}/", said)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
-import uvicorn
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
-import mqpg.web
 from tests.support.broker import Session
-from tests.web.story import PASSWORD, Story
+from tests.web.serving import serving
+from tests.web.story import PASSWORD, Story, token_of
 
 pytestmark = pytest.mark.browser
 
@@ -27,36 +25,25 @@ pytestmark = pytest.mark.browser
 @pytest.fixture
 def address(dsn: str, story: Story) -> Iterator[str]:
     """A dashboard with actions, on a real port."""
-    with dashboard(dsn) as there:
+    with serving(dsn, password=PASSWORD, actions=True) as there:
         yield there
 
 
-@contextmanager
-def dashboard(dsn: str) -> Iterator[str]:
-    app = mqpg.web.app(dsn, password=PASSWORD, actions=True)
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.02)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
-    server.should_exit = True
-    thread.join(10)
-    app.state.site.source.close()
-
-
 @pytest.fixture
-def inside(browser: Chrome, address: str) -> Chrome:
-    """A browser that has logged in, by keyboard."""
+def inside(browser: Chrome, address: str) -> Iterator[Chrome]:
+    """A browser that has logged in, by keyboard. It leaves before the server ends."""
     log_in(browser, address)
-    return browser
+    yield browser
+    browser.get("about:blank")
+    browser.get_log("browser")
 
 
 def log_in(browser: Chrome, address: str) -> None:
     browser.get(address)
     browser.delete_all_cookies()
     browser.get(address)
+    # The page is loaded a moment before the browser gives its first field the focus.
+    patient(browser).until(lambda b: b.switch_to.active_element.get_attribute("name") == "name")
     browser.switch_to.active_element.send_keys("ada", Keys.TAB, PASSWORD, Keys.ENTER)
     patient(browser).until(lambda b: b.find_element(By.TAG_NAME, "h1").text == "Overview")
 
@@ -104,6 +91,46 @@ def test_the_overview_renews_itself(inside: Chrome, mq: Session) -> None:
     assert inside.get_log("browser") == []
 
 
+POLL = "#live > [hx-get='/live']"
+
+
+def test_a_stream_renews_the_overview(inside: Chrome) -> None:
+    patient(inside).until(lambda b: not b.find_elements(By.CSS_SELECTOR, POLL))
+    assert "Half messages" in inside.find_element(By.ID, "live").text
+    assert inside.get_log("browser") == []
+
+
+def test_without_a_stream_the_overview_asks(browser: Chrome, dsn: str, story: Story, mq: Session) -> None:
+    with serving(dsn, has_stream=False, password=PASSWORD) as there:
+        log_in(browser, there)
+        assert not browser.find_elements(By.CSS_SELECTOR, "[sse-connect]")
+        for name in ("late-comer", "later-comer"):
+            mq.call("subscribe", name, "returns")
+            patient(browser).until(lambda b, name=name: name in b.find_element(By.ID, "live").text)
+    browser.get("about:blank")
+
+
+def test_where_the_stream_is_refused_the_overview_asks(inside: Chrome, address: str, mq: Session) -> None:
+    inside.get(f"{address}/topics")  # which ends the stream of the overview
+    cookies = {one["name"]: one["value"] for one in inside.get_cookies()}
+    with ExitStack() as stack, httpx.Client(cookies=cookies, trust_env=False, timeout=30) as client:
+        for _ in range(4):
+            stream = stack.enter_context(client.stream("GET", f"{address}/events"))
+            assert stream.status_code == 200
+        inside.get(address)
+        for name in ("late-comer", "later-comer"):
+            mq.call("subscribe", name, "returns")
+            patient(inside).until(lambda b, name=name: name in b.find_element(By.ID, "live").text)
+        assert inside.find_elements(By.CSS_SELECTOR, POLL)
+
+
+def test_who_has_logged_out_elsewhere_is_asked_to_log_in(inside: Chrome, address: str) -> None:
+    cookies = {one["name"]: one["value"] for one in inside.get_cookies()}
+    with httpx.Client(cookies=cookies, trust_env=False) as client:
+        client.post(f"{address}/logout", data={"token": token_of(client.get(f"{address}/topics").text)})
+    patient(inside).until(lambda b: b.find_element(By.TAG_NAME, "h1").text == "Log in")
+
+
 def test_the_focus_stays_where_it_is_while_the_overview_renews_itself(inside: Chrome, mq: Session) -> None:
     link = inside.find_element(By.XPATH, "//a[text()='shipping']")
     inside.execute_script("arguments[0].focus()", link)
@@ -113,7 +140,7 @@ def test_the_focus_stays_where_it_is_while_the_overview_renews_itself(inside: Ch
 
 
 def test_the_database_goes_away_and_comes_back(browser: Chrome, own_server: Any) -> None:
-    with dashboard(own_server.dsn) as there:
+    with serving(own_server.dsn, password=PASSWORD) as there:
         log_in(browser, there)
         own_server.server.stop()
         patient(browser).until(lambda b: "The broker does not answer" in b.find_element(By.ID, "live").text)

@@ -19,8 +19,8 @@ _ROWS = 20  # groups that the overview shows, those with the oldest unread messa
 
 
 def page(visit: Visit) -> Response:
-    """Show the page around the live part, which loads itself every three seconds."""
-    return visit.page("overview.html", **_state(visit))
+    """Show the page around the live part, which a stream renews, or which asks again and again."""
+    return visit.page("overview.html", has_stream=visit.site.streams is not None, **_state(visit))
 
 
 def live(visit: Visit) -> Response:
