@@ -34,7 +34,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = ROOT / "benchmarks" / "peers"
 PEERS = ROOT / ".peers" / "bin" / "python"
 SETTINGS = {"max_wal_size": "4GB", "checkpoint_timeout": "30min", "shared_buffers": "512MB"}
-COUNT = 2000  # jobs of a cell that consumes
+COUNT = 20_000  # jobs of a cell that consumes
+SLOW_COUNT = 2_000  # the same for procrastinate, which handles hundreds a second
 SECONDS = 2.0  # of a cell that sends
 
 # A side of a cell: its program, and the program's arguments, without the DSN.
@@ -62,7 +63,7 @@ def _halves(tasks: int) -> dict[str, Side]:
 def _consumers(where: str) -> dict[str, Side]:
     return {
         "mqpg": ("mqpg", ["consume", str(COUNT), "8", where]),
-        "procrastinate": ("procrastinate", ["consume", str(COUNT), "8"]),
+        "procrastinate": ("procrastinate", ["consume", str(SLOW_COUNT), "8"]),
         "pgqueuer": ("pgqueuer", ["consume", str(COUNT), "0"]),
     }
 
@@ -73,7 +74,8 @@ CELLS: dict[str, tuple[str, dict[str, Side]]] = {
     "half-16": ("prepare and commit one by one, asyncio, 16 tasks", _halves(16)),
     "half-100": ("the same, 100 tasks", _halves(100)),
     "consume-c1": ("consumer C1, handler that does nothing, concurrency 8", _consumers("broker")),
-    "consume-c3": ("consumer C3, handler that does nothing, concurrency 8", _consumers("external")),
+    "consume-c3": ("consumer C3, handler that does nothing, concurrency 8", _consumers("each")),
+    "consume-c3-delivery": ("the same, acknowledged by deliveries", _consumers("delivery")),
     "consume-c3-batch": ("consumer C3 whose handler takes whole deliveries", _consumers("batch")),
 }
 

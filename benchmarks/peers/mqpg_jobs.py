@@ -58,7 +58,11 @@ async def drive(once: Any, tasks: int, seconds: float) -> dict[str, float]:
 
 
 async def consume(dsn: str, count: int, concurrency: int, where: str) -> dict[str, float]:
-    """Handle `count` messages by a handler that does nothing: C1 ("broker"), C3 ("external", or "batch")."""
+    """Handle `count` messages by a handler that does nothing.
+
+    `where`: "broker" is C1. The others are C3: "each" and "delivery" are what it acknowledges, and
+    "batch" is a handler that takes whole deliveries.
+    """
     stop = asyncio.Event()
     left = count
 
@@ -77,8 +81,13 @@ async def consume(dsn: str, count: int, concurrency: int, where: str) -> dict[st
     async def batch(messages: Any) -> None:
         done(len(messages))
 
-    options: dict[str, Any] = {} if where == "broker" else {"effect": "external", "batch": where == "batch"}
-    handler = {"broker": broker, "external": external, "batch": batch}[where]
+    options: dict[str, Any] = {
+        "broker": {},
+        "each": {"effect": "external"},
+        "delivery": {"effect": "external", "ack": "delivery"},
+        "batch": {"effect": "external", "batch": True},
+    }[where]
+    handler = {"broker": broker, "batch": batch}.get(where, external)
     consumer: Any = mqpg.consumer(TOPIC, group=where, concurrency=concurrency, **options)(handler)
     async with await mqpg.connect_async(dsn, pool_max_size=16) as mq:
         await mq.subscribe(where, TOPIC)

@@ -38,6 +38,7 @@ class Cell:
     held: bool = False  # an old transaction holds xmin during the run
     # Receive and ack are in one transaction, like a consumer whose effects are in it too.
     together: bool = False
+    chained: bool = False  # mqpg: each receive acknowledges the delivery before it, in one call
     singly: bool = False  # the backlog was sent one message at a time
     packed: bool = False  # the MNS scheme in one statement per transaction, not one per step
     library: bool = False  # the consumer is that of the Python library
@@ -74,16 +75,28 @@ CELLS = (
         together=True,
     ),
     Cell(
-        "receive-100-singly", "the same, sent one by one", Kind.RECEIVE, 2, 100, 2.5, _QUEUES, backlog=100_000,
-        singly=True,
+        "receive-100-chained", "the same, acknowledged by the next receive", Kind.RECEIVE, 2, 100, 2.5, _QUEUES,
+        backlog=_MANY, chained=True,
+    ),
+    Cell(
+        "receive-100-singly", "receive+ack ×100, 2 clients, sent one by one", Kind.RECEIVE, 2, 100, 2.5, _QUEUES,
+        backlog=100_000, singly=True,
     ),
     Cell("receive-1000", "receive+ack ×1000, 2 clients", Kind.RECEIVE, 2, 1000, 2.5, backlog=_MANY),
+    Cell(
+        "receive-1000-chained", "the same, acknowledged by the next receive", Kind.RECEIVE, 2, 1000, 2.5, _QUEUES,
+        backlog=_MANY, chained=True,
+    ),
     Cell("half-1", "half+commit ×1, 16 clients", Kind.HALF, 16, 1, 4, _HALVES),
     Cell("half-1-packed", "the same, MNS in 2 statements", Kind.HALF, 16, 1, 4, _QUEUES, packed=True),
     Cell("half-100", "half+commit ×100, 2 clients", Kind.HALF, 2, 100, 3, _HALVES),
     Cell("ledger-1", "half+local transaction+commit ×1, 16 clients", Kind.LEDGER, 16, 1, 4, _HALVES),
     Cell("e2e-100", "end to end 2+2, send ×100, receive ×100", Kind.E2E, 2, 100, 6, receive=100),
     Cell("e2e", "end to end 2+2, send ×100, receive ×1000", Kind.E2E, 2, 100, 6, receive=1000),
+    Cell(
+        "e2e-chained", "the same, acknowledged by the next receive", Kind.E2E, 2, 100, 6, ("mqpg", "bare"),
+        receive=1000, chained=True,
+    ),
     Cell("e2e-held", "end to end, xmin held", Kind.E2E, 2, 100, 6, _QUEUES, receive=1000, held=True),
     Cell("latency-sql", "latency at 200/s, SQL consumer", Kind.LATENCY, 1, 1, 5, ("mqpg", "pgmq", "pgq"), extra=True),
     Cell(

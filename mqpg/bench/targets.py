@@ -112,4 +112,5 @@ PEER_TARGETS = (
     PeerTarget("consume-c3", "procrastinate", 3),
     PeerTarget("consume-c1", "pgqueuer", 2),
     PeerTarget("consume-c3", "pgqueuer", 2),
+    PeerTarget("consume-c3-delivery", "pgqueuer", 2),
 )

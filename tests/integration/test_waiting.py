@@ -16,6 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import mqpg
 from mqpg import errors
+from mqpg._sync.client import wakeup
 from tests.fixtures.databases import OwnServer
 from tests.support.consuming import running
 from tests.support.proxy import Proxy
@@ -182,6 +183,33 @@ def test_waiting_outlives_a_restart(own_server: OwnServer) -> None:
         mq.append()
         thread.join(30)
         assert [message.payload for message in found] == [1]
+
+
+def test_pauses_grow_only_while_wakes_bring_nothing(
+    mq: mqpg.Client, topics: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The look after a delivery often finds the next message before its notification comes.
+
+    The message after that one must not wait for a long pause.
+    """
+    pauses: list[float] = []
+    monkeypatch.setattr(wakeup, "sleep", pauses.append)
+    with wakeup.TopicWaiter(mq, "t0") as waiter:
+
+        def wake(times: int) -> list[float]:
+            pauses.clear()
+            for _ in range(times):
+                waiter.wake()
+                waiter.wait(seconds=20)
+            return list(pauses)
+
+        grown = wake(12)
+        assert grown[:4] == sorted(grown[:4])
+        assert 0 < grown[0] <= 0.001
+        assert 0.01 < grown[-1] <= 0.02
+        waiter.succeeded(1)
+        assert wake(1) == []
+        assert wake(1)[0] <= 0.001
 
 
 @pytest.fixture

@@ -23,8 +23,11 @@ _BEHIND = statement("""
         cast(%(consumer_group)s as text), cast(%(topic)s as text), cast(%(consumer)s as text))
 """)
 
-# The shortest pause between two wakes that bring nothing, however often the appender notifies.
-_FLOOR = 0.02
+# The pauses between wakes that bring nothing, however often the appender notifies: the first one,
+# and the longest. A first one is common, because the look after a delivery often finds the next
+# message before its notification comes. A long pause would make the message after it wait.
+_FIRST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.02
 _BEHIND_PAUSE = 1.0  # while another consumer has messages in flight
 _IDLE_PAUSE = 300.0  # while no consumer has: the listener sees everything that changes that
 
@@ -67,7 +70,8 @@ class TopicWaiter:
     def _pause(self, stop: Event | None, limit: float) -> None:
         """Pause where the last wake was just now and brought nothing."""
         self._fruitless += 1
-        left = min(self._woken_at + _FLOOR - time.monotonic(), limit)
+        pause = min(_FIRST_PAUSE * 2.0 ** min(self._fruitless - 2, 10), _LONGEST_PAUSE)
+        left = min(self._woken_at + pause - time.monotonic(), limit)
         if self._fruitless < 2 or left <= 0:
             return
         if stop is not None:

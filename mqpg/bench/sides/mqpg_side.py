@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import cycle
 
+from psycopg.pq.abc import PGresult
+
 from mqpg import migrate
 from mqpg._append_pace import AppendPace
 
@@ -30,6 +32,8 @@ _FILL = "select mqpg.send_batch($2::text, $1::text[])"
 # As many record batches as messages, like a send for each, without the way to the client.
 _FILL_SINGLY = "select count(mqpg.send($2::text, payload)) from unnest($1::text[]) as payload"
 _RECEIVE = "select * from mqpg.receive($1::text, $2::text, {n})"
+# Acknowledges the delivery before it too. There is none in the first call.
+_RECEIVE_NEXT = "select * from mqpg.receive($1::text, $2::text, {n}, ack => nullif($3::text, ''))"
 _ACK = "select mqpg.ack($1::text)"
 _PREPARE_BATCH = "select mqpg.prepare_batch('bench', $1::text[], 'bench')"
 _COMMIT_BATCH = "select outcome from mqpg.commit_batch($1::text[])"
@@ -177,8 +181,11 @@ class _Receives:
 
     def __init__(self, link: Link, cell: Cell, index: int) -> None:
         self._timed = cell.kind is Kind.LATENCY
-        link.prepare("receive", _RECEIVE.format(n=100 if self._timed else cell.receive or cell.batch))
+        receive = _RECEIVE_NEXT if cell.chained else _RECEIVE
+        link.prepare("receive", receive.format(n=100 if self._timed else cell.receive or cell.batch))
         link.prepare("ack", _ACK)
+        # By turn: the delivery that the next receive acknowledges.
+        self._open: dict[int, bytes] | None = {} if cell.chained else None
         if self._timed:
             link.execute("listen mqpg")
         pairs = [(group, topic) for group in _groups(cell) for topic in _topics(cell)]
@@ -192,11 +199,10 @@ class _Receives:
 
     def step(self) -> int:
         turn, names = next(self._turns)
-        result = self._link.run(b"receive", names)
+        result = self._receive(turn, names)
         rows = result.ntuples
         if not rows:
             return 0
-        self._link.run(b"ack", [result.get_value(0, _RECEIPT) or b""])
         if self._timed:
             self.seen.note_waits(result.get_value(row, _PAYLOAD) or b"" for row in range(rows))
         lane = (self._lane + turn) * self._queues + int4(result.get_value(0, _QUEUE))
@@ -206,5 +212,20 @@ class _Receives:
         self.seen.ranges.append((lane, first, last))
         return rows
 
+    def _receive(self, turn: int, names: list[bytes]) -> PGresult:
+        if self._open is not None:
+            result = self._link.run(b"receive", [*names, self._open.pop(turn, b"")])
+            self._open[turn] = _receipt(result)
+            return result
+        result = self._link.run(b"receive", names)
+        if result.ntuples:
+            self._link.run(b"ack", [_receipt(result)])
+        return result
+
     def wait(self) -> None:
         self._link.wait_for_notification(0.5)
+
+
+def _receipt(result: PGresult) -> bytes:
+    """The receipt of a delivery; b"" where nothing was delivered."""
+    return (result.get_value(0, _RECEIPT) if result.ntuples else None) or b""

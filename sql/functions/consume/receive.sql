@@ -26,8 +26,8 @@
 -- Locks: the queue's advisory lock, and the subscription's, shared, until the end of the
 -- transaction; with `ack` also that of the receipt's queue, waited for as in ack().
 -- Cost: a look at each queue's cursor, and at the ends of the queues that waited longer than the
--- chosen one, ten at a time (1000 empty queues: 4 ms); one cursor version, and the messages; with a
--- filter also the messages that it does not choose; with `ack` of another queue a cursor version.
+-- chosen one (1000 empty queues: 4 ms); one cursor version, and the messages; with a filter also
+-- the messages that it does not choose; with `ack` of another queue a cursor version.
 -- Errors: MQ001 (argument, or a receipt of another subscription), MQ003 (unknown topic), MQ005
 -- (unknown subscription), MQ007, MQ008, MQ009 (receipt, as in ack()), MQ014 (a body is missing),
 -- 55P03 (ack), 40001 (a lost race).
@@ -48,7 +48,11 @@ declare
     v_subscription mqpg.subscription;
     v_topic mqpg.topic;
     v_paused boolean;
-    v_waiting record;
+    -- A cursor, because a loop over a query would read the ends of ten queues at once.
+    c_waiting cursor (only_queue int, from_tick bigint, to_tick bigint, last_served int) for
+        select q.* from mqpg._queues_with_messages(
+            v_topic.topic_id, v_subscription.subscription_id, receive.consumer,
+            coalesce(only_queue, -1), coalesce(only_queue, v_topic.queues - 1), from_tick, to_tick, last_served) as q;
     v_locked int;           -- the first queue that another call had locked
     v_only int;             -- shared: the queue that this call waits for
     v_shut boolean := false;    -- the lock of all queues was not free
@@ -117,11 +121,8 @@ begin
             order by t.tick_id desc limit 1;
         end if;
         -- Look before taking the lock, because it is held until the end of the transaction.
-        for v_waiting in
-            select q.* from mqpg._queues_with_messages(
-                v_topic.topic_id, v_subscription.subscription_id, receive.consumer,
-                coalesce(v_only, receive.queue_id, -1), coalesce(v_only, receive.queue_id, v_topic.queues - 1),
-                v_from_tick, v_to_tick, v_done_cursor.queue_id) as q
+        for v_waiting in c_waiting(
+            coalesce(v_only, receive.queue_id), v_from_tick, v_to_tick, v_done_cursor.queue_id)
         loop
             if v_waiting.claims <> '{}' then
                 if v_waiting.queue_id = v_done_cursor.queue_id then

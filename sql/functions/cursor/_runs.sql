@@ -16,6 +16,7 @@ declare
     v_base bigint;
     v_nth int;
     v_skip bigint;
+    v_singles boolean;      -- all rows that were read so far have runs of one message
 begin
     select b.base_offset, b.n, b.first_ids, b.starts, b.deliver_ids, b.attempts into v_row
     from mqpg.consume_queue b
@@ -46,6 +47,33 @@ begin
         attempts := array[v_row.attempts[v_nth]::int];
         lowest := bodies[1] / 1024;
         highest := lowest;
+        return;
+    end if;
+    -- Where each message is a run, as behind sends of one message, slices of the rows suffice.
+    v_singles := cardinality(v_row.first_ids) = v_row.n;
+    if v_singles then
+        for v_row in
+            select c.base_offset, c.n, c.first_ids, c.deliver_ids, c.attempts
+            from mqpg.consume_queue c
+            where c.topic_id = _runs.topic_id and c.queue_id = _runs.queue_id
+                and c.subscription_id = _runs.subscription_id
+                and c.tick_id >= v_recent and c.base_offset >= v_base and c.base_offset < _runs.to_offset
+            order by c.base_offset
+        loop
+            v_singles := cardinality(v_row.first_ids) = v_row.n
+                and v_row.deliver_ids is null and v_row.attempts is null;
+            exit when not v_singles;
+            ids := ids || v_row.first_ids[
+                greatest(_runs.from_offset - v_row.base_offset, 0) + 1
+                :least(_runs.to_offset - v_row.base_offset, v_row.n)];
+        end loop;
+    end if;
+    if v_singles and cardinality(ids) = _runs.to_offset - _runs.from_offset then
+        bodies := ids;
+        offsets := array(select generate_series(_runs.from_offset, _runs.to_offset - 1));
+        lengths := array_fill(1, array[cardinality(ids)]);
+        attempts := array_fill(null::int, array[cardinality(ids)]);
+        select min(i) / 1024, max(i) / 1024 into _runs.lowest, _runs.highest from unnest(ids) i;
         return;
     end if;
     select array_agg(r.first_id + r.skip order by r.first_offset), array_agg(r.body + r.skip order by r.first_offset),

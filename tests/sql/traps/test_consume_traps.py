@@ -92,7 +92,7 @@ def test_trap_a_claim_is_given_once(mq: Session, broker: Broker) -> None:
 
 def test_trap_a_claim_is_given_once_mutant(mq: Session, broker: Broker) -> None:
     """With the cursor of the look before the lock, only the cursor's key saves the claim from being given twice."""
-    early = "for v_waiting in select q.* from mqpg._queues_with_messages("
+    early = "for v_waiting in c_waiting("
     mutate(mq, "receive", early, "v_cursor := mqpg._cursor(v_subscription.subscription_id, 0); " + early)
     mutate(mq, "receive", "v_cursor := mqpg._cursor(v_subscription.subscription_id, v_waiting.queue_id);", "")
     with pytest.raises(psycopg.errors.SerializationFailure):
