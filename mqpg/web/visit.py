@@ -11,13 +11,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 import mqpg
-from mqpg.cause import Cause
 from mqpg.dsn import describe
 from mqpg.errors import InvalidArgument, NotFound, NotGranted, SchemaTooOld
 from mqpg.status.finding import Row
 from mqpg.status.half_messages import bodies
 
-from .remedies import merged, on_page
+from .remedies import Explained, explained, merged
 from .rendering import MOST_SHOWN
 from .security import SESSION_COOKIE, Session
 from .site import Site
@@ -89,8 +88,8 @@ class Visit:
         """The key and the beginning of the payload; see `bodies`. None where it cannot be read."""
         return bodies(self.view.source.rows, [message_id], MOST_SHOWN + 1).get(message_id)
 
-    def why(self, about: int | str, topic: str | None = None) -> list[Cause] | None:
-        """What holds something up; see `Client.why`.
+    def why(self, about: int | str, topic: str | None = None, *, sent_to: str | None = None) -> list[Explained] | None:
+        """What holds something up; see `Client.why`. `sent_to` is the topic of a message, if known.
 
         None where the broker cannot say, for example to a role that may not ask. The page is worth
         showing without it.
@@ -100,7 +99,8 @@ class Visit:
                 causes = merged(self.mq.why(about, topic, conn=conn))[:_MOST_CAUSES]
         except (NotGranted, NotFound, InvalidArgument, SchemaTooOld):
             return None
-        return [on_page(one, about, self.may_act) for one in causes]
+        here = self.request.url.path
+        return [explained(one, about, topic or sent_to, self.may_act, here, self.link) for one in causes]
 
     def place(self, name: str) -> str:
         """A part of the path."""

@@ -215,7 +215,9 @@ def test_why_something_waits(visitor: TestClient, mq: Session, story: Story) -> 
         page = words(visitor, path)
         assert "Why it waits" in page, path
         assert 'class="cause"' in page, path
-    assert "mqpg.resume" in words(visitor, "/groups/news/returns")
+    page = words(visitor, "/groups/news/returns")
+    assert "Run mqpg subscription resume news returns" in page
+    assert "select mqpg." not in page
     assert "shipping" in words(visitor, f"/messages/{story.order}").partition("Time line")[0]
     page = words(visitor, "/groups/billing/orders")
     assert "Nothing holds it up" in page

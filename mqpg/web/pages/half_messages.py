@@ -94,7 +94,7 @@ def page(visit: Visit) -> Response:
         because=parked_because(half, known.producer) if half and half["parked_at"] else None,
         again=parks_again(known.producer) if half and half["parked_at"] else None,
         checks=[one for one in events if one.event in _CHECKS],
-        why=visit.why(handle) if half else None,
+        why=visit.why(handle, sent_to=half["topic"]) if half else None,
     )
 
 

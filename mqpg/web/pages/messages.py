@@ -25,16 +25,16 @@ def page(visit: Visit) -> Response:
     if not events:
         causes = [one.remedy for one in visit.why(message_id) or []] if message_id >= 0 else []
         raise NotFound(" ".join([f"nothing is stored of message {place[:40]}.", *causes]))
-    body = visit.body(message_id)
+    body, birth = visit.body(message_id), _detail(events[0])
     half = undecided(visit.view.source.rows, message_id) if body and body["state"] == "prepared" else None
     return visit.page(
         "message.html",
         message_id=message_id,
         handle=half["handle"] if half else None,
-        birth=_detail(events[0]),
+        birth=birth,
         events=[(one, _since(events, n), _detail(one)) for n, one in enumerate(events)],
         body=body,
-        why=visit.why(message_id),
+        why=visit.why(message_id, sent_to=birth.get("topic")),
     )
 
 
