@@ -96,6 +96,8 @@ def _buttons(cause: Cause, about: int | str, topic: str) -> list[Button]:
         return [Button("resume", "Resume the topic…", {"topic": topic})]
     if cause.cause == "group_paused":
         return [Button("resume", "Resume the group…", place)]
+    if cause.cause == "owner_gone":
+        return [Button("unpin", "Unpin…", place | {"consumer": detail["owner"]})]
     if cause.cause == "dead_letter" and isinstance(about, int):
         return [Button("redrive", "Redrive…", place | {"scope": "chosen", "id": about})]
     # The broker names a seek where one helps.

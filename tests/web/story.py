@@ -9,10 +9,12 @@ from starlette.testclient import TestClient
 
 from tests.support.broker import Session
 
-__all__ = ["PASSWORD", "Operator", "Story", "log_in", "token_of"]
+__all__ = ["GONE", "PASSWORD", "Operator", "Story", "log_in", "token_of"]
 
 PASSWORD = "correct horse"
 HEARTBEAT = "select mqpg._heartbeat(%s, %s, 'node-1', 4711, 'active', %s::jsonb)"
+GONE = "update mqpg.worker set state = 'stopped' where worker_id = 'consumer-9'"
+"""Ends the consumer of `Story.orphan`."""
 
 
 class Story:
@@ -58,6 +60,19 @@ class Story:
                 return
             mq.execute("select pg_sleep(0.02)")
         raise AssertionError("it is not parked")
+
+    def orphan(self, mq: Session) -> int:
+        """Send a message to a pinned queue, whose owner is at work until GONE."""
+        mq.call("create_topic", "p", queues=1)
+        mq.call("subscribe", "ledger", "p", mode="pinned")
+        mq.send("p")
+        mq.append()
+        mq.ack(mq.receive("p", group="ledger", consumer="bill-1")[0].receipt)
+        waiting = mq.send("p")
+        mq.append()
+        detail = {"consumer": "bill-1", "consumer_group": "ledger", "topic": "p"}
+        mq.execute(HEARTBEAT, "consumer-9", "consumer", json.dumps(detail))
+        return waiting
 
 
 def token_of(page: str) -> str:

@@ -17,7 +17,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.support.broker import Session
 from tests.web.serving import serving
-from tests.web.story import PASSWORD, Story, token_of
+from tests.web.story import GONE, PASSWORD, Story, token_of
 
 pytestmark = pytest.mark.browser
 
@@ -184,6 +184,11 @@ def test_each_action_by_keyboard(inside: Chrome, address: str, story: Story, mq:
     inside.find_element(By.NAME, "scope").send_keys("all")
     press(inside, "Redrive…")
     assert mq.scalar("select count(*) from mqpg.dead_letter") == 0
+    waiting = story.orphan(mq)
+    mq.execute(GONE)
+    inside.get(f"{address}/groups/ledger/p")
+    press(inside, "Unpin…")
+    assert [one.message_id for one in mq.receive("p", group="ledger", consumer="bill-2")] == [waiting]
 
 
 def test_a_half_message_is_decided_with_the_keyboard_alone(

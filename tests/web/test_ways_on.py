@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.support.broker import Session, seconds
-from tests.web.story import Operator, Story
+from tests.web.story import GONE, Operator, Story
 
 
 class Why(HTMLParser):
@@ -106,9 +106,34 @@ def test_a_message_that_blocks_its_queue(operator: Operator, mq: Session, title:
     assert [one.message_id for one in mq.receive("k", group="strict")] == [first, second][skips:]
 
 
+def test_a_queue_whose_owner_is_gone(operator: Operator, mq: Session, story: Story) -> None:
+    waiting = story.orphan(mq)
+    fields = {"group": "ledger", "topic": "p", "consumer": "bill-1"}
+    assert "It reports, so it is at work." in operator.ask("unpin", **fields)
+    mq.execute(GONE)
+    for path in (f"/messages/{waiting}", "/groups/ledger/p"):
+        found = why(operator.client, path)
+        assert "mqpg subscription unpin ledger p --consumer bill-1" in found.text
+        assert found.buttons["Unpin…"] == ("unpin", fields)
+    assert mq.receive("p", group="ledger", consumer="bill-2") == []
+    asked = press(operator, found, "Unpin…")
+    assert "It owns 1 queue with 1 message unread. It does not report." in asked
+    assert "This cannot be undone" in asked
+    assert [one.message_id for one in mq.receive("p", group="ledger", consumer="bill-2")] == [waiting]
+    assert why(operator.client, "/groups/ledger/p").buttons == {}
+
+
+def test_an_unpin_needs_a_consumer_and_a_pinned_group(operator: Operator) -> None:
+    for fields in ({"consumer": ""}, {"consumer": "c"}):
+        data = {"token": operator.token, "confirmed": "yes", "group": "shipping", "topic": "orders"} | fields
+        assert operator.client.post("/actions/unpin", data=data).status_code == 400
+
+
 def test_who_only_reads_gets_commands_and_links(visitor: TestClient, mq: Session, story: Story) -> None:
+    story.orphan(mq)
+    mq.execute(GONE)
     blocked(mq)
-    for path in ("/groups/strict/k", f"/messages/{story.order}", "/groups/news/returns"):
+    for path in ("/groups/ledger/p", "/groups/strict/k", f"/messages/{story.order}", "/groups/news/returns"):
         found = why(visitor, path)
         assert found.buttons == {}
         assert "mqpg " in found.text, path

@@ -18,6 +18,15 @@ from ..visit import Visit
 __all__ = ["submit"]
 
 _LONGEST_REASON = 500
+_OWNED = """
+select l.queue_id, l.lag from mqpg._subscription_lag(%(group)s, %(topic)s) as l
+where l.mode = 'pinned' and l.owner = %(consumer)s order by l.queue_id
+"""
+_AT_WORK = """
+select from mqpg.worker_status as w
+where w.role = 'consumer' and w.alive and w.detail ->> 'consumer_group' = %(group)s
+    and w.detail ->> 'topic' = %(topic)s and w.detail ->> 'consumer' = %(consumer)s
+"""
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,7 @@ def _about(visit: Visit) -> list[tuple[str, str]]:
         "group": "Group",
         "topic": "Topic",
         "target": "To",
+        "consumer": "Consumer",
         "queue": "Queue",
         "filter": "Filter",
         "most": "At most",
@@ -130,6 +140,27 @@ def _seek(visit: Visit) -> str:
     target = _target(visit)
     visit.mq.seek(visit.text("group"), visit.text("topic"), target, visit.number("queue"))
     return f"The group continues at {target}. Its open deliveries can no longer be acknowledged."
+
+
+def _consumer(visit: Visit) -> str:
+    consumer = visit.text("consumer")
+    if not consumer:
+        raise InvalidArgument("say from which consumer the queues are taken")
+    return consumer
+
+
+def _unpin_effect(visit: Visit) -> str:
+    place = {"group": visit.text("group"), "topic": visit.text("topic"), "consumer": _consumer(visit)}
+    owned = visit.rows(_OWNED, **place)
+    unread = counted(sum(one["lag"] for one in owned), "message")
+    owns = f"It owns {counted(len(owned), 'queue')} with {unread} unread."
+    return f"{owns} It reports, so it is at work." if visit.rows(_AT_WORK, **place) else f"{owns} It does not report."
+
+
+def _unpin(visit: Visit) -> str:
+    consumer = _consumer(visit)
+    visit.mq.unpin(visit.text("group"), visit.text("topic"), consumer=consumer)
+    return f"Consumer {consumer} owns no queue of the group any more. Each belongs to the consumer that asks next."
 
 
 def _choice(visit: Visit) -> dict[str, object]:
@@ -185,6 +216,11 @@ _ACTIONS = {
     "seek": _Action(
         "Seek", "Messages in between are delivered again, or never. Open deliveries can no longer be acknowledged.",
         _seek, _to_group, effect=_seek_effect,
+    ),
+    "unpin": _Action(
+        "Unpin", "Its queues get the next consumer that asks, which begins where the broker's position is. Do this "
+        "only where the consumer is gone for good, and its database has nothing that the next one lacks.",
+        _unpin, _to_group, is_final=True, effect=_unpin_effect,
     ),
     "redrive": _Action("Redrive", "They are delivered again, counting their attempts from 1.", _redrive, _to_letters),
     "discard": _Action("Discard", "They are deleted for good.", _discard, _to_letters, is_final=True),
