@@ -94,7 +94,8 @@ def _buttons(cause: Cause, about: int | str, topic: str) -> list[Button]:
     place: dict[str, object] = {"group": cause.consumer_group, "topic": topic}
     if cause.cause == "topic_paused":
         return [Button("resume", "Resume the topic…", {"topic": topic})]
-    if cause.cause == "group_paused":
+    # The page of the group itself has this button in any case.
+    if cause.cause == "group_paused" and about != cause.consumer_group:
         return [Button("resume", "Resume the group…", place)]
     if cause.cause == "owner_gone":
         return [Button("unpin", "Unpin…", place | {"consumer": detail["owner"]})]

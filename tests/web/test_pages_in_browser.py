@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import httpx2 as httpx
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
@@ -38,14 +39,33 @@ def inside(browser: Chrome, address: str) -> Iterator[Chrome]:
     browser.get_log("browser")
 
 
-def log_in(browser: Chrome, address: str) -> None:
+def log_in(browser: Chrome, address: str, name: str = "ada") -> None:
     browser.get(address)
     browser.delete_all_cookies()
     browser.get(address)
     # The page is loaded a moment before the browser gives its first field the focus.
     patient(browser).until(lambda b: b.switch_to.active_element.get_attribute("name") == "name")
-    browser.switch_to.active_element.send_keys("ada", Keys.TAB, PASSWORD, Keys.ENTER)
+    browser.switch_to.active_element.send_keys(name, Keys.TAB, PASSWORD, Keys.ENTER)
     patient(browser).until(lambda b: b.find_element(By.TAG_NAME, "h1").text == "Overview")
+
+
+def test_a_role_logs_in_and_is_told_what_it_may_not_do(
+    browser: Chrome, dsn: str, story: Story, mq: Session, roles: Callable[..., str], picture_folder: Path
+) -> None:
+    role = str(conninfo_to_dict(roles("eve", PASSWORD))["user"])
+    mq.call("grant_auditor", role)
+    with serving(dsn, login="role", actions=True) as there:
+        log_in(browser, there, role)
+        browser.get(f"{there}/groups/news/returns")
+        assert role in browser.find_element(By.TAG_NAME, "header").text
+        browser.get_screenshot_as_file(str(picture_folder / "web-ways-on.png"))
+        browser.find_element(By.XPATH, "//button[text()='Resume']").send_keys(Keys.ENTER)
+        patient(browser).until(lambda b: b.find_element(By.XPATH, "//button[text()='Yes, resume']")).send_keys(
+            Keys.ENTER
+        )
+        patient(browser).until(lambda b: f"mqpg grant operator {role}" in b.find_element(By.TAG_NAME, "main").text)
+        browser.get("about:blank")
+        browser.get_log("browser")
 
 
 def patient(browser: Chrome) -> WebDriverWait[Chrome]:

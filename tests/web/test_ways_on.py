@@ -58,9 +58,13 @@ def test_a_paused_group(operator: Operator, mq: Session) -> None:
     found = why(operator.client, "/groups/news/returns")
     assert "Run mqpg subscription resume news returns" in found.text
     assert "select mqpg." not in found.text
-    assert found.links == [], "this is its page"
+    assert (found.links, found.buttons) == ([], {}), "this is its page, which has a button"
+    (sent,) = mq.send_batch("returns", ["{}"])
+    mq.append()
+    found = why(operator.client, f"/messages/{sent}")
+    assert "/groups/news/returns" in found.links
     press(operator, found, "Resume the group…")
-    assert len(mq.receive("returns", group="news")) == 4
+    assert len(mq.receive("returns", group="news")) == 5
 
 
 def test_a_paused_topic(operator: Operator, mq: Session, story: Story) -> None:
