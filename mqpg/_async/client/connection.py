@@ -18,7 +18,7 @@ from mqpg._async._lanes import Lanes
 from mqpg._async.client.execute import REFUSALS, Caller, failure, rows_in
 from mqpg._async.closing import AsyncClosing
 from mqpg._listener import TickListener, release, share
-from mqpg._sql import Statement, statement
+from mqpg._sql import Statement, statement, with_array_literals
 from mqpg._stopping import BrokerAway, is_stopping
 from mqpg._time_limit import time_limit
 from mqpg.dsn import describe
@@ -264,7 +264,7 @@ class BaseClient(AsyncClosing):
         try:
             with time_limit(seconds):
                 cursor = conn.take_cursor()
-                rows = await (await cursor.execute(statement.query, values)).fetchall()
+                rows = await (await cursor.execute(statement.query, with_array_literals(values))).fetchall()
                 conn.keep_cursor(cursor, rows)
                 return rows
         except (psycopg.Error, *REFUSALS) as error:

@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 
 from mqpg._async._acompat import DriverConnection, PgConnection, is_sqlalchemy
-from mqpg._sql import Statement
+from mqpg._sql import Statement, with_array_literals
 from mqpg.errors import Error, InvalidArgument, SchemaMissing, shown, translate
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def rows_in(conn: Caller, statement: Statement, values: Mapping[str, Any])
     try:
         if isinstance(conn, DriverConnection):
             async with conn.cursor(row_factory=tuple_row) as cursor:
-                await cursor.execute(statement.query, values)
+                await cursor.execute(statement.query, with_array_literals(values))
                 return await cursor.fetchall()  # type: ignore[return-value]
         if is_sqlalchemy(conn):
             _require_postgresql(conn)

@@ -15,7 +15,7 @@ import stamina
 
 from mqpg import _connect
 from mqpg._listener import TickListener, release, share
-from mqpg._sql import Statement, statement
+from mqpg._sql import Statement, statement, with_array_literals
 from mqpg._stopping import BrokerAway, is_stopping
 from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
 from mqpg._sync._lanes import Lanes
@@ -263,7 +263,7 @@ class BaseClient(Closing):
         try:
             with time_limit(seconds):
                 cursor = conn.take_cursor()
-                rows = (cursor.execute(statement.query, values)).fetchall()
+                rows = (cursor.execute(statement.query, with_array_literals(values))).fetchall()
                 conn.keep_cursor(cursor, rows)
                 return rows
         except (psycopg.Error, *REFUSALS) as error:

@@ -14,7 +14,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import tuple_row
 
-from mqpg._sql import Statement
+from mqpg._sql import Statement, with_array_literals
 from mqpg._sync._acompat import DriverConnection, PgConnection, is_sqlalchemy
 from mqpg.errors import Error, InvalidArgument, SchemaMissing, shown, translate
 
@@ -41,7 +41,7 @@ def rows_in(conn: Caller, statement: Statement, values: Mapping[str, Any]) -> li
     try:
         if isinstance(conn, DriverConnection):
             with conn.cursor(row_factory=tuple_row) as cursor:
-                cursor.execute(statement.query, values)
+                cursor.execute(statement.query, with_array_literals(values))
                 return cursor.fetchall()  # type: ignore[return-value]
         if is_sqlalchemy(conn):
             _require_postgresql(conn)
