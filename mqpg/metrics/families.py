@@ -111,9 +111,21 @@ def _half_messages(found: Reading) -> Iterator[Metric]:
         ["worker", "ledger", "verdict"],
         _checks(found),
     )
-    text = "1 where the ledger gives verdicts, 0 where it gives none"
-    ledgers = [([name], detail.get("state") == "ok") for w, name, detail in _ledgers(found) if "commit" in detail]
-    yield gauge("ledger_answers", text, ["ledger"], ledgers)
+    text = "1 where the ledger gives verdicts, 0 where it gives none or no compensator serves it"
+    yield gauge("ledger_answers", text, ["ledger"], [([name], ok) for name, ok in _answers(found).items()])
+
+
+def _answers(found: Reading) -> dict[str, bool]:
+    """Whether each ledger gives verdicts to some compensator.
+
+    Those that leave it to another one do not know. One that was killed is there for a while, beside
+    the one that follows.
+    """
+    answers: dict[str, bool] = {}
+    for _, name, detail in _ledgers(found):
+        if detail.get("state") not in (None, "standby", "elsewhere"):
+            answers[name] = answers.get(name, False) or detail["state"] == "ok"
+    return answers
 
 
 def _ledgers(found: Reading) -> Iterator[tuple[Row, str, dict[str, Any]]]:
@@ -183,8 +195,10 @@ def _storage(found: Reading) -> Iterator[Metric]:
     for key, text in (("segments", "Closed segments that unread messages keep"), ("bytes", "About how big they are")):
         yield gauge(f"pinned_{key}", text, _GROUP, [(_group(one), one[key]) for one in found.overview.pins])
     text = "Messages of dropped topics that came after the drop, or can still be decided"
-    orphans = [([one["topic"]], one["messages"] + one["undecided"]) for one in found.overview.orphans]
-    yield gauge("orphan_messages", text, ["topic"], orphans)
+    orphans: dict[str, int] = {}
+    for one in found.overview.orphans:  # topics of one name may have been dropped one after another
+        orphans[one["topic"]] = orphans.get(one["topic"], 0) + one["messages"] + one["undecided"]
+    yield gauge("orphan_messages", text, ["topic"], [([topic], count) for topic, count in orphans.items()])
     text = "Advisory locks of mqpg that strangers hold"
     yield gauge("foreign_locks", text, [], [([], len(found.overview.foreign_locks))])
     text = "Age of the oldest open transaction in the database that the role may see"

@@ -13,23 +13,16 @@ from typing import Any
 import psycopg
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 from psycopg.rows import dict_row
 
-from mqpg.metrics.collector import BrokerCollector
 from mqpg.metrics.families import families
 from mqpg.metrics.reading import read
 from mqpg.status import Source
 from tests.support.broker import Broker, Session
+from tests.support.scraping import Samples, busy, heartbeat, scrape
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 NAME = re.compile(r"\bmqpg_[a-z_]+\b")
-AUDIT = "select mqpg._heartbeat('audit-1', 'audit', 'h', 1, 'active', %s::jsonb)"
-COMPENSATOR = "select mqpg._heartbeat('compensator-1', 'compensator', 'h', 1, 'active', %s::jsonb)"
-APPENDER = "select mqpg._heartbeat('appender-1', 'appender', 'h', 1, 'active', %s::jsonb)"
-CONSUMER = "select mqpg._heartbeat('consumer-1', 'consumer', 'h', 1, 'active', %s::jsonb)"
 
 
 @pytest.fixture
@@ -47,45 +40,9 @@ def source(dsn: str) -> Iterator[Source]:
     made.close()
 
 
-def scrape(source: Source) -> dict[str, list[tuple[dict[str, str], float]]]:
-    """Name of a sample -> its labels and values, as Prometheus parses the page."""
-    registry = CollectorRegistry()
-    registry.register(BrokerCollector(source))
-    found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families(generate_latest(registry).decode()):
-        found.setdefault(family.name, [])
-        for sample in family.samples:
-            found.setdefault(sample.name, []).append((sample.labels, sample.value))
-    return found
-
-
-def value(found: dict[str, Any], name: str, **labels: str) -> float:
+def value(found: Samples, name: str, **labels: str) -> float:
     (only,) = [number for have, number in found[name] if labels.items() <= have.items()]
     return float(only)
-
-
-def busy(mq: Session) -> None:
-    """One of everything that can be measured."""
-    mq.call("create_topic", "orders", queues=2)
-    mq.call("subscribe", "board", "orders", max_attempts=1)
-    mq.call("subscribe", "other", "orders")
-    mq.call("create_producer_group", "shop", check_after="00:10:00")
-    mq.commit(mq.prepare("orders", "1", "shop"))
-    mq.prepare("orders", "2", "shop")
-    mq.send("orders", "3", key="k")
-    mq.append()
-    (got, *_) = mq.receive("orders", group="board", max_messages=1)
-    mq.nack(got.receipt, [got.message_id], reason="no")
-    mq.send("orders", "4", key="k")
-    mq.call("pause", "orders", "other")
-    verdict = {"verdict": "valid"}
-    ledger = {"state": "ok", "commit": 3, "rollback": 1, "wait": 0}
-    mq.execute(AUDIT, json.dumps(verdict))
-    mq.execute(COMPENSATOR, json.dumps({"failures": 0, "checked": 2, "ledgers": {"shop": ledger}, "functions": {}}))
-    mq.execute(APPENDER, json.dumps({"messages": 7, "iterations": 5, "append_seconds": 0.5, "pass_seconds": 0.1}))
-    mq.execute(
-        CONSUMER, json.dumps({"consumer_group": "board", "topic": "orders", "handled": 9, "raised": 1, "consumer": "c"})
-    )
 
 
 def test_a_scrape_shows_the_broker(mq: Session, source: Source) -> None:
@@ -111,6 +68,25 @@ def test_a_scrape_shows_the_broker(mq: Session, source: Source) -> None:
     assert value(found, "mqpg_audit_verdict", verdict="valid") == 1
     assert value(found, "mqpg_audit_verdict", verdict="invalid") == 0
     assert value(found, "mqpg_table_partitions", table="commit_log") >= 1
+
+
+def test_a_ledger_that_nobody_serves_gives_no_verdict(mq: Session, source: Source) -> None:
+    """Prometheus refuses a page that says one thing twice, so each ledger is on it once."""
+    for states, answers in ((("standby",), None), (("unknown", "elsewhere"), 0), (("no verdict", "ok"), 1)):
+        for n, state in enumerate(states):
+            heartbeat(mq, "compensator", n, ledgers={"shop": {"state": state}})
+        found = scrape(source)["mqpg_ledger_answers"]
+        assert found == ([] if answers is None else [({"ledger": "shop"}, answers)])
+
+
+def test_topics_of_one_name_that_were_dropped(mq: Session, source: Source, dsn: str) -> None:
+    for _ in range(2):
+        mq.call("create_topic", "orders", queues=1)
+        with psycopg.connect(dsn) as late:
+            late.execute("select mqpg.send('orders', '5'::text)")
+            mq.call("drop_topic", "orders", force=True)
+        mq.append()
+    assert scrape(source)["mqpg_orphan_messages"] == [({"topic": "orders"}, 2)]
 
 
 def test_nothing_waits_after_a_pass(mq: Session, source: Source) -> None:
