@@ -16,7 +16,7 @@ export PYTHON
 # Tests start hundreds of Python processes, and each would compile mqpg again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-java test-pgbouncer test-patroni test-browser test-kills test-chaos test-crashtest test-lowest test-postgres pgspot dist lint format prove sql bench bench-peers chaos failover idle docs clean
+.PHONY: help setup java demo test test-long fuzz soak years audit-scale test-mariadb test-node test-java test-pgbouncer test-patroni test-browser test-deploy test-kills test-chaos test-crashtest test-lowest test-postgres pgspot dist lint format prove sql bench bench-peers chaos failover idle docs clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:[^#]*## /\t/' | expand -t 14
@@ -64,6 +64,10 @@ test-patroni: setup ## Test failovers by Patroni, which takes minutes; installs 
 test-browser: setup ## Test the HTML pages in headless Chromium; installs it where possible
 	@tools/chromium.sh
 	@$(BIN)/python -m pytest -p randomly -m browser $(ARGS)
+
+test-deploy: setup ## Test alert rules with promtool, systemd units with systemd-analyze; gets both where possible
+	@tools/deploy.sh
+	@$(BIN)/python -m pytest -p randomly -m deploy tests/metrics tests/packaging $(ARGS)
 
 test-crashtest: setup ## Try mqpg crashtest at every crash point of the examples, which takes minutes
 	@$(BIN)/python -m pytest -p randomly -m crashtest $(ARGS) tests/crashtest
@@ -130,7 +134,7 @@ chaos: setup java ## Kill ten nodes in rounds, compare all ids, audit (ARGS="--r
 	@$(BIN)/mqpg chaos $(or $(ARGS),--short)
 
 test-kills: setup java ## Run only the tests that kill processes and servers
-	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not patroni and not browser and not crashtest and not rounds" $(ARGS)
+	@$(BIN)/python -m pytest -p randomly -m "chaos and not mariadb and not node and not jdk and not pgbouncer and not patroni and not browser and not deploy and not crashtest and not rounds" $(ARGS)
 
 test-chaos: setup ## Run mqpg chaos on broken builds, which must end invalid, and step clocks and fill a disk (20 minutes)
 	@tools/faketime.sh
@@ -144,5 +148,5 @@ idle: setup ## Check that 10,000 idle subscriptions cost at most 5 % of one core
 
 clean: ## Remove .venv and the files of tools; the data of `mqpg up` (.mqpg) stay
 	@if [ -x $(BIN)/mqpg ] && [ -d .mqpg ]; then $(BIN)/mqpg down; fi
-	rm -rf .venv .postgres .lowest .patroni .peers .bench .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .postgres .lowest .patroni .promtool .peers .bench .pgspot build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +

@@ -12,15 +12,23 @@ may_install() {
     [ "$(id -u)" = 0 ] || sudo -n true 2> /dev/null
 }
 
+# as_root COMMAND...: run a command as root, where may_install is true.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+# update_packages: make the lists of packages current.
+update_packages() {
+    as_root apt-get update -qq >&2 || printf 'mqpg: apt-get update failed, continuing without it\n' >&2
+}
+
 # install_package NAME...: install the first of these packages that the distribution has.
 install_package() {
-    local as_root=()
-    [ "$(id -u)" = 0 ] || as_root=(sudo -n)
-    "${as_root[@]}" apt-get update -qq >&2 || printf 'mqpg: apt-get update failed, continuing without it\n' >&2
+    update_packages
     local name
     for name in "$@"; do
         printf 'mqpg: apt-get install %s\n' "$name" >&2
-        "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$name" >&2 && return 0
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$name" >&2 && return 0
     done
     return 1
 }
