@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import configparser
+import re
 import shlex
+import subprocess
+import sys
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import typer
 import yaml
@@ -17,6 +22,8 @@ from mqpg.cli import app
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+OF_OPERATORS = {"postgresql.cnpg.io/v1"}
+"""Kinds of CloudNativePG, which Kubernetes itself does not know."""
 
 
 def require_right(command: list[str]) -> None:
@@ -57,6 +64,17 @@ def test_unit(path: Path) -> None:
     assert int(service["TimeoutStopSec"]) > 30
 
 
+@pytest.mark.deploy
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_systemd_accepts_the_unit(path: Path, tmp_path: Path) -> None:
+    """systemd looks whether the program exists, so that of the tests stands for the installed one."""
+    copy = tmp_path / path.name
+    copy.write_text(path.read_text().replace("/opt/mqpg/bin/mqpg", str(Path(sys.executable).with_name("mqpg"))))
+    command = ["systemd-analyze", "verify", "--man=no", str(copy)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout + ended.stderr) == (0, "")
+
+
 def objects() -> list[dict[str, Any]]:
     return [one for path in MANIFESTS for one in yaml.safe_load_all(path.read_text())]
 
@@ -70,6 +88,26 @@ def test_manifests_name_their_objects() -> None:
         ("StatefulSet", "bill"),
     }
     assert all(one["apiVersion"] and one["spec"] for one in objects())
+
+
+@pytest.mark.parametrize("version", ["1.28", kubernetes_validate.latest_version()])
+def test_kubernetes_accepts_the_manifests(version: str) -> None:
+    own = [one for one in objects() if one["apiVersion"] not in OF_OPERATORS]
+    assert [one["kind"] for one in own] == ["Job", "Deployment", "StatefulSet"]
+    for one in own:
+        kubernetes_validate.validate(one, version, strict=True)
+        mistyped = deepcopy(one)
+        mistyped["spec"]["template"]["spec"]["containers"][0]["comand"] = ["mqpg"]
+        with pytest.raises(kubernetes_validate.ValidationError, match="comand"):
+            kubernetes_validate.validate(mistyped, version, strict=True)
+
+
+def test_the_port_is_that_of_the_manual() -> None:
+    manual = (DEPLOY.parent / "docs" / "metrics.md").read_text()
+    found = {
+        port for path in [*UNITS, *MANIFESTS] for port in re.findall(r"--metrics\W+[\d.]+:(\d+)", path.read_text())
+    }
+    assert found == set(re.findall(r"--metrics [\d.]+:(\d+)", manual)) == {"9464"}
 
 
 def test_commands_and_ports_of_the_manifests() -> None:
