@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,12 @@ def test_every_page_is_in_the_index() -> None:
 def test_every_recipe_is_in_the_list() -> None:
     listed = {target.partition("#")[0] for target in links(ROOT / "docs" / "howto" / "README.md")}
     assert {path.name for path in (ROOT / "docs" / "howto").glob("*.md")} - {"README.md"} <= listed
+
+
+def test_every_extra_is_in_the_table() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    table = (ROOT / "docs" / "python.md").read_text().partition("| extra |")[2].partition("\n\n")[0]
+    assert set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)) == extras.keys() - {"dev"}
 
 
 def test_every_protocol_is_in_the_table() -> None:
