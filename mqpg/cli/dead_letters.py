@@ -55,13 +55,14 @@ def redrive(
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
-    """Deliver dead letters again, counting their attempts from 1. Prints how many there were.
+    """Deliver dead letters again, counting their attempts from 1.
 
     Without --id, --filter and --max all of them are delivered again.
     """
     with broker(dsn) as mq:
         count = mq.redrive(group, topic, ids or None, filter, most)
-    print_result("redrive", count, as_json=json, consumer_group=group, topic=topic, messages=count)
+    facts = {"consumer_group": group, "topic": topic, "messages": count, "message_ids": ids or None}
+    print_result("redrive", as_json=json, **facts)
 
 
 @app.command()
@@ -76,10 +77,11 @@ def discard(
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
-    """Delete dead letters for good. Prints how many there were. Asks on a terminal."""
+    """Delete dead letters for good. Asks on a terminal."""
     if not (everything or ids or filter or most):
         raise typer.BadParameter("choose the dead letters by --id, --filter or --max, or discard all with --all")
     confirm(f"Delete these dead letters of group {group} in topic {topic} for good?", yes=yes)
     with broker(dsn) as mq:
         count = mq.discard_dead_letters(group, topic, ids or None, filter, most)
-    print_result("discard_dead_letters", count, as_json=json, consumer_group=group, topic=topic, messages=count)
+    facts = {"consumer_group": group, "topic": topic, "messages": count, "message_ids": ids or None}
+    print_result("discard_dead_letters", as_json=json, **facts)

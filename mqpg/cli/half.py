@@ -18,7 +18,7 @@ from mqpg.errors import ConfigurationError
 from mqpg.handle import parse_handle
 from mqpg.message import Outcome
 from mqpg.settings import ledger_url, ledger_variable
-from mqpg.status.finding import Row
+from mqpg.status.finding import Row, counted
 from mqpg.status.half_messages import Rows, asked, bodies, parked_because, parks_again
 
 __all__ = ["app"]
@@ -128,15 +128,18 @@ def settle(
     """
     with broker(dsn) as mq:
         outcome = mq.settle(handle, cast("Decision", verdict), reason)
-    print_result("settle", outcome, as_json=json, handle=handle, verdict=verdict, reason=reason, outcome=str(outcome))
+    agrees = outcome.removeprefix("already_").startswith(verdict.replace("back", ""))
+    if json or agrees:
+        print_result("settle", as_json=json, handle=handle, verdict=verdict, reason=reason, outcome=str(outcome))
     if outcome is Outcome.UNKNOWN:
-        _fail("no half message has this handle")
-    if not outcome.removeprefix("already_").startswith(verdict.replace("back", "")):
-        _fail(f"it was {outcome.removeprefix('already_').replace('_', ' ')} before, and the first decision remains")
+        _fail(f"no half message has the handle {handle}")
+    if not agrees:
+        before = outcome.removeprefix("already_").replace("_", " ")
+        _fail(f"half message {handle} was {before} before, and the first decision remains")
 
 
 def _fail(why: str) -> NoReturn:
-    typer.echo(f"mqpg: {why}", err=True)
+    typer.echo(f"mqpg: {printable(why)}", err=True)
     raise typer.Exit(1)
 
 
@@ -175,6 +178,19 @@ def recover(
         raise ConfigurationError(f"--ledger {ledger}: the variable {ledger_variable(ledger)} is not set")
     with broker(dsn) as mq, mqpg.TransactionalProducer(mq, group="", ledger=url) as producer:
         found = producer.recover_lost(dry_run=dry_run)
-    print_rows([asdict(one) for one in found], _LOST_COLUMNS, as_json=json)
-    if any(one.new_handle is None for one in found):
+    again = sum(one.new_handle is not None for one in found)
+    if json or found:
+        print_rows([asdict(one) for one in found], _LOST_COLUMNS, as_json=json)
+    if not json:
+        name = "the ledger" if "://" in ledger else f"ledger {ledger}"
+        typer.echo(f"{name}: {_said_of_recovery(len(found), again, dry_run)}")
+    if again < len(found):
         raise typer.Exit(1)
+
+
+def _said_of_recovery(lost: int, again: int, dry_run: bool) -> str:
+    if not lost:
+        return "the broker has lost no message"
+    if dry_run:
+        return f"the broker has lost {counted(lost, 'message')}"
+    return f"sent {counted(again, 'message')} again, of {lost:,} that the broker had lost"

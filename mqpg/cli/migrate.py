@@ -105,7 +105,9 @@ def adopt(
     where = _where(context, dsn)
     done = migrate.adopt_promoted(where) if promoted else migrate.adopt(where, same_xids=same_xids)
     text = done or "the server was not promoted: nothing to do"
-    print_result("adopt", text, as_json=_as_json(context, json), adopted=bool(done), detail=text)
+    print_result(
+        "adopt", f"{dsns.describe(where)}: {text}", as_json=_as_json(context, json), adopted=bool(done), detail=text
+    )
 
 
 @app.command()

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Mapping
 from typing import Any
 
+from mqpg.status.finding import counted
+
 __all__ = ["HINTS", "hint_in_commands", "sentence"]
 
-# Action -> what is said of it. {more} lists the facts that the sentence does not name.
+# Action -> what is said of it. _words() says what stands for words that are no facts, and
+# {number:noun} is a number with its noun.
 _DONE = {
     "create_topic": "topic {topic} is there: {more}",
     "alter_topic": "topic {topic}: {more}",
@@ -21,8 +25,15 @@ _DONE = {
     "unsubscribe_consumer": "consumer {consumer} of group {consumer_group} no longer reads topic {topic}",
     "pause": "paused group {consumer_group} on topic {topic}",
     "resume": "resumed group {consumer_group} on topic {topic}",
-    "seek": "moved group {consumer_group} on topic {topic} to {target}",
-    "unpin": "no consumer of group {consumer_group} owns these queues of topic {topic} any more",
+    "purge_topic": "the groups of topic {topic} skip {skipped:message} in all",
+    "seek": "moved {reader} on {place} to {target}",
+    "unpin": "took {queues} of topic {topic} from {owners}",
+    "redrive": "group {consumer_group} gets {messages:dead letter} of topic {topic} again{ids}",
+    "discard_dead_letters": "deleted {messages:dead letter} of group {consumer_group} on topic {topic}{ids}",
+    "settle_committed": "committed half message {handle}",
+    "settle_already_committed": "half message {handle} was committed before",
+    "settle_rolled_back": "rolled back half message {handle}",
+    "settle_already_rolled_back": "half message {handle} was rolled back before",
     "rearm": "the check-backs of {handle} start again",
     "create_producer_group": "producer group {producer_group} is there: {more}",
     "alter_producer_group": "producer group {producer_group}: {more}",
@@ -67,6 +78,17 @@ HINTS = {
     "would lose or repeat messages. Stop all workers and run mqpg migrate adopt to continue here.",
 }
 _GRANT = re.compile(r"^Missing: mqpg\.grant_(\w+)\((.*)\)\.$")
+_MOST_IDS = 10
+
+
+class _Numbers(string.Formatter):
+    """Takes `{messages:dead letter}` for a number with its noun."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return counted(value, format_spec) if format_spec else str(value)
+
+
+_NUMBERS = _Numbers()
 
 
 def sentence(action: str, facts: Mapping[str, Any]) -> str | None:
@@ -82,14 +104,41 @@ def sentence(action: str, facts: Mapping[str, Any]) -> str | None:
     right = re.match("(grant|revoke)_(.*)", action)
     if right:
         return _of_right(right[1] == "grant", _DONE[right[2]].format_map(facts), facts)
-    if action in ("pause", "resume") and "consumer_group" not in facts:
-        action += "_topic"
-    if action == "unsubscribe" and facts.get("consumer") is not None:
-        action = "unsubscribe_consumer"
-    template = _DONE.get(action)
+    template = _DONE.get(_variant(action, facts))
     if template is None or facts.get("moved") is False:
         return None
-    return template.format_map({**facts, "more": _more(template, facts)})
+    return _NUMBERS.vformat(template, (), {**facts, **_words(template, facts)})
+
+
+def _variant(action: str, facts: Mapping[str, Any]) -> str:
+    """The action by what it was done to, or by what came of it."""
+    if action in ("pause", "resume") and "consumer_group" not in facts:
+        return f"{action}_topic"
+    if action == "settle":
+        return f"settle_{facts['outcome']}"
+    if action == "unsubscribe" and facts.get("consumer") is not None:
+        return "unsubscribe_consumer"
+    return action
+
+
+def _words(template: str, facts: Mapping[str, Any]) -> dict[str, str]:
+    """What some sentences name by several facts."""
+    group, topic = f"group {facts.get('consumer_group')}", f"topic {facts.get('topic')}"
+    queue, consumer = facts.get("queue_id"), facts.get("consumer")
+    return {
+        "reader": group if consumer is None else f"consumer {consumer} of {group}",
+        "owners": f"the consumers of {group}" if consumer is None else f"consumer {consumer} of {group}",
+        "place": topic if queue is None else f"queue {queue} of {topic}",
+        "queues": "all queues" if queue is None else f"queue {queue}",
+        "ids": _ids(facts),
+        "more": _more(template, facts),
+    }
+
+
+def _ids(facts: Mapping[str, Any]) -> str:
+    """The messages that were named, where these are few and something was done to each."""
+    ids = facts.get("message_ids") or []
+    return f": {', '.join(map(str, ids))}" if ids and len(ids) == facts["messages"] <= _MOST_IDS else ""
 
 
 def hint_in_commands(hint: str) -> str:

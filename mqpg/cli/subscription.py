@@ -12,6 +12,7 @@ from mqpg.cli.connecting import broker, rows
 from mqpg.cli.options import Dsn, Filter, Group, Json, JsonResult, Topic, Yes, confirm, print_result, print_rows
 from mqpg.cli.passwords import warn_of_password
 from mqpg.status import seeking
+from mqpg.status.finding import counted
 
 __all__ = ["app"]
 
@@ -132,11 +133,20 @@ def alter(
 
 
 @app.command()
-def remove(group: Group, topic: Topic, consumer: Consumer = None, json: JsonResult = False, dsn: Dsn = None) -> None:
-    """Unsubscribe a group, and delete its positions, retries and dead letters.
+def remove(
+    group: Group,
+    topic: Topic,
+    consumer: Consumer = None,
+    yes: Yes = False,
+    json: JsonResult = False,
+    dsn: Dsn = None,
+) -> None:
+    """Unsubscribe a group, and delete its positions, retries and dead letters. Asks on a terminal.
 
     --consumer removes only that consumer of a broadcast group.
     """
+    who = f"group {group}" if consumer is None else f"consumer {consumer} of group {group}"
+    confirm(f"Delete the positions, retries and dead letters of {who} in topic {topic} for good?", yes=yes)
     with broker(dsn) as mq:
         mq.unsubscribe(group, topic, consumer)
     print_result("unsubscribe", as_json=json, consumer_group=group, topic=topic, consumer=consumer)
@@ -243,3 +253,12 @@ def realign(
     with broker(dsn) as mq:
         found = protocols.realign(mq, database, group, topic, without_journal=without_journal, dry_run=dry_run)
     print_rows([asdict(one) for one in found], _REALIGNED_COLUMNS, as_json=json)
+    if not json:
+        typer.echo(_said_of_realign(group, topic, len(found), dry_run))
+
+
+def _said_of_realign(group: str, topic: str, queues: int, dry_run: bool) -> str:
+    if not queues:
+        return f"group {group} on topic {topic} is not ahead of the broker: nothing to move"
+    moves = "would move" if dry_run else "moved"
+    return f"{moves} group {group} on {counted(queues, 'queue')} of topic {topic} back"

@@ -111,14 +111,11 @@ def drop(
 
 @app.command()
 def purge(name: Topic, yes: Yes = False, json: JsonResult = False, dsn: Dsn = None) -> None:
-    """Mark all messages of a topic as consumed. Prints how many deliveries this skips.
-
-    Asks on a terminal.
-    """
+    """Mark all messages of a topic as consumed. Asks on a terminal."""
     confirm(f"Skip all messages of topic {name}, for all groups?", yes=yes)
     with broker(dsn) as mq:
         skipped = mq.purge_topic(name)
-    print_result("purge_topic", skipped, as_json=json, topic=name, skipped=skipped)
+    print_result("purge_topic", as_json=json, topic=name, skipped=skipped)
 
 
 @app.command()

@@ -36,4 +36,5 @@ def uninstall(
             lost = f" {', '.join(left)} are lost." if left else ""
             typer.confirm(f"Drop mqpg from {dsns.describe(where)}?{lost}", abort=True, err=True)
         done = removal.remove(connection, force=force)
-    print_result("uninstall", "\n".join(done) or None, as_json=json, database=dsns.describe(where), done=done)
+    name = dsns.describe(where)
+    print_result("uninstall", "\n".join([f"{name}:", *done]), as_json=json, database=name, done=done)

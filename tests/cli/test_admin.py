@@ -46,7 +46,7 @@ def test_topics(run: Run, db: psycopg.Connection[Any]) -> None:
     ok(run, "subscription", "add", "g", "orders")
     send(db, "1", "2")
     assert sum(row["next_offset"] for row in listed(run, "topic", "depth", "orders")) == 2
-    assert ok(run, "topic", "purge", "orders") == "2\n"
+    assert ok(run, "topic", "purge", "orders") == "the groups of topic orders skip 2 messages in all\n"
     ok(run, "topic", "drop", "orders", "--force")
     assert listed(run, "topic", "list") == []
 
@@ -95,15 +95,17 @@ def test_dead_letters(run: Run, db: psycopg.Connection[Any]) -> None:
     ]
     assert found[0]["history"][0]["reason"] == "bad"
     assert "bad" in ok(run, "dead-letters", "list", "g", "orders", "--limit", "1")
-    assert ok(run, "dead-letters", "redrive", "g", "orders", "--filter", "$.n == 1") == "1\n"
-    assert ok(run, "dead-letters", "discard", "g", "orders", "--id", str(ids[1])) == "1\n"
-    assert ok(run, "dead-letters", "redrive", "g", "orders", "--max", "1") == "1\n"
+    again = "group g gets 1 dead letter of topic orders again\n"
+    gone = "deleted 1 dead letter of group g on topic orders"
+    assert ok(run, "dead-letters", "redrive", "g", "orders", "--filter", "$.n == 1") == again
+    assert ok(run, "dead-letters", "discard", "g", "orders", "--id", str(ids[1])) == f"{gone}: {ids[1]}\n"
+    assert ok(run, "dead-letters", "redrive", "g", "orders", "--max", "1") == again
     assert run("dead-letters", "discard", "g", "orders")[0] == 2
-    assert ok(run, "dead-letters", "discard", "g", "orders", "--all") == "1\n"
+    assert ok(run, "dead-letters", "discard", "g", "orders", "--all") == f"{gone}\n"
     assert listed(run, "dead-letters", "list", "g", "orders") == []
     db.execute("select mqpg.append()")
-    again = db.execute("select payload ->> 'n' from mqpg.receive('g', 'orders', queue_id => -1)").fetchall()
-    assert again == [("1",), ("3",)]
+    retried = db.execute("select payload ->> 'n' from mqpg.receive('g', 'orders', queue_id => -1)").fetchall()
+    assert retried == [("1",), ("3",)]
 
 
 def test_half_messages(run: Run, db: psycopg.Connection[Any]) -> None:
@@ -113,14 +115,23 @@ def test_half_messages(run: Run, db: psycopg.Connection[Any]) -> None:
     handles = [db.execute("select mqpg.prepare('orders', '1'::text, 'shop')").fetchone() for _ in range(2)]
     first, second = (str(row[0]) for row in handles if row)
     assert [row["state"] for row in listed(run, "half", "list", "--group", "shop")] == ["pending", "pending"]
-    assert ok(run, "half", "settle", first, "commit", "--reason", "seen at the shop") == "committed\n"
-    assert ok(run, "half", "settle", first, "commit", "--reason", "again") == "already_committed\n"
+    assert (
+        ok(run, "half", "settle", first, "commit", "--reason", "seen at the shop")
+        == f"committed half message {first}\n"
+    )
+    assert (
+        ok(run, "half", "settle", first, "commit", "--reason", "again")
+        == f"half message {first} was committed before\n"
+    )
     code, out, err = run("half", "settle", first, "rollback", "--reason", "no")
-    assert (code, out) == (1, "already_committed\n")
-    assert err == "mqpg: it was committed before, and the first decision remains\n"
+    assert (code, out) == (1, "")
+    assert err == f"mqpg: half message {first} was committed before, and the first decision remains\n"
     code, out, err = run("half", "settle", "abc", "rollback", "--reason", "no")
-    assert (code, out, err) == (1, "unknown\n", "mqpg: no half message has this handle\n")
-    assert ok(run, "half", "settle", second, "rollback", "--reason", "not at the shop") == "rolled_back\n"
+    assert (code, out, err) == (1, "", "mqpg: no half message has the handle abc\n")
+    assert (
+        ok(run, "half", "settle", second, "rollback", "--reason", "not at the shop")
+        == f"rolled back half message {second}\n"
+    )
     assert listed(run, "half", "list", "--parked") == []
     status, _, err = run("half", "rearm", second)
     assert status in (1, 2)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from typer import Context
-from typer.main import get_command
 
-from mqpg.cli import app, main
+from mqpg.cli import main
+from tests.support.commands import COMMANDS, takes
 from tests.support.waiting import eventually
 
 WITHOUT = {
@@ -25,24 +24,9 @@ WITHOUT = {
 Run = Callable[..., tuple[int, Any, str]]
 
 
-def commands(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Every command that can be run, by its words. A group is one where it does something without a command."""
-    for name in command.list_commands(Context(command)) if hasattr(command, "list_commands") else ():
-        yield from commands(command.get_command(Context(command), name), (*path, name))
-    if path and (not hasattr(command, "list_commands") or command.invoke_without_command):
-        yield " ".join(path), command
-
-
-COMMANDS = dict(commands(get_command(app)))
-
-
-def takes_json(command: Any) -> bool:
-    return any("--json" in parameter.opts for parameter in command.params)
-
-
 def test_each_command_takes_json_or_says_why_not() -> None:
     assert len(COMMANDS) > 50
-    assert {name for name, command in COMMANDS.items() if not takes_json(command)} == set(WITHOUT)
+    assert {name for name, command in COMMANDS.items() if not takes(command, "--json")} == set(WITHOUT)
 
 
 @pytest.fixture
@@ -134,6 +118,7 @@ def test_dead_letters(run: Run, db: psycopg.Connection[Any]) -> None:
     assert done(run, "dead-letters", "redrive", "g", "orders", "--id", str(first)) == both | {
         "action": "redrive",
         "messages": 1,
+        "message_ids": [first],
     }
     assert done(run, "dead-letters", "discard", "g", "orders", "--all") == both | {
         "action": "discard_dead_letters",
