@@ -13,6 +13,7 @@ from mqpg.cli.connecting import rows
 from mqpg.cli.names import did_you_mean
 from mqpg.errors import UnknownHandle, UnknownTopic
 from mqpg.status import Finding, Overview, findings, read_overview, remedy
+from mqpg.status.merging import merged
 from mqpg.status.moment import SENT_LONG_AGO, senders
 from mqpg.status.words import duration
 
@@ -130,6 +131,6 @@ def _senders(mq: mqpg.Client) -> Iterator[Stuck]:
 def _causes(ask: Callable[[], list[Cause]], topic: str) -> list[dict[str, Any]]:
     """Ask why. What is gone meanwhile has no cause."""
     try:
-        return [described(one, topic) for one in ask()]
+        return [described(one, topic) for one in merged(ask())]
     except (UnknownHandle, UnknownTopic):
         return []

@@ -16,6 +16,7 @@ from mqpg.cli.names import topic_of, unknown_group, unknown_topic
 from mqpg.cli.options import Dsn, Json, print_rows, printable
 from mqpg.cli.stuck import described, everything_stuck
 from mqpg.errors import UnknownHandle, UnknownTopic
+from mqpg.status.merging import merged
 
 __all__ = ["why"]
 
@@ -46,14 +47,13 @@ def why(
         return
     with broker(dsn) as mq:
         found, name = _ask(mq, about, topic)
-    listed = [described(one, name) for one in found]
     if json:
-        print_rows(listed, ["cause"], as_json=True)
+        print_rows([described(one, name) for one in found], ["cause"], as_json=True)
     else:
-        _print(listed)
-        if not listed:
+        _print([described(one, name) for one in merged(found)])
+        if not found:
             typer.echo("nothing holds it up")
-    if listed:
+    if found:
         raise typer.Exit(1)
 
 
@@ -105,7 +105,9 @@ def _print(causes: list[dict[str, Any]], margin: str = "") -> None:
 
 
 def _fact(value: object) -> object:
-    """Nobody reads the microseconds of a time."""
+    """A list without brackets. Nobody reads the microseconds of a time."""
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     return _FRACTION.sub(r"\1", value) if isinstance(value, str) else value
 
 

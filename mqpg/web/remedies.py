@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from mqpg.cause import Cause
@@ -12,11 +11,7 @@ from mqpg.status import remedy
 
 from .leads import lead_of_cause
 
-__all__ = ["Button", "Explained", "explained", "merged", "parked_ones"]
-
-# Causes that a consumer has in several queues at once, and what tells two of them apart.
-_SHARED = ("owner_gone", "too_many_deliveries")
-_WHO = ("consumer_group", "member", "owner", "consumer")
+__all__ = ["Button", "Explained", "explained", "parked_ones"]
 
 
 @dataclass(frozen=True)
@@ -110,35 +105,6 @@ def _buttons(cause: Cause, about: int | str, topic: str) -> list[Button]:
             Button("seek", "Leave it out…", place | {"target": offset + 1}),
         ]
     return []
-
-
-def merged(causes: Iterable[Cause]) -> list[Cause]:
-    """Say once what holds several queues up in the same way.
-
-    Args:
-        causes: What holds something up.
-
-    Returns:
-        The causes in their order. One that several queues share has their numbers as `queues`, and
-        the facts of the first.
-    """
-    groups: dict[tuple[object, ...], list[Cause]] = {}
-    for n, one in enumerate(causes):
-        is_shared = one.cause in _SHARED and "queue_id" in one.detail
-        who = tuple(one.detail.get(name) for name in _WHO) if is_shared else (n,)
-        groups.setdefault((one.cause, *who), []).append(one)
-    return [_together(each) for each in groups.values()]
-
-
-def _together(causes: list[Cause]) -> Cause:
-    first, *others = sorted(causes, key=lambda one: one.detail.get("queue_id", 0))
-    if not others:
-        return first
-    numbers = [one.detail["queue_id"] for one in (first, *others)]
-    detail = {name: value for name, value in first.detail.items() if name not in ("queue_id", "queue_offset")}
-    more = ", ".join(map(str, numbers[1:]))
-    same = "" if all(one.remedy == first.remedy for one in others) else f" The same holds for queue {more}."
-    return replace(first, raw_detail=json.dumps({"queues": numbers} | detail), remedy=first.remedy + same)
 
 
 def parked_ones(may_act: bool) -> str:

@@ -15,8 +15,9 @@ from mqpg.dsn import describe
 from mqpg.errors import InvalidArgument, NotFound, NotGranted, SchemaTooOld
 from mqpg.status.finding import Row
 from mqpg.status.half_messages import bodies
+from mqpg.status.merging import merged
 
-from .remedies import Explained, explained, merged
+from .remedies import Explained, explained
 from .rendering import MOST_SHOWN
 from .security import SESSION_COOKIE, Session
 from .site import Site

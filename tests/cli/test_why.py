@@ -176,6 +176,34 @@ def test_a_full_queue(mq: Session, dsn: str) -> None:
     assert "this frees them at once: mqpg subscription seek billing orders 0 --queue 0; It delivers" in row["remedy"]
 
 
+def test_what_holds_several_queues_up_is_said_once(mq: Session, run: Run) -> None:
+    mq.call("create_topic", "mails", queues=3)
+    mq.call("subscribe", "mailer", "mails", mode="shared")
+    for n in range(300):
+        mq.send("mails", "1", key=f"k-{n}")
+    mq.append()
+    while mq.receive("mails", group="mailer", max_messages=1, lease=seconds(600), consumer="mailer-7"):
+        pass
+    found = json.loads(run("why", "mailer", "--json")[1])
+    assert [one["detail"]["queue_id"] for one in found] == [0, 1, 2]  # each with its facts
+    said, facts = run("why", "mailer")[1].splitlines()
+    assert said.startswith("too_many_deliveries: Queue 0 is full: ")
+    assert said.endswith("The same holds for queues 1, 2.")
+    assert facts.startswith("    queues 0, 1, 2, ")
+
+
+def test_consumers_that_work_are_said_once(mq: Session, run: Run) -> None:
+    mq.call("create_topic", "mails", queues=2)
+    mq.call("subscribe", "mailer", "mails")
+    for n in range(20):
+        mq.send("mails", "1", key=f"k-{n}")
+    mq.append()
+    for lease in (600, 900):
+        mq.receive("mails", group="mailer", max_messages=1, lease=seconds(lease), consumer="mailer-7")
+    out = run("why", "mailer")[1]
+    assert (out.count("leased: "), out.count("The same holds for queue 1.")) == (1, 1)
+
+
 def test_names_that_are_unknown(mq: Session, dsn: str) -> None:
     for about in ((99,), ("no-handle",), ("billing", "nowhere")):
         assert why(dsn, *about, status=2) == []
