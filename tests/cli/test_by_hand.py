@@ -159,6 +159,7 @@ def test_seek_asks_on_a_terminal(mq: Session, dsn: str) -> None:
         ("topic", "purge", "orders"),
         ("topic", "drop", "orders"),
         ("dead-letters", "discard", "billing", "orders", "--all"),
+        ("subscription", "remove", "billing", "orders"),
     ],
 )
 def test_what_cannot_be_taken_back_asks_on_a_terminal(mq: Session, dsn: str, command: tuple[str, ...]) -> None:
