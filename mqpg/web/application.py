@@ -185,6 +185,8 @@ def _events(site: Site) -> Callable[[Request], Awaitable[Response]]:
         visit = Visit(site, request, {}, is_streamed=True)
         if not visit.may_read:
             return visit.to_login()
+        if request.method == "HEAD":  # which has no end to wait for
+            return Response(media_type="text/event-stream")
         if site.streams is None:
             return PlainTextResponse("this dashboard has no stream: ask for /live again and again", 404)
         stream = site.streams.open(

@@ -126,6 +126,21 @@ def test_a_role_without_rights_sees_nothing(visitors: Callable[..., TestClient],
         assert "news" not in answer.text
 
 
+def test_reports_are_for_roles_that_may_see_audits(
+    dsn: str, story: Story, roles: Callable[..., str], mq: Session, tmp_path: Path
+) -> None:
+    (tmp_path / "one.html").write_text("<title>mqpg audit: valid</title>")
+    made = mqpg.web.app(dsn, login="role", reports=tmp_path)
+    for name, status in (("ada", 200), ("bob", 403)):
+        roles(name)
+        if status == 200:
+            mq.call("grant_auditor", role_of(mq, name))
+        client = TestClient(made, "http://localhost", follow_redirects=False)
+        assert log_in(client, role_of(mq, name), "x") == 303
+        assert [client.get(path).status_code for path in ("/audits", "/audits/one.html")] == [status] * 2
+        leave(client)
+
+
 def test_each_role_sees_the_overview_with_its_own_rights(visitors: Callable[..., TestClient], mq: Session) -> None:
     """What is read once for all who look is read once for each role."""
     assert visitors("ada", "auditor").get("/").status_code == 200

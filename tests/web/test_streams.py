@@ -49,6 +49,7 @@ def log_in(client: httpx.Client, name: str = "ada") -> None:
 
 def test_each_change_is_sent(dsn: str, story: Story, mq: Session, clients: Callable[[str], httpx.Client]) -> None:
     with serving(dsn) as address, clients(address).stream("GET", "/events") as stream:
+        assert clients(address).head("/events").status_code == 200, "and it ends"
         assert stream.status_code == 200
         assert stream.headers["content-type"].startswith("text/event-stream")
         assert stream.headers["cache-control"] == "no-store"
