@@ -252,7 +252,8 @@ def realign(
 
     with broker(dsn) as mq:
         found = protocols.realign(mq, database, group, topic, without_journal=without_journal, dry_run=dry_run)
-    print_rows([asdict(one) for one in found], _REALIGNED_COLUMNS, as_json=json)
+    if json or found:
+        print_rows([asdict(one) for one in found], _REALIGNED_COLUMNS, as_json=json)
     if not json:
         typer.echo(_said_of_realign(group, topic, len(found), dry_run))
 
