@@ -122,7 +122,7 @@ def settle(
     json: JsonResult = False,
     dsn: Dsn = None,
 ) -> None:
-    """Decide a half message by hand, and print the outcome.
+    """Decide a half message by hand.
 
     Exit status 1 where it was decided otherwise before, or where its handle is unknown.
     """

@@ -26,7 +26,7 @@ _FRACTION = re.compile(r"(?<=^\d{4}-\d\d-\d\dT)(\d\d:\d\d:\d\d)\.\d+(?=[+-]\d\d:
 def why(
     about: Annotated[
         str | None,
-        typer.Argument(help="A message id, a handle, or a consumer group. None: all that is stuck."),
+        typer.Argument(help="A message id, a handle, or a consumer group. Without one: all that is stuck."),
     ] = None,
     topic: Annotated[
         str | None,
