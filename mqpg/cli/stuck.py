@@ -12,7 +12,8 @@ from mqpg.cause import Cause
 from mqpg.cli.connecting import rows
 from mqpg.cli.names import did_you_mean
 from mqpg.errors import UnknownHandle, UnknownTopic
-from mqpg.status import Finding, Overview, findings, read_overview, remedy
+from mqpg.remedies import remedy
+from mqpg.status import Finding, Overview, findings, read_overview
 from mqpg.status.merging import merged
 from mqpg.status.moment import SENT_LONG_AGO, senders
 from mqpg.status.words import duration

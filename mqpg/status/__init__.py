@@ -6,7 +6,6 @@ from .advice import advice, findings
 from .checks import check_machine, check_server
 from .finding import Finding
 from .overview import Overview, read_overview
-from .remedies import remedy
 from .source import Source
 
 __all__ = [
@@ -18,5 +17,4 @@ __all__ = [
     "check_server",
     "findings",
     "read_overview",
-    "remedy",
 ]

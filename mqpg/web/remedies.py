@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mqpg.cause import Cause
-from mqpg.status import remedy
+from mqpg.remedies import remedy
 
 from .leads import lead_of_cause
 

@@ -49,6 +49,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.cause",
             "mqpg.message",
             "mqpg.migrate",
+            "mqpg.remedies",
             "mqpg.schema.*",
             "mqpg.settings",
         ),

@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from mqpg.cause import Cause
 from mqpg.cli import app
-from mqpg.status.remedies import in_commands, remedy
+from mqpg.remedies import in_commands, remedy
 from mqpg.status.words import duration
 
 WHY = Path(__file__).parents[2] / "sql" / "functions" / "why"
