@@ -52,8 +52,11 @@ class TopicWaiter:
     ) -> None:
         self.close()
 
-    async def wait(self, stop: Event | None = None, seconds: float | None = None) -> None:
-        """Return when there may be new messages, when `stop` is set, or after `seconds`."""
+    async def wait(self, stop: Event | None = None, seconds: float | None = None) -> bool:
+        """Return when there may be new messages, when `stop` is set, or after `seconds`.
+
+        Returns whether there seem to be unread messages.
+        """
         limit = _IDLE_PAUSE if seconds is None else max(0.0, seconds)
         await self._pause(stop, limit)
         # The pauses differ, so that thousands of consumers do not look at the same moment.
@@ -61,10 +64,13 @@ class TopicWaiter:
         soon = min(limit, _BEHIND_PAUSE)
         await wait_any(self._woken, stop, soon * spread)
         ended = self._woken.is_set() or (stop is not None and stop.is_set())
-        if not ended and limit > soon and not await self._is_behind():
+        is_behind = not ended and limit > soon and await self._is_behind()
+        if not ended and limit > soon and not is_behind:
             await wait_any(self._woken, stop, (limit - soon) * spread)
+        unread = is_behind or self._woken.is_set()
         self._woken.clear()
         self._woken_at = time.monotonic()
+        return unread
 
     async def _pause(self, stop: Event | None, limit: float) -> None:
         """Pause where the last wake was just now and brought nothing."""

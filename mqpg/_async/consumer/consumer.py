@@ -14,6 +14,7 @@ from mqpg._async.client.wakeup import TopicWaiter
 from mqpg._async.consumer.external import External
 from mqpg._async.consumer.gone_owners import GoneOwners
 from mqpg._async.consumer.handler import HandlerInvoker
+from mqpg._async.consumer.no_delivery import NoDelivery
 from mqpg._async.consumer.own_database import OwnDatabase
 from mqpg._async.consumer.same_database import SameDatabase
 from mqpg._stopping import stops_with
@@ -108,9 +109,10 @@ class AsyncConsumer:
                 f"connect(pool_max_size={count})"
             )
         waiters = [TopicWaiter(mq, self.options.topic, self.options.group, self.options.name) for _ in range(count)]
+        no_delivery = NoDelivery(self.options)
         try:
             with stops_with(stop):
-                await gather([partial(self._work, mq, stop, worker, waiters) for worker in range(count)])
+                await gather([partial(self._work, mq, stop, worker, waiters, no_delivery) for worker in range(count)])
         finally:
             for waiter in waiters:
                 waiter.close()
@@ -144,12 +146,14 @@ class AsyncConsumer:
             self._reset()
         self._client = mq
 
-    async def _work(self, mq: AsyncClient, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
+    async def _work(
+        self, mq: AsyncClient, stop: Event, worker: int, waiters: list[TopicWaiter], no_delivery: NoDelivery
+    ) -> None:
         """One worker.
 
         When it fails permanently it empties `waiters`, which ends the other workers too.
         """
-        waiter = waiters[worker]
+        waiter, unread = waiters[worker], False
         try:
             while waiters and not stop.is_set():
                 try:
@@ -166,8 +170,12 @@ class AsyncConsumer:
                     continue
                 waiter.succeeded(found)
                 await self._gone_owners.look(mq)
-                if not found:
-                    await waiter.wait(stop, self._gone_owners.until_next_look())
+                if found:
+                    no_delivery.delivered()
+                    continue
+                await no_delivery.look(mq, unread=unread)
+                soonest = _sooner(self._gone_owners.until_next_look(), no_delivery.until_next_look())
+                unread = await waiter.wait(stop, soonest)
         except BaseException:
             others = waiters[:]
             waiters.clear()
@@ -182,3 +190,8 @@ class AsyncConsumer:
         seconds = waiter.failed()
         logger.warning("%r: again in %.2f s after %s", self, seconds, reason_of(error))
         await wait_for(stop, seconds)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    """The smaller of two time limits, where None is no limit."""
+    return min((limit for limit in (one, other) if limit is not None), default=None)

@@ -53,8 +53,11 @@ class TopicWaiter:
     ) -> None:
         self.close()
 
-    def wait(self, stop: Event | None = None, seconds: float | None = None) -> None:
-        """Return when there may be new messages, when `stop` is set, or after `seconds`."""
+    def wait(self, stop: Event | None = None, seconds: float | None = None) -> bool:
+        """Return when there may be new messages, when `stop` is set, or after `seconds`.
+
+        Returns whether there seem to be unread messages.
+        """
         limit = _IDLE_PAUSE if seconds is None else max(0.0, seconds)
         self._pause(stop, limit)
         # The pauses differ, so that thousands of consumers do not look at the same moment.
@@ -62,10 +65,13 @@ class TopicWaiter:
         soon = min(limit, _BEHIND_PAUSE)
         wait_any(self._woken, stop, soon * spread)
         ended = self._woken.is_set() or (stop is not None and stop.is_set())
-        if not ended and limit > soon and not self._is_behind():
+        is_behind = not ended and limit > soon and self._is_behind()
+        if not ended and limit > soon and not is_behind:
             wait_any(self._woken, stop, (limit - soon) * spread)
+        unread = is_behind or self._woken.is_set()
         self._woken.clear()
         self._woken_at = time.monotonic()
+        return unread
 
     def _pause(self, stop: Event | None, limit: float) -> None:
         """Pause where the last wake was just now and brought nothing."""

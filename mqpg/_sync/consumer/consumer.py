@@ -16,6 +16,7 @@ from mqpg._sync.client.wakeup import TopicWaiter
 from mqpg._sync.consumer.external import External
 from mqpg._sync.consumer.gone_owners import GoneOwners
 from mqpg._sync.consumer.handler import HandlerInvoker
+from mqpg._sync.consumer.no_delivery import NoDelivery
 from mqpg._sync.consumer.own_database import OwnDatabase
 from mqpg._sync.consumer.same_database import SameDatabase
 from mqpg.errors import ConfigurationError
@@ -109,9 +110,10 @@ class Consumer:
                 f"connect(pool_max_size={count})"
             )
         waiters = [TopicWaiter(mq, self.options.topic, self.options.group, self.options.name) for _ in range(count)]
+        no_delivery = NoDelivery(self.options)
         try:
             with stops_with(stop):
-                gather([partial(self._work, mq, stop, worker, waiters) for worker in range(count)])
+                gather([partial(self._work, mq, stop, worker, waiters, no_delivery) for worker in range(count)])
         finally:
             for waiter in waiters:
                 waiter.close()
@@ -145,12 +147,12 @@ class Consumer:
             self._reset()
         self._client = mq
 
-    def _work(self, mq: Client, stop: Event, worker: int, waiters: list[TopicWaiter]) -> None:
+    def _work(self, mq: Client, stop: Event, worker: int, waiters: list[TopicWaiter], no_delivery: NoDelivery) -> None:
         """One worker.
 
         When it fails permanently it empties `waiters`, which ends the other workers too.
         """
-        waiter = waiters[worker]
+        waiter, unread = waiters[worker], False
         try:
             while waiters and not stop.is_set():
                 try:
@@ -167,8 +169,12 @@ class Consumer:
                     continue
                 waiter.succeeded(found)
                 self._gone_owners.look(mq)
-                if not found:
-                    waiter.wait(stop, self._gone_owners.until_next_look())
+                if found:
+                    no_delivery.delivered()
+                    continue
+                no_delivery.look(mq, unread=unread)
+                soonest = _sooner(self._gone_owners.until_next_look(), no_delivery.until_next_look())
+                unread = waiter.wait(stop, soonest)
         except BaseException:
             others = waiters[:]
             waiters.clear()
@@ -183,3 +189,8 @@ class Consumer:
         seconds = waiter.failed()
         logger.warning("%r: again in %.2f s after %s", self, seconds, reason_of(error))
         wait_for(stop, seconds)
+
+
+def _sooner(one: float | None, other: float | None) -> float | None:
+    """The smaller of two time limits, where None is no limit."""
+    return min((limit for limit in (one, other) if limit is not None), default=None)

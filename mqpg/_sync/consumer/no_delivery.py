@@ -1,0 +1,117 @@
+# Generated from mqpg/_async/consumer/no_delivery.py by tools/async_to_sync.py: change that file.
+"""Why a consumer gets nothing: what somebody has to change, in the consumer's log.
+
+A consumer that gets nothing looks the same whether nothing was sent, the topic is paused, its
+filter chooses nothing, or no appender is at work. The broker knows which (`Client.why`), so
+the consumer asks it after a minute without a delivery, and then less and less often. What ends by
+itself, such as the wait for a retry, is not logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from mqpg._sync.client.client import Client
+from mqpg.cause import Cause
+from mqpg.errors import Error
+from mqpg.handlers.options import ConsumerOptions
+from mqpg.remedies import remedy
+
+__all__ = ["NoDelivery"]
+
+logger = logging.getLogger("mqpg")
+
+_PATIENCE = 60.0  # seconds without a delivery until a cause is logged
+_LONGEST = 3600.0  # seconds between two looks at most, and until a cause is logged again
+_SHORTEST = 2.0  # seconds of a wait that still asks whether there are unread messages
+
+# What stays until somebody does something, and the fact that changes where messages move all the
+# same. A cause is logged only where two looks find it with the same fact.
+_LASTING = {
+    "topic_paused": None,
+    "group_paused": None,
+    "filter_chooses_nothing": None,
+    "keys_blocked": None,
+    "too_many_deliveries": "delivered_at",
+    "waiting_for_consumer": "last_active_at",
+    "appender_not_running": "last_append_at",
+    "append_locked": "last_append_at",
+    "queue_locked": "pid",
+}
+_PAUSES = ("topic_paused", "group_paused")
+
+
+class NoDelivery:
+    """Looks now and then why nothing is delivered, and logs it.
+
+    Make it when the consumer begins. While there are unread messages a look is due whenever the
+    silence has doubled. Without them one look an hour is enough, because the waiter notices the
+    first unread message.
+    """
+
+    def __init__(self, options: ConsumerOptions) -> None:
+        self._options = options
+        self._since = time.monotonic()  # of the last delivery
+        self._next_look = self._next_idle_look = self._since + _PATIENCE / 2
+        self._suspected: dict[str, object] = {}  # cause -> fact, as the last look found them
+        self._logged: dict[str, float] = {}  # cause -> when
+
+    def delivered(self) -> None:
+        """Start over, because there was a delivery."""
+        self._since = time.monotonic()
+        self._next_look = self._since + _PATIENCE / 2
+        self._suspected = {}
+
+    def look(self, mq: Client, *, unread: bool) -> None:
+        """Look, where it is time. An error of the broker is not raised.
+
+        Args:
+            mq: The broker.
+            unread: Whether the group has unread messages, as far as the last wait has learnt.
+        """
+        now = time.monotonic()
+        if now < (self._next_look if unread else self._next_idle_look):
+            return
+        self._next_look = now + min(max(now - self._since, _PATIENCE / 2), _LONGEST)
+        self._next_idle_look = now + _LONGEST
+        found = self._lasting(mq, unread)
+        facts = {word: _fact(cause) for word, cause in found.items()}
+        if facts.keys() - self._suspected.keys():
+            self._next_look = self._next_idle_look = now + _PATIENCE / 2
+        for word, _ in facts.items() & self._suspected.items():
+            if now - self._logged.get(word, -_LONGEST) >= _LONGEST:
+                self._logged[word] = now
+                self._log(found[word])
+        self._suspected = facts
+
+    def until_next_look(self) -> float | None:
+        """How many seconds a wait may take where a look is due soon. None: any time."""
+        left = self._next_idle_look - time.monotonic()
+        return max(left, _SHORTEST) if left <= _PATIENCE / 2 else None
+
+    def _lasting(self, mq: Client, unread: bool) -> dict[str, Cause]:
+        """What keeps messages from this consumer until somebody does something."""
+        try:
+            causes = mq.why(self._options.group, self._options.topic)
+        except Error as error:
+            logger.debug("%s/%s: looking why nothing comes: %s", self._options.group, self._options.topic, error)
+            return {}
+        return {one.cause: one for one in causes if self._concerns(one, unread)}
+
+    def _concerns(self, cause: Cause, unread: bool) -> bool:
+        if cause.cause not in _LASTING or (cause.cause in _PAUSES and not unread):
+            return False
+        of_another = cause.detail.get("member", self._options.name) != self._options.name
+        # A transaction that is open for a moment is a consumer at work.
+        return not of_another and cause.detail.get("seconds", _PATIENCE) >= _PATIENCE
+
+    def _log(self, cause: Cause) -> None:
+        group, topic = self._options.group, self._options.topic
+        logger.warning("%s/%s: nothing is delivered (%s): %s", group, topic, cause.cause, remedy(cause, topic))
+
+
+def _fact(cause: Cause) -> object:
+    """What changes where messages move although there is this cause. None: nothing does."""
+    name = _LASTING[cause.cause]
+    return cause.detail.get(name) if name else None
