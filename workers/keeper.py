@@ -10,6 +10,7 @@ from psycopg.rows import dict_row
 
 from .dropping import Dropping
 from .session import Connection
+from .unread_groups import UnreadGroups
 from .worker import Options, Worker
 
 __all__ = ["Keeper"]
@@ -40,7 +41,8 @@ where each.name = 'max_locks_per_transaction' and connections.name = 'max_connec
 _LEAST_EACH = 64  # PostgreSQL's own: enough for a consumer in a transaction on each connection
 _LEAST_LOCKS = 3000
 _MOST_CALLS = 100  # calls in a row, before the keeper reports what is held up
-_LONG = 3600.0  # seconds after which a table that is held up is reported, and again
+# Seconds after which a table that is held up is reported, and again, and a group that nobody reads.
+_LONG = 3600.0
 # Actions that a call of keep() reports without having done them. It tries again after the interval.
 _UNDONE = ("pinned", "blocked")
 
@@ -49,14 +51,15 @@ class Keeper(Worker):
     """Calls `mqpg.keep` periodically, and forgets workers that were not seen for a day.
 
     Tables that are no longer needed it detaches and drops on connections of their own, because that
-    may have to wait for other transactions.
+    may have to wait for other transactions. It also reports consumer groups that nobody reads,
+    because their messages keep segments.
 
     Args:
         options: What the process was started with. `interval` is the pause in seconds; None means
             60.
         stop: An event that ends the worker when it is set. None: a new one.
         long: A drop or a merge that is held up for so many seconds is reported as a warning, and
-            again after as many.
+            again after as many. So is a group whose messages nobody reads for as long, once.
     """
 
     role = "keeper"
@@ -66,6 +69,7 @@ class Keeper(Worker):
         super().__init__(options, stop)
         self.detail["steps"] = 0
         self._dropping = Dropping(options.dsn)
+        self._unread_groups = UnreadGroups(long)
         self._long = long
         self._reported: dict[str, float] = {}
 
@@ -91,6 +95,7 @@ class Keeper(Worker):
                 break
             self._heartbeat.beat(conn, "active")
         self._report_blocked(conn)
+        self._unread_groups.look(conn)
         return pause
 
     def _keep(self, conn: Connection) -> bool:

@@ -129,6 +129,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "mqpg.workers.session",
             "mqpg.workers.supervisor",
             "mqpg.workers.targets",
+            "mqpg.workers.unread_groups",
             "mqpg.workers.worker",
         ),
         ("floor", "public"),

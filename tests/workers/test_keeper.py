@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -259,3 +260,38 @@ def test_a_keeper_killed_between_two_steps_of_a_drop(
     assert mq.rows("select from mqpg.blocked_segments where table_name = 'consume_queue_1'") == []
     works(mq)
     assert mq.rows("select from mqpg.queue_depth where topic = 'one' and next_offset = 7")
+
+
+def test_a_group_that_nobody_reads_is_reported_once(
+    mq: Session, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    mq.call("subscribe", "nobody", "one")
+    mq.call("subscribe", "paused", "one")
+    mq.call("pause", "one", "paused")
+    mq.send("one")
+    mq.append()
+    stop = threading.Event()
+    keeper = Keeper(Options(dsn=broker.dsn, interval=0.1, heartbeat=0.1), stop, long=0.5)
+
+    def reported() -> list[str]:
+        found = [record for record in caplog.records if record.getMessage() == "nobody reads a consumer group"]
+        return [f"{getattr(record, 'consumer_group', '')}: {getattr(record, 'remedy', '')}" for record in found]
+
+    def report(group: str) -> str:
+        return f"{group}: start mqpg consume for group {group}"
+
+    with caplog.at_level(logging.WARNING, logger="mqpg.workers"):
+        running = threading.Thread(target=keeper.run, daemon=True)
+        running.start()
+        eventually(lambda: len(reported()) == 2)
+        assert sorted(reported()) == [report("g"), report("nobody")]
+        mq.drain("one")  # the group g
+        eventually(lambda: mq.scalar("select lag = 0 from mqpg.group_status where consumer_group = 'g'"))
+        time.sleep(0.5)
+        mq.send("one")
+        mq.append()
+        eventually(lambda: len(reported()) == 3)
+        stop.set()
+        running.join(30)
+    assert not running.is_alive()
+    assert reported()[2] == report("g")

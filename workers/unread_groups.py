@@ -1,0 +1,64 @@
+"""Reports consumer groups that nobody reads, although messages wait for them."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from psycopg.rows import dict_row
+
+from mqpg.remedies import remedy_of
+
+from .session import Connection
+
+__all__ = ["UnreadGroups"]
+
+logger = logging.getLogger(__name__)
+
+# Groups whose messages have been waiting for so many seconds, while nobody asked for them. Of a
+# consumer that is at work the group moves, or the consumer logs why it does not.
+_LOOK = """
+select g.consumer_group, g.topic, g.lag as unread, g.oldest_unread_at as since
+from mqpg.group_status g
+where g.lag > 0 and not g.paused
+    and greatest(g.oldest_unread_at, g.changed_at) < clock_timestamp() - make_interval(secs => %(seconds)s)
+    and not exists (
+        select from mqpg.worker_status w
+        where w.alive and w.role = 'consumer' and w.detail ->> 'topic' = g.topic
+            and w.detail ->> 'consumer_group' = g.consumer_group)
+order by g.oldest_unread_at
+limit 100
+"""
+_LOOKS = 6  # in the time after which a group is reported
+
+
+class UnreadGroups:
+    """Looks now and then for groups that nobody reads, and logs each of them once.
+
+    One that is read meanwhile and left alone later is logged again.
+
+    Args:
+        seconds: How long the messages of a group wait before it is reported.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next_look = 0.0
+        self._known: set[tuple[str, str]] = set()
+
+    def look(self, conn: Connection) -> None:
+        """Look, where it is time.
+
+        Args:
+            conn: A connection to the broker.
+        """
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + self._seconds / _LOOKS
+        rows = conn.cursor(row_factory=dict_row).execute(_LOOK, {"seconds": self._seconds}).fetchall()
+        found = {(row["consumer_group"], row["topic"]): row for row in rows}
+        for name in found.keys() - self._known:
+            remedy = remedy_of("waiting_for_consumer", "", found[name])
+            logger.warning("nobody reads a consumer group", extra=found[name] | {"remedy": remedy})
+        self._known = set(found)
