@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import create_engine
-from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 import mqpg
 from mqpg import errors
+from mqpg.dsn import to_sqlalchemy
+from tests.support.proxy import proxy
 
 
 def test_a_time_without_a_zone(mq: mqpg.Client, orders: str) -> None:
@@ -37,6 +42,86 @@ def test_a_transaction_of_a_database_without_mqpg(mq: mqpg.Client, orders: str, 
         pytest.raises(errors.SchemaMissing, match=r"another database than the broker's: mqpg\.Transactional"),
     ):
         mq.send(orders, 1, conn=conn)
+
+
+@pytest.fixture
+def other_dsn(new_database: Callable[..., str]) -> str:
+    """The DSN of another broker, which has a topic of the same name."""
+    other = new_database()
+    with mqpg.connect(other) as mq:
+        mq.create_topic("orders")
+        mq.create_producer_group("shop")
+    return other
+
+
+OF_ANOTHER_BROKER = r"conn is a connection to broker \w{12}, not to broker \w{12} of this client \(.*mqpg\.connect"
+
+
+def test_a_connection_of_another_broker(mq: mqpg.Client, orders: str, other_dsn: str) -> None:
+    engine = create_engine(to_sqlalchemy(other_dsn))
+    with (
+        psycopg.connect(other_dsn) as conn,
+        engine.connect() as connection,
+        Session(engine) as session,
+        mqpg.connect(other_dsn) as other,
+        other.transaction() as of_the_pool,
+    ):
+        for given in (conn, connection, session, of_the_pool):
+            with pytest.raises(errors.InvalidArgument, match=OF_ANOTHER_BROKER):
+                mq.send(orders, 1, conn=given)
+            with pytest.raises(errors.InvalidArgument, match=OF_ANOTHER_BROKER):
+                mq.prepare(orders, 1, "shop", conn=given)
+            assert other.send(orders, 2, conn=given) > 0  # nothing has happened to the transaction
+    engine.dispose()
+
+
+async def test_a_connection_of_another_broker_async(amq: mqpg.AsyncClient, other_dsn: str) -> None:
+    await amq.create_topic("orders")
+    engine = create_async_engine(to_sqlalchemy(other_dsn, asynchronous=True))
+    async with (
+        await psycopg.AsyncConnection.connect(other_dsn) as conn,
+        engine.connect() as connection,
+        AsyncSession(engine) as session,
+        await mqpg.connect_async(other_dsn) as other,
+    ):
+        for given in (conn, connection, session):
+            with pytest.raises(errors.InvalidArgument, match=OF_ANOTHER_BROKER):
+                await amq.send("orders", 1, conn=given)
+            assert await other.send("orders", 2, conn=given) > 0
+    await engine.dispose()
+
+
+def test_the_broker_of_a_connection_is_asked_for_once(
+    mq: mqpg.Client, orders: str, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    execute: Callable[..., Any] = psycopg.Cursor.execute
+
+    def noted(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+        if "broker_id" in (query.decode() if isinstance(query, bytes) else str(query)):
+            asked.append(str(query))
+        return execute(self, query, *args, **kwargs)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", noted)
+    engine = create_engine(to_sqlalchemy(dsn), pool_size=1)
+    with mq.transaction() as of_the_pool, psycopg.connect(dsn) as conn:
+        for given in (of_the_pool, conn, conn):
+            mq.send(orders, 1, conn=given)
+    assert asked == []  # they lead where the client's own connections lead
+    for _ in range(3):
+        with Session(engine) as session:
+            mq.send(orders, 1, conn=session)
+            mq.send(orders, 1, conn=session.connection())
+            session.commit()
+    assert len(asked) == 1  # one connection to the server, whatever the sessions
+    engine.dispose()
+    port = int(conninfo_to_dict(dsn)["port"] or 5432)
+    with proxy(str(conninfo_to_dict(dsn)["host"]), port) as between:
+        asked.clear()
+        for _ in range(2):
+            with psycopg.connect(dsn, host="127.0.0.1", hostaddr="", port=between.port) as conn:
+                assert mq.send(orders, 1, conn=conn) > 0
+        assert len(asked) == 1  # another address, the same broker
 
 
 async def test_a_transaction_of_another_database_async(amq: mqpg.AsyncClient) -> None:

@@ -16,6 +16,7 @@ from mqpg import _connect
 from mqpg._async._acompat import BrokerConnection, PgConnection, Pool
 from mqpg._async._lanes import Lanes
 from mqpg._async.client.execute import REFUSALS, Caller, failure, rows_in
+from mqpg._async.client.same_broker import SameBroker
 from mqpg._async.closing import AsyncClosing
 from mqpg._listener import TickListener, release, share
 from mqpg._sql import Statement, statement, with_array_literals
@@ -60,6 +61,7 @@ class BaseClient(AsyncClosing):
         self._info_generation = 0
         self._listener: TickListener | None = None
         self._lanes = Lanes(settings.linger)
+        self._same_broker = SameBroker(dsn)
         self._pool = Pool(
             dsn,
             connection_class=BrokerConnection,
@@ -172,7 +174,9 @@ class BaseClient(AsyncClosing):
         try:
             conn = await BrokerConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
             async with conn:
-                return await _read_info(conn, self.settings.call_timeout)
+                info = await _read_info(conn, self.settings.call_timeout)
+                self._same_broker.learn(info.broker_id, conn)
+                return info
         except psycopg.Error as error:
             known = translate(error)
             if isinstance(known, ConnectionFailed):
@@ -239,6 +243,7 @@ class BaseClient(AsyncClosing):
         seconds = self._seconds(statement)
         if conn is not None:
             with time_limit(seconds):
+                await self._same_broker.require(conn)
                 return await rows_in(conn, statement, values)
         try:
             try:

@@ -20,9 +20,9 @@ from mqpg.errors import Error, InvalidArgument, SchemaMissing, shown, translate
 if TYPE_CHECKING:
     from mqpg._async._acompat import Connection, ScopedSession, Session
 
-__all__ = ["REFUSALS", "Caller", "failure", "rows_in", "savepoint", "scalar"]
+__all__ = ["OF_ANOTHER", "REFUSALS", "Caller", "failure", "rows_in", "savepoint", "scalar"]
 
-_OF_ANOTHER = "mqpg.TransactionalProducer sends with a transaction of another database"
+OF_ANOTHER = "mqpg.TransactionalProducer sends with a transaction of another database"
 
 Caller: TypeAlias = "PgConnection | Connection | Session | ScopedSession[Any]"
 
@@ -48,7 +48,7 @@ async def rows_in(conn: Caller, statement: Statement, values: Mapping[str, Any])
     except _driver_errors() as error:
         known = failure(error, values)
         if isinstance(known, SchemaMissing):
-            known = SchemaMissing(f"{known}. Where conn is of another database than the broker's: {_OF_ANOTHER}")
+            known = SchemaMissing(f"{known}. Where conn is of another database than the broker's: {OF_ANOTHER}")
         raise known from error
     from mqpg._async._acompat import Connection, Session
 
@@ -63,7 +63,7 @@ def _require_postgresql(conn: Any) -> None:
     dialect = getattr(conn, "dialect", None) or getattr(getattr(conn, "bind", None), "dialect", None)
     name = getattr(dialect, "name", "postgresql")
     if name != "postgresql":
-        raise InvalidArgument(f"conn is a connection to {name}, not to the broker: {_OF_ANOTHER}")
+        raise InvalidArgument(f"conn is a connection to {name}, not to the broker: {OF_ANOTHER}")
 
 
 def failure(error: Exception, values: Mapping[str, Any]) -> Error:

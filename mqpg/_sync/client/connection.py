@@ -20,6 +20,7 @@ from mqpg._stopping import BrokerAway, is_stopping
 from mqpg._sync._acompat import BrokerConnection, PgConnection, Pool
 from mqpg._sync._lanes import Lanes
 from mqpg._sync.client.execute import REFUSALS, Caller, failure, rows_in
+from mqpg._sync.client.same_broker import SameBroker
 from mqpg._sync.closing import Closing
 from mqpg._time_limit import time_limit
 from mqpg.dsn import describe
@@ -61,6 +62,7 @@ class BaseClient(Closing):
         self._info_generation = 0
         self._listener: TickListener | None = None
         self._lanes = Lanes(settings.linger)
+        self._same_broker = SameBroker(dsn)
         self._pool = Pool(
             dsn,
             connection_class=BrokerConnection,
@@ -173,7 +175,9 @@ class BaseClient(Closing):
         try:
             conn = BrokerConnection.connect(self.dsn, **_connect.options(self.dsn, self.settings))
             with conn:
-                return _read_info(conn, self.settings.call_timeout)
+                info = _read_info(conn, self.settings.call_timeout)
+                self._same_broker.learn(info.broker_id, conn)
+                return info
         except psycopg.Error as error:
             known = translate(error)
             if isinstance(known, ConnectionFailed):
@@ -240,6 +244,7 @@ class BaseClient(Closing):
         seconds = self._seconds(statement)
         if conn is not None:
             with time_limit(seconds):
+                self._same_broker.require(conn)
                 return rows_in(conn, statement, values)
         try:
             try:
